@@ -1,0 +1,35 @@
+"""equiscope: build, see, check and compare transformers by their geometric priors.
+
+Everything here is loaded on first use, so `import equiscope` costs nothing and needs no torch.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_ROOMS = ("attention", "blocks", "errors", "explore", "models", "position", "record", "symmetry", "tokens", "trace")
+_NAMES = {
+    "Attention": "models",
+    "Block": "models",
+    "FeedForward": "models",
+    "Norm": "models",
+    "Spec": "models",
+    "Tokens": "tokens",
+    "Trace": "record",
+    "build": "models",
+    "watch": "trace",
+}
+__all__ = [*_ROOMS, *_NAMES, "__version__"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
+    if name in _NAMES:
+        return getattr(import_module(f"{__name__}.{_NAMES[name]}"), name)
+    raise AttributeError(f"equiscope has no {name!r}. It has: {', '.join(__all__)}.")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

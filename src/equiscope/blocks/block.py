@@ -1,0 +1,49 @@
+"""Block: attention and feed-forward, each added to the stream (residual), with a norm before ("pre") or after ("post")."""
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from equiscope.attention import MultiHeadAttention
+from equiscope.blocks.feedforward import FeedForward
+from equiscope.blocks.norm import Norm
+from equiscope.position import Position
+from equiscope.tokens import Tokens
+from equiscope.trace import ops
+
+NormOrder = Literal["pre", "post"]
+
+
+class Block(nn.Module):
+    """One layer. Either part may be absent: no norm, no feed-forward, no residual."""
+
+    def __init__(
+        self, attention: MultiHeadAttention, feedforward: FeedForward | None = None, norms: tuple[Norm, Norm] | None = None,
+        order: NormOrder = "pre", residual: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.attention, self.feedforward = attention, feedforward
+        self.norm_attention, self.norm_feedforward = norms or (None, None)
+        self.order, self.residual = order, residual
+
+    def forward(self, tokens: Tokens, position: Position | None = None) -> Tensor:
+        """Tokens to features [..., N, D]."""
+        x = tokens.x
+        seen = self._before(x, self.norm_attention)
+        x = self._after(x, self.attention(_with(tokens, seen), position), self.norm_attention, "E′", "words with their context")
+        if self.feedforward is None:
+            return x
+        return self._after(
+            x, self.feedforward(self._before(x, self.norm_feedforward)), self.norm_feedforward, "Y", "what the layer returns"
+        )
+
+    def _before(self, x: Tensor, norm: Norm | None) -> Tensor:
+        return norm(x) if norm is not None and self.order == "pre" else x
+
+    def _after(self, x: Tensor, change: Tensor, norm: Norm | None, name: str, label: str) -> Tensor:
+        x = ops.add(x, change, name=name, label=label) if self.residual else change
+        return norm(x) if norm is not None and self.order == "post" else x
+
+
+def _with(tokens: Tokens, x: Tensor) -> Tokens:
+    return Tokens(x=x, at=tokens.at, order=tokens.order, document=tokens.document, valid=tokens.valid)

@@ -1,0 +1,3 @@
+from equiscope.cli import main
+
+main()

@@ -1,0 +1,58 @@
+"""The commands and their options; each loads what it needs when it is called, so `--help` needs no torch."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from equiscope import __version__
+
+app = typer.Typer(
+    name="equiscope", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    help="Build, see, check and compare transformers by their geometric priors.",
+)  # fmt: skip
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"equiscope {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")] = False) -> None:
+    pass
+
+
+@app.command()
+def explore(
+    sentence: Annotated[str, typer.Argument(help="The words to look at.")] = "Love conquers all",
+    export: Annotated[Path | None, typer.Option(help="Write one offline HTML file here instead of serving.")] = None,
+    position: Annotated[str, typer.Option(help="Position scheme to begin with; an unknown name lists the known ones.")] = "none",
+    width: Annotated[int | None, typer.Option(min=1, help="Features of a word; 2 for each head unless said.")] = None,
+    heads: Annotated[int, typer.Option(min=1, help="Attention heads; they divide the width.")] = 1,
+    causal: Annotated[bool, typer.Option("--causal", help="Hide later words to begin with.")] = False,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of the weights and of words that are spelled.")] = 0,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="First port to try.")] = 8765,
+    open_browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print the page's data instead.")] = False,
+) -> None:
+    """See self-attention over a sentence, number by number, in the browser or one offline file."""
+    from equiscope.cli.explore import run
+
+    run(sentence, export, position, width or 2 * heads, heads, causal, seed, port, open_browser, json)
+
+
+@app.command()
+def table(
+    scheme: Annotated[str, typer.Argument(help="Position scheme, e.g. sinusoidal; an unknown name lists the known ones.")],
+    length: Annotated[int, typer.Option(min=1, max=100_000, help="Number of places.")] = 4,
+    width: Annotated[int, typer.Option(min=1, max=8192, help="Features.")] = 8,
+    angles: Annotated[bool, typer.Option("--angles", help="The radians instead of their sines and cosines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
+) -> None:
+    """Print the encoding table of a position scheme and the norm of every row."""
+    from equiscope.cli.table import run
+
+    run(scheme, length, width, angles, json, csv)

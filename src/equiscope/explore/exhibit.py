@@ -1,0 +1,80 @@
+"""The exhibit: one layer whose weights a person can read, with every read-out at its end.
+
+Weights are random numbers rounded to few decimals, so that the products on the page come out as they are printed; for the
+smallest page they are given, and give the numbers that the docs quote.
+"""
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.attention import score_split
+from equiscope.models import READOUTS, Attention, Block, FeedForward, Model, Norm, Spec, build
+from equiscope.position import Added, Position
+from equiscope.tokens import Tokens
+
+PLACES = 64  # rows of a learned table: as far as a sentence can slide
+GIVEN = {  # width 2, one head: the example of the docs
+    "query": [[1, -1], [0, 1]],
+    "key": [[1, 0], [1, -1]],
+    "value": [[1, 0], [1, 1]],
+    "output": [[0.5, -0.5], [0.5, 1]],
+    "inward": [[1, -1, 0.5], [0.5, 1, -1]],
+    "inward_bias": [0.1, 0, 0.2],
+    "outward": [[0.5, 0], [0.5, -1], [-0.5, 0.5]],
+    "outward_bias": [0, 0.1],
+    "row": [[0.5, 0.5]],
+}
+
+
+class Exhibit(nn.Module):
+    """A one-layer model that returns its rows and everything that can be read out of them.
+
+    With a class token the read-out is that token's row; without, the four read-outs that need no row of their own.
+    """
+
+    def __init__(self, model: Model, split: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.split = split
+        self.readouts = nn.ModuleList(READOUTS[n](model.spec.width) for n in ("mean", "first", "last", "concatenation"))
+
+    def forward(self, tokens: Tokens) -> list[Tensor]:
+        opened = self.model.readout.open(tokens)
+        position, block = self.model.position, self.model.blocks[0]
+        encoding = position.encode(opened.at, opened.x.shape[-1]) if isinstance(position, Added) else None
+        x = position.embed(opened.x, opened.at) if encoding is None else position.put(opened.x, encoding)
+        y = block(replace(opened, x=x), position)
+        if self.model.spec.readout == "class":
+            return [y, self.model.readout(y, opened)]
+        readouts = [readout(y, opened) for readout in self.readouts]
+        return [y, *readouts, *(self._split(opened.x, encoding) if self.split and encoding is not None else ())]
+
+    def _split(self, x: Tensor, encoding: Tensor) -> tuple[Tensor, ...]:
+        attention = self.model.blocks[0].attention
+        return score_split(x, encoding, attention.query, attention.key, attention.heads)
+
+
+def exhibit(position: Position, width: int, heads: int, seed: int, causal: bool = False, class_token: bool = False) -> Exhibit:
+    """A fresh exhibit in float64. Raises ShapeError where the scheme does not fit the width."""
+    attention = Attention(heads=heads, position=position, causal=causal)
+    inner = 3 if width == 2 else 2 * width
+    block = Block(attention=attention, norm=Norm("rms", "post"), feedforward=FeedForward(inner, "relu"))
+    made = build(Spec(width=width, block=block, readout="class" if class_token else "each")).double()
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            parameter.copy_(_numbers(name.rsplit(".", 1)[-1], tuple(parameter.shape), width, seed))
+    return Exhibit(made, split=not causal).eval()
+
+
+def _numbers(name: str, shape: tuple[int, ...], width: int, seed: int) -> Tensor:
+    """Given where they exist and fit; else from the seed and the parameter's name alone, the same for every scheme."""
+    if seed == 0 and width == 2 and name in GIVEN and torch.tensor(GIVEN[name]).shape == shape:
+        return torch.tensor(GIVEN[name], dtype=torch.float64)
+    if name == "gain":
+        return torch.ones(shape, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed * 1000 + sum(name.encode()))
+    size = 1.0 if name == "table" else 0.1 if name.endswith("bias") else 1 / math.sqrt(shape[0])
+    return (torch.randn(shape, generator=generator, dtype=torch.float64) * size).round(decimals=1 if width <= 4 else 2)

@@ -1,0 +1,170 @@
+"""From a sentence to an explorable: one program for each scheme and setting, sharing one pool of numbers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+import torch
+from torch import Tensor
+
+from equiscope import record
+from equiscope.errors import InputError, ShapeError, UnknownName
+from equiscope.explore.clocks import tour
+from equiscope.explore.exhibit import PLACES, exhibit
+from equiscope.explore.facts import facts
+from equiscope.position import SCHEMES, Alibi, Learned, Position, Rope, Sinusoidal
+from equiscope.symmetry import derive
+from equiscope.tokens import Tokens, spelled, words
+from equiscope.trace import watch
+
+LIMIT = 128  # words of a sentence that the number-by-number pages take
+SETTINGS = ("plain", "causal", "padded", "class")
+LOVE = {"Love": (1.0, 2.0), "conquers": (0.0, 2.0), "all": (1.0, 1.0)}
+DOG = ((0.1, -0.3), (0.6, 0.2), (-0.4, -0.1), (0.2, -0.7))
+PARAGRAPH = (
+    "They met at school and nobody thought it would last but Love conquers all and so they wrote each other every week "
+    "until the war was over and the trains ran again"
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a person asks for on the command line; heads divide the width."""
+
+    sentence: str = "Love conquers all"
+    position: str = "none"
+    width: int = 2
+    heads: int = 1
+    causal: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class _Offer:
+    variant: record.Variant
+    make: Callable[[], Position]
+
+
+def offers(heads: int) -> list[_Offer]:
+    """Every listed scheme, and the variants that teach: one speed only, another pair layout, and two ways to break RoPE."""
+    special: dict[type[Position], Callable[[], Position]] = {Learned: lambda: Learned(length=PLACES + 1)}
+    if heads == 1:
+        special[Alibi] = lambda: Alibi(slopes=(0.5,))  # the paper's slope for one head, 1/256, would not be seen on a page
+    listed = [_Offer(_variant(s.name, s.title, s.summary), special.get(s, s)) for s in SCHEMES]
+    extra = [
+        _Offer(_variant("one-sine", "one sine", "A single sine of period 36: some places look the same."), lambda: Sinusoidal(waves="sine")),
+        _Offer(_variant("sine-cosine", "sine + cosine", "One clock hand of period 36: unique for one turn."), lambda: Sinusoidal(waves="pair")),
+        _Offer(_variant("rope-half", "RoPE, halves", "RoPE with columns paired as in Hugging Face: (i, i + K/2)."), lambda: Rope(pairs="half")),
+        _Offer(_variant("rope-query-only", "RoPE, only queries turned", "Broken on purpose: keys stay where they are.", "rope"), lambda: Rope(key_speed=0.0)),
+        _Offer(_variant("rope-two-speeds", "RoPE, two speeds", "Broken on purpose: keys turn at half the speed of queries.", "rope"), lambda: Rope(key_speed=0.5)),
+    ]  # fmt: skip
+    return listed + extra
+
+
+def explorable(choice: Choice) -> record.Explorable:
+    """Trace every scheme on the sentence.
+
+    raises  InputError, ShapeError or UnknownName in a person's words: no words, widths that do not divide, unknown scheme
+    """
+    names, notes = _words(choice)
+    available = offers(choice.heads)
+    if choice.position not in [o.variant.name for o in available]:
+        raise UnknownName("position scheme", choice.position, [o.variant.name for o in available])
+    pool: dict[str, record.Array] = {}
+    packed: dict[bytes, record.Array] = {}
+    programs: list[record.Program] = []
+    schemes: list[record.Variant] = []
+    for offer in available:
+        try:
+            programs += [_program(offer, setting, choice, names, pool, packed) for setting in SETTINGS]
+            schemes.append(offer.variant)
+        except ShapeError as error:
+            if offer.variant.name == choice.position:
+                raise
+            notes.append(f"{offer.variant.title} is left out: {error}")
+    return record.Explorable(
+        title=" ".join(names), words=names, width=choice.width, heads=choice.heads, seed=choice.seed, scheme=choice.position,
+        causal=choice.causal, schemes=schemes, programs=programs, tour=tour(), pool=pool, examples=_examples(names, choice),
+        paragraph=words(PARAGRAPH), facts=facts(), notes=notes,
+    )  # fmt: skip
+
+
+def rows(names: list[str], choice: Choice) -> Tensor:
+    """Numbers of the words: those of the docs for the smallest page, spelled from the letters elsewhere. [N, width]."""
+    spelt = spelled(names, choice.width, choice.seed)
+    if choice.width == 2 and choice.seed == 0:
+        for i, name in enumerate(names):
+            if name in LOVE:
+                spelt[i] = torch.tensor(LOVE[name])
+    return spelt
+
+
+def _words(choice: Choice) -> tuple[list[str], list[str]]:
+    if choice.heads < 1 or choice.width < 1 or choice.width % choice.heads:
+        raise ShapeError(f"{choice.heads} heads do not divide a width of {choice.width}. Use --width {max(choice.heads, 1) * 2}.")
+    if choice.width > 1024:
+        raise InputError(f"A page with a width of {choice.width} would hold millions of numbers. Use --width 1024 or less.")
+    names = words(choice.sentence)
+    if len(names) <= LIMIT:
+        return names, []
+    note = f"The sentence has {len(names)} words; the number-by-number pages take {LIMIT}, so they show the first {LIMIT}."
+    return names[:LIMIT], [note]
+
+
+def _variant(name: str, title: str, summary: str, switch: str = "") -> record.Variant:
+    return record.Variant(name=name, title=title, summary=summary, switch=switch)
+
+
+def _program(
+    offer: _Offer, setting: str, choice: Choice, names: list[str], pool: dict[str, record.Array], packed: dict[bytes, record.Array]
+) -> record.Program:  # fmt: skip
+    made = exhibit(
+        offer.make(), choice.width, choice.heads, choice.seed, causal=setting == "causal", class_token=setting == "class"
+    )  # fmt: skip
+    tokens = Tokens.of(rows(names[:PLACES], choice))
+    if setting == "padded":
+        tokens = replace(tokens, valid=torch.ones(len(tokens.x), dtype=torch.bool))
+    trace = watch(made, tokens, arrays=False, title=offer.variant.title, packed=packed)
+    return record.Program(
+        scheme=offer.variant.name, setting=setting, trace=_pooled(trace, offer.variant.name, pool), claims=derive(made.model),
+        roles=_roles(trace),
+    )  # fmt: skip
+
+
+def _pooled(trace: record.Trace, scheme: str, pool: dict[str, record.Array]) -> record.Trace:
+    """Put the leaves' numbers into the pool: one entry where programs hold the same, an entry of their own where not."""
+    leaves = []
+    for leaf in trace.leaves:
+        assert leaf.array is not None
+        candidates = (leaf.id, f"{scheme}/{leaf.id}", *(f"{scheme}/{leaf.id}/{n}" for n in range(2, 9)))
+        key = next(c for c in candidates if pool.setdefault(c, leaf.array) is leaf.array)
+        leaves.append(msgspec.structs.replace(leaf, array=None, pool=key))
+    return msgspec.structs.replace(trace, leaves=leaves)
+
+
+def _roles(trace: record.Trace) -> dict[str, str]:
+    """Where a view finds what it asks for: by the symbol that the part gave, the last one where several steps share it."""
+    by_symbol = {step.symbol: step.id for step in trace.steps if step.symbol}
+    leaves = {leaf.kind: leaf.id for leaf in trace.leaves if leaf.kind == "content"}
+    first = {
+        "input": ("X′", "X_c"), "encoding": ("P",), "queries": ("Q′", "Q_h", "Q"), "keys": ("K′", "K_h", "K"), "values": ("V_h", "V"),
+        "scores": ("S′", "S"), "weights": ("A",), "mixed": ("Z",), "mean": ("mean",), "first": ("first",), "last": ("last",),
+        "concatenation": ("line",), "class": ("class",), "split-cc": ("S_cc",), "split-cp": ("S_cp",),
+        "split-pc": ("S_pc",), "split-pp": ("S_pp",),
+    }  # fmt: skip
+    roles = {role: by_symbol[found[0]] for role, symbols in first.items() if (found := [s for s in symbols if s in by_symbol])}
+    return {"words": leaves["content"], "input": leaves["content"], **roles, "output": trace.outputs[0]}
+
+
+def _examples(names: list[str], choice: Choice) -> list[record.Example]:
+    fires = words("only who can prevent forest fires")
+    ready = [
+        record.Example(name=" ".join(names) if len(names) < 8 else "your sentence", words=names, rows=record.pack(rows(names, choice).numpy())),
+        record.Example(
+            name="only who can prevent forest fires", words=fires, order=[1, 2, 3, 4, 5, 0],
+            note="Move one word, and who may prevent fires changes. Without positions the mean read-out cannot tell.",
+        ),
+    ]  # fmt: skip
+    if choice.width == 2:
+        ready.append(record.Example(name="the dog is good", words=words("the dog is good"), rows=record.pack(torch.tensor(DOG).double().numpy())))
+    return ready

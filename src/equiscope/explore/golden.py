@@ -1,0 +1,171 @@
+"""Golden traces: programs with every number, and what they give after shuffling, sliding and editing.
+
+`contract/cases` is read by the Python tests and by the web tests, so the two runtimes are held to the same numbers.
+`python -m equiscope.explore.golden` writes it; `--check` says whether it still holds (to 1e-12, as the last bits of an
+exponential differ between processors).
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor
+
+from equiscope import record
+from equiscope.explore.clocks import tour
+from equiscope.explore.exhibit import exhibit
+from equiscope.explore.explorable import Choice, offers, rows
+from equiscope.tokens import Tokens, spelled, words
+from equiscope.trace import replay, watch
+from equiscope.trace.ops import OPERATIONS
+
+FOLDER = Path(__file__).parents[3] / "contract"
+TOLERANCE = 1e-12
+
+
+class Edit(msgspec.Struct, frozen=True):
+    leaf: str
+    index: list[int]
+    value: float
+
+
+class Act(msgspec.Struct, frozen=True, omit_defaults=True):
+    permute: list[int] | None = None
+    shift: float | None = None
+    reverse: bool = False
+
+
+class Move(msgspec.Struct, frozen=True):
+    """Something a person does on the page, and every number afterwards."""
+
+    name: str
+    action: Act
+    edits: list[Edit]
+    values: dict[str, record.Array]
+
+
+class Case(msgspec.Struct, frozen=True):
+    trace: record.Trace
+    moves: list[Move]
+
+
+@dataclass(frozen=True)
+class Setting:
+    scheme: str
+    choice: Choice
+    setting: str = "plain"
+
+
+SMALL = Choice()
+WIDE = Choice(sentence="only who can prevent forest fires", width=8, heads=2, seed=1)
+SETTINGS = [
+    *(Setting(o.variant.name, SMALL) for o in offers(1)),
+    *(Setting(name, WIDE) for name in ("none", "sinusoidal", "learned", "concatenated", "rope", "rope-half", "alibi")),
+    Setting("none", SMALL, "causal"), Setting("alibi", WIDE, "causal"), Setting("rope", SMALL, "padded"),
+    Setting("sinusoidal", WIDE, "padded"), Setting("rope", WIDE, "class"), Setting("learned", SMALL, "class"),
+]  # fmt: skip
+
+
+def cases() -> dict[str, Case]:
+    made = {f"{s.scheme}-{s.setting}-{s.choice.width}x{s.choice.heads}": case(_trace(s)) for s in SETTINGS}
+    return made | {f"tour-{name}": case(trace) for name, trace in tour().items()}
+
+
+def case(trace: record.Trace) -> Case:
+    """The trace with its numbers, and four moves."""
+    length = next((leaf.array.shape[0] for leaf in trace.leaves if leaf.kind == "content" and leaf.array), 2)
+    edited = next((leaf for leaf in trace.leaves if leaf.kind in ("weight", "constant") and leaf.array and len(leaf.array.shape) == 2), None)
+    edit = [Edit(edited.id, [0, 0], -1.25)] if edited else []
+    moves = {
+        "as it is": (Act(), []),
+        "shuffled": (Act(permute=[*range(1, length), 0]), []),
+        "slid": (Act(shift=5), []),
+        "reversed and edited": (Act(reverse=True), edit),
+    }
+    return Case(trace=trace, moves=[Move(name, act, edits, _values(trace, act, edits)) for name, (act, edits) in moves.items()])
+
+
+def _trace(s: Setting) -> record.Trace:
+    offer = next(o for o in offers(s.choice.heads) if o.variant.name == s.scheme)
+    made = exhibit(
+        offer.make(), s.choice.width, s.choice.heads, s.choice.seed, causal=s.setting == "causal", class_token=s.setting == "class"
+    )  # fmt: skip
+    tokens = Tokens.of(rows(words(s.choice.sentence), s.choice))
+    if s.setting == "padded":
+        valid = torch.ones(len(tokens.x), dtype=torch.bool)
+        valid[-1] = False
+        tokens = Tokens.of(tokens.x, valid=valid)
+    return watch(made, tokens, arrays=False, title=f"{s.scheme}, {s.setting}")
+
+
+def _values(trace: record.Trace, act: Act, edits: list[Edit]) -> dict[str, record.Array]:
+    given = {leaf.id: torch.from_numpy(record.unpack(leaf.array)) for leaf in trace.leaves if leaf.array is not None}
+    moved = {leaf.id: _moved(leaf, given[leaf.id], act) for leaf in trace.leaves}
+    for edit in edits:
+        moved[edit.leaf] = moved[edit.leaf].clone()
+        moved[edit.leaf][tuple(edit.index)] = edit.value
+    steps = {step.id for step in trace.steps}
+    return {name: record.pack(value.numpy()) for name, value in replay(trace, moved).items() if name in steps}
+
+
+def _moved(leaf: record.Leaf, value: Tensor, act: Act) -> Tensor:
+    if act.permute is not None and leaf.kind == "content":
+        return value[act.permute]
+    if leaf.kind in ("coordinate", "order"):
+        if act.shift is not None:
+            return value + int(act.shift)
+        if act.reverse:
+            return value.amin(0) + value.amax(0) - value
+    return value
+
+
+def write() -> None:
+    folder = FOLDER / "cases"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, made in cases().items():
+        (folder / f"{name}.json").write_bytes(msgspec.json.encode(made) + b"\n")
+    (folder / "words.json").write_text(json.dumps(_spellings(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (FOLDER / "operations.json").write_text(json.dumps(list(OPERATIONS)) + "\n", encoding="utf-8")
+
+
+def stale() -> list[str]:
+    """Names of cases that are missing or no longer agree."""
+    found = [name for name, made in cases().items() if not _agrees(FOLDER / "cases" / f"{name}.json", made)]
+    if json.loads((FOLDER / "operations.json").read_text(encoding="utf-8")) != list(OPERATIONS):
+        found.append("operations")
+    if json.loads((FOLDER / "cases" / "words.json").read_text(encoding="utf-8")) != _spellings():
+        found.append("words")
+    return found
+
+
+def _agrees(path: Path, made: Case) -> bool:
+    if not path.exists():
+        return False
+    kept = msgspec.json.decode(path.read_bytes(), type=Case)
+    if [(s.id, s.op, s.inputs, s.params, s.axes) for s in kept.trace.steps] != [(s.id, s.op, s.inputs, s.params, s.axes) for s in made.trace.steps]:
+        return False
+    return all(_close(k, m) for k, m in zip(kept.moves, made.moves, strict=True))
+
+
+def _close(kept: Move, made: Move) -> bool:
+    pairs = [(record.unpack(kept.values[i]), record.unpack(made.values[i])) for i in made.values if i in kept.values]
+    return len(pairs) == len(made.values) and all(
+        a.shape == b.shape and np.allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE) for a, b in pairs
+    )
+
+
+def _spellings() -> list[dict[str, object]]:
+    asked = [("Love", 2, 0), ("conquers", 3, 1), ("naïve", 4, 0), ("愛", 2, 7), ("🙂", 2, 0), ("<script>", 8, 3)]
+    return [{"word": w, "width": n, "seed": s, "values": spelled([w], n, s)[0].tolist()} for w, n, s in asked]
+
+
+if __name__ == "__main__":
+    if "--check" in sys.argv:
+        left = stale()
+        print("contract/cases agree" if not left else f"contract/cases are stale: {', '.join(left)}. Run python -m equiscope.explore.golden")
+        sys.exit(bool(left))
+    write()

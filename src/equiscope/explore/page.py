@@ -1,0 +1,71 @@
+"""The page: template, style, script and data in one file that asks nothing of any network."""
+
+import base64
+import gzip
+import html as escape
+from pathlib import Path
+
+import msgspec
+
+from equiscope.errors import InputError
+from equiscope.record import Explorable
+
+BUNDLE = Path(__file__).parent / "page"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:"
+TEMPLATE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="generator" content="equiscope {version}">
+<title>{title} - equiscope</title>
+<style>{style}</style>
+</head>
+<body>
+<div id="app"></div>
+<noscript>This page computes every number in your browser, so it needs JavaScript. It asks nothing of any network.</noscript>
+<script type="application/octet-stream" id="explorable">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def html(content: Explorable) -> str:
+    """The page as text. Raises InputError where the bundle was not built with the package."""
+    from equiscope import __version__
+
+    script, style = (_bundled(name) for name in ("page.js", "page.css"))
+    return TEMPLATE.format(
+        policy=POLICY,
+        version=__version__,
+        title=escape.escape(content.title),
+        style=style,
+        script=script.replace("</script", "<\\/script").replace("<!--", "<\\!--"),
+        data=pack(content),
+    )
+
+
+def pack(content: Explorable) -> str:
+    """The record as base64 of gzipped JSON: letters, digits, + / = only, so no word of a sentence can end the element."""
+    return base64.b64encode(gzip.compress(msgspec.json.encode(content), mtime=0)).decode("ascii")
+
+
+def write(content: Explorable, path: Path) -> Path:
+    """Write the page to a file, whole or not at all. Raises InputError where the folder does not exist or cannot be written."""
+    text = html(content)
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise InputError(f"The page cannot be written to {path}: {error.strerror}. Choose another file with --export.") from error
+    return path
+
+
+def _bundled(name: str) -> str:
+    try:
+        return (BUNDLE / name).read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InputError("This installation has no page bundle. From a clone run `python3 run.py setup`, which builds it.") from error

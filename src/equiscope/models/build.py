@@ -1,0 +1,77 @@
+"""Build: a spec becomes an ordinary module. Positions enter the tokens once, and queries, keys and scores in every layer."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from equiscope import attention, blocks
+from equiscope.errors import InputError, ShapeError
+from equiscope.models import spec as specs
+from equiscope.models.readout import READOUTS
+from equiscope.tokens import Embedding, Tokens
+from equiscope.trace import ops
+
+
+def build(source: "specs.Spec | dict[str, Any] | str | Path") -> "Model":
+    """A model with fresh random parameters (torch's global seed). Raises where the spec does not fit together, and says where."""
+    return Model(specs.Spec.of(source))
+
+
+class Model(nn.Module):
+    """Tokens, features [..., N, D], or ids [..., N] in; what the read-out takes out."""
+
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "head": ("W_out", "feature output", "output map"),
+    }
+
+    def __init__(self, spec: "specs.Spec") -> None:
+        super().__init__()
+        self.spec = spec
+        parts = spec.block.attention
+        head_width = parts.head_width or spec.width // parts.heads
+        self.embedding = Embedding(spec.vocabulary, spec.width) if spec.vocabulary else None
+        self.position = parts.position.sized(spec.width, parts.heads, head_width)
+        width = self.position.widened(spec.width)
+        self.readout = READOUTS[spec.readout](spec.width)
+        self.blocks = nn.ModuleList(_block(spec.block, width) for _ in range(spec.layers))
+        norm = spec.block.norm
+        self.norm = blocks.Norm(width, norm.kind, norm.eps) if norm is not None and norm.order == "pre" else None
+        self.head = nn.Parameter(torch.randn(width, spec.outputs) / math.sqrt(width)) if spec.outputs else None
+
+    def forward(self, inputs: Tokens | Tensor) -> Tensor:
+        tokens = self.readout.open(self.tokens(inputs))
+        tokens = replace(tokens, x=self.position.embed(tokens.x, tokens.at))
+        for block in self.blocks:
+            tokens = replace(tokens, x=block(tokens, self.position))
+        y = tokens.x if self.norm is None else self.norm(tokens.x)
+        y = self.readout(y, tokens)
+        return y if self.head is None else ops.affine(y, self.head, None, name="out", label="the model's answer")
+
+    def tokens(self, inputs: Tokens | Tensor) -> Tokens:
+        """Ids are looked up, bare features get places 0, 1, 2, ..."""
+        if isinstance(inputs, Tokens):
+            tokens = inputs
+        elif self.embedding is not None:
+            if inputs.is_floating_point():
+                raise InputError(f"This model has a vocabulary and takes ids (integers), but got {inputs.dtype}.")
+            tokens = Tokens.of(self.embedding(inputs))
+        else:
+            tokens = Tokens.of(inputs)
+        if tokens.x.shape[-1] != self.spec.width:
+            raise ShapeError(f"The model is {self.spec.width} wide, but the tokens have {tokens.x.shape[-1]} features.")
+        return tokens
+
+
+def _block(spec: "specs.Block", width: int) -> blocks.Block:
+    a, f, n = spec.attention, spec.feedforward, spec.norm
+    heads = attention.MultiHeadAttention(
+        width, heads=a.heads, head_width=a.head_width, value_width=a.value_width, bias=a.bias, backend=a.backend,
+        mask=attention.Causal() if a.causal else attention.Everything(),
+    )  # fmt: skip
+    forward = blocks.FeedForward(width, f.inner or 4 * width, f.activation, f.bias) if f is not None else None
+    norms = (blocks.Norm(width, n.kind, n.eps), blocks.Norm(width, n.kind, n.eps)) if n is not None else None
+    return blocks.Block(heads, forward, norms, order=n.order if n is not None else "pre", residual=spec.residual)

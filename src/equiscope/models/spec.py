@@ -1,0 +1,163 @@
+"""Spec: a model as data. Parts are objects in Python and names in files; what can be said can be built.
+
+A spec reads from JSON and writes to JSON without loss; defaults are left out of the file.
+"""
+
+import json
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from equiscope.errors import InputError, UnknownName
+from equiscope.position import NoPosition, Position, from_json, to_json
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Who may look, with how many heads, knowing what of positions. head_width and value_width: D / heads unless said."""
+
+    heads: int = 1
+    head_width: int | None = None
+    value_width: int | None = None
+    position: Position = field(default_factory=NoPosition)
+    causal: bool = False
+    bias: bool = False
+    backend: Literal["auto", "eager", "sdpa"] = "auto"
+
+
+@dataclass(frozen=True)
+class Norm:
+    """kind "layer" or "rms"; order "pre" (before each part) or "post" (after its residual)."""
+
+    kind: Literal["layer", "rms"] = "layer"
+    order: Literal["pre", "post"] = "pre"
+    eps: float = 1e-5
+
+
+@dataclass(frozen=True)
+class FeedForward:
+    """inner: hidden features, 4 times the width unless said."""
+
+    inner: int | None = None
+    activation: Literal["relu", "gelu", "silu", "tanh"] = "gelu"
+    bias: bool = True
+
+
+@dataclass(frozen=True)
+class Block:
+    """One layer; norm and feed-forward may be None."""
+
+    attention: Attention = field(default_factory=Attention)
+    norm: Norm | None = field(default_factory=Norm)
+    feedforward: FeedForward | None = field(default_factory=FeedForward)
+    residual: bool = True
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A sequence model of one modality.
+
+    width       D
+    vocabulary  size of the learned embedding table; None takes features [..., N, D] as they are
+    layers      how many blocks
+    readout     "each" (one row a token), "mean", "first", "last", "concatenation", "class"
+    outputs     width of a final linear map; None for none
+    """
+
+    width: int
+    vocabulary: int | None = None
+    layers: int = 1
+    block: Block = field(default_factory=Block)
+    readout: str = "each"
+    outputs: int | None = None
+
+    def __post_init__(self) -> None:
+        from equiscope.models.readout import READOUTS
+
+        if self.width < 1 or self.layers < 1:
+            raise InputError(f"A model has a width and a number of layers of at least 1, but got {self.width} and {self.layers}.")
+        if self.readout not in READOUTS:
+            raise UnknownName("read-out", self.readout, list(READOUTS))
+        if self.readout == "concatenation" and self.outputs is not None:
+            raise InputError("The width of a concatenation depends on the length, so no linear map can follow. Use outputs=None.")
+
+    def with_position(self, position: Position) -> Self:
+        """The same model with another position scheme."""
+        return replace(self, block=replace(self.block, attention=replace(self.block.attention, position=position)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data with the version of the format; defaults are left out."""
+        return {"version": VERSION, **_plain(self)}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def of(cls, source: "Spec | dict[str, Any] | str | Path") -> "Spec":
+        """A spec from a spec, a dict, or a JSON file. Raises InputError naming the field that does not fit."""
+        if isinstance(source, Spec):
+            return source
+        data = dict(source) if isinstance(source, dict) else _read(Path(source))
+        if (version := data.pop("version", VERSION)) != VERSION:
+            raise InputError(f"This spec has version {version!r}, but this equiscope reads version {VERSION}.")
+        return _object(Spec, data, "spec")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spec) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+
+_PARTS = {"block": Block, "attention": Attention, "norm": Norm, "feedforward": FeedForward}
+
+
+def _plain(part: Any) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    for f in fields(part):
+        value = getattr(part, f.name)
+        if isinstance(value, Position):
+            if not isinstance(value, NoPosition):
+                written[f.name] = to_json(value)
+        elif f.name in _PARTS and value is not None:
+            if inner := _plain(value):
+                written[f.name] = inner
+        elif value != f.default:
+            written[f.name] = value
+    return written
+
+
+def _object(kind: type, data: Any, path: str) -> Any:
+    if not isinstance(data, dict):
+        raise InputError(f"{path} should be an object with the fields of {kind.__name__}, but got {data!r}.")
+    known = {f.name for f in fields(kind)}
+    for name in data:
+        if name not in known:
+            raise UnknownName(f"field of {path}", name, sorted(known))
+    made = {name: _value(name, value, f"{path}.{name}") for name, value in data.items()}
+    try:
+        return kind(**made)
+    except TypeError as error:
+        raise InputError(f"{path} is incomplete: {error}.") from error
+
+
+def _value(name: str, value: Any, path: str) -> Any:
+    if name == "position":
+        return from_json(value)
+    if name in _PARTS and value is not None:
+        return _object(_PARTS[name], value, path)
+    return value
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"There is no file {path}. Give a spec as a dict, a Spec, or a JSON file.") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(data, dict):
+        raise InputError(f"{path} should hold an object with the fields of Spec.")
+    return data

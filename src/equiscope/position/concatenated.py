@@ -1,0 +1,47 @@
+"""Concatenated: the encoding of the place stands beside the word instead of being added to it.
+
+Followed by one linear layer, [x; p] W = x W1 + p W2: the same as adding a projected position. The token gets wider.
+"""
+
+from torch import Tensor
+
+from equiscope.errors import ShapeError
+from equiscope.position.base import Added, Position
+from equiscope.position.frequencies import angles, ladder
+from equiscope.trace import ops
+
+
+class Concatenated(Position):
+    """Puts `width` features of position behind the word's features (as many as the word has, unless said).
+
+    of      an added scheme whose encoding to use; sinusoidal if none is given
+    raises  ShapeError for an odd width with sinusoids
+    """
+
+    name = "concatenated"
+    title = "concatenated"
+    summary = "Clock hands stand beside the word's features instead of being added to them."
+    source = "as Vaswani 2017, concatenated"
+    because = "Concatenated writes the place beside the word"
+
+    def __init__(self, of: Added | None = None, width: int | None = None, base: float = 10000.0) -> None:
+        super().__init__()
+        self.of, self.width, self.base = of, width, base
+
+    def allocate(self, width: int, heads: int, head_width: int) -> None:
+        self.width = self.width or width
+        if self.of is not None:
+            self.of = self.of.sized(self.width, heads, head_width)
+        elif self.width % 2:
+            raise ShapeError(f"Concatenated sinusoids need an even width, but got {self.width}. Use {self.width + 1}.")
+
+    def widened(self, width: int) -> int:
+        return width + (self.width or width)
+
+    def embed(self, x: Tensor, at: Tensor) -> Tensor:
+        width = self.width or x.shape[-1]
+        encoding = self.of.encode(at, width) if self.of is not None else self._sinusoids(at, width)
+        return ops.concat(x, encoding.to(x.dtype), name="X′", label="words with their places")
+
+    def _sinusoids(self, at: Tensor, width: int) -> Tensor:
+        return ops.sinusoid(angles(at, ladder(width // 2, self.base)), "interleaved", name="P", label="the places as clock hands")

@@ -1,0 +1,32 @@
+"""Frequencies of clocks: how fast each pair of columns turns, in radians a step. Shared by sinusoids and rotations.
+
+They are made in float64 at every call and are nobody's buffer, so `.bfloat16()` on a model cannot spoil them; angles are
+float32 or better.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from equiscope.trace import constant, ops
+
+Exponent = Literal["2k/D", "2(k+1)/D", "k/(D/2-1)"]
+
+
+def ladder(pairs: int, base: float, exponent: Exponent = "2k/D") -> Tensor:
+    """base^-e for k = 0 .. pairs-1, D = 2 * pairs: the full ladder from one radian a step down. [pairs] float64.
+
+    "2k/D" is Vaswani 2017; "2(k+1)/D" counts k from 1; "k/(D/2-1)" is tensor2tensor's and ends at exactly 1/base.
+    """
+    k = torch.arange(pairs, dtype=torch.float64)
+    power = {"2k/D": k / pairs, "2(k+1)/D": (k + 1) / pairs, "k/(D/2-1)": k / max(pairs - 1, 1)}[exponent]
+    return torch.exp(-math.log(base) * power)
+
+
+def angles(at: Tensor, frequencies: Tensor, symbol: str = "ω") -> Tensor:
+    """Where each hand stands: at [..., N, 1] times frequencies [W] to [..., N, W] radians, float32 or better."""
+    dtype = torch.promote_types(at.dtype, torch.float32)
+    speed = constant(frequencies.to(at.device, dtype), symbol, "radians a step", "clock")
+    return ops.multiply(at if at.dtype == dtype else at.to(dtype), speed, name="Φ", label="angles of the clocks")

@@ -1,0 +1,23 @@
+"""Index: the number of the place itself is added to every feature.
+
+The plainest scheme, here to be seen failing: it grows without bound and drowns the word.
+"""
+
+import torch
+from torch import Tensor
+
+from equiscope.position.base import Added
+from equiscope.trace import constant, ops
+
+
+class Index(Added):
+    """Adds 0, 1, 2, ... to all features of a token."""
+
+    name = "index"
+    title = "index"
+    summary = "The place's own number is added to every feature of the word."
+    because = "Index adds the place's number to the word"
+
+    def encode(self, at: Tensor, width: int) -> Tensor:
+        step = constant(torch.ones(width, dtype=at.dtype, device=at.device), "u", "added per step", "feature")
+        return ops.multiply(at, step, name="P", label="the places as numbers")

@@ -1,0 +1,34 @@
+"""Schemes by name: for the command line, for files, and for nothing else; in Python a scheme is an object."""
+
+from typing import Any
+
+from equiscope.errors import InputError, UnknownName
+from equiscope.position.base import Position
+
+
+def make(name: str, **settings: Any) -> Position:
+    """The scheme of that name. Raises UnknownName with the list, InputError for a setting that it does not have."""
+    from equiscope.position import SCHEMES
+
+    known = {scheme.name: scheme for scheme in SCHEMES}
+    if name not in known:
+        raise UnknownName("position scheme", name, list(known))
+    try:
+        return known[name](**settings)
+    except TypeError as error:
+        raise InputError(f"{name} cannot be made from {settings}: {error}.") from error
+
+
+def to_json(scheme: Position) -> dict[str, Any]:
+    """The scheme's name and those settings that are not its defaults."""
+    defaults = type(scheme)().settings
+    plain = {k: v for k, v in scheme.settings.items() if v != defaults[k]}
+    return {"scheme": scheme.name, **{k: to_json(v) if isinstance(v, Position) else v for k, v in plain.items()}}
+
+
+def from_json(data: dict[str, Any] | str) -> Position:
+    """The scheme that `to_json` wrote; a bare name means its defaults."""
+    if isinstance(data, str):
+        return make(data)
+    settings = {k: from_json(v) if isinstance(v, dict) else v for k, v in data.items() if k != "scheme"}
+    return make(data.get("scheme", "none"), **settings)

@@ -1,0 +1,25 @@
+"""Plain data that the rooms hand to one another: no torch, versioned, the only source of the contract.
+
+A trace is a *program*: leaves (numbers that were given) and steps (numbers that were made, and how). Whoever knows the
+closed list of operations can run it again on other leaves: that is what the page does when you shuffle, slide or edit.
+"""
+
+from equiscope.record.array import Array, pack, unpack
+from equiscope.record.explorable import Claim, Example, Explorable, Fact, Program, Variant
+from equiscope.record.trace import VERSION, Leaf, Step, Trace
+
+__all__ = [
+    "VERSION",
+    "Array",
+    "Claim",
+    "Example",
+    "Explorable",
+    "Fact",
+    "Leaf",
+    "Program",
+    "Step",
+    "Trace",
+    "Variant",
+    "pack",
+    "unpack",
+]

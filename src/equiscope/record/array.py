@@ -1,0 +1,54 @@
+"""A block of numbers as data: readable where they are few and short, bytes where they are many.
+
+The two writings hold exactly the same float64 or float32 values; `unpack` and the page read both.
+"""
+
+import base64
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from equiscope.errors import InputError
+
+DType = Literal["float64", "float32", "int64", "bool"]
+_WIRE = {"float64": "<f8", "float32": "<f4", "int64": "<i8", "bool": "|u1"}
+DECIMALS = 4  # numbers with at most so many decimals are written out: shorter than bytes, and a person can read them
+
+
+class Array(Struct, frozen=True):
+    """Numbers of one dtype in row-major order.
+
+    data    the numbers themselves, or base64 of their little-endian bytes (float64 8, float32 4, int64 8, bool 1)
+    """
+
+    shape: list[int]
+    dtype: DType
+    data: list[float] | str
+
+
+def pack(values: np.ndarray) -> Array:
+    """Write an array down; nothing is rounded. Raises InputError for a dtype that the contract does not have."""
+    dtype = str(values.dtype)
+    if dtype not in _WIRE:
+        raise InputError(f"A record holds {', '.join(_WIRE)}, but got {dtype}. Convert the array first.")
+    flat = np.ascontiguousarray(values).reshape(-1)
+    short = dtype in ("int64", "bool") or bool(np.all(np.isfinite(flat)) and np.all(np.round(flat, DECIMALS) == flat))
+    numbers = flat.astype(_WIRE[dtype])
+    data = [_short(v) for v in flat.tolist()] if short else base64.b64encode(numbers.tobytes()).decode("ascii")
+    return Array(shape=list(values.shape), dtype=dtype, data=data)  # type: ignore[arg-type]
+
+
+def unpack(array: Array) -> np.ndarray:
+    """The numbers of a record. Raises InputError where the data do not fill the shape."""
+    if isinstance(array.data, str):
+        flat = np.frombuffer(base64.b64decode(array.data), dtype=_WIRE[array.dtype])
+    else:
+        flat = np.asarray(array.data, dtype=float)
+    if flat.size != int(np.prod(array.shape)):
+        raise InputError(f"An array of shape {array.shape} holds {int(np.prod(array.shape))} numbers, found {flat.size}.")
+    return flat.reshape(array.shape).astype(array.dtype)
+
+
+def _short(value: float) -> float:
+    return int(value) if float(value).is_integer() else value

@@ -1,0 +1,86 @@
+"""Explorable: everything one interactive page holds; it shows these programs and computes nothing of its own."""
+
+from msgspec import Struct, field
+
+from equiscope.record.array import Array
+from equiscope.record.trace import VERSION, Trace
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """What a built model says about one action, and the part that decides it."""
+
+    action: str
+    holds: bool
+    decided_by: str = ""
+    reason: str = ""
+
+
+class Variant(Struct, frozen=True, kw_only=True):
+    """A choice that a page offers, e.g. a position scheme.
+
+    switch  the name of the scheme that this variant breaks on purpose, for teaching; empty for a real scheme
+    """
+
+    name: str
+    title: str
+    summary: str
+    switch: str = ""
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """One traced program: for which scheme, in which setting, with what it claims.
+
+    setting  "plain", "causal" (later words hidden), "padded" (empty places hidden), "class" (a class token in front)
+    roles    ids of the values that views ask for: input, scores, weights, mixed, output and the read-outs
+    """
+
+    scheme: str
+    setting: str
+    trace: Trace
+    claims: list[Claim]
+    roles: dict[str, str] = field(default_factory=dict)
+
+
+class Example(Struct, frozen=True, kw_only=True):
+    """A ready input. rows are given where the numbers matter; else they are spelled from the words."""
+
+    name: str
+    words: list[str]
+    order: list[int] = field(default_factory=list)
+    rows: Array | None = None
+    note: str = ""
+
+
+class Fact(Struct, frozen=True, kw_only=True):
+    """A number that Python measured when the page was made, with the function that anyone can run again."""
+
+    name: str
+    value: float
+    text: str
+    source: str
+
+
+class Explorable(Struct, frozen=True, kw_only=True):
+    """A page's content.
+
+    pool      arrays that programs share, so that an edited weight is edited in all of them
+    tour      named programs that are not schemes of the model (clocks, the rotation that carries p_i to p_i+k)
+    paragraph words in which the sentence slides
+    """
+
+    version: int = VERSION
+    title: str
+    words: list[str]
+    width: int
+    heads: int
+    seed: int
+    scheme: str
+    causal: bool
+    schemes: list[Variant]
+    programs: list[Program]
+    tour: dict[str, Trace]
+    pool: dict[str, Array]
+    examples: list[Example]
+    paragraph: list[str]
+    facts: list[Fact]
+    notes: list[str] = field(default_factory=list)

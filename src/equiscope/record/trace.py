@@ -1,0 +1,62 @@
+"""Trace: every named number of a model's run and the step that made it."""
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from equiscope.record.array import Array
+
+VERSION = 1
+
+Kind = Literal["content", "coordinate", "order", "valid", "weight", "constant"]
+Parameter = bool | int | float | str | list[int]
+
+
+class Leaf(Struct, frozen=True, kw_only=True):
+    """Numbers that were given to the program.
+
+    kind    content moves with the words; coordinate, order and valid belong to the places; weight is the model's own
+    array   the numbers, or nothing where `pool` names an entry in the pool of the explorable around it
+    """
+
+    id: str
+    symbol: str
+    label: str
+    axes: list[str]
+    kind: Kind
+    where: str = ""
+    array: Array | None = None
+    pool: str | None = None
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """Numbers that an operation made from others.
+
+    op      a name in the closed list of operations (`equiscope.trace.ops.OPERATIONS`)
+    inputs  ids of leaves and earlier steps
+    where   the module it happened in, e.g. "blocks.0.attention"
+    array   the numbers, kept where a test wants them; a page computes them again
+    """
+
+    id: str
+    symbol: str
+    label: str
+    axes: list[str]
+    op: str
+    inputs: list[str]
+    params: dict[str, Parameter] = field(default_factory=dict)
+    where: str = ""
+    array: Array | None = None
+
+
+class Trace(Struct, frozen=True, kw_only=True):
+    """A program with its numbers: leaves first, then steps in the order in which they happened.
+
+    outputs ids of what the model returned
+    """
+
+    version: int = VERSION
+    title: str = ""
+    leaves: list[Leaf]
+    steps: list[Step]
+    outputs: list[str]

@@ -1,0 +1,75 @@
+"""Measure: how far f(g x) is from g f(x), and whether that is rounding or a truth about f.
+
+No tolerance is chosen. A rounding error shrinks with the precision: from float32 to float64 by 2^-29. A broken symmetry
+does not shrink at all. Half-way between the two, on the logarithmic scale, lies the border. The page has the same
+functions in web/src/measure.ts.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.symmetry.actions import Action
+
+Verdict = Literal["exact", "rounding", "approximate", "broken", "undecided"]
+PRECISION = 2.0**-29  # eps(float64) / eps(float32)
+TOLERANCE = 1e-2  # a true violation below this is called approximate
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """error in float64, the same in float32, the rounding floor of f in float64, and what follows."""
+
+    error: float
+    error32: float
+    floor: float
+    verdict: Verdict
+
+
+def relative_error(found: Tensor, wanted: Tensor) -> float:
+    """Size of the difference over the size of what was wanted (Frobenius norms); 0 where both are 0."""
+    difference, size = (found - wanted).double().norm().item(), wanted.double().norm().item()
+    if difference == 0:
+        return 0.0
+    return difference / size if size > 0 else float("inf")
+
+
+def verdict(error: float, error32: float, tolerance: float = TOLERANCE) -> Verdict:
+    """exact, rounding, approximate or broken, from the error in float64 and in float32; not finite is undecided."""
+    if not (error < float("inf") and error32 < float("inf")):
+        return "undecided"
+    if error == 0:
+        return "exact"
+    if error < error32 * PRECISION**0.5:
+        return "rounding"
+    return "approximate" if error < tolerance else "broken"
+
+
+def floor(run: Callable[[torch.dtype], Tensor]) -> float:
+    """The rounding error of a computation in float64: its error in float32, measured, times 2^-29."""
+    return relative_error(run(torch.float32), run(torch.float64)) * PRECISION
+
+
+def measure(model: nn.Module, tokens: Any, action: Action, tolerance: float = TOLERANCE) -> Measurement:
+    """Equivariance of a model that takes tokens, under one element of an action.
+
+    Outputs without token rows (read-outs) are compared as they are: then this measures invariance.
+    """
+    models = {torch.float32: copy.deepcopy(model).float(), torch.float64: copy.deepcopy(model).double()}
+
+    def run(dtype: torch.dtype, moved: bool = False) -> Tensor:
+        given = tokens.to(dtype)
+        with torch.no_grad():
+            return models[dtype](action.on_input(given) if moved else given)
+
+    def error(dtype: torch.dtype) -> float:
+        plain, moved = run(dtype), run(dtype, moved=True)
+        rows = plain.ndim == tokens.x.ndim and plain.shape[-2] == tokens.x.shape[-2]
+        return relative_error(moved, action.on_output(plain) if rows else plain)
+
+    e64, e32 = error(torch.float64), error(torch.float32)
+    return Measurement(e64, e32, floor(run), verdict(e64, e32, tolerance))

@@ -1,0 +1,68 @@
+"""Tokens: the one shape in which every modality reaches a model.
+
+Coordinates are data, never implied by the row number: sliding a text, padding on the left, packing and irregular times are
+all "other coordinates". Positions read `at`; masks read `order`, `document` and `valid`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from equiscope.errors import ShapeError
+from equiscope.shapes import Coordinates, Features, Flags, Order
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A sequence (or a batch of them) as a model takes it.
+
+    x         features, one row a token
+    at        coordinates: an index, a time in seconds, a place on a grid
+    order     rank of each token: what "before" means to a causal mask
+    document  which text of a packed row a token belongs to; absent = all the same
+    valid     False for padding; absent = all valid
+    raises    ShapeError where the lengths disagree
+    """
+
+    x: Features
+    at: Coordinates
+    order: Order
+    document: Order | None = None
+    valid: Flags | None = None
+
+    def __post_init__(self) -> None:
+        length = self.x.shape[-2]
+        rows = {"at": self.at.shape[-2], "order": self.order.shape[-1]}
+        rows |= {n: t.shape[-1] for n, t in (("document", self.document), ("valid", self.valid)) if t is not None}
+        for name, found in rows.items():
+            if found != length:
+                raise ShapeError(f"x has {length} tokens, but {name} has {found}. Give one entry a token.")
+
+    @classmethod
+    def of(cls, x: Tensor, start: int = 0, valid: Tensor | None = None) -> Self:
+        """Features [..., N, D] at places start, start + 1, ..., in reading order."""
+        if x.ndim < 2:
+            raise ShapeError(f"Tokens need features [..., N, D], one row a token, but got shape {tuple(x.shape)}.")
+        order = torch.arange(start, start + x.shape[-2], device=x.device)
+        dtype = torch.promote_types(x.dtype, torch.float32)  # bfloat16 counts exactly only to 256
+        return cls(x=x, at=order.to(dtype).unsqueeze(-1), order=order, valid=valid)
+
+    def to(self, dtype: torch.dtype) -> Self:
+        """The same tokens with features and coordinates in another dtype."""
+        return replace(self, x=self.x.to(dtype), at=self.at.to(torch.promote_types(dtype, torch.float32)))
+
+    def leaves(self) -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
+        """How a trace names these numbers: id, symbol, label, axes, kind."""
+        batch = ("batch",) * (self.x.ndim - 2)
+        yield self.x, ("X", "X", "what the words are", (*batch, "token", "feature"), "content")
+        yield self.at, ("at", "t", "where the words are", ("batch",) * (self.at.ndim - 2) + ("token", "axis"), "coordinate")
+        rows = ("batch",) * (self.order.ndim - 1) + ("token",)
+        yield self.order, ("order", "o", "which word comes first", rows, "order")
+        if self.document is not None:
+            yield self.document, ("document", "d", "which text a word belongs to", rows, "order")
+        if self.valid is not None:
+            valid = ("batch",) * (self.valid.ndim - 1) + ("token",)
+            yield self.valid, ("valid", "v", "whether there is a word", valid, "valid")

@@ -1,0 +1,77 @@
+"""Text as tokens: words or characters, with numbers that are given, spelled or learned."""
+
+import math
+import unicodedata
+from collections.abc import Iterable
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.errors import InputError
+from equiscope.trace import ops
+
+
+def words(sentence: str) -> list[str]:
+    """Split at white space, after Unicode composition (NFC), so that one letter is one letter.
+
+    raises  InputError for a text without words
+    """
+    found = unicodedata.normalize("NFC", sentence).split()
+    if not found:
+        raise InputError('The sentence has no words. Give at least one, e.g. "Love conquers all".')
+    return found
+
+
+def characters(sentence: str) -> list[str]:
+    """Every character a token, spaces included. Raises InputError for an empty text."""
+    found = list(unicodedata.normalize("NFC", sentence))
+    if not found:
+        raise InputError("The text is empty. Give at least one character.")
+    return found
+
+
+def vocabulary(tokens: Iterable[str]) -> dict[str, int]:
+    """A number for each different token, in the order of first appearance."""
+    return {token: i for i, token in enumerate(dict.fromkeys(tokens))}
+
+
+def spelled(tokens: Iterable[str], width: int, seed: int = 0) -> Tensor:
+    """Numbers for words that nobody trained: each follows from the spelling alone, so that equal words are equal.
+
+    returns [N, width] float64 in -2.0, -1.9, ..., 2.0: FNV-1a over the bytes of "seed/word/feature", mixed by murmur3's
+            finaliser, modulo 41. web/src/words.ts has the same function, so a sentence typed in the page gets the same
+            numbers.
+    """
+    rows = [[(_hash(f"{seed}/{token}/{j}") % 41 - 20) / 10 for j in range(width)] for token in tokens]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def _hash(text: str) -> int:
+    h = 2166136261
+    for byte in text.encode():
+        h = (h ^ byte) * 16777619 & 0xFFFFFFFF
+    h = (h ^ h >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    h = (h ^ h >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    return h ^ h >> 16
+
+
+class Embedding(nn.Module):
+    """A learned table: ids [..., N] to features [..., N, D].
+
+    raises  InputError for an id outside the table
+    """
+
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table": ("E", "vocabulary feature", "embedding table")}
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(vocabulary, width) / math.sqrt(width))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        if not torch.compiler.is_compiling() and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(self.table):
+            raise InputError(
+                f"The embedding has ids 0..{len(self.table) - 1}, but got {int(ids.min())}..{int(ids.max())}. "
+                "Use the vocabulary that the model was built with."
+            )
+        return ops.gather(self.table, ids, name="X", label="what the words are")

@@ -1,0 +1,206 @@
+"""The operations that a page may replay: a closed, small list, each here and in `web/src/ops`, and nowhere else.
+
+Every function computes with torch and, if somebody is watching, notes the step. `name` is the symbol of the result in a
+formula ("Q"), `label` what it is in words. Tensors may have any leading axes; rows are tokens.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from equiscope.trace.recorder import note, recording
+
+Layout = Literal["interleaved", "half"]
+Activation = Literal["relu", "gelu", "silu", "tanh"]
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------
+def matmul(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
+    """[..., N, K] times [..., K, M]: each number is a row of `a` times a column of `b`."""
+    return note("matmul", a @ b, [a, b], name, label)
+
+
+def add(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Sum, broadcast."""
+    return note("add", a + b, [a, b], name, label)
+
+
+def subtract(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Difference, broadcast."""
+    return note("subtract", a - b, [a, b], name, label)
+
+
+def multiply(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Product number by number, broadcast."""
+    return note("multiply", a * b, [a, b], name, label)
+
+
+def scale(x: Tensor, by: float, name: str = "", label: str = "", root: int = 0) -> Tensor:
+    """Times one number. root: where `by` is 1/sqrt(root), say so and the page writes it so."""
+    return note("scale", x * by, [x], name, label, by=by, **({"root": root} if root else {}))
+
+
+def distance(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
+    """|a - b|, broadcast: how far two places are apart."""
+    return note("distance", (a - b).abs(), [a, b], name, label)
+
+
+def activation(x: Tensor, kind: Activation, name: str = "", label: str = "") -> Tensor:
+    """A function of each number: relu, gelu (exact, with erf), silu or tanh."""
+    functions: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "tanh": torch.tanh}
+    return note("activation", functions[kind](x), [x], name, label, kind=kind)
+
+
+# --- positions --------------------------------------------------------------------------------------------------------
+def sinusoid(angles: Tensor, layout: Layout | Literal["sine"], name: str = "", label: str = "") -> Tensor:
+    """Angles [..., W] to [..., 2W]: sine and cosine of each, side by side (interleaved) or in halves; "sine" keeps [..., W]."""
+    sine, cosine = angles.sin(), angles.cos()
+    if layout == "sine":
+        out = sine
+    elif layout == "interleaved":
+        out = torch.stack([sine, cosine], -1).flatten(-2)
+    else:
+        out = torch.cat([sine, cosine], -1)
+    return note("sinusoid", out, [angles], name, label, layout=layout)
+
+
+def rotate(x: Tensor, angles: Tensor, layout: Layout, name: str = "", label: str = "") -> Tensor:
+    """Turn pairs of columns of x [..., N, K] by +angles [N, W], W <= K/2, or [B, N, W] for x [B, H, N, K].
+
+    Pairs are columns (2w, 2w+1) for "interleaved" and (w, w+W) for "half"; columns beyond 2W pass unchanged.
+    (a, b) becomes (a cos - b sin, a sin + b cos), computed in float32 or better.
+    """
+    turned = _rotate(x, angles.unsqueeze(-3) if angles.ndim > 2 else angles, layout)
+    return note("rotate", turned, [x, angles], name, label, layout=layout)
+
+
+def _rotate(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
+    wide = torch.promote_types(x.dtype, torch.float32)
+    cosine, sine = angles.to(wide).cos(), angles.to(wide).sin()
+    width = 2 * angles.shape[-1]
+    head, rest = x[..., :width], x[..., width:]
+    a, b = (head[..., 0::2], head[..., 1::2]) if layout == "interleaved" else head.chunk(2, -1)
+    first, second = a * cosine - b * sine, a * sine + b * cosine
+    out = torch.stack([first, second], -1).flatten(-2) if layout == "interleaved" else torch.cat([first, second], -1)
+    out = out.to(x.dtype)
+    return torch.cat([out, rest], -1) if rest.shape[-1] else out
+
+
+# --- who may look, and how much ---------------------------------------------------------------------------------------
+def not_after(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Whether a <= b, broadcast."""
+    return note("not_after", a <= b, [a, b], name, label)
+
+
+def both(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Logical and, broadcast."""
+    return note("both", a & b, [a, b], name, label)
+
+
+def mask(scores: Tensor, visible: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Scores where visible (True = may look), minus infinity where hidden."""
+    return note("mask", scores.masked_fill(~visible, -math.inf), [scores, visible], name, label)
+
+
+def softmax(scores: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Weights along the last axis that sum to 1; a row that may look nowhere gives 0, never NaN."""
+    top = scores.detach().amax(-1, keepdim=True)
+    raised = (scores - top.masked_fill(top.isinf(), 0.0)).exp()
+    total = raised.sum(-1, keepdim=True)
+    return note("softmax", raised / total.masked_fill(total == 0, 1.0), [scores], name, label)
+
+
+def norm(x: Tensor, center: bool, eps: float, name: str = "", label: str = "") -> Tensor:
+    """Each row divided by its size: LayerNorm's core (center) or RMSNorm's, without gain and shift."""
+    y = x - x.mean(-1, keepdim=True) if center else x
+    out = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps)
+    return note("norm", out, [x], name, label, center=center, eps=eps)
+
+
+# --- rows and columns -------------------------------------------------------------------------------------------------
+def gather(table: Tensor, index: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Rows of table [T, ...] by index [...], which must lie in 0..T-1 (checked by who knows what the table is)."""
+    return note("gather", table[index.long()], [table, index], name, label)
+
+
+def concat(a: Tensor, b: Tensor, axis: int = -1, name: str = "", label: str = "") -> Tensor:
+    """a then b: more columns (axis -1) or more rows (axis -2); leading axes broadcast."""
+    lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = torch.cat([t.expand(*lead, *t.shape[-2:]) for t in (a, b)], axis)
+    return note("concat", out, [a, b], name, label, axis=axis)
+
+
+def heads(x: Tensor, count: int, name: str = "", label: str = "") -> Tensor:
+    """[..., N, H*K] to [..., H, N, K]: the columns of each head become a matrix of their own."""
+    return note("heads", x.unflatten(-1, (count, -1)).transpose(-3, -2), [x], name, label, count=count)
+
+
+def join(x: Tensor, name: str = "", label: str = "") -> Tensor:
+    """[..., H, N, V] to [..., N, H*V]: the heads side by side."""
+    return note("join", x.transpose(-3, -2).flatten(-2), [x], name, label)
+
+
+def transpose(x: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Rows become columns."""
+    return note("transpose", x.transpose(-2, -1), [x], name, label)
+
+
+def column(x: Tensor, name: str = "", label: str = "") -> Tensor:
+    """A list [..., N] as a column [..., N, 1]."""
+    return note("column", x.unsqueeze(-1), [x], name, label)
+
+
+def row(x: Tensor, name: str = "", label: str = "") -> Tensor:
+    """A list [..., N] as a row [..., 1, N]."""
+    return note("row", x.unsqueeze(-2), [x], name, label)
+
+
+def squeeze(x: Tensor, name: str = "", label: str = "") -> Tensor:
+    """A column [..., N, 1] as a list [..., N]."""
+    return note("squeeze", x.squeeze(-1), [x], name, label)
+
+
+def broadcast_heads(x: Tensor, name: str = "", label: str = "") -> Tensor:
+    """[..., N, M] to [..., 1, N, M]: the same for all heads of each sequence in a batch."""
+    return note("broadcast_heads", x.unsqueeze(-3), [x], name, label)
+
+
+# --- read-outs --------------------------------------------------------------------------------------------------------
+def mean(x: Tensor, valid: Tensor | None = None, name: str = "", label: str = "") -> Tensor:
+    """Mean over rows: [..., N, D] to [..., D]; with valid [..., N], over those rows only."""
+    if valid is None:
+        return note("mean", x.mean(-2), [x], name, label)
+    weight = valid.unsqueeze(-1).to(x.dtype)
+    return note("mean", (x * weight).sum(-2) / weight.sum(-2).clamp_min(1), [x, valid], name, label)
+
+
+def pick(x: Tensor, index: int, name: str = "", label: str = "") -> Tensor:
+    """One row: [..., N, D] to [..., D]; index counts from the end where negative."""
+    return note("pick", x.select(-2, index), [x], name, label, index=index)
+
+
+def flatten(x: Tensor, name: str = "", label: str = "") -> Tensor:
+    """All rows behind one another: [..., N, D] to [..., N*D]."""
+    return note("flatten", x.flatten(-2), [x], name, label)
+
+
+OPERATIONS: dict[str, Callable[..., Tensor]] = {
+    f.__name__: f
+    for f in (
+        matmul, add, subtract, multiply, scale, distance, activation, sinusoid, rotate, not_after, both, mask, softmax, norm,
+        gather, concat, heads, join, transpose, column, row, squeeze, broadcast_heads, mean, pick, flatten,
+    )
+}  # fmt: skip
+
+
+# --- two steps that torch has as one ----------------------------------------------------------------------------------
+def affine(x: Tensor, weight: Tensor, bias: Tensor | None, name: str = "", label: str = "") -> Tensor:
+    """x @ W (+ b): two steps when watched, one fused call otherwise."""
+    if not recording():
+        return F.linear(x, weight.transpose(-2, -1), bias)
+    out = matmul(x, weight, name=name if bias is None else "", label=label)
+    return out if bias is None else add(out, bias, name=name, label=label)

@@ -1,0 +1,34 @@
+"""Run a trace again, on its own numbers or on others: the Python twin of what the page does."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from equiscope import record
+from equiscope.errors import InputError, UnknownName
+from equiscope.trace.ops import OPERATIONS
+
+
+def replay(trace: record.Trace, leaves: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+    """Every value of the program by id.
+
+    leaves  numbers to use instead of the recorded ones, by leaf id; lengths may differ where the program allows it
+    raises  UnknownName for a leaf that the trace does not have
+    """
+    known = {leaf.id for leaf in trace.leaves}
+    for name in leaves or {}:
+        if name not in known:
+            raise UnknownName("leaf", name, sorted(known))
+    values = {leaf.id: (leaves or {}).get(leaf.id, _tensor(leaf)) for leaf in trace.leaves}
+    for step in trace.steps:
+        if step.op not in OPERATIONS:
+            raise UnknownName("operation", step.op, sorted(OPERATIONS))
+        values[step.id] = OPERATIONS[step.op](*[values[i] for i in step.inputs], **step.params)
+    return values
+
+
+def _tensor(leaf: record.Leaf) -> Tensor:
+    if leaf.array is None:
+        raise InputError(f"Leaf {leaf.id!r} has no numbers of its own: give them, or put the pool's array in.")
+    return torch.from_numpy(record.unpack(leaf.array))

@@ -1,0 +1,100 @@
+"""Watch a model on an input: run it once and keep every named number.
+
+A part names its own numbers in `legend`: attribute -> (symbol, axes in words, label). Inputs name themselves when they
+have a method `leaves()` (Tokens do); bare tensors become content leaves.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equiscope import record
+from equiscope.errors import InputError
+from equiscope.trace.recorder import Given, Recorder, using
+
+
+def watch(
+    model: nn.Module,
+    *inputs: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    only: str = "",
+    arrays: bool = True,
+    title: str = "",
+    packed: dict[bytes, record.Array] | None = None,
+) -> record.Trace:
+    """The program that `model(*inputs, **kwargs)` runs, with its numbers. The result of the model is not changed.
+
+    only    path of one submodule, e.g. "blocks.0.attention": the rest runs at full speed and is not written down
+    arrays  keep the numbers of steps too; leaves always keep theirs
+    packed  arrays already written down, by their bytes: traces that share this dict share their arrays
+    raises  InputError where the model makes no step of ours (it is then a model for `equiscope check`)
+    """
+    modules = dict(model.named_modules())
+    if only and only not in modules:
+        raise InputError(f"The model has no part {only!r}. Its parts: {', '.join(list(modules)[1:12])}, ...")
+    recorder = Recorder(only=only, arrays=arrays, packed={} if packed is None else packed)
+    for tensor, given in _inputs([*inputs, *(kwargs or {}).values()]):
+        recorder.introduce(tensor, given)
+    for path, module in modules.items():
+        _introduce_parameters(recorder, path, module)
+    with torch.no_grad(), _scopes(recorder, modules), using(recorder):
+        output = model(*inputs, **(kwargs or {}))
+    if not recorder.steps:
+        raise InputError(
+            f"{type(model).__name__} ran, but made none of the operations that equiscope can write down. "
+            "Build it with equiscope.build, or call equiscope.trace.ops in its forward."
+        )
+    return trace_of(recorder, output, title)
+
+
+def trace_of(recorder: Recorder, output: Any, title: str = "") -> record.Trace:
+    """The finished record; outputs are those tensors in `output` that a step made."""
+    outputs = [recorder.ids[id(t)] for t in _tensors(output) if id(t) in recorder.ids]
+    return record.Trace(title=title, leaves=recorder.leaves, steps=recorder.steps, outputs=outputs)
+
+
+def _inputs(inputs: list[Any]) -> Iterator[tuple[Tensor, Given]]:
+    for value in inputs:
+        if hasattr(value, "leaves"):
+            yield from ((t, Given(name, *rest)) for t, (name, *rest) in value.leaves())
+        elif isinstance(value, Tensor):
+            axes = ("batch",) * (value.ndim - 2) + ("token", "feature")[-value.ndim :]
+            yield value, Given("X", "X", "the input", axes, "content")
+
+
+def _introduce_parameters(recorder: Recorder, path: str, module: nn.Module) -> None:
+    legend = getattr(module, "legend", {})
+    for name, tensor in [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]:
+        symbol, axes, label = legend.get(name, (name, " ".join(["channel"] * tensor.ndim), name))
+        recorder.introduce(tensor, Given(name, symbol, label, tuple(axes.split()), "weight", path))
+
+
+@contextmanager
+def _scopes(recorder: Recorder, modules: Mapping[str, nn.Module]) -> Iterator[None]:
+    def enter(path: str) -> Any:
+        return lambda *_: recorder.scope.append(path)
+
+    def leave(*_: Any) -> None:
+        recorder.scope.pop()
+
+    with ExitStack() as stack:
+        for path, module in modules.items():
+            before = module.register_forward_pre_hook(enter(path))
+            after = module.register_forward_hook(leave, always_call=True)
+            stack.callback(before.remove)
+            stack.callback(after.remove)
+        yield
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
