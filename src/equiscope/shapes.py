@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 Features = Float[Tensor, "*batch N D"]  # one row a token
-Coordinates = Float[Tensor, "*batch N A"]  # where each token is; what positions read
-Order = Int[Tensor, "*batch N"]  # which token comes first; what a causal mask reads
-Flags = Bool[Tensor, "*batch N"]
+Coordinates = Float[Tensor, "*#batch N A"]  # where each token is; what positions read; one list may serve a whole batch
+Order = Int[Tensor, "*#batch N"]  # which token comes first; what a causal mask reads
+Flags = Bool[Tensor, "*#batch N"]
 
 __all__ = ["Coordinates", "Features", "Flags", "Order"]

@@ -23,18 +23,18 @@ class Block(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         self.attention, self.feedforward = attention, feedforward
-        self.norm_attention, self.norm_feedforward = norms or (None, None)
+        self.attention_norm, self.feedforward_norm = norms or (None, None)
         self.order, self.residual = order, residual
 
     def forward(self, tokens: Tokens, position: Position | None = None) -> Tensor:
         """Tokens to features [..., N, D]."""
         x = tokens.x
-        seen = self._before(x, self.norm_attention)
-        x = self._after(x, self.attention(_with(tokens, seen), position), self.norm_attention, "E′", "words with their context")
+        seen = self._before(x, self.attention_norm)
+        x = self._after(x, self.attention(_with(tokens, seen), position), self.attention_norm, "E′", "words with their context")
         if self.feedforward is None:
             return x
         return self._after(
-            x, self.feedforward(self._before(x, self.norm_feedforward)), self.norm_feedforward, "Y", "what the layer returns"
+            x, self.feedforward(self._before(x, self.feedforward_norm)), self.feedforward_norm, "Y", "what the layer returns"
         )
 
     def _before(self, x: Tensor, norm: Norm | None) -> Tensor:

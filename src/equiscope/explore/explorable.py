@@ -19,8 +19,10 @@ from equiscope.trace import watch
 
 LIMIT = 128  # words of a sentence that the number-by-number pages take
 SETTINGS = ("plain", "causal", "padded", "class")
-LOVE = {"Love": (1.0, 2.0), "conquers": (0.0, 2.0), "all": (1.0, 1.0)}
-DOG = ((0.1, -0.3), (0.6, 0.2), (-0.4, -0.1), (0.2, -0.7))
+GIVEN = {  # words of the docs' examples, width 2
+    "Love": [1.0, 2.0], "conquers": [0.0, 2.0], "all": [1.0, 1.0],
+    "the": [0.1, -0.3], "dog": [0.6, 0.2], "is": [-0.4, -0.1], "good": [0.2, -0.7],
+}  # fmt: skip
 PARAGRAPH = (
     "They met at school and nobody thought it would last but Love conquers all and so they wrote each other every week "
     "until the war was over and the trains ran again"
@@ -83,7 +85,7 @@ def explorable(choice: Choice) -> record.Explorable:
                 raise
             notes.append(f"{offer.variant.title} is left out: {error}")
     return record.Explorable(
-        title=" ".join(names), words=names, width=choice.width, heads=choice.heads, seed=choice.seed, scheme=choice.position,
+        title=" ".join(names), words=names, given=given(choice), places=PLACES, width=choice.width, heads=choice.heads, seed=choice.seed, scheme=choice.position,
         causal=choice.causal, schemes=schemes, programs=programs, tour=tour(), pool=pool, examples=_examples(names, choice),
         paragraph=words(PARAGRAPH), facts=facts(), notes=notes,
     )  # fmt: skip
@@ -92,11 +94,15 @@ def explorable(choice: Choice) -> record.Explorable:
 def rows(names: list[str], choice: Choice) -> Tensor:
     """Numbers of the words: those of the docs for the smallest page, spelled from the letters elsewhere. [N, width]."""
     spelt = spelled(names, choice.width, choice.seed)
-    if choice.width == 2 and choice.seed == 0:
-        for i, name in enumerate(names):
-            if name in LOVE:
-                spelt[i] = torch.tensor(LOVE[name])
+    for i, name in enumerate(names):
+        if name in (known := given(choice)):
+            spelt[i] = torch.tensor(known[name])
     return spelt
+
+
+def given(choice: Choice) -> dict[str, list[float]]:
+    """Words whose numbers the docs fix, for the page size that they speak of."""
+    return GIVEN if choice.width == 2 and choice.seed == 0 else {}
 
 
 def _words(choice: Choice) -> tuple[list[str], list[str]]:
@@ -159,12 +165,12 @@ def _roles(trace: record.Trace) -> dict[str, str]:
 def _examples(names: list[str], choice: Choice) -> list[record.Example]:
     fires = words("only who can prevent forest fires")
     ready = [
-        record.Example(name=" ".join(names) if len(names) < 8 else "your sentence", words=names, rows=record.pack(rows(names, choice).numpy())),
+        record.Example(name=" ".join(names) if len(names) < 8 else "your sentence", words=names),
         record.Example(
             name="only who can prevent forest fires", words=fires, order=[1, 2, 3, 4, 5, 0],
-            note="Move one word, and who may prevent fires changes. Without positions the mean read-out cannot tell.",
+            note="One word moves, and the sentence says something else. Without positions the mean read-out cannot tell.",
         ),
     ]  # fmt: skip
-    if choice.width == 2:
-        ready.append(record.Example(name="the dog is good", words=words("the dog is good"), rows=record.pack(torch.tensor(DOG).double().numpy())))
+    if given(choice):
+        ready.append(record.Example(name="the dog is good", words=words("the dog is good")))
     return ready

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from equiscope.symmetry import ACTIONS, Action, Shift
+from equiscope.symmetry import ACTIONS, Action, Permute, Reverse, Shift
 from equiscope.tokens import Tokens
 from equiscope.trace import constant, ops
 
@@ -54,13 +54,13 @@ class Mean(Readout):
 
 
 class _Row(Readout):
-    """One row, by number: notices which word stands there."""
+    """One row, by number: notices which word stands there, but not where that place is."""
 
     index: ClassVar[int]
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
+        return frozenset({Shift, Reverse})
 
     def forward(self, y: Tensor, tokens: Tokens) -> Tensor:
         return ops.pick(y, self.index, name=self.name, label=self.title)
@@ -93,7 +93,7 @@ class Concatenation(Readout):
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
+        return frozenset({Shift, Reverse})
 
     def forward(self, y: Tensor, tokens: Tokens) -> Tensor:
         return ops.flatten(y, name="line", label=self.title)
@@ -104,11 +104,16 @@ class ClassToken(Readout):
 
     name = "class"
     title = "class token"
+    because = "the class token stays behind the last place when the words turn round"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"row": ("c", "token feature", "class token")}
 
     def __init__(self, width: int) -> None:
         super().__init__(width)
         self.row = nn.Parameter(torch.randn(1, width) / width**0.5)
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset({Permute, Shift})
 
     def open(self, tokens: Tokens) -> Tokens:
         x = ops.concat(self.row, tokens.x, axis=-2, name="X_c", label="a class token in front")

@@ -5,6 +5,7 @@ Source: Press, Smith & Lewis 2022, "Train Short, Test Long", section 3; slopes f
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -28,7 +29,7 @@ class Alibi(Position):
     source = "Press 2022, section 3"
     because = "Alibi lowers scores by distance"
 
-    def __init__(self, slopes: tuple[float, ...] | None = None) -> None:
+    def __init__(self, slopes: Sequence[float] | None = None) -> None:
         super().__init__()
         self.slopes = tuple(slopes) if slopes is not None else None
         self.rates: tuple[float, ...] = self.slopes or ()

@@ -25,8 +25,8 @@ def ladder(pairs: int, base: float, exponent: Exponent = "2k/D") -> Tensor:
     return torch.exp(-math.log(base) * power)
 
 
-def angles(at: Tensor, frequencies: Tensor, symbol: str = "ω") -> Tensor:
+def angles(at: Tensor, frequencies: Tensor, label: str = "angles of the clocks") -> Tensor:
     """Where each hand stands: at [..., N, 1] times frequencies [W] to [..., N, W] radians, float32 or better."""
     dtype = torch.promote_types(at.dtype, torch.float32)
-    speed = constant(frequencies.to(at.device, dtype), symbol, "radians a step", "clock")
-    return ops.multiply(at if at.dtype == dtype else at.to(dtype), speed, name="Φ", label="angles of the clocks")
+    speed = constant(frequencies.to(at.device, dtype), "ω", "radians a step", "clock")
+    return ops.multiply(at if at.dtype == dtype else at.to(dtype), speed, name="Φ", label=label)

@@ -42,12 +42,11 @@ class Program(Struct, frozen=True, kw_only=True):
 
 
 class Example(Struct, frozen=True, kw_only=True):
-    """A ready input. rows are given where the numbers matter; else they are spelled from the words."""
+    """A ready input; order is how the words are shuffled to begin with, empty for not at all."""
 
     name: str
     words: list[str]
     order: list[int] = field(default_factory=list)
-    rows: Array | None = None
     note: str = ""
 
 
@@ -63,6 +62,8 @@ class Fact(Struct, frozen=True, kw_only=True):
 class Explorable(Struct, frozen=True, kw_only=True):
     """A page's content.
 
+    given     numbers of words that are not spelled from their letters
+    places    how far the sentence can slide: rows of a learned table
     pool      arrays that programs share, so that an edited weight is edited in all of them
     tour      named programs that are not schemes of the model (clocks, the rotation that carries p_i to p_i+k)
     paragraph words in which the sentence slides
@@ -71,6 +72,8 @@ class Explorable(Struct, frozen=True, kw_only=True):
     version: int = VERSION
     title: str
     words: list[str]
+    given: dict[str, list[float]]
+    places: int
     width: int
     heads: int
     seed: int

@@ -1,6 +1,8 @@
 """How claims compose: a model respects an action if each of its parts does, so the first part that does not decides.
 
 A part is any submodule with a `preserves` attribute; modules without one act on every token alone and break nothing.
+A model that respects an action also respects what follows from it, whatever its parts say about that: without positions a
+class token, which does not turn round with the words, cannot be told from one that does.
 """
 
 from torch import nn
@@ -18,6 +20,13 @@ def _claim(model: nn.Module, action: type[Action]) -> Claim:
     for path, part in model.named_modules():
         preserves = getattr(part, "preserves", None)
         if preserves is not None and action not in preserves:
+            if cause := _cause(model, action):
+                return Claim(action=action.name, holds=True, reason=f"it follows, as you may {cause.summary}")
             reason = getattr(part, "because", "") or f"{type(part).__name__} notices when you {action.summary}"
             return Claim(action=action.name, holds=False, decided_by=path or type(part).__name__, reason=reason)
     return Claim(action=action.name, holds=True, reason="every part treats the tokens alike")
+
+
+def _cause(model: nn.Module, action: type[Action]) -> type[Action] | None:
+    """An action that the model respects and that implies this one."""
+    return next((a for a in ACTIONS if action.name in a.implies and _claim(model, a).holds), None)

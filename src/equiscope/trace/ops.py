@@ -202,5 +202,6 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor | None, name: str = "", label
     """x @ W (+ b): two steps when watched, one fused call otherwise."""
     if not recording():
         return F.linear(x, weight.transpose(-2, -1), bias)
-    out = matmul(x, weight, name=name if bias is None else "", label=label)
-    return out if bias is None else add(out, bias, name=name, label=label)
+    if bias is None:
+        return matmul(x, weight, name=name, label=label)
+    return add(matmul(x, weight, name=f"{name}₀", label="before the bias"), bias, name=name, label=label)

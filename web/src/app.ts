@@ -1,0 +1,170 @@
+// The app: one state, the marks that show it, and the cell a person points at.
+import { h } from "./dom";
+import type { Lab, Run } from "./lab";
+import type { Name } from "./names";
+import type { Place } from "./program";
+import { History, type State, toHash } from "./state";
+
+/** A cell of a run: whose program, which value, where; names are those of its tokens, where they are not the words in order. */
+export interface Target extends Place {
+  run: Run;
+  names?: Name[];
+}
+
+/** Something drawn from a value of a program: it can be refreshed, and can light up cells. */
+export interface Mark {
+  run: Run;
+  id: string;
+  light(cells: Place[], style: "operand" | "target"): void;
+}
+
+export class App {
+  readonly history = new History();
+  readonly marks = new Set<Mark>();
+  private live: (() => void)[] = [];
+  private waiting = 0;
+  private later = 0;
+  private pinned: Target | undefined;
+  private pointed: Target | undefined;
+  private readonly listeners: ((target: Target | undefined) => void)[] = [];
+  rebuild: () => void = () => {};
+
+  constructor(
+    readonly lab: Lab,
+    public state: State,
+  ) {}
+
+  get page() {
+    return this.lab.page;
+  }
+
+  // --- state -----------------------------------------------------------------------------------------------------------
+  /** Change the state. `structure` builds the story anew; else the marks on screen are refreshed, at most once a frame. */
+  set(change: Partial<State>, { undoable = true, structure = false } = {}): void {
+    if (undoable) this.history.push(this.state);
+    this.state = { ...this.state, ...change };
+    if (structure) this.restart();
+    else this.refresh();
+    this.remember();
+  }
+
+  undo(): void {
+    this.replace(this.history.undo(this.state));
+  }
+
+  redo(): void {
+    this.replace(this.history.redo(this.state));
+  }
+
+  replace(state: State | undefined): void {
+    if (!state) return;
+    this.state = state;
+    this.restart();
+    this.remember();
+  }
+
+  private restart(): void {
+    this.live = [];
+    this.marks.clear();
+    this.pinned = this.pointed = undefined;
+    this.rebuild();
+    this.announce();
+  }
+
+  /** Do now, and again whenever the numbers change. */
+  keep(draw: () => void): void {
+    draw();
+    this.live.push(draw);
+  }
+
+  private refresh(): void {
+    if (this.waiting) return;
+    this.waiting = requestAnimationFrame(() => {
+      this.waiting = 0;
+      this.draw();
+    });
+  }
+
+  draw(): void {
+    for (const draw of this.live) draw();
+    this.announce();
+  }
+
+  private remember(): void {
+    clearTimeout(this.later);
+    this.later = window.setTimeout(() => {
+      const hash = toHash(this.state, this.page);
+      history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+    }, 120);
+  }
+
+  // --- pointing --------------------------------------------------------------------------------------------------------
+  onPoint(listener: (target: Target | undefined) => void): void {
+    this.listeners.push(listener);
+  }
+
+  point(target: Target | undefined): void {
+    if (same(target, this.pointed)) return;
+    this.pointed = target;
+    this.announce();
+  }
+
+  pin(target: Target | undefined): void {
+    this.pinned = this.pointed = target;
+    this.announce();
+  }
+
+  get target(): Target | undefined {
+    return this.pointed ?? this.pinned;
+  }
+
+  private announce(): void {
+    const target = this.target;
+    for (const listener of this.listeners) listener(target);
+    const operands = target ? this.operands(target) : [];
+    for (const mark of this.marks) {
+      const mine = target && mark.run === target.run;
+      mark.light(mine ? operands.filter((place) => place.id === mark.id) : [], "operand");
+      mark.light(mine && mark.id === target.id ? [target] : [], "target");
+    }
+  }
+
+  private operands(target: Target): Place[] {
+    try {
+      const found = target.run.program.operands(target.id, target.index);
+      return found ? [...found.terms.filter((t): t is Place => "id" in t), ...found.more] : [];
+    } catch {
+      return [];
+    }
+  }
+}
+
+function same(a: Target | undefined, b: Target | undefined): boolean {
+  return a === b || (!!a && !!b && a.run === b.run && a.id === b.id && a.index.join() === b.index.join());
+}
+
+/** A part of the page that may fail: the failure is a sentence in its place. */
+export function guarded(app: App, root: HTMLElement, draw: () => void): void {
+  const message = h("p.failed", { role: "alert", hidden: true });
+  root.append(message);
+  app.keep(() => {
+    try {
+      draw();
+      message.hidden = true;
+      root.classList.remove("has-failed");
+    } catch (error) {
+      message.hidden = false;
+      root.classList.add("has-failed");
+      message.textContent = error instanceof Error ? error.message : String(error);
+    }
+  });
+}
+
+/** Computed once for each state, however many marks ask. */
+export function perState<T>(app: App, make: () => T): () => T {
+  let [state, value]: [State | undefined, T | undefined] = [undefined, undefined];
+  return () => {
+    if (state !== app.state) [state, value] = [app.state, make()];
+    return value as T;
+  };
+}

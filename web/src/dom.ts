@@ -1,0 +1,60 @@
+// Elements in one line: h("p.note", { id: "x" }, "text", child). Text is always text, never markup.
+type Child = Node | string | number | false | null | undefined;
+type Attributes = Record<string, unknown>;
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** tag with classes ("div.card.wide"); attributes set as such, `on...` as listeners; false and null are left out. */
+export function h<E extends HTMLElement = HTMLElement>(tag: string, ...rest: (Attributes | Child | Child[])[]): E {
+  return fill(document.createElement(name(tag)), tag, rest) as E;
+}
+
+export function svg<E extends SVGElement = SVGElement>(tag: string, ...rest: (Attributes | Child | Child[])[]): E {
+  return fill(document.createElementNS(SVG, name(tag)), tag, rest) as E;
+}
+
+const name = (tag: string): string => tag.split(".")[0];
+
+function fill(element: Element, tag: string, rest: (Attributes | Child | Child[])[]): Element {
+  const classes = tag.split(".").slice(1);
+  if (classes.length) element.setAttribute("class", classes.join(" "));
+  for (const part of rest.flat()) {
+    if (part === null || part === undefined || part === false) continue;
+    if (part instanceof Node) element.append(part);
+    else if (typeof part === "object") attributes(element, part as Attributes);
+    else element.append(String(part));
+  }
+  return element;
+}
+
+function attributes(element: Element, given: Attributes): void {
+  for (const [key, value] of Object.entries(given)) {
+    if (typeof value === "function") element.addEventListener(key.slice(2), value as EventListener);
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value === true ? "" : String(value));
+  }
+}
+
+/** A choice among named things. */
+export function select(label: string, options: [string, string][], value: string, choose: (value: string) => void): HTMLElement {
+  const list = h<HTMLSelectElement>("select", { "aria-label": label, onchange: () => choose(list.value) },
+    options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
+  return h("label.choice", h("span", label), list);
+}
+
+export function button(text: string, title: string, press: () => void, more: Attributes = {}): HTMLButtonElement {
+  return h<HTMLButtonElement>("button", { type: "button", title, onclick: press, ...more }, text);
+}
+
+/** A slider that speaks while it is dragged. */
+export function slider(label: string, range: [number, number], value: number, move: (value: number) => void, read = String): HTMLElement {
+  const output = h("output", read(value));
+  const input = h<HTMLInputElement>("input", {
+    type: "range", min: range[0], max: range[1], step: 1, value, "aria-label": label, "aria-valuetext": read(value),
+    oninput: () => {
+      output.textContent = read(Number(input.value));
+      input.setAttribute("aria-valuetext", output.textContent);
+      move(Number(input.value));
+    },
+  });
+  return h("label.slider", h("span", label), input, output);
+}

@@ -1,0 +1,118 @@
+// The line of arithmetic: how the number under the pointer came about, with the real operands; and where to change a given one.
+import type { App, Target } from "../app";
+import { button, h } from "../dom";
+import { column, number, plain, symbol } from "../format";
+import { along, editKey, symbolOf, value } from "../names";
+import { at } from "../tensor";
+
+export function explainer(app: App): HTMLElement {
+  const line = h("div.arithmetic");
+  const note = h("div.note");
+  const spoken = h("div.spoken", { "aria-live": "polite", role: "status" });
+  const input = h<HTMLInputElement>("input", { type: "number", step: "any", "aria-label": "new number" });
+  const done = button("set", "Keep this number", () => commit());
+  const editor = h("form.editor", { hidden: true }, h("label", "change to ", input), done);
+  const root = h("section.explain", { "aria-label": "How this number is computed" }, line, editor, note, spoken);
+  let shown: Target | undefined;
+  let editing = false;
+  let timer = 0;
+
+  editor.addEventListener("submit", (event) => event.preventDefault());
+  input.addEventListener("input", () => shown && Number.isFinite(input.valueAsNumber) && write(shown, input.valueAsNumber));
+  input.addEventListener("focus", () => {
+    if (!editing) app.history.push(app.state);
+    editing = true;
+  });
+  input.addEventListener("blur", () => (editing = false));
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") commit();
+    if (event.key === "Escape") {
+      app.undo();
+      editing = false;
+      input.blur();
+    }
+  });
+  document.addEventListener("edit-number", (event) => {
+    if (editor.hidden) return;
+    input.focus();
+    const begin = (event as CustomEvent).detail?.begin;
+    if (begin === undefined) input.select();
+    else input.value = /\d/.test(begin) ? begin : "";
+  });
+
+  app.onPoint((target) => {
+    if (editing && target && shown && target.id === shown.id && String(target.index) === String(shown.index)) show(target, false);
+    else if (!editing) show(target, true);
+  });
+  return root;
+
+  function show(target: Target | undefined, fill: boolean): void {
+    shown = target;
+    root.classList.toggle("idle", !target);
+    editor.hidden = !target || !editKey(target.run, target.id);
+    if (!target) {
+      line.replaceChildren("Point at any number, with mouse, finger or arrow keys, to see where it comes from. Numbers that were given can be changed.");
+      note.textContent = "";
+      return;
+    }
+    try {
+      describe(target);
+    } catch (error) {
+      line.replaceChildren(error instanceof Error ? error.message : String(error));
+    }
+    if (fill && !editor.hidden) input.value = String(at(target.run.program.get(target.id), target.index));
+    clearTimeout(timer);
+    timer = window.setTimeout(() => (spoken.textContent = `${line.textContent} ${note.textContent}`), 150);
+  }
+
+  function describe(target: Target): void {
+    const { run, id, index } = target;
+    const result = at(run.program.get(id), index);
+    const operands = run.program.operands(id, index);
+    const digits = app.state.digits;
+    line.replaceChildren(name(app, target), " = ");
+    note.textContent = "";
+    if (!operands) {
+      line.append(h("b.result", number(result, Math.max(digits, decimals(result)))), h("span.quiet", editKey(run, id) ? " given: change it and everything follows" : " given by the place"));
+      return;
+    }
+    const styles = new Map<string, (value: number) => string>();  // an operand is printed as it stands in its matrix
+    const write = (of: string) => styles.get(of) ?? styles.set(of, column(run.program.get(of).data, digits)).get(of)!;
+    for (const term of operands.terms) {
+      if ("text" in term) line.append(term.text);
+      else line.append(h("span.term", { title: plain(symbolOf(value(run, term.id))) }, brackets(write(term.id)(at(run.program.get(term.id), term.index)))));
+    }
+    line.append(" = ", h("b.result", write(id)(result)));
+    note.textContent = [operands.note, operands.more.length ? `${operands.more.length} more operands light up but are not printed` : ""].filter(Boolean).join("; ");
+  }
+
+  function write(target: Target, number: number): void {
+    const key = editKey(target.run, target.id);
+    if (!key) return;
+    const cell = [...target.index];
+    if (key === "words") cell[0] = target.run.source![cell[0]];
+    const edits = { ...app.state.edits, [key]: { ...app.state.edits[key], [cell.join()]: number } };
+    app.set({ edits }, { undoable: false });
+  }
+
+  function commit(): void {
+    editing = false;
+    input.blur();
+    const focus = document.querySelector<HTMLElement>(".cell.target");
+    focus?.focus();
+  }
+}
+
+const decimals = (value: number): number => Math.min(8, (String(value).split(".")[1] ?? "").length);
+const brackets = (text: string): string => (text.startsWith("−") ? `(${text})` : text);
+
+/** Q[Love, 2]: the symbol, the word, the column counted from 1. */
+function name(app: App, { run, id, index, names: own }: Target): HTMLElement {
+  const found = value(run, id);
+  const tensor = run.program.get(id);
+  const parts = index.map((i, axis) => {
+    const names = found.axes[axis] === "token" && own ? own : along(app, found.axes[axis] ?? "", tensor.shape[axis]);
+    return names?.[i] ? h("span.word", { "data-colour": names[i].colour }, names[i].text) : found.axes[axis] === "head" ? `head ${i + 1}` : String(i + 1);
+  });
+  return h("span.name", symbol(symbolOf(found)), "[", parts.flatMap((part, i) => (i ? [", ", part] : [part])), "]");
+}

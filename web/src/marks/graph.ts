@@ -1,0 +1,81 @@
+// The steps as a graph, drawn from the trace: who is made from whom. A box leads to its matrix.
+import { h, svg } from "../dom";
+import type { Step, Trace } from "../contract";
+import { plain } from "../format";
+import { symbolOf } from "../names";
+
+const [WIDE, HIGH, COLUMN, ROW] = [50, 26, 70, 40];
+
+interface Box {
+  id: string;
+  text: string;
+  label: string;
+  level: number;
+  row: number;
+  given: boolean;
+}
+
+/** The steps that lead to `output`, each step one level to the right of the last thing it needs. */
+export function graph(trace: Trace, output: string, go: (id: string) => void): HTMLElement {
+  const boxes = layout(trace, output);
+  const [levels, rows] = [Math.max(...boxes.map((b) => b.level)) + 1, Math.max(...boxes.map((b) => b.row)) + 1];
+  const [width, height] = [levels * COLUMN, rows * ROW];
+  const picture = svg("svg.graph", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "steps of the computation, from left to right" });
+  const by = new Map(boxes.map((box) => [box.id, box]));
+  for (const step of trace.steps) for (const input of step.inputs) if (by.has(step.id) && by.has(input)) picture.append(edge(by.get(input)!, by.get(step.id)!));
+  for (const box of boxes) picture.append(node(box, go));
+  return h("div.scroll", picture);
+}
+
+function layout(trace: Trace, output: string): Box[] {
+  const steps = new Map(trace.steps.map((step) => [step.id, step]));
+  const wanted = ancestors(steps, output);
+  const level = new Map<string, number>();
+  for (const step of trace.steps) {
+    if (wanted.has(step.id)) level.set(step.id, 1 + Math.max(...step.inputs.map((input) => level.get(input) ?? 0)));
+  }
+  for (const leaf of trace.leaves) {
+    const users = trace.steps.filter((step) => wanted.has(step.id) && step.inputs.includes(leaf.id));
+    if (users.length) level.set(leaf.id, leaf.kind === "content" ? 0 : Math.min(...users.map((step) => level.get(step.id)!)) - 1);
+  }
+  const taken = new Map<number, number>();
+  const named = [...trace.leaves.filter((l) => l.kind === "content"), ...trace.steps, ...trace.leaves.filter((l) => l.kind !== "content")];
+  return named.filter(({ id }) => level.has(id)).map((found) => {
+    const at = level.get(found.id)!;
+    const row = taken.get(at) ?? 0;
+    taken.set(at, row + 1);
+    return { id: found.id, text: symbolOf(found), label: found.label, level: at, row, given: !("op" in found) };
+  });
+}
+
+export function ancestors(steps: Map<string, Step>, output: string): Set<string> {
+  const seen = new Set([output]);
+  for (const id of seen) for (const input of steps.get(id)?.inputs ?? []) seen.add(input);
+  return seen;
+}
+
+const middle = (box: Box): [number, number] => [box.level * COLUMN + WIDE / 2 + 8, box.row * ROW + HIGH / 2 + 6];
+
+function edge(from: Box, to: Box): SVGElement {
+  const [[x1, y1], [x2, y2]] = [middle(from), middle(to)];
+  const [start, end] = [x1 + WIDE / 2, x2 - WIDE / 2];
+  const bend = Math.max((end - start) / 2, 10);
+  return svg("path.edge", { d: `M${start},${y1} C${start + bend},${y1} ${end - bend},${y2} ${end},${y2}` });
+}
+
+function node(box: Box, go: (id: string) => void): SVGElement {
+  const [x, y] = middle(box);
+  const press = () => go(box.id);
+  return svg(box.given ? "g.node.given" : "g.node", {
+    tabindex: 0, role: "link", "aria-label": `${plain(box.text)}: ${box.label}`, onclick: press,
+    onkeydown: (event: KeyboardEvent) => event.key === "Enter" && press(),
+  },
+    svg("title", box.label || box.text),
+    svg("rect", { x: x - WIDE / 2, y: y - HIGH / 2, width: WIDE, height: HIGH, rx: box.given ? 3 : 9 }),
+    svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "central" }, lettered(box.text)));
+}
+
+function lettered(text: string): (string | SVGElement)[] {
+  const [base, under] = text.split("_");
+  return under ? [base, svg("tspan", { dy: 4, "font-size": 9 }, under)] : [base];
+}

@@ -1,0 +1,73 @@
+// The words as chips: drag them, or move the focused one with the arrow keys; everything follows.
+import type { App } from "../app";
+import { button, h } from "../dom";
+import { COLOURS } from "../names";
+
+export function strip(app: App): HTMLElement {
+  const list = h("div.words", { role: "listbox", "aria-label": "the words in the order they stand; arrow keys move the focused word", "aria-orientation": "horizontal" });
+  let dragged: number | undefined;
+  app.keep(() => {
+    const focused = (document.activeElement as HTMLElement)?.dataset?.word;
+    const had = list.contains(document.activeElement);
+    list.replaceChildren(...app.state.order.map((row, at) => chip(row, at)));
+    if (had) list.querySelector<HTMLElement>(`[data-word="${focused}"]`)?.focus();
+  });
+  return h("div.shuffler", list, h("div.buttons",
+    button("Shuffle", "Put the words in a random order", () => order(shuffled(app.state.order))),
+    button("Reverse", "Put the words in the opposite order", () => order([...app.state.order].reverse())),
+    button("In order", "Put the words back", () => order(app.state.order.map((_, i) => i)))));
+
+  function order(next: number[]): void {
+    app.set({ order: next });
+  }
+
+  function move(from: number, to: number): void {
+    if (to < 0 || to >= app.state.order.length || to === from) return;
+    const next = [...app.state.order];
+    next.splice(to, 0, ...next.splice(from, 1));
+    order(next);
+  }
+
+  function chip(row: number, at: number): HTMLElement {
+    const element = h("span.chip", { role: "option", tabindex: 0, "aria-selected": "false", "data-word": row, "data-at": at, "data-colour": row % COLOURS, title: "drag me" }, app.state.words[row]);
+    element.addEventListener("keydown", (event) => {
+      const to = { ArrowLeft: at - 1, ArrowRight: at + 1 }[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      move(at, to);
+      app.draw();
+      list.querySelector<HTMLElement>(`[data-word="${row}"]`)?.focus();
+    });
+    element.addEventListener("pointerdown", (event) => {
+      dragged = row;
+      element.setPointerCapture(event.pointerId);
+      element.classList.add("dragged");
+    });
+    element.addEventListener("pointermove", (event) => {
+      if (dragged !== row) return;
+      const over = document.elementsFromPoint(event.clientX, event.clientY).find((e) => e !== element && (e as HTMLElement).classList.contains("chip") && list.contains(e)) as HTMLElement | undefined;
+      if (!over) return;
+      move(app.state.order.indexOf(row), Number(over.dataset.at));
+    });
+    const drop = () => {
+      dragged = undefined;
+      element.classList.remove("dragged");
+    };
+    element.addEventListener("pointerup", drop);
+    element.addEventListener("pointercancel", drop);
+    return element;
+  }
+}
+
+/** Another order than the given one, wherever there is one. */
+export function shuffled(order: number[]): number[] {
+  const next = [...order];
+  for (let tries = 0; tries < 20; tries++) {
+    for (let i = next.length - 1; i > 0; i--) {
+      const j = crypto.getRandomValues(new Uint32Array(1))[0] % (i + 1);
+      [next[i], next[j]] = [next[j], next[i]];
+    }
+    if (next.length < 2 || next.some((row, i) => row !== order[i])) break;
+  }
+  return next;
+}

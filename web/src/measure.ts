@@ -1,0 +1,94 @@
+// Measure: how far f(g x) is from g f(x), and whether that is rounding or a truth about f. No tolerance is chosen: a rounding
+// error shrinks by 2^-29 from float32 to float64, a broken symmetry does not; the border lies half-way on the logarithmic scale.
+// The twin of src/equiscope/symmetry/measure.py.
+import type { Action } from "./actions";
+import type { Trace } from "./contract";
+import { Program } from "./program";
+import type { Tensor } from "./tensor";
+
+export type Verdict = "exact" | "rounding" | "approximate" | "broken" | "undecided";
+export const PRECISION = 2 ** -29;  // eps(float64) / eps(float32)
+export const TOLERANCE = 1e-2;  // a true violation below this is called approximate
+
+/** error in float64, the same in float32, the rounding floor of f in float64, and what follows. */
+export interface Measurement {
+  error: number;
+  error32: number;
+  floor: number;
+  verdict: Verdict;
+}
+
+/** Size of the difference over the size of what was wanted; 0 where both are 0. Throws where the shapes differ. */
+export function relativeError(found: Tensor, wanted: Tensor): number {
+  if (String(found.shape) !== String(wanted.shape)) throw new Error(`Shapes [${found.shape}] and [${wanted.shape}] cannot be compared.`);
+  let [difference, whole] = [0, 0];
+  for (let i = 0; i < wanted.data.length; i++) {
+    difference += (found.data[i] - wanted.data[i]) ** 2;
+    whole += wanted.data[i] ** 2;
+  }
+  if (difference === 0) return 0;
+  return whole > 0 ? Math.sqrt(difference) / Math.sqrt(whole) : Infinity;
+}
+
+/** exact, rounding, approximate or broken, from the error in float64 and in float32; not finite is undecided. */
+export function verdict(error: number, error32: number, tolerance = TOLERANCE): Verdict {
+  if (!(error < Infinity && error32 < Infinity)) return "undecided";
+  if (error === 0) return "exact";
+  if (error < error32 * Math.sqrt(PRECISION)) return "rounding";
+  return error < tolerance ? "approximate" : "broken";
+}
+
+/** The rounding error of a computation in float64: its error in float32, measured, times 2^-29. */
+export const floor = (in32: Tensor, in64: Tensor): number => relativeError(in32, in64) * PRECISION;
+
+/** Equivariance of one number of a program under one action; an output without token rows is compared as it is (invariance). */
+export function equivariance(
+  trace: Trace, leaves: ReadonlyMap<string, Tensor>, action: Action, output: string, tolerance = TOLERANCE,
+): Measurement {
+  const axes = [...trace.leaves, ...trace.steps].find(({ id }) => id === output)?.axes ?? [];
+  const moved = action.onInput(trace, leaves);
+  const [in64, in32] = [undefined, Math.fround].map((round) => {
+    const plain = new Program(trace, leaves, { round }).get(output);
+    const found = new Program(trace, moved, { round }).get(output);
+    return { plain, error: relativeError(found, action.onOutput(plain, axes)) };
+  });
+  const least = floor(in32.plain, in64.plain);  // by luck the error in float32 can be 0, where f itself does lose something
+  return {
+    error: in64.error,
+    error32: in32.error,
+    floor: least,
+    verdict: verdict(in64.error, Math.max(in32.error, least / PRECISION), tolerance),
+  };
+}
+
+// --- what a table of numbers tells apart, and whether it depends on distance only -----------------------------------------
+const SAME = 1e-9;  // rows closer than this, of numbers of size one in float64, are the same place twice
+
+/** How many different rows a matrix has, and the first two places that look the same. */
+export function distinctRows({ shape: [rows, columns], data }: Tensor): { count: number; collision?: [number, number] } {
+  let [count, collision]: [number, [number, number] | undefined] = [0, undefined];
+  for (let i = 0; i < rows; i++) {
+    let twin = -1;
+    for (let j = 0; j < i && twin < 0; j++) {
+      let far = 0;
+      for (let c = 0; c < columns; c++) far = Math.max(far, Math.abs(data[i * columns + c] - data[j * columns + c]));
+      if (far < SAME) twin = j;
+    }
+    if (twin < 0) count++;
+    else collision ??= [twin, i];
+  }
+  return { count, collision };
+}
+
+/** How much a square matrix varies along its diagonals, over its size: 0 if it depends on i − j only. */
+export function alongDiagonals({ shape: [n], data }: Tensor): number {
+  let [difference, whole] = [0, 0];
+  for (let i = 0; i < n; i++) {
+    for (let j = 0; j < n; j++) {
+      const first = i >= j ? data[(i - j) * n] : data[j - i];
+      difference += (data[i * n + j] - first) ** 2;
+      whole += data[i * n + j] ** 2;
+    }
+  }
+  return whole > 0 ? Math.sqrt(difference / whole) : 0;
+}

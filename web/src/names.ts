@@ -1,0 +1,57 @@
+// What rows, columns and values are called, and which colour a word has.
+import type { App } from "./app";
+import type { Leaf, Step } from "./contract";
+import type { Run } from "./lab";
+
+export const COLOURS = 8;
+
+export interface Name {
+  text: string;
+  colour: number;  // index into the palette, or -1 for none
+}
+
+/** Names along an axis: the words in the order they stand (a class token's row in front), nothing for other axes. */
+export function along(app: App, axis: string, length: number): Name[] | undefined {
+  if (axis !== "token") return undefined;
+  const names = app.state.order.map((row) => word(app, row));
+  const ahead = Math.max(length - names.length, 0);
+  return [...Array.from({ length: ahead }, () => ({ text: "[class]", colour: -1 })), ...names].slice(0, length);
+}
+
+/** The name of a word of the sentence, by its original row. */
+export const word = (app: App, row: number): Name => ({ text: app.state.words[row], colour: row % COLOURS });
+
+/** Rows that are places and no words. */
+export const numbered = (from: number[]): Name[] => from.map((place) => ({ text: String(place), colour: -1 }));
+
+export function value(run: Run, id: string): Leaf | Step {
+  const { leaves, steps } = run.record.trace;
+  return (steps.find((s) => s.id === id) ?? leaves.find((l) => l.id === id))!;
+}
+
+/** Letters for a value: the part's own symbol, or what the operation is called. */
+export function symbolOf(found: Leaf | Step): string {
+  return found.symbol || ("op" in found ? { matmul: "·", heads: "heads", transpose: "ᵀ", multiply: "×", column: "↓", row: "→" }[found.op] ?? found.op : found.id);
+}
+
+/** The key under which edits of a leaf are kept, or nothing where the page sets the numbers itself. */
+export function editKey(run: Run, id: string): string | undefined {
+  const leaf = run.record.trace.leaves.find((l) => l.id === id);
+  if (!leaf) return undefined;
+  if (leaf.kind === "content") return run.source ? "words" : undefined;
+  return leaf.kind === "weight" || leaf.kind === "constant" ? (leaf.pool ?? undefined) : undefined;
+}
+
+/** Where an operation happened, as a heading: "blocks.0.attention_norm" is "norm attention". */
+export function heading(where: string | undefined): string {
+  const parts = (where ?? "").split(".").filter((part) => part && part !== "model" && part !== "blocks" && !/^\d+$/.test(part));
+  return parts.length ? parts.at(-1)!.replaceAll("_", " ") : "residual stream";
+}
+
+/** Indices of the leading axes that a matrix on screen shows: the chosen head, the first of anything else. */
+export function lead(app: App, axes: string[], shape: number[]): number[] {
+  return axes.slice(0, -2).map((axis, i) => (axis === "head" ? Math.min(app.state.head, shape[i] - 1) : 0));
+}
+
+export const cellIndex = (rank: number, ahead: number[], row: number, column: number): number[] =>
+  rank >= 2 ? [...ahead, row, column] : rank === 1 ? [column] : [];

@@ -1,0 +1,12 @@
+// multiply: product number by number, broadcast.
+import { zip } from "../tensor";
+import { type Op, pair, pieces, symbol, terms } from "./op";
+
+export const multiply: Op = {
+  evaluate: ([a, b]) => zip(a, b, (x, y) => x * y),
+  explain(inputs, _, index) {
+    const { cells: [a, b], numbers: [x, y] } = pair(inputs, index);
+    return { terms: terms`${a}·${b}`, value: x * y };
+  },
+  formula: () => pieces`${symbol(0)} ⊙ ${symbol(1)}`,
+};

@@ -1,0 +1,45 @@
+// E1: self-attention, number by number, in the order in which it happens.
+import type { App } from "../app";
+import { h } from "../dom";
+import { circles } from "../marks/circles";
+import { ancestors, graph } from "../marks/graph";
+import { matrix } from "../marks/matrix";
+import { heading } from "../names";
+import { equation, running, section, type Story } from "./story";
+
+export const numbers: Story = {
+  title: "Numbers",
+  lede: "Self-attention over a sentence. Every number is computed in front of you: point at one to see from what; change one that was given, and everything follows.",
+  build(app: App): HTMLElement {
+    const run = running(app, () => app.state.scheme);
+    const { trace, roles } = run().record;
+    const wanted = ancestors(new Map(trace.steps.map((s) => [s.id, s])), roles!.output);
+    const shown = new Set<string>();
+    const root = h("div.flow.dense");
+    root.append(h("div.full", section("The steps", graph(trace, roles!.output, (id) => reveal(root, id)))));
+    let [group, title]: [HTMLElement | undefined, string | undefined] = [undefined, undefined];
+    for (const step of trace.steps.filter((s) => wanted.has(s.id))) {
+      if (heading(step.where) !== title || !group) {
+        title = heading(step.where);
+        group = h("div.steps");
+        root.append(section(title, group));
+      }
+      const given = step.inputs.filter((id) => !trace.steps.some((s) => s.id === id) && !shown.has(id));
+      for (const id of given) shown.add(id);
+      group.append(h("div.step", { "data-step": step.id },
+        h("div.formula-line", equation(run(), step.id)),
+        h("div.row", given.map((id) => matrix(app, run, id)), matrix(app, run, step.id)),
+        step.id === roles!.weights && circles(app, run, step.id)));
+    }
+    return root;
+  },
+};
+
+function reveal(root: HTMLElement, id: string): void {
+  const figure = root.querySelector<HTMLElement>(`[data-id="${CSS.escape(id)}"]`);
+  if (!figure) return;
+  figure.scrollIntoView({ block: "center", inline: "nearest", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  figure.classList.remove("flash");
+  requestAnimationFrame(() => figure.classList.add("flash"));
+  figure.querySelector<HTMLElement>("[tabindex='0']")?.focus({ preventScroll: true });
+}

@@ -1,0 +1,30 @@
+// E2: shuffle the words; without positions the outputs travel with them.
+import { type App, guarded } from "../app";
+import { h } from "../dom";
+import { matrix } from "../marks/matrix";
+import { strip } from "../marks/strip";
+import { claim, verdict } from "../marks/verdict";
+import { order, running, section, setting, shuffleError, type Story } from "./story";
+
+const ROLES: [string, string][] = [["words", "words in the order they stand"], ["weights", "attention weights: rows and columns travel"], ["mixed", "mix of the values"], ["output", "what the layer returns"]];
+
+export const shuffle: Story = {
+  title: "Shuffle",
+  lede: "Put the words in another order. If the layer is permutation equivariant, every output row travels with its word and not one number changes.",
+  build(app: App): HTMLElement {
+    const run = running(app, () => app.state.scheme);
+    const measured = h("div.measured");
+    guarded(app, measured, () => {
+      const names = order(app).map((row) => app.state.words[row]).join(" ");
+      const idle = app.state.order.every((row, i) => row === i);
+      measured.querySelector(".inner")?.remove();
+      measured.prepend(h("div.inner",
+        verdict("‖f(gX) − g f(X)‖ / ‖f(X)‖", shuffleError(app, app.state.scheme, "output")),
+        h("p.quiet", idle ? `Nothing is shuffled yet; measured with “${names}”.` : `Measured with “${names}”.`),
+        claim(app.lab.record(app.state.scheme, setting(app)).claims.find((c) => c.action === "permute"))));
+    });
+    return h("div.flow", strip(app),
+      section("Do the outputs travel with their words?", measured),
+      section("", h("div.row", ROLES.map(([role, caption]) => matrix(app, run, run().record.roles![role], { caption })))));
+  },
+};

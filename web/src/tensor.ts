@@ -1,0 +1,182 @@
+// Tensors: row-major blocks of float64 numbers. Booleans are 0 and 1, integers are numbers. Nobody writes into `data` after
+// it is made, so tensors of another shape may share it, and "the same object" means "nothing changed".
+import type { Array as ArrayRecord } from "./contract";
+
+export interface Tensor {
+  readonly shape: number[];
+  readonly data: Float64Array;
+}
+
+export type Nested = number | boolean | Nested[];
+
+export const size = (shape: number[]): number => shape.reduce((product, length) => product * length, 1);
+
+/** Numbers with a shape. Throws where they do not fill it. */
+export function tensor(shape: number[], numbers: ArrayLike<number>): Tensor {
+  if (numbers.length !== size(shape)) {
+    throw new Error(`An array of shape [${shape}] holds ${size(shape)} numbers, found ${numbers.length}.`);
+  }
+  return { shape, data: numbers instanceof Float64Array ? numbers : Float64Array.from(numbers) };
+}
+
+export const zeros = (shape: number[]): Tensor => ({ shape, data: new Float64Array(size(shape)) });
+
+/** Nested lists as a tensor: of([[1, 2], [0, 2]]). */
+export function of(nested: Nested): Tensor {
+  const shape: number[] = [];
+  for (let level: Nested = nested; Array.isArray(level); level = level[0]) shape.push(level.length);
+  return tensor(shape, flat(nested));
+}
+
+const flat = (nested: Nested): number[] => (Array.isArray(nested) ? nested.flatMap(flat) : [Number(nested)]);
+
+/** The same numbers in another shape. */
+export const reshape = (x: Tensor, shape: number[]): Tensor => tensor(shape, x.data);
+
+// --- records -----------------------------------------------------------------------------------------------------------
+const WIDTH = { float64: 8, float32: 4, int64: 8, bool: 1 };
+
+/** The numbers of a record. Throws where the data do not fill the shape. */
+export function unpack(array: ArrayRecord): Tensor {
+  return tensor(array.shape, typeof array.data === "string" ? decode(array.data, array.dtype) : array.data);
+}
+
+function decode(text: string, dtype: ArrayRecord["dtype"]): Float64Array {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const width = WIDTH[dtype];
+  if (bytes.length % width) throw new Error(`Numbers of dtype ${dtype} take ${width} bytes each, found ${bytes.length} bytes.`);
+  const view = new DataView(bytes.buffer);
+  const read = {
+    float64: (at: number) => view.getFloat64(at, true),
+    float32: (at: number) => view.getFloat32(at, true),
+    int64: (at: number) => Number(view.getBigInt64(at, true)),
+    bool: (at: number) => view.getUint8(at),
+  }[dtype];
+  return Float64Array.from({ length: bytes.length / width }, (_, i) => read(i * width));
+}
+
+// --- one number --------------------------------------------------------------------------------------------------------
+/** How far apart neighbours along each axis lie. */
+export function strides(shape: number[]): number[] {
+  const steps = new Array<number>(shape.length);
+  for (let axis = shape.length - 1, step = 1; axis >= 0; step *= shape[axis--]) steps[axis] = step;
+  return steps;
+}
+
+export function offset(shape: number[], index: number[]): number {
+  let place = 0;
+  for (let axis = 0; axis < shape.length; axis++) place = place * shape[axis] + index[axis];
+  return place;
+}
+
+/** The index of the number at an offset: the inverse of `offset`. */
+export function indexAt(shape: number[], place: number): number[] {
+  const index = new Array<number>(shape.length);
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    index[axis] = place % shape[axis];
+    place = Math.floor(place / shape[axis]);
+  }
+  return index;
+}
+
+export const at = (x: Tensor, index: number[]): number => x.data[offset(x.shape, index)];
+
+/** The same tensor but for one number. */
+export function edited(x: Tensor, index: number[], value: number): Tensor {
+  const data = x.data.slice();
+  data[offset(x.shape, index)] = value;
+  return { shape: x.shape, data };
+}
+
+// --- one matrix --------------------------------------------------------------------------------------------------------
+/** The matrix at given leading indices, sharing the numbers; a list is one row, a single number 1 by 1. */
+export function matrixAt(x: Tensor, lead: number[] = []): Tensor {
+  const [rows, columns] = [x.shape.at(-2) ?? 1, x.shape.at(-1) ?? 1];
+  const start = offset(x.shape.slice(0, -2), lead) * rows * columns;
+  return { shape: [rows, columns], data: x.data.subarray(start, start + rows * columns) };
+}
+
+// --- broadcasting, right-aligned as in torch ---------------------------------------------------------------------------
+export function broadcast(a: number[], b: number[]): number[] {
+  const rank = Math.max(a.length, b.length);
+  return Array.from({ length: rank }, (_, i) => {
+    const [m, n] = [a[i - rank + a.length] ?? 1, b[i - rank + b.length] ?? 1];
+    if (m !== n && m !== 1 && n !== 1) throw new Error(`Shapes [${a}] and [${b}] do not fit: ${m} against ${n}.`);
+    return m === 1 ? n : m;
+  });
+}
+
+/** Where a cell of a broadcast result lies in an input of this shape. */
+export function aligned(index: number[], shape: number[]): number[] {
+  const skipped = index.length - shape.length;
+  return shape.map((length, axis) => (length === 1 ? 0 : index[axis + skipped]));
+}
+
+/** For each cell of `target`, its offset in a tensor of `shape` that is broadcast to it, in units of `unit` numbers. */
+export function spread(shape: number[], target: number[], unit = 1): Int32Array {
+  const places = new Int32Array(size(target));
+  const own = strides(shape);
+  const skipped = target.length - shape.length;
+  const steps = target.map((_, axis) => (axis < skipped || shape[axis - skipped] === 1 ? 0 : own[axis - skipped] * unit));
+  const index = new Int32Array(target.length);
+  for (let cell = 0, place = 0; cell < places.length; cell++) {
+    places[cell] = place;
+    for (let axis = target.length - 1; axis >= 0; axis--) {
+      place += steps[axis];
+      if (++index[axis] < target[axis]) break;
+      place -= steps[axis] * target[axis];
+      index[axis] = 0;
+    }
+  }
+  return places;
+}
+
+export function map(x: Tensor, f: (value: number) => number): Tensor {
+  const out = zeros(x.shape);
+  for (let i = 0; i < out.data.length; i++) out.data[i] = f(x.data[i]);
+  return out;
+}
+
+/** f of each pair of numbers, broadcast. */
+export function zip(a: Tensor, b: Tensor, f: (a: number, b: number) => number): Tensor {
+  const out = zeros(broadcast(a.shape, b.shape));
+  const [wideA, wideB, wide] = [a, b, out].map((x) => x.shape.at(-1) ?? 1);
+  const lead = out.shape.slice(0, -1);
+  const rowsA = spread(a.shape.slice(0, -1), lead, wideA);
+  const rowsB = spread(b.shape.slice(0, -1), lead, wideB);
+  const [stepA, stepB] = [wideA === 1 ? 0 : 1, wideB === 1 ? 0 : 1];
+  for (let row = 0, cell = 0; row < rowsA.length; row++) {
+    for (let i = rowsA[row], j = rowsB[row], end = cell + wide; cell < end; i += stepA, j += stepB) {
+      out.data[cell++] = f(a.data[i], b.data[j]);
+    }
+  }
+  return out;
+}
+
+/** The axes in another order: order[i] is the old axis that becomes axis i. */
+export function reorder(x: Tensor, order: number[]): Tensor {
+  const own = strides(x.shape);
+  const out = zeros(order.map((axis) => x.shape[axis]));
+  const rank = order.length;
+  const [wide, step] = [out.shape[rank - 1], own[order[rank - 1]]];
+  const steps = order.map((axis) => own[axis]);
+  const index = new Int32Array(rank);
+  for (let cell = 0, place = 0; cell < out.data.length; ) {
+    for (let i = 0, from = place; i < wide; i++, from += step) out.data[cell++] = x.data[from];
+    for (let axis = rank - 2; axis >= 0; axis--) {
+      place += steps[axis];
+      if (++index[axis] < out.shape[axis]) break;
+      place -= steps[axis] * out.shape[axis];
+      index[axis] = 0;
+    }
+  }
+  return out;
+}
+
+/** The last two axes, or others counted from the end, change places. */
+export function swapped(x: Tensor, a = -2, b = -1): Tensor {
+  const order = x.shape.map((_, axis) => axis);
+  const [first, second] = [order.length + a, order.length + b];
+  [order[first], order[second]] = [second, first];
+  return reorder(x, order);
+}

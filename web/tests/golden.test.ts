@@ -1,0 +1,81 @@
+// The golden traces that Python wrote: the page must give every number again, after every move, and explain each truly.
+import { readdirSync, readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { permute, reverse, shift } from "../src/actions";
+import type { Array as ArrayRecord, Trace } from "../src/contract";
+import { OPERATIONS } from "../src/ops";
+import { evaluate, leavesOf } from "../src/program";
+import { edited, indexAt, type Tensor, unpack } from "../src/tensor";
+import { spelled } from "../src/words";
+import { reading } from "./reading";
+
+interface Move {
+  name: string;
+  action: { permute?: number[]; shift?: number; reverse?: boolean };
+  edits: { leaf: string; index: number[]; value: number }[];
+  values: Record<string, ArrayRecord>;
+}
+
+const CONTRACT = new URL("../../contract/", import.meta.url);
+const json = (path: string) => JSON.parse(readFileSync(new URL(path, CONTRACT), "utf8"));
+const names = readdirSync(new URL("cases/", CONTRACT)).filter((name) => name.endsWith(".json") && name !== "words.json");
+
+test("there are golden traces", () => expect(names.length).toBeGreaterThan(0));
+
+test("the page has the operations that Python has, and no others", () => {
+  expect(Object.keys(OPERATIONS).sort()).toEqual([...json("operations.json")].sort());
+});
+
+test("the page spells words as Python does", () => {
+  for (const { word, width, seed, values } of json("cases/words.json")) expect(spelled(word, width, seed)).toEqual(values);
+});
+
+test.each(names)("%s gives Python's numbers after every move, and explains each", (name) => {
+  const { trace, moves }: { trace: Trace; moves: Move[] } = json(`cases/${name}`);
+  expect(moves.length).toBeGreaterThan(0);
+  for (const move of moves) {
+    const values = evaluate(trace, moved(trace, move));
+    expect(Object.keys(move.values).length).toBeGreaterThan(0);
+    for (const [id, array] of Object.entries(move.values)) {
+      const wanted = unpack(array);
+      expect(values.get(id)!.shape, `${move.name}: ${id}`).toEqual(wanted.shape);
+      expect(furthest(values.get(id)!, wanted), `${move.name}: ${id}`).toBeLessThan(1e-9);
+    }
+    expect(untrue(trace, values)).toEqual([]);
+  }
+});
+
+function moved(trace: Trace, { action, edits }: Move): Map<string, Tensor> {
+  const actions = [
+    ...(action.permute ? [permute(action.permute)] : []),
+    ...(action.shift ? [shift(action.shift)] : []),
+    ...(action.reverse ? [reverse()] : []),
+  ];
+  const leaves = actions.reduce((leaves, act) => act.onInput(trace, leaves), leavesOf(trace));
+  for (const { leaf, index, value } of edits) leaves.set(leaf, edited(leaves.get(leaf)!, index, value));
+  return leaves;
+}
+
+/** Largest difference, as a part of 1 + size; equal infinities differ by nothing. */
+function furthest(found: Tensor, wanted: Tensor): number {
+  return wanted.data.reduce((worst, value, i) => Math.max(worst, apart(found.data[i], value)), 0);
+}
+
+const apart = (a: number, b: number): number => (Object.is(a, b) || a === b ? 0 : Math.abs(a - b) / (1 + Math.abs(b)));
+
+/** Cells whose explanation does not give their number: by its value, or as its printed line reads. */
+function untrue(trace: Trace, values: Map<string, Tensor>): string[] {
+  const found: string[] = [];
+  for (const { id, op, inputs, params = {} } of trace.steps) {
+    const [given, output] = [inputs.map((input) => values.get(input)!), values.get(id)!];
+    output.data.forEach((number, place) => {
+      const index = indexAt(output.shape, place);
+      const explanation = OPERATIONS[op].explain(given, params, index, output);
+      if (!(apart(explanation.value, number) < 1e-12)) found.push(`${id}[${index}]: ${explanation.value}, not ${number}`);
+      const line = reading(explanation, given) ?? number;
+      const tolerance = op === "norm" ? 1e-4 : 1e-9;  // norm prints its mean and variance to six digits
+      if (!(apart(line, number) < tolerance)) found.push(`${id}[${index}] reads as ${line}, not ${number}`);
+    });
+  }
+  return found;
+}
