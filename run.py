@@ -46,6 +46,7 @@ CHECKS = {
     "schema drift": ("python", "-m", "equiscope.record", "--check"),
     "golden traces": ("python", "-m", "equiscope.explore.golden", "--check"),
     "contract drift": ("npm", "run", "--silent", "contract", "--", "--check"),
+    "page lint": ("npm", "run", "--silent", "lint"),
     "page types": ("npm", "run", "--silent", "types"),
 }
 

@@ -20,7 +20,7 @@ _NAMES = {
     "build": "models",
     "watch": "trace",
 }
-__all__ = [*_ROOMS, *_NAMES, "__version__"]  # noqa: PLE0604
+__all__ = [*_ROOMS, *_NAMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

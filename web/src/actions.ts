@@ -45,7 +45,11 @@ export function reverse({ fixed = 0 }: Held = {}): Action {
 
 type Move = (x: Tensor, axes: string[]) => Tensor;
 
-function onLeaves(trace: Trace, leaves: ReadonlyMap<string, Tensor>, moves: Partial<Record<Leaf["kind"], Move>>): Map<string, Tensor> {
+function onLeaves(
+  trace: Trace,
+  leaves: ReadonlyMap<string, Tensor>,
+  moves: Partial<Record<Leaf["kind"], Move>>,
+): Map<string, Tensor> {
   const moved = new Map(leaves);
   for (const { id, kind, axes } of trace.leaves) {
     const [move, x] = [moves[kind], leaves.get(id)];
@@ -60,8 +64,9 @@ function alongTokens(x: Tensor, axes: string[], order: number[], fixed: number):
 
 function inOrder(x: Tensor, axis: number, order: number[], fixed: number): Tensor {
   const [out, { blocks, length, width }] = [zeros(x.shape), around(x, axis)];
-  const front = length - order.length;  // a leaf holds words only; what comes after the class token holds it too
-  if (front !== 0 && front !== fixed) throw new Error(`An order of ${order.length} words cannot move ${length} rows (${fixed} held).`);
+  const front = length - order.length; // a leaf holds words only; what comes after the class token holds it too
+  if (front !== 0 && front !== fixed)
+    throw new Error(`An order of ${order.length} words cannot move ${length} rows (${fixed} held).`);
   const rows = [...Array(front).keys(), ...order.map((row) => row + front)];
   for (let block = 0; block < blocks; block++) {
     rows.forEach((row, i) => {

@@ -4,6 +4,7 @@
  * A page's content.
  *
  *     given     numbers of words that are not spelled from their letters
+ *     traced    how many words the programs were traced with
  *     places    how far the sentence can slide: rows of a learned table
  *     pool      arrays that programs share, so that an edited weight is edited in all of them
  *     tour      named programs that are not schemes of the model (clocks, the rotation that carries p_i to p_i+k)
@@ -17,6 +18,7 @@ export interface Explorable {
     [k: string]: number[];
   };
   places: number;
+  traced: number;
   width: number;
   heads: number;
   seed: number;

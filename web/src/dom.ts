@@ -30,14 +30,18 @@ function fill(element: Element, tag: string, rest: (Attributes | Child | Child[]
 function attributes(element: Element, given: Attributes): void {
   for (const [key, value] of Object.entries(given)) {
     if (typeof value === "function") element.addEventListener(key.slice(2), value as EventListener);
-    else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value === true ? "" : String(value));
+    else if (value !== false && value !== null && value !== undefined)
+      element.setAttribute(key, value === true ? "" : String(value));
   }
 }
 
 /** A choice among named things. */
 export function select(label: string, options: [string, string][], value: string, choose: (value: string) => void): HTMLElement {
-  const list = h<HTMLSelectElement>("select", { "aria-label": label, onchange: () => choose(list.value) },
-    options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
+  const list = h<HTMLSelectElement>(
+    "select",
+    { "aria-label": label, onchange: () => choose(list.value) },
+    options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)),
+  );
   return h("label.choice", h("span", label), list);
 }
 
@@ -46,10 +50,22 @@ export function button(text: string, title: string, press: () => void, more: Att
 }
 
 /** A slider that speaks while it is dragged. */
-export function slider(label: string, range: [number, number], value: number, move: (value: number) => void, read = String): HTMLElement {
+export function slider(
+  label: string,
+  range: [number, number],
+  value: number,
+  move: (value: number) => void,
+  read = String,
+): HTMLElement {
   const output = h("output", read(value));
   const input = h<HTMLInputElement>("input", {
-    type: "range", min: range[0], max: range[1], step: 1, value, "aria-label": label, "aria-valuetext": read(value),
+    type: "range",
+    min: range[0],
+    max: range[1],
+    step: 1,
+    value,
+    "aria-label": label,
+    "aria-valuetext": read(value),
     oninput: () => {
       output.textContent = read(Number(input.value));
       input.setAttribute("aria-valuetext", output.textContent);

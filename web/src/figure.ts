@@ -6,7 +6,12 @@ const PAINTED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity"
 /** An element as a stand-alone SVG, as large as it is on screen. */
 export function picture(root: HTMLElement): SVGElement {
   const box = root.getBoundingClientRect();
-  const out = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width: Math.ceil(root.scrollWidth), height: Math.ceil(root.scrollHeight), viewBox: `0 0 ${Math.ceil(root.scrollWidth)} ${Math.ceil(root.scrollHeight)}` });
+  const out = svg("svg", {
+    xmlns: "http://www.w3.org/2000/svg",
+    width: Math.ceil(root.scrollWidth),
+    height: Math.ceil(root.scrollHeight),
+    viewBox: `0 0 ${Math.ceil(root.scrollWidth)} ${Math.ceil(root.scrollHeight)}`,
+  });
   out.append(svg("rect", { width: "100%", height: "100%", fill: getComputedStyle(document.body).backgroundColor }));
   walk(root, out, box);
   return out;
@@ -15,9 +20,14 @@ export function picture(root: HTMLElement): SVGElement {
 function walk(element: Element, out: SVGElement, box: DOMRect): void {
   if (element instanceof HTMLElement && (element.hidden || getComputedStyle(element).display === "none")) return;
   const at = element.getBoundingClientRect();
-  if (element instanceof SVGSVGElement) return void out.append(drawing(element, at, box));
+  if (element instanceof SVGSVGElement) {
+    out.append(drawing(element, at, box));
+    return;
+  }
   if (element instanceof HTMLCanvasElement) {
-    out.append(svg("image", { x: at.left - box.left, y: at.top - box.top, width: at.width, height: at.height, href: element.toDataURL() }));
+    out.append(
+      svg("image", { x: at.left - box.left, y: at.top - box.top, width: at.width, height: at.height, href: element.toDataURL() }),
+    );
     return;
   }
   if (element instanceof HTMLInputElement || element instanceof HTMLSelectElement || element instanceof HTMLButtonElement) return;
@@ -31,12 +41,36 @@ function walk(element: Element, out: SVGElement, box: DOMRect): void {
 function background(element: Element, at: DOMRect, out: SVGElement, box: DOMRect): void {
   const style = getComputedStyle(element);
   if (style.backgroundColor !== "rgba(0, 0, 0, 0)") {
-    out.append(svg("rect", { x: at.left - box.left, y: at.top - box.top, width: at.width, height: at.height, fill: style.backgroundColor, rx: parseFloat(style.borderRadius) || 0 }));
+    out.append(
+      svg("rect", {
+        x: at.left - box.left,
+        y: at.top - box.top,
+        width: at.width,
+        height: at.height,
+        fill: style.backgroundColor,
+        rx: parseFloat(style.borderRadius) || 0,
+      }),
+    );
   }
-  const lines = { left: [at.left, at.top, at.left, at.bottom], right: [at.right, at.top, at.right, at.bottom], top: [at.left, at.top, at.right, at.top], bottom: [at.left, at.bottom, at.right, at.bottom] };
+  const lines = {
+    left: [at.left, at.top, at.left, at.bottom],
+    right: [at.right, at.top, at.right, at.bottom],
+    top: [at.left, at.top, at.right, at.top],
+    bottom: [at.left, at.bottom, at.right, at.bottom],
+  };
   for (const [side, [x1, y1, x2, y2]] of Object.entries(lines)) {
     const width = parseFloat(style.getPropertyValue(`border-${side}-width`));
-    if (width) out.append(svg("line", { x1: x1 - box.left, y1: y1 - box.top, x2: x2 - box.left, y2: y2 - box.top, stroke: style.getPropertyValue(`border-${side}-color`), "stroke-width": width }));
+    if (width)
+      out.append(
+        svg("line", {
+          x1: x1 - box.left,
+          y1: y1 - box.top,
+          x2: x2 - box.left,
+          y2: y2 - box.top,
+          stroke: style.getPropertyValue(`border-${side}-color`),
+          "stroke-width": width,
+        }),
+      );
   }
 }
 
@@ -44,10 +78,23 @@ function text(node: Text, parent: Element, out: SVGElement, box: DOMRect): void 
   const range = document.createRange();
   const style = getComputedStyle(parent);
   for (const { start, end, rect } of lines(node, range)) {
-    out.append(svg("text", {
-      x: rect.left - box.left, y: rect.bottom - box.top - rect.height * 0.23, fill: style.color, "font-size": style.fontSize, "font-family": style.fontFamily,
-      "font-style": style.fontStyle, "font-weight": style.fontWeight, opacity: style.opacity, "xml:space": "preserve",
-    }, node.data.slice(start, end)));
+    out.append(
+      svg(
+        "text",
+        {
+          x: rect.left - box.left,
+          y: rect.bottom - box.top - rect.height * 0.23,
+          fill: style.color,
+          "font-size": style.fontSize,
+          "font-family": style.fontFamily,
+          "font-style": style.fontStyle,
+          "font-weight": style.fontWeight,
+          opacity: style.opacity,
+          "xml:space": "preserve",
+        },
+        node.data.slice(start, end),
+      ),
+    );
   }
 }
 
@@ -73,21 +120,27 @@ function drawing(source: SVGSVGElement, at: DOMRect, box: DOMRect): SVGElement {
     const style = getComputedStyle(element);
     for (const name of PAINTED) to[i].setAttribute(name, style.getPropertyValue(name));
   });
-  for (const [name, value] of Object.entries({ x: at.left - box.left, y: at.top - box.top, width: at.width, height: at.height })) copy.setAttribute(name, String(value));
+  for (const [name, value] of Object.entries({ x: at.left - box.left, y: at.top - box.top, width: at.width, height: at.height }))
+    copy.setAttribute(name, String(value));
   return copy;
 }
 
 export function save(root: HTMLElement, name: string, kind: "svg" | "png"): void {
   const drawn = picture(root);
   const source = new XMLSerializer().serializeToString(drawn);
-  if (kind === "svg") return download(new Blob([source], { type: "image/svg+xml" }), `${name}.svg`);
+  if (kind === "svg") download(new Blob([source], { type: "image/svg+xml" }), `${name}.svg`);
+  else paint(source, (blob) => download(blob, `${name}.png`));
+}
+
+/** An SVG as a PNG, twice as fine as the screen. */
+function paint(source: string, done: (blob: Blob) => void): void {
   const image = new Image();
   image.onload = () => {
     const canvas = document.createElement("canvas");
     const scale = Math.min(2, 8000 / Math.max(image.width, image.height));
     [canvas.width, canvas.height] = [image.width * scale, image.height * scale];
     canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
-    canvas.toBlob((blob) => blob && download(blob, `${name}.png`), "image/png");
+    canvas.toBlob((blob) => blob && done(blob), "image/png");
   };
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(source)}`;
 }

@@ -18,7 +18,8 @@ export function number(value: number, digits: number): string {
 export function column(data: ArrayLike<number>, digits: number): (value: number) => string {
   let whole = true;
   for (let i = 0; i < data.length && whole; i++) whole = Number.isInteger(data[i]) || !Number.isFinite(data[i]);
-  return (value) => (whole || !Number.isFinite(value) ? number(value, 0) : tidy(Math.abs(value) >= 1e6 ? scientific(value) : value.toFixed(digits)));
+  return (value) =>
+    whole || !Number.isFinite(value) ? number(value, 0) : tidy(Math.abs(value) >= 1e6 ? scientific(value) : value.toFixed(digits));
 }
 
 const tidy = (text: string): string => (/^-0\.?0*$/.test(text) ? text.slice(1) : text.replace("-", MINUS));
@@ -28,7 +29,10 @@ export function scientific(value: number): string {
   if (value === 0) return "0";
   if (!Number.isFinite(value)) return number(value, 0);
   const [mantissa, exponent] = value.toExponential(1).split("e");
-  const digits = exponent.replace("+", "").replace("-", "⁻").replace(/\d/g, (d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(d)]);
+  const digits = exponent
+    .replace("+", "")
+    .replace("-", "⁻")
+    .replace(/\d/g, (d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(d)]);
   return `${mantissa.replace("-", MINUS)}·10${digits}`;
 }
 

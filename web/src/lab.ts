@@ -28,11 +28,8 @@ export class Lab {
   readonly pool: Map<string, Tensor>;
   private readonly runs = new Map<string, Run>();
   private readonly made = new Map<string, { text: string; value: Tensor }>();
-  private readonly recorded: number;
-
   constructor(readonly page: Explorable) {
     this.pool = poolOf(page.pool);
-    this.recorded = Math.min(page.words.length, page.places);
   }
 
   /** The numbers of a leaf that carries its own. */
@@ -91,12 +88,16 @@ export class Lab {
         return input.rows;
       case "coordinate":
       case "order": {
-        const ahead = given.shape[0] - this.recorded;  // a class token's row stands in front, one place after the last word
+        const ahead = given.shape[0] - this.page.traced; // a class token's row stands in front, one place after the last word
         const places = [...Array(ahead).fill(input.start + count), ...Array.from({ length: count }, (_, i) => input.start + i)];
-        return this.same(`${leaf.kind}${given.shape.length}`, places, () => tensor(leaf.kind === "order" ? [places.length] : [places.length, 1], places));
+        return this.same(`${leaf.kind}${given.shape.length}`, places, () =>
+          tensor(leaf.kind === "order" ? [places.length] : [places.length, 1], places),
+        );
       }
       case "valid":
-        return this.same("valid", [input.valid, count], () => tensor([count], (input.valid ?? Array(count).fill(true)).map(Number)));
+        return this.same("valid", [input.valid, count], () =>
+          tensor([count], (input.valid ?? Array(count).fill(true)).map(Number)),
+        );
       default:
         return this.same(leaf.pool!, state.edits[leaf.pool!], () => changed(given, state.edits[leaf.pool!]));
     }
@@ -119,7 +120,8 @@ function changed(given: Tensor, cells: Record<string, number> | undefined): Tens
   let value = given;
   for (const [cell, number] of Object.entries(cells ?? {})) {
     const index = cell.split(",").map(Number);
-    if (index.length === given.shape.length && index.every((i, axis) => i < given.shape[axis])) value = edited(value, index, number);
+    if (index.length === given.shape.length && index.every((i, axis) => i < given.shape[axis]))
+      value = edited(value, index, number);
   }
   return value;
 }

@@ -36,13 +36,22 @@ export function start(page: Explorable, root: HTMLElement): App {
     document.body.dataset.story = story;
     main.replaceChildren(h("div.figure", h("h2", ALL[story].title), h("p.lede", ALL[story].lede), ALL[story].build(app)));
   };
-  root.replaceChildren(top, main, explainer(app), h("footer", "equiscope: every number on this page is computed in your browser, from the traced program of a real model. It works offline and sends nothing anywhere."));
+  root.replaceChildren(
+    top,
+    main,
+    explainer(app),
+    h(
+      "footer",
+      "equiscope: every number on this page is computed in your browser, from the traced program of a real model. It works offline and sends nothing anywhere.",
+    ),
+  );
   app.replace(app.state);
   window.addEventListener("hashchange", () => {
     if (location.hash.slice(1) !== toHash(app.state, page)) app.replace(fromHash(location.hash, page));
   });
   document.addEventListener("keydown", (event) => {
-    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || (event.target as HTMLElement).tagName === "INPUT") return;
+    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || (event.target as HTMLElement).tagName === "INPUT")
+      return;
     event.preventDefault();
     if (event.shiftKey) app.redo();
     else app.undo();
@@ -52,36 +61,104 @@ export function start(page: Explorable, root: HTMLElement): App {
 
 function header(app: App, main: HTMLElement): HTMLElement[] {
   const { state, page } = app;
-  const tabs = h("nav", { "aria-label": "pages" }, STORIES.map((name) =>
-    h("a", { href: `#story=${name}`, "data-story": name, "aria-current": name === state.story ? "page" : false, onclick: (event: Event) => {
-      event.preventDefault();
-      app.set({ story: name }, { structure: true, undoable: false });
-      scrollTo({ top: 0 });
-    } }, ALL[name].title)));
-  return [h("div.top", h("h1", "equiscope"), sentence(app), h("div.buttons",
-    button("↶ Undo", "Take the last change back (Ctrl+Z)", () => app.undo()), button("Reset", "Back to the beginning", () => app.set({ ...initial(page), story: state.story }, { structure: true })),
-    button("Copy link", "A link that restores this page as it is", () => copy(app)),
-    button("SVG", "Save this page as an SVG picture", () => save(main, `equiscope-${state.story}`, "svg")), button("PNG", "Save this page as a PNG picture", () => save(main, `equiscope-${state.story}`, "png")))),
+  const tabs = h(
+    "nav",
+    { "aria-label": "pages" },
+    STORIES.map((name) =>
+      h(
+        "a",
+        {
+          href: `#story=${name}`,
+          "data-story": name,
+          "aria-current": name === state.story ? "page" : false,
+          onclick: (event: Event) => {
+            event.preventDefault();
+            app.set({ story: name }, { structure: true, undoable: false });
+            scrollTo({ top: 0 });
+          },
+        },
+        ALL[name].title,
+      ),
+    ),
+  );
+  return [
+    h(
+      "div.top",
+      h("h1", "equiscope"),
+      sentence(app),
+      h(
+        "div.buttons",
+        button("↶ Undo", "Take the last change back (Ctrl+Z)", () => app.undo()),
+        button("Reset", "Back to the beginning", () => app.set({ ...initial(page), story: state.story }, { structure: true })),
+        button("Copy link", "A link that restores this page as it is", () => copy(app)),
+        button("SVG", "Save this page as an SVG picture", () => save(main, `equiscope-${state.story}`, "svg")),
+        button("PNG", "Save this page as a PNG picture", () => save(main, `equiscope-${state.story}`, "png")),
+      ),
+    ),
     tabs,
-    h("div.controls",
-      select("position scheme", page.schemes.map((s) => [s.name, s.title]), state.scheme, (scheme) => app.set({ scheme }, { structure: true })),
-      h("label.choice", h("input", { type: "checkbox", checked: state.causal, onchange: () => app.set({ causal: !app.state.causal }, { structure: true }) }), h("span", "causal mask")),
-      page.heads > 1 ? select("head", Array.from({ length: page.heads }, (_, i): [string, string] => [String(i), String(i + 1)]), String(state.head), (head) => app.set({ head: Number(head) })) : h("span"),
-      select("digits", [0, 1, 2, 3, 4, 6].map((d): [string, string] => [String(d), String(d)]), String(state.digits), (digits) => app.set({ digits: Number(digits) }))),
-    ...(page.notes ?? []).map((note) => h("p.notice", note))];
+    h(
+      "div.controls",
+      select(
+        "position scheme",
+        page.schemes.map((s) => [s.name, s.title]),
+        state.scheme,
+        (scheme) => app.set({ scheme }, { structure: true }),
+      ),
+      h(
+        "label.choice",
+        h("input", {
+          type: "checkbox",
+          checked: state.causal,
+          onchange: () => app.set({ causal: !app.state.causal }, { structure: true }),
+        }),
+        h("span", "causal mask"),
+      ),
+      page.heads > 1
+        ? select(
+            "head",
+            Array.from({ length: page.heads }, (_, i): [string, string] => [String(i), String(i + 1)]),
+            String(state.head),
+            (head) => app.set({ head: Number(head) }),
+          )
+        : h("span"),
+      select(
+        "digits",
+        [0, 1, 2, 3, 4, 6].map((d): [string, string] => [String(d), String(d)]),
+        String(state.digits),
+        (digits) => app.set({ digits: Number(digits) }),
+      ),
+    ),
+    ...(page.notes ?? []).map((note) => h("p.notice", note)),
+  ];
 }
 
 function sentence(app: App): HTMLElement {
-  const input = h<HTMLInputElement>("input", { type: "text", value: app.state.words.join(" "), "aria-label": "your own sentence", maxlength: 4000, spellcheck: "false" });
+  const input = h<HTMLInputElement>("input", {
+    type: "text",
+    value: app.state.words.join(" "),
+    "aria-label": "your own sentence",
+    maxlength: 4000,
+    spellcheck: "false",
+  });
   const message = h("span.quiet", { role: "status" });
-  const form = h<HTMLFormElement>("form.sentence", input, button("use", "Use this sentence", () => form.requestSubmit(), { type: "submit" }), message);
+  const form = h<HTMLFormElement>(
+    "form.sentence",
+    input,
+    button("use", "Use this sentence", () => form.requestSubmit(), { type: "submit" }),
+    message,
+  );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const words = split(input.value);
-    if (!words.length) return void (message.textContent = "Type at least one word.");
+    if (!words.length) {
+      message.textContent = "Type at least one word.";
+      return;
+    }
     const kept = words.slice(0, LIMIT);
     app.set({ words: kept, order: kept.map((_, i) => i), edits: without(app.state.edits, "words") }, { structure: true });
-    if (words.length > LIMIT) document.querySelector(".sentence [role=status]")!.textContent = `The number-by-number pages take ${LIMIT} words; the first ${LIMIT} of ${words.length} are shown.`;
+    if (words.length > LIMIT)
+      document.querySelector(".sentence [role=status]")!.textContent =
+        `The number-by-number pages take ${LIMIT} words; the first ${LIMIT} of ${words.length} are shown.`;
   });
   return form;
 }
@@ -99,9 +176,16 @@ async function copy(app: App): Promise<void> {
   }
 }
 
+/** What a script on the page may reach, as `equiscope`: the running app, and the replay that tests hold to Python's numbers. */
+export const running: { app?: App } = {};
+export { replay } from "./replay";
+
 const place = document.getElementById("app");
 if (place && document.getElementById("explorable")) {
-  read().then((page) => Object.assign(window, { equiscope: start(page, place) }), (error) => {
-    place.textContent = `This page's data could not be read (${error instanceof Error ? error.message : error}). It needs a browser of 2023 or newer.`;
-  });
+  read().then(
+    (page) => (running.app = start(page, place)),
+    (error) => {
+      place.textContent = `This page's data could not be read (${error instanceof Error ? error.message : error}). It needs a browser of 2023 or newer.`;
+    },
+  );
 }

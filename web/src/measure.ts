@@ -7,8 +7,8 @@ import { Program } from "./program";
 import type { Tensor } from "./tensor";
 
 export type Verdict = "exact" | "rounding" | "approximate" | "broken" | "undecided";
-export const PRECISION = 2 ** -29;  // eps(float64) / eps(float32)
-export const TOLERANCE = 1e-2;  // a true violation below this is called approximate
+export const PRECISION = 2 ** -29; // eps(float64) / eps(float32)
+export const TOLERANCE = 1e-2; // a true violation below this is called approximate
 
 /** error in float64, the same in float32, the rounding floor of f in float64, and what follows. */
 export interface Measurement {
@@ -20,7 +20,8 @@ export interface Measurement {
 
 /** Size of the difference over the size of what was wanted; 0 where both are 0. Throws where the shapes differ. */
 export function relativeError(found: Tensor, wanted: Tensor): number {
-  if (String(found.shape) !== String(wanted.shape)) throw new Error(`Shapes [${found.shape}] and [${wanted.shape}] cannot be compared.`);
+  if (String(found.shape) !== String(wanted.shape))
+    throw new Error(`Shapes [${found.shape}] and [${wanted.shape}] cannot be compared.`);
   let [difference, whole] = [0, 0];
   for (let i = 0; i < wanted.data.length; i++) {
     difference += (found.data[i] - wanted.data[i]) ** 2;
@@ -43,7 +44,11 @@ export const floor = (in32: Tensor, in64: Tensor): number => relativeError(in32,
 
 /** Equivariance of one number of a program under one action; an output without token rows is compared as it is (invariance). */
 export function equivariance(
-  trace: Trace, leaves: ReadonlyMap<string, Tensor>, action: Action, output: string, tolerance = TOLERANCE,
+  trace: Trace,
+  leaves: ReadonlyMap<string, Tensor>,
+  action: Action,
+  output: string,
+  tolerance = TOLERANCE,
 ): Measurement {
   const axes = [...trace.leaves, ...trace.steps].find(({ id }) => id === output)?.axes ?? [];
   const moved = action.onInput(trace, leaves);
@@ -52,7 +57,7 @@ export function equivariance(
     const found = new Program(trace, moved, { round }).get(output);
     return { plain, error: relativeError(found, action.onOutput(plain, axes)) };
   });
-  const least = floor(in32.plain, in64.plain);  // by luck the error in float32 can be 0, where f itself does lose something
+  const least = floor(in32.plain, in64.plain); // by luck the error in float32 can be 0, where f itself does lose something
   return {
     error: in64.error,
     error32: in32.error,
@@ -62,7 +67,7 @@ export function equivariance(
 }
 
 // --- what a table of numbers tells apart, and whether it depends on distance only -----------------------------------------
-const SAME = 1e-9;  // rows closer than this, of numbers of size one in float64, are the same place twice
+const SAME = 1e-9; // rows closer than this, of numbers of size one in float64, are the same place twice
 
 /** How many different rows a matrix has, and the first two places that look the same. */
 export function distinctRows({ shape: [rows, columns], data }: Tensor): { count: number; collision?: [number, number] } {

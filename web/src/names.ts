@@ -7,7 +7,7 @@ export const COLOURS = 8;
 
 export interface Name {
   text: string;
-  colour: number;  // index into the palette, or -1 for none
+  colour: number; // index into the palette, or -1 for none
 }
 
 /** Names along an axis: the words in the order they stand (a class token's row in front), nothing for other axes. */
@@ -31,7 +31,12 @@ export function value(run: Run, id: string): Leaf | Step {
 
 /** Letters for a value: the part's own symbol, or what the operation is called. */
 export function symbolOf(found: Leaf | Step): string {
-  return found.symbol || ("op" in found ? { matmul: "·", heads: "heads", transpose: "ᵀ", multiply: "×", column: "↓", row: "→" }[found.op] ?? found.op : found.id);
+  return (
+    found.symbol ||
+    ("op" in found
+      ? ({ matmul: "·", heads: "heads", transpose: "ᵀ", multiply: "×", column: "↓", row: "→" }[found.op] ?? found.op)
+      : found.id)
+  );
 }
 
 /** The key under which edits of a leaf are kept, or nothing where the page sets the numbers itself. */

@@ -96,7 +96,8 @@ export class Program implements Values {
 
   private leaf(id: string): Tensor {
     const value = this.leaves.get(id);
-    if (!value) throw new Error(`There is nothing called '${id}'. Known: ${[...this.leaves.keys(), ...this.steps.keys()].join(", ")}.`);
+    if (!value)
+      throw new Error(`There is nothing called '${id}'. Known: ${[...this.leaves.keys(), ...this.steps.keys()].join(", ")}.`);
     return value;
   }
 

@@ -23,9 +23,19 @@ export interface State {
 
 export function initial(page: Explorable): State {
   return {
-    story: "numbers", words: page.words, order: page.words.map((_, i) => i), scheme: page.scheme,
-    versus: page.scheme === "none" ? "sinusoidal" : "none", causal: page.causal, slide: Math.min(7, page.places - Math.min(page.words.length, 8)), head: 0, digits: 2, place: 5, step: 5,
-    waves: "ladder", edits: {},
+    story: "numbers",
+    words: page.words,
+    order: page.words.map((_, i) => i),
+    scheme: page.scheme,
+    versus: page.scheme === "none" ? "sinusoidal" : "none",
+    causal: page.causal,
+    slide: Math.min(7, page.places - Math.min(page.words.length, 8)),
+    head: 0,
+    digits: 2,
+    place: 5,
+    step: 5,
+    waves: "ladder",
+    edits: {},
   };
 }
 
@@ -53,8 +63,12 @@ export function fromHash(hash: string, page: Explorable): State {
   const known = (key: "scheme" | "versus") => page.schemes.find((s) => s.name === parts.get(key))?.name ?? state[key];
   [state.scheme, state.versus] = [known("scheme"), known("versus")];
   state.causal = parts.has("causal") ? parts.get("causal") === "true" : state.causal;
-  const limits: [("slide" | "head" | "digits" | "place" | "step"), number, number][] = [
-    ["slide", 0, page.places], ["head", 0, page.heads - 1], ["digits", 0, 8], ["place", 0, 1000], ["step", 0, 64],
+  const limits: ["slide" | "head" | "digits" | "place" | "step", number, number][] = [
+    ["slide", 0, page.places],
+    ["head", 0, page.heads - 1],
+    ["digits", 0, 8],
+    ["place", 0, 1000],
+    ["step", 0, 64],
   ];
   for (const [key, low, high] of limits) state[key] = whole(parts.get(key), low, high) ?? state[key];
   state.waves = parts.get("waves") && parts.get("waves")! in page.tour ? parts.get("waves")! : state.waves;
@@ -72,13 +86,18 @@ function parsed(text: string | null): unknown {
 
 function words(text: string | null): string[] | undefined {
   const list = parsed(text);
-  const fine = Array.isArray(list) && list.length > 0 && list.length <= 128 && list.every((w) => typeof w === "string" && w.length > 0 && w.length <= 200);
+  const fine =
+    Array.isArray(list) &&
+    list.length > 0 &&
+    list.length <= 128 &&
+    list.every((w) => typeof w === "string" && w.length > 0 && w.length <= 200);
   return fine ? (list as string[]) : undefined;
 }
 
 function order(text: string | null, length: number): number[] {
   const rows = (text ?? "").split(",").map(Number);
-  const fine = rows.length === length && new Set(rows).size === length && rows.every((r) => Number.isInteger(r) && r >= 0 && r < length);
+  const fine =
+    rows.length === length && new Set(rows).size === length && rows.every((r) => Number.isInteger(r) && r >= 0 && r < length);
   return fine ? rows : Array.from({ length }, (_, i) => i);
 }
 

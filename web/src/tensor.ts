@@ -161,7 +161,7 @@ export function reorder(x: Tensor, order: number[]): Tensor {
   const [wide, step] = [out.shape[rank - 1], own[order[rank - 1]]];
   const steps = order.map((axis) => own[axis]);
   const index = new Int32Array(rank);
-  for (let cell = 0, place = 0; cell < out.data.length; ) {
+  for (let cell = 0, place = 0; cell < out.data.length;) {
     for (let i = 0, from = place; i < wide; i++, from += step) out.data[cell++] = x.data[from];
     for (let axis = rank - 2; axis >= 0; axis--) {
       place += steps[axis];

@@ -1,7 +1,7 @@
 // Words: a sentence becomes words, and a word that no model knows becomes numbers: always the same ones, spelled from its letters.
 // The twin of the speller in Python; contract/cases/words.json holds what both must give.
 
-const SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;  // as in Python's str.split()
+const SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/; // as in Python's str.split()
 
 /** The words of a sentence, with letters composed (NFC) so that the same word is always the same bytes. */
 export const split = (sentence: string): string[] => sentence.normalize("NFC").split(SPACE).filter(Boolean);

@@ -1,18 +1,17 @@
 // The golden traces that Python wrote: the page must give every number again, after every move, and explain each truly.
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { permute, reverse, shift } from "../src/actions";
 import type { Array as ArrayRecord, Trace } from "../src/contract";
 import { OPERATIONS } from "../src/ops";
-import { evaluate, leavesOf } from "../src/program";
-import { edited, indexAt, type Tensor, unpack } from "../src/tensor";
+import { type Act, type Edit, replay } from "../src/replay";
+import { indexAt, type Tensor, unpack } from "../src/tensor";
 import { spelled } from "../src/words";
 import { reading } from "./reading";
 
 interface Move {
   name: string;
-  action: { permute?: number[]; shift?: number; reverse?: boolean };
-  edits: { leaf: string; index: number[]; value: number }[];
+  action: Act;
+  edits: Edit[];
   values: Record<string, ArrayRecord>;
 }
 
@@ -34,7 +33,7 @@ test.each(names)("%s gives Python's numbers after every move, and explains each"
   const { trace, moves }: { trace: Trace; moves: Move[] } = json(`cases/${name}`);
   expect(moves.length).toBeGreaterThan(0);
   for (const move of moves) {
-    const values = evaluate(trace, moved(trace, move));
+    const values = replay(trace, move.action, move.edits);
     expect(Object.keys(move.values).length).toBeGreaterThan(0);
     for (const [id, array] of Object.entries(move.values)) {
       const wanted = unpack(array);
@@ -44,17 +43,6 @@ test.each(names)("%s gives Python's numbers after every move, and explains each"
     expect(untrue(trace, values)).toEqual([]);
   }
 });
-
-function moved(trace: Trace, { action, edits }: Move): Map<string, Tensor> {
-  const actions = [
-    ...(action.permute ? [permute(action.permute)] : []),
-    ...(action.shift ? [shift(action.shift)] : []),
-    ...(action.reverse ? [reverse()] : []),
-  ];
-  const leaves = actions.reduce((leaves, act) => act.onInput(trace, leaves), leavesOf(trace));
-  for (const { leaf, index, value } of edits) leaves.set(leaf, edited(leaves.get(leaf)!, index, value));
-  return leaves;
-}
 
 /** Largest difference, as a part of 1 + size; equal infinities differ by nothing. */
 function furthest(found: Tensor, wanted: Tensor): number {
@@ -73,7 +61,7 @@ function untrue(trace: Trace, values: Map<string, Tensor>): string[] {
       const explanation = OPERATIONS[op].explain(given, params, index, output);
       if (!(apart(explanation.value, number) < 1e-12)) found.push(`${id}[${index}]: ${explanation.value}, not ${number}`);
       const line = reading(explanation, given) ?? number;
-      const tolerance = op === "norm" ? 1e-4 : 1e-9;  // norm prints its mean and variance to six digits
+      const tolerance = op === "norm" ? 1e-4 : 1e-9; // norm prints its mean and variance to six digits
       if (!(apart(line, number) < tolerance)) found.push(`${id}[${index}] reads as ${line}, not ${number}`);
     });
   }

@@ -9,7 +9,13 @@ const leaves = leavesOf(toy);
 
 test("a permutation moves words, a shift and a reversal move places", () => {
   const permuted = permute([2, 0, 1]).onInput(toy, leaves);
-  expect(permuted.get("X")).toEqual(of([[1, 1], [1, 2], [0, 2]]));
+  expect(permuted.get("X")).toEqual(
+    of([
+      [1, 1],
+      [1, 2],
+      [0, 2],
+    ]),
+  );
   expect(permuted.get("at")).toBe(leaves.get("at"));
   expect(shift(5).onInput(toy, leaves).get("at")).toEqual(of([[5], [6], [8]]));
   expect(reverse().onInput(toy, leaves).get("at")).toEqual(of([[3], [2], [0]]));
@@ -23,7 +29,20 @@ test("ranks slide by whole numbers", () => {
 });
 
 test("an attention map moves in rows and columns, a read-out not at all", () => {
-  expect(permute([1, 0]).onOutput(of([[1, 2], [3, 4]]), ["token", "token"])).toEqual(of([[4, 3], [2, 1]]));
+  expect(
+    permute([1, 0]).onOutput(
+      of([
+        [1, 2],
+        [3, 4],
+      ]),
+      ["token", "token"],
+    ),
+  ).toEqual(
+    of([
+      [4, 3],
+      [2, 1],
+    ]),
+  );
   expect(permute([1, 0]).onOutput(of([1, 2, 3]), ["feature"])).toEqual(of([1, 2, 3]));
 });
 
@@ -45,9 +64,17 @@ test("a relative error is 0 where both are 0, and infinite where only the wanted
 });
 
 test.each([
-  [0, 0, "exact"], [0, 1e-7, "exact"], [1e-16, 1e-7, "rounding"], [1e-3, 1e-3, "approximate"], [0.5, 0.5, "broken"],
-  [1e-2, 1, "broken"], [Infinity, 1, "undecided"], [0, NaN, "undecided"], [NaN, 0, "undecided"],
-  [Math.sqrt(PRECISION), 1, "approximate"], [Math.sqrt(PRECISION) * 0.999, 1, "rounding"],
+  [0, 0, "exact"],
+  [0, 1e-7, "exact"],
+  [1e-16, 1e-7, "rounding"],
+  [1e-3, 1e-3, "approximate"],
+  [0.5, 0.5, "broken"],
+  [1e-2, 1, "broken"],
+  [Infinity, 1, "undecided"],
+  [0, NaN, "undecided"],
+  [NaN, 0, "undecided"],
+  [Math.sqrt(PRECISION), 1, "approximate"],
+  [Math.sqrt(PRECISION) * 0.999, 1, "rounding"],
 ])("an error of %d, %d in float32, is %s", (error, error32, wanted) => expect(verdict(error, error32)).toBe(wanted));
 
 test("words alone are equivariant, words with places are not", () => {
@@ -65,7 +92,7 @@ test("a difference of places notices a shift by rounding only", () => {
   };
   const { verdict, error, error32, floor } = equivariance(trace, leavesOf(trace), shift(1000.3), "Δ");
   expect(verdict).toBe("rounding");
-  expect(error).toBeLessThan(1e-12);  // measured 8e-14: 1000 has lost ten bits
+  expect(error).toBeLessThan(1e-12); // measured 8e-14: 1000 has lost ten bits
   expect(error32).toBeGreaterThan(1e-6);
   expect(floor).toBeLessThan(1e-15);
 });

@@ -5,7 +5,13 @@ import { leaf, step, toy } from "./toy";
 
 test("a program computes what is asked for", () => {
   const values = evaluate(toy, leavesOf(toy));
-  expect(values.get("K")).toEqual(of([[3, 6], [2, 6], [2, 3]]));
+  expect(values.get("K")).toEqual(
+    of([
+      [3, 6],
+      [2, 6],
+      [2, 3],
+    ]),
+  );
   expect([...values.keys()]).toEqual(["X", "at", "W", "Q", "K", "P", "Y"]);
 });
 
@@ -50,7 +56,10 @@ test("a cell's explanation points at leaves and steps by id", () => {
   const program = new Program(toy, leavesOf(toy));
   const { terms, value } = program.operands("Q", [1, 0])!;
   expect(terms.flatMap((term) => ("id" in term ? [term] : []))).toEqual([
-    { id: "X", index: [1, 0] }, { id: "W", index: [0, 0] }, { id: "X", index: [1, 1] }, { id: "W", index: [1, 0] },
+    { id: "X", index: [1, 0] },
+    { id: "W", index: [0, 0] },
+    { id: "X", index: [1, 1] },
+    { id: "W", index: [1, 0] },
   ]);
   expect(value).toBe(2);
   expect(program.operands("X", [0, 0])).toBeUndefined();

@@ -19,7 +19,10 @@ const plain = (line: string): string =>
     .replace(/\b(max|sin|cos|tanh)\(/g, "Math.$1(")
     .replace(/e\^/g, "Math.E ** ")
     .replace(/∞/g, "Infinity")
-    .replaceAll("−", "-").replaceAll("·", "*").replaceAll("≤", "<=").replaceAll("∧", "&&");
+    .replaceAll("−", "-")
+    .replaceAll("·", "*")
+    .replaceAll("≤", "<=")
+    .replaceAll("∧", "&&");
 
 /** By Simpson's rule: slow, and independent of the one in src/ops. */
 function erf(x: number): number {

@@ -7,14 +7,38 @@ export function leaf(id: string, numbers: Nested, kind: Leaf["kind"] = "weight",
   return { id, symbol: id, label: id, axes, kind, array: { shape, dtype: "float64", data: [...data] } };
 }
 
-export const step = (id: string, op: string, inputs: string[], params: Step["params"] = {}, axes: string[] = []): Step =>
-  ({ id, symbol: id, label: id, axes, op, inputs, params });
+export const step = (id: string, op: string, inputs: string[], params: Step["params"] = {}, axes: string[] = []): Step => ({
+  id,
+  symbol: id,
+  label: id,
+  axes,
+  op,
+  inputs,
+  params,
+});
 
 export const toy: Trace = {
   leaves: [
-    leaf("X", [[1, 2], [0, 2], [1, 1]], "content", ["token", "feature"]),
+    leaf(
+      "X",
+      [
+        [1, 2],
+        [0, 2],
+        [1, 1],
+      ],
+      "content",
+      ["token", "feature"],
+    ),
     leaf("at", [[0], [1], [3]], "coordinate", ["token", "axis"]),
-    leaf("W", [[1, 0], [1, 3]], "weight", ["feature", "channel"]),
+    leaf(
+      "W",
+      [
+        [1, 0],
+        [1, 3],
+      ],
+      "weight",
+      ["feature", "channel"],
+    ),
   ],
   steps: [
     step("Q", "matmul", ["X", "W"], {}, ["token", "channel"]),

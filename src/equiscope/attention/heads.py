@@ -62,7 +62,10 @@ class MultiHeadAttention(nn.Module):
         self.query, self.query_bias = _map(width, inner, bias)
         self.key, self.key_bias = _map(source, inner, bias)
         self.value, self.value_bias = _map(source, values, bias)
-        self.output, self.output_bias = _map(values, width, bias) if output else (None, None)
+        self.output: nn.Parameter | None = None
+        self.output_bias: nn.Parameter | None = None
+        if output:
+            self.output, self.output_bias = _map(values, width, bias)
 
     def runs_on(self) -> Literal["eager", "sdpa"]:
         """The backend that a forward pass made now would take."""

@@ -23,7 +23,8 @@ class Block(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         self.attention, self.feedforward = attention, feedforward
-        self.attention_norm, self.feedforward_norm = norms or (None, None)
+        self.attention_norm: Norm | None = norms[0] if norms else None
+        self.feedforward_norm: Norm | None = norms[1] if norms else None
         self.order, self.residual = order, residual
 
     def forward(self, tokens: Tokens, position: Position | None = None) -> Tensor:
@@ -34,7 +35,11 @@ class Block(nn.Module):
         if self.feedforward is None:
             return x
         return self._after(
-            x, self.feedforward(self._before(x, self.feedforward_norm)), self.feedforward_norm, "Y", "what the layer returns"
+            x,
+            self.feedforward(self._before(x, self.feedforward_norm)),
+            self.feedforward_norm,
+            "Y",
+            "what the layer returns",
         )
 
     def _before(self, x: Tensor, norm: Norm | None) -> Tensor:

@@ -1,4 +1,7 @@
-"""The command line: one file a verb. Exit 0 fine, 1 a check failed, 2 wrong use; a person's mistake gives no traceback."""
+"""The command line: one file a verb. Exit 0 fine, 1 a check failed, 2 wrong use; a person's mistake gives no traceback.
+
+Where the reader of a pipe goes away (`| head`), typer ends quietly with 1.
+"""
 
 import sys
 
@@ -14,6 +17,3 @@ def main() -> None:
     except EquiscopeError as error:
         print(f"equiscope: {error}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:  # the reader of a pipe went away, e.g. `| head`
-        sys.stderr.close()
-        sys.exit(0)

@@ -6,12 +6,14 @@ smallest page they are given, and give the numbers that the docs quote.
 
 import math
 from dataclasses import replace
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from equiscope import blocks
 from equiscope.attention import score_split
-from equiscope.models import READOUTS, Attention, Block, FeedForward, Model, Norm, Spec, build
+from equiscope.models import READOUTS, Attention, Block, ClassToken, FeedForward, Model, Norm, Spec, build
 from equiscope.position import Added, Position
 from equiscope.tokens import Tokens
 
@@ -38,22 +40,27 @@ class Exhibit(nn.Module):
     def __init__(self, model: Model, split: bool) -> None:
         super().__init__()
         self.model = model
+        self.block: blocks.Block = cast(blocks.Block, model.blocks[0])
         self.split = split
         self.readouts = nn.ModuleList(READOUTS[n](model.spec.width) for n in ("mean", "first", "last", "concatenation"))
 
     def forward(self, tokens: Tokens) -> list[Tensor]:
         opened = self.model.readout.open(tokens)
-        position, block = self.model.position, self.model.blocks[0]
-        encoding = position.encode(opened.at, opened.x.shape[-1]) if isinstance(position, Added) else None
-        x = position.embed(opened.x, opened.at) if encoding is None else position.put(opened.x, encoding)
-        y = block(replace(opened, x=x), position)
-        if self.model.spec.readout == "class":
+        position = self.model.position
+        encoding: Tensor | None = None
+        if isinstance(position, Added):
+            encoding = position.encode(opened.at, opened.x.shape[-1])
+            x = position.put(opened.x, encoding)
+        else:
+            x = position.embed(opened.x, opened.at)
+        y = self.block(replace(opened, x=x), position)
+        if isinstance(self.model.readout, ClassToken):
             return [y, self.model.readout(y, opened)]
         readouts = [readout(y, opened) for readout in self.readouts]
         return [y, *readouts, *(self._split(opened.x, encoding) if self.split and encoding is not None else ())]
 
     def _split(self, x: Tensor, encoding: Tensor) -> tuple[Tensor, ...]:
-        attention = self.model.blocks[0].attention
+        attention = self.block.attention
         return score_split(x, encoding, attention.query, attention.key, attention.heads)
 
 
@@ -77,4 +84,5 @@ def _numbers(name: str, shape: tuple[int, ...], width: int, seed: int) -> Tensor
         return torch.ones(shape, dtype=torch.float64)
     generator = torch.Generator().manual_seed(seed * 1000 + sum(name.encode()))
     size = 1.0 if name == "table" else 0.1 if name.endswith("bias") else 1 / math.sqrt(shape[0])
-    return (torch.randn(shape, generator=generator, dtype=torch.float64) * size).round(decimals=1 if width <= 4 else 2)
+    drawn = torch.randn(shape, generator=generator, dtype=torch.float64) * size
+    return drawn.round(decimals=1 if width <= 4 else 2) + 0.0  # plus zero, so that no number is a minus zero

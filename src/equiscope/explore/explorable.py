@@ -18,11 +18,25 @@ from equiscope.tokens import Tokens, spelled, words
 from equiscope.trace import watch
 
 LIMIT = 128  # words of a sentence that the number-by-number pages take
+TRACED = 3  # words that programs are traced with: the page runs them again on all words
 SETTINGS = ("plain", "causal", "padded", "class")
 GIVEN = {  # words of the docs' examples, width 2
     "Love": [1.0, 2.0], "conquers": [0.0, 2.0], "all": [1.0, 1.0],
     "the": [0.1, -0.3], "dog": [0.6, 0.2], "is": [-0.4, -0.1], "good": [0.2, -0.7],
 }  # fmt: skip
+EXTRA: list[tuple[str, str, str, str, Callable[[], Position]]] = [  # name, title, summary, what it breaks, how it is made
+    ("one-sine", "one sine", "A single sine of period 36: some places look the same.", "", lambda: Sinusoidal(waves="sine")),
+    ("sine-cosine", "sine + cosine", "One clock hand of period 36: unique for one turn.", "", lambda: Sinusoidal(waves="pair")),
+    ("rope-half", "RoPE, halves", "RoPE with columns paired as in Hugging Face: (i, i + K/2).", "", lambda: Rope(pairs="half")),
+    (
+        "rope-query-only", "RoPE, only queries turned", "Broken on purpose: keys stay where they are.", "rope",
+        lambda: Rope(key_speed=0.0),
+    ),
+    (
+        "rope-two-speeds", "RoPE, two speeds", "Broken on purpose: keys turn at half the speed of queries.", "rope",
+        lambda: Rope(key_speed=0.5),
+    ),
+]  # fmt: skip
 PARAGRAPH = (
     "They met at school and nobody thought it would last but Love conquers all and so they wrote each other every week "
     "until the war was over and the trains ran again"
@@ -53,14 +67,7 @@ def offers(heads: int) -> list[_Offer]:
     if heads == 1:
         special[Alibi] = lambda: Alibi(slopes=(0.5,))  # the paper's slope for one head, 1/256, would not be seen on a page
     listed = [_Offer(_variant(s.name, s.title, s.summary), special.get(s, s)) for s in SCHEMES]
-    extra = [
-        _Offer(_variant("one-sine", "one sine", "A single sine of period 36: some places look the same."), lambda: Sinusoidal(waves="sine")),
-        _Offer(_variant("sine-cosine", "sine + cosine", "One clock hand of period 36: unique for one turn."), lambda: Sinusoidal(waves="pair")),
-        _Offer(_variant("rope-half", "RoPE, halves", "RoPE with columns paired as in Hugging Face: (i, i + K/2)."), lambda: Rope(pairs="half")),
-        _Offer(_variant("rope-query-only", "RoPE, only queries turned", "Broken on purpose: keys stay where they are.", "rope"), lambda: Rope(key_speed=0.0)),
-        _Offer(_variant("rope-two-speeds", "RoPE, two speeds", "Broken on purpose: keys turn at half the speed of queries.", "rope"), lambda: Rope(key_speed=0.5)),
-    ]  # fmt: skip
-    return listed + extra
+    return listed + [_Offer(_variant(name, title, summary, switch), make) for name, title, summary, switch, make in EXTRA]
 
 
 def explorable(choice: Choice) -> record.Explorable:
@@ -85,8 +92,9 @@ def explorable(choice: Choice) -> record.Explorable:
                 raise
             notes.append(f"{offer.variant.title} is left out: {error}")
     return record.Explorable(
-        title=" ".join(names), words=names, given=given(choice), places=PLACES, width=choice.width, heads=choice.heads, seed=choice.seed, scheme=choice.position,
-        causal=choice.causal, schemes=schemes, programs=programs, tour=tour(), pool=pool, examples=_examples(names, choice),
+        title=" ".join(names), words=names, given=given(choice), places=PLACES, traced=min(len(names), TRACED),
+        width=choice.width, heads=choice.heads, seed=choice.seed, scheme=choice.position, causal=choice.causal,
+        schemes=schemes, programs=programs, tour=tour(), pool=pool, examples=_examples(names, choice),
         paragraph=words(PARAGRAPH), facts=facts(), notes=notes,
     )  # fmt: skip
 
@@ -96,7 +104,7 @@ def rows(names: list[str], choice: Choice) -> Tensor:
     spelt = spelled(names, choice.width, choice.seed)
     for i, name in enumerate(names):
         if name in (known := given(choice)):
-            spelt[i] = torch.tensor(known[name])
+            spelt[i] = torch.tensor(known[name], dtype=spelt.dtype)
     return spelt
 
 
@@ -127,7 +135,7 @@ def _program(
     made = exhibit(
         offer.make(), choice.width, choice.heads, choice.seed, causal=setting == "causal", class_token=setting == "class"
     )  # fmt: skip
-    tokens = Tokens.of(rows(names[:PLACES], choice))
+    tokens = Tokens.of(rows(names[:TRACED], choice))
     if setting == "padded":
         tokens = replace(tokens, valid=torch.ones(len(tokens.x), dtype=torch.bool))
     trace = watch(made, tokens, arrays=False, title=offer.variant.title, packed=packed)
@@ -153,10 +161,10 @@ def _roles(trace: record.Trace) -> dict[str, str]:
     by_symbol = {step.symbol: step.id for step in trace.steps if step.symbol}
     leaves = {leaf.kind: leaf.id for leaf in trace.leaves if leaf.kind == "content"}
     first = {
-        "input": ("X′", "X_c"), "encoding": ("P",), "queries": ("Q′", "Q_h", "Q"), "keys": ("K′", "K_h", "K"), "values": ("V_h", "V"),
-        "scores": ("S′", "S"), "weights": ("A",), "mixed": ("Z",), "mean": ("mean",), "first": ("first",), "last": ("last",),
-        "concatenation": ("line",), "class": ("class",), "split-cc": ("S_cc",), "split-cp": ("S_cp",),
-        "split-pc": ("S_pc",), "split-pp": ("S_pp",),
+        "input": ("X′", "X_c"), "encoding": ("P",), "queries": ("Q′", "Q_h", "Q"), "keys": ("K′", "K_h", "K"),
+        "values": ("V_h", "V"), "scores": ("S′", "S"), "weights": ("A",), "mixed": ("Z",), "mean": ("mean",), "first": ("first",),
+        "last": ("last",), "concatenation": ("line",), "class": ("class",),
+        "split-cc": ("S_cc",), "split-cp": ("S_cp",), "split-pc": ("S_pc",), "split-pp": ("S_pp",),
     }  # fmt: skip
     roles = {role: by_symbol[found[0]] for role, symbols in first.items() if (found := [s for s in symbols if s in by_symbol])}
     return {"words": leaves["content"], "input": leaves["content"], **roles, "output": trace.outputs[0]}

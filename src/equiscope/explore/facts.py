@@ -20,6 +20,11 @@ def facts() -> list[Fact]:
     sines, both = best_map_error(turned.sin()), best_map_error(torch.cat([turned.sin(), turned.cos()], 1))
     source = "equiscope.explore.facts.best_map_error"
     return [
-        Fact(name="sines-only", value=sines, text="the best linear map from p_i to p_i+5 with sines only leaves", source=source),
+        Fact(
+            name="sines-only",
+            value=sines,
+            text="the best linear map from p_i to p_i+5 with sines only leaves",
+            source=source,
+        ),
         Fact(name="sine-cosine", value=both, text="with sine and cosine it leaves", source=source),
     ]

@@ -49,7 +49,7 @@ def html(content: Explorable) -> str:
 
 def pack(content: Explorable) -> str:
     """The record as base64 of gzipped JSON: letters, digits, + / = only, so no word of a sentence can end the element."""
-    return base64.b64encode(gzip.compress(msgspec.json.encode(content), mtime=0)).decode("ascii")
+    return base64.b64encode(gzip.compress(msgspec.json.encode(content), compresslevel=6, mtime=0)).decode("ascii")
 
 
 def write(content: Explorable, path: Path) -> Path:
@@ -60,6 +60,7 @@ def write(content: Explorable, path: Path) -> Path:
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:
+        part.unlink(missing_ok=True)
         raise InputError(f"The page cannot be written to {path}: {error.strerror}. Choose another file with --export.") from error
     return path
 
@@ -68,4 +69,6 @@ def _bundled(name: str) -> str:
     try:
         return (BUNDLE / name).read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise InputError("This installation has no page bundle. From a clone run `python3 run.py setup`, which builds it.") from error
+        raise InputError(
+            "This installation has no page bundle. From a clone run `python3 run.py setup`, which builds it."
+        ) from error

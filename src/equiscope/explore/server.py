@@ -1,6 +1,7 @@
 """Serve one page on loopback: nothing else is reachable, from nowhere else, and no path of a request is ever opened."""
 
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import cast
 
 from equiscope.errors import InputError
 
@@ -38,7 +39,7 @@ def _handler(body: bytes) -> type[BaseHTTPRequestHandler]:
 
         def _local(self) -> bool:
             """A page elsewhere may point a name of its own at this address; its Host header gives it away."""
-            port = self.server.server_address[1]
+            port = cast(ThreadingHTTPServer, self.server).server_port
             return self.headers.get("Host", "") in (f"{HOST}:{port}", f"localhost:{port}")
 
         def _answer(self, status: int, content: bytes, kind: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.position import NoPosition, Position, from_json, to_json
+from equiscope.position.registry import checked
 
 VERSION = 1
 
@@ -132,23 +133,23 @@ def _plain(part: Any) -> dict[str, Any]:
 def _object(kind: type, data: Any, path: str) -> Any:
     if not isinstance(data, dict):
         raise InputError(f"{path} should be an object with the fields of {kind.__name__}, but got {data!r}.")
-    known = {f.name for f in fields(kind)}
+    known = {f.name: f.type for f in fields(kind)}
     for name in data:
         if name not in known:
             raise UnknownName(f"field of {path}", name, sorted(known))
-    made = {name: _value(name, value, f"{path}.{name}") for name, value in data.items()}
+    made = {name: _value(name, value, known[name], f"{path}.{name}") for name, value in data.items()}
     try:
         return kind(**made)
     except TypeError as error:
         raise InputError(f"{path} is incomplete: {error}.") from error
 
 
-def _value(name: str, value: Any, path: str) -> Any:
+def _value(name: str, value: Any, hint: Any, path: str) -> Any:
     if name == "position":
         return from_json(value)
-    if name in _PARTS and value is not None:
-        return _object(_PARTS[name], value, path)
-    return value
+    if value is None and name in ("norm", "feedforward"):  # the parts that may be absent
+        return None
+    return _object(_PARTS[name], value, path) if name in _PARTS else checked(value, hint, path)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 """Schemes by name: for the command line, for files, and for nothing else; in Python a scheme is an object."""
 
+import inspect
 from typing import Any
+
+import msgspec
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.position.base import Position
@@ -14,9 +17,20 @@ def make(name: str, **settings: Any) -> Position:
     if name not in known:
         raise UnknownName("position scheme", name, list(known))
     try:
-        return known[name](**settings)
+        fitting = inspect.signature(known[name]).bind(**settings).arguments
     except TypeError as error:
         raise InputError(f"{name} cannot be made from {settings}: {error}.") from error
+    hints = {p.name: p.annotation for p in inspect.signature(known[name]).parameters.values()}
+    plain = {k: v for k, v in fitting.items() if not isinstance(v, Position)}
+    return known[name](**fitting | {k: checked(v, hints[k], f"{name}.{k}") for k, v in plain.items()})
+
+
+def checked(value: Any, hint: Any, path: str) -> Any:
+    """A value out of a file, if it is of the type that a field wants. Raises InputError naming the field where it is not."""
+    try:
+        return msgspec.convert(value, hint)
+    except (msgspec.ValidationError, TypeError) as error:  # TypeError: the field wants an object that no file holds
+        raise InputError(f"{path} cannot be {value!r}: {error}.") from error
 
 
 def to_json(scheme: Position) -> dict[str, Any]:
@@ -30,5 +44,7 @@ def from_json(data: dict[str, Any] | str) -> Position:
     """The scheme that `to_json` wrote; a bare name means its defaults."""
     if isinstance(data, str):
         return make(data)
+    if not isinstance(data, dict):
+        raise InputError(f"A position scheme is a name or an object with its settings, but got {data!r}.")
     settings = {k: from_json(v) if isinstance(v, dict) else v for k, v in data.items() if k != "scheme"}
     return make(data.get("scheme", "none"), **settings)

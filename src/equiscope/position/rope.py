@@ -66,7 +66,9 @@ class Rope(Position):
         speed = self.key_speed if role == "key" else 1.0
         frequencies = ladder(self.turning(x.shape[-1]) // 2, self.base) * speed
         name, label = ("Q′", "turned queries") if role == "query" else ("K′", "turned keys")
-        return ops.rotate(x, angles(at, frequencies, f"angles that turn the {label.split()[-1]}"), self.pairs, name=name, label=label)
+        return ops.rotate(
+            x, angles(at, frequencies, f"angles that turn the {label.split()[-1]}"), self.pairs, name=name, label=label
+        )
 
 
 def half_from_interleaved(weight: Tensor, heads: int) -> Tensor:

@@ -33,9 +33,9 @@ def pack(values: np.ndarray) -> Array:
     if dtype not in _WIRE:
         raise InputError(f"A record holds {', '.join(_WIRE)}, but got {dtype}. Convert the array first.")
     flat = np.ascontiguousarray(values).reshape(-1)
-    short = dtype in ("int64", "bool") or bool(np.all(np.isfinite(flat)) and np.all(np.round(flat, DECIMALS) == flat))
+    short = dtype in ("int64", "bool") or _short_numbers(flat)
     numbers = flat.astype(_WIRE[dtype])
-    data = [_short(v) for v in flat.tolist()] if short else base64.b64encode(numbers.tobytes()).decode("ascii")
+    data = [_plain(v) for v in flat.tolist()] if short else base64.b64encode(numbers.tobytes()).decode("ascii")
     return Array(shape=list(values.shape), dtype=dtype, data=data)  # type: ignore[arg-type]
 
 
@@ -50,5 +50,11 @@ def unpack(array: Array) -> np.ndarray:
     return flat.reshape(array.shape).astype(array.dtype)
 
 
-def _short(value: float) -> float:
+def _short_numbers(flat: np.ndarray) -> bool:
+    """Finite, of few decimals, and no minus zero, which would lose its sign on the way through an integer."""
+    decimals = np.all(np.isfinite(flat)) and np.all(np.round(flat, DECIMALS) == flat)
+    return bool(decimals and not np.any((flat == 0) & np.signbit(flat)))
+
+
+def _plain(value: float) -> float:
     return int(value) if float(value).is_integer() else value

@@ -63,6 +63,7 @@ class Explorable(Struct, frozen=True, kw_only=True):
     """A page's content.
 
     given     numbers of words that are not spelled from their letters
+    traced    how many words the programs were traced with
     places    how far the sentence can slide: rows of a learned table
     pool      arrays that programs share, so that an edited weight is edited in all of them
     tour      named programs that are not schemes of the model (clocks, the rotation that carries p_i to p_i+k)
@@ -74,6 +75,7 @@ class Explorable(Struct, frozen=True, kw_only=True):
     words: list[str]
     given: dict[str, list[float]]
     places: int
+    traced: int
     width: int
     heads: int
     seed: int

@@ -58,7 +58,10 @@ class Tokens:
         """How a trace names these numbers: id, symbol, label, axes, kind."""
         batch = ("batch",) * (self.x.ndim - 2)
         yield self.x, ("X", "X", "what the words are", (*batch, "token", "feature"), "content")
-        yield self.at, ("at", "t", "where the words are", ("batch",) * (self.at.ndim - 2) + ("token", "axis"), "coordinate")
+        yield (
+            self.at,
+            ("at", "t", "where the words are", ("batch",) * (self.at.ndim - 2) + ("token", "axis"), "coordinate"),
+        )
         rows = ("batch",) * (self.order.ndim - 1) + ("token",)
         yield self.order, ("order", "o", "which word comes first", rows, "order")
         if self.document is not None:

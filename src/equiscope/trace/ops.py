@@ -51,7 +51,12 @@ def distance(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
 
 def activation(x: Tensor, kind: Activation, name: str = "", label: str = "") -> Tensor:
     """A function of each number: relu, gelu (exact, with erf), silu or tanh."""
-    functions: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "tanh": torch.tanh}
+    functions: dict[str, Callable[[Tensor], Tensor]] = {
+        "relu": F.relu,
+        "gelu": F.gelu,
+        "silu": F.silu,
+        "tanh": torch.tanh,
+    }
     return note("activation", functions[kind](x), [x], name, label, kind=kind)
 
 

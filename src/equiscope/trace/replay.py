@@ -17,10 +17,11 @@ def replay(trace: record.Trace, leaves: Mapping[str, Tensor] | None = None) -> d
     raises  UnknownName for a leaf that the trace does not have
     """
     known = {leaf.id for leaf in trace.leaves}
-    for name in leaves or {}:
+    leaves = leaves or {}
+    for name in leaves:
         if name not in known:
             raise UnknownName("leaf", name, sorted(known))
-    values = {leaf.id: (leaves or {}).get(leaf.id, _tensor(leaf)) for leaf in trace.leaves}
+    values = {leaf.id: leaves[leaf.id] if leaf.id in leaves else _tensor(leaf) for leaf in trace.leaves}
     for step in trace.steps:
         if step.op not in OPERATIONS:
             raise UnknownName("operation", step.op, sorted(OPERATIONS))

@@ -9,7 +9,11 @@ import { matrixAt } from "../tensor";
 const MOST = 24;
 
 export function circles(app: App, run: () => Run, id: string): HTMLElement {
-  const figure = h("figure.matrix.circles", { "data-circles": id }, h("figcaption", symbol(symbolOf(value(run(), id))), h("span.label", "the same, as circles")));
+  const figure = h(
+    "figure.matrix.circles",
+    { "data-circles": id },
+    h("figcaption", symbol(symbolOf(value(run(), id))), h("span.label", "the same, as circles")),
+  );
   guarded(app, figure, () => {
     figure.querySelector("svg")?.remove();
     const tensor = run().program.get(id);
@@ -25,20 +29,56 @@ export function circles(app: App, run: () => Run, id: string): HTMLElement {
     const side = rows > 10 ? 20 : rows > 5 ? 40 : 52;
     const [left, top] = [84, 26];
     const words = along(app, "token", columns)!;
-    const picture = svg("svg", { viewBox: `0 0 ${left + columns * side} ${top + rows * side}`, width: left + columns * side, height: top + rows * side, role: "img",
-      "aria-label": "attention weights as circles; rows are the words that ask, columns the words that answer" });
+    const picture = svg("svg", {
+      viewBox: `0 0 ${left + columns * side} ${top + rows * side}`,
+      width: left + columns * side,
+      height: top + rows * side,
+      role: "img",
+      "aria-label": "attention weights as circles; rows are the words that ask, columns the words that answer",
+    });
     words.forEach(({ text, colour }, i) => {
-      picture.append(svg("text", { x: left - 6, y: top + (i + 0.5) * side, "text-anchor": "end", "dominant-baseline": "middle", "data-colour": colour, "font-size": 13 }, clip(text, 11)));
-      if (side > 30) picture.append(svg("text", { x: left + (i + 0.5) * side, y: top - 8, "text-anchor": "middle", "data-colour": colour, "font-size": 11.5 }, clip(text, rows > 5 ? 5 : 8)));
+      picture.append(
+        svg(
+          "text",
+          {
+            x: left - 6,
+            y: top + (i + 0.5) * side,
+            "text-anchor": "end",
+            "dominant-baseline": "middle",
+            "data-colour": colour,
+            "font-size": 13,
+          },
+          clip(text, 11),
+        ),
+      );
+      if (side > 30)
+        picture.append(
+          svg(
+            "text",
+            { x: left + (i + 0.5) * side, y: top - 8, "text-anchor": "middle", "data-colour": colour, "font-size": 11.5 },
+            clip(text, rows > 5 ? 5 : 8),
+          ),
+        );
     });
     for (let r = 0; r < rows; r++) {
       for (let c = 0; c < columns; c++) {
         const weight = data[r * columns + c];
         const target = { run: run(), id, index: cellIndex(rank, ahead, r, c) };
-        picture.append(svg("circle", {
-          cx: left + (c + 0.5) * side, cy: top + (r + 0.5) * side, r: (side / 2 - 1) * Math.sqrt(Math.max(weight, 0)), "data-colour": words[c]?.colour ?? -1,
-          onpointerenter: () => app.point(target), onpointerleave: () => app.point(undefined), onclick: () => app.pin(target),
-        }, svg("title", `${words[r]?.text} takes ${number(weight, 3)} of ${words[c]?.text}`)));
+        picture.append(
+          svg(
+            "circle",
+            {
+              cx: left + (c + 0.5) * side,
+              cy: top + (r + 0.5) * side,
+              r: (side / 2 - 1) * Math.sqrt(Math.max(weight, 0)),
+              "data-colour": words[c]?.colour ?? -1,
+              onpointerenter: () => app.point(target),
+              onpointerleave: () => app.point(undefined),
+              onclick: () => app.pin(target),
+            },
+            svg("title", `${words[r]?.text} takes ${number(weight, 3)} of ${words[c]?.text}`),
+          ),
+        );
       }
     }
     return picture;

@@ -51,7 +51,9 @@ export function explainer(app: App): HTMLElement {
     root.classList.toggle("idle", !target);
     editor.hidden = !target || !editKey(target.run, target.id);
     if (!target) {
-      line.replaceChildren("Point at any number, with mouse, finger or arrow keys, to see where it comes from. Numbers that were given can be changed.");
+      line.replaceChildren(
+        "Point at any number, with mouse, finger or arrow keys, to see where it comes from. Numbers that were given can be changed.",
+      );
       note.textContent = "";
       return;
     }
@@ -73,17 +75,32 @@ export function explainer(app: App): HTMLElement {
     line.replaceChildren(name(app, target), " = ");
     note.textContent = "";
     if (!operands) {
-      line.append(h("b.result", number(result, Math.max(digits, decimals(result)))), h("span.quiet", editKey(run, id) ? " given: change it and everything follows" : " given by the place"));
+      line.append(
+        h("b.result", number(result, Math.max(digits, decimals(result)))),
+        h("span.quiet", editKey(run, id) ? " given: change it and everything follows" : " given by the place"),
+      );
       return;
     }
-    const styles = new Map<string, (value: number) => string>();  // an operand is printed as it stands in its matrix
+    const styles = new Map<string, (value: number) => string>(); // an operand is printed as it stands in its matrix
     const write = (of: string) => styles.get(of) ?? styles.set(of, column(run.program.get(of).data, digits)).get(of)!;
     for (const term of operands.terms) {
       if ("text" in term) line.append(term.text);
-      else line.append(h("span.term", { title: plain(symbolOf(value(run, term.id))) }, brackets(write(term.id)(at(run.program.get(term.id), term.index)))));
+      else
+        line.append(
+          h(
+            "span.term",
+            { title: plain(symbolOf(value(run, term.id))) },
+            brackets(write(term.id)(at(run.program.get(term.id), term.index))),
+          ),
+        );
     }
     line.append(" = ", h("b.result", write(id)(result)));
-    note.textContent = [operands.note, operands.more.length ? `${operands.more.length} more operands light up but are not printed` : ""].filter(Boolean).join("; ");
+    note.textContent = [
+      operands.note,
+      operands.more.length ? `${operands.more.length} more operands light up but are not printed` : "",
+    ]
+      .filter(Boolean)
+      .join("; ");
   }
 
   function write(target: Target, number: number): void {
@@ -112,7 +129,17 @@ function name(app: App, { run, id, index, names: own }: Target): HTMLElement {
   const tensor = run.program.get(id);
   const parts = index.map((i, axis) => {
     const names = found.axes[axis] === "token" && own ? own : along(app, found.axes[axis] ?? "", tensor.shape[axis]);
-    return names?.[i] ? h("span.word", { "data-colour": names[i].colour }, names[i].text) : found.axes[axis] === "head" ? `head ${i + 1}` : String(i + 1);
+    return names?.[i]
+      ? h("span.word", { "data-colour": names[i].colour }, names[i].text)
+      : found.axes[axis] === "head"
+        ? `head ${i + 1}`
+        : String(i + 1);
   });
-  return h("span.name", symbol(symbolOf(found)), "[", parts.flatMap((part, i) => (i ? [", ", part] : [part])), "]");
+  return h(
+    "span.name",
+    symbol(symbolOf(found)),
+    "[",
+    parts.flatMap((part, i) => (i ? [", ", part] : [part])),
+    "]",
+  );
 }

@@ -9,6 +9,9 @@ export function glide(lines: HTMLElement[], before: string[], after: string[], a
     const from = before.indexOf(word);
     const [now, then] = [lines[ahead + i], tops[ahead + from]];
     if (!now || then === undefined || then === now.offsetTop) return;
-    now.animate([{ transform: `translateY(${then - now.offsetTop}px)` }, { transform: "none" }], { duration: 450, easing: "cubic-bezier(.3,0,.1,1)" });
+    now.animate([{ transform: `translateY(${then - now.offsetTop}px)` }, { transform: "none" }], {
+      duration: 450,
+      easing: "cubic-bezier(.3,0,.1,1)",
+    });
   });
 }

@@ -20,9 +20,16 @@ export function graph(trace: Trace, output: string, go: (id: string) => void): H
   const boxes = layout(trace, output);
   const [levels, rows] = [Math.max(...boxes.map((b) => b.level)) + 1, Math.max(...boxes.map((b) => b.row)) + 1];
   const [width, height] = [levels * COLUMN, rows * ROW];
-  const picture = svg("svg.graph", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "steps of the computation, from left to right" });
+  const picture = svg("svg.graph", {
+    viewBox: `0 0 ${width} ${height}`,
+    width,
+    height,
+    role: "group",
+    "aria-label": "steps of the computation, from left to right",
+  });
   const by = new Map(boxes.map((box) => [box.id, box]));
-  for (const step of trace.steps) for (const input of step.inputs) if (by.has(step.id) && by.has(input)) picture.append(edge(by.get(input)!, by.get(step.id)!));
+  for (const step of trace.steps)
+    for (const input of step.inputs) if (by.has(step.id) && by.has(input)) picture.append(edge(by.get(input)!, by.get(step.id)!));
   for (const box of boxes) picture.append(node(box, go));
   return h("div.scroll", picture);
 }
@@ -39,13 +46,19 @@ function layout(trace: Trace, output: string): Box[] {
     if (users.length) level.set(leaf.id, leaf.kind === "content" ? 0 : Math.min(...users.map((step) => level.get(step.id)!)) - 1);
   }
   const taken = new Map<number, number>();
-  const named = [...trace.leaves.filter((l) => l.kind === "content"), ...trace.steps, ...trace.leaves.filter((l) => l.kind !== "content")];
-  return named.filter(({ id }) => level.has(id)).map((found) => {
-    const at = level.get(found.id)!;
-    const row = taken.get(at) ?? 0;
-    taken.set(at, row + 1);
-    return { id: found.id, text: symbolOf(found), label: found.label, level: at, row, given: !("op" in found) };
-  });
+  const named = [
+    ...trace.leaves.filter((l) => l.kind === "content"),
+    ...trace.steps,
+    ...trace.leaves.filter((l) => l.kind !== "content"),
+  ];
+  return named
+    .filter(({ id }) => level.has(id))
+    .map((found) => {
+      const at = level.get(found.id)!;
+      const row = taken.get(at) ?? 0;
+      taken.set(at, row + 1);
+      return { id: found.id, text: symbolOf(found), label: found.label, level: at, row, given: !("op" in found) };
+    });
 }
 
 export function ancestors(steps: Map<string, Step>, output: string): Set<string> {
@@ -66,13 +79,19 @@ function edge(from: Box, to: Box): SVGElement {
 function node(box: Box, go: (id: string) => void): SVGElement {
   const [x, y] = middle(box);
   const press = () => go(box.id);
-  return svg(box.given ? "g.node.given" : "g.node", {
-    tabindex: 0, role: "link", "aria-label": `${plain(box.text)}: ${box.label}`, onclick: press,
-    onkeydown: (event: KeyboardEvent) => event.key === "Enter" && press(),
-  },
+  return svg(
+    box.given ? "g.node.given" : "g.node",
+    {
+      tabindex: 0,
+      role: "link",
+      "aria-label": `${plain(box.text)}: ${box.label}`,
+      onclick: press,
+      onkeydown: (event: KeyboardEvent) => event.key === "Enter" && press(),
+    },
     svg("title", box.label || box.text),
     svg("rect", { x: x - WIDE / 2, y: y - HIGH / 2, width: WIDE, height: HIGH, rx: box.given ? 3 : 9 }),
-    svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "central" }, lettered(box.text)));
+    svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "central" }, lettered(box.text)),
+  );
 }
 
 function lettered(text: string): (string | SVGElement)[] {

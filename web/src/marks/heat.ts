@@ -1,5 +1,5 @@
 // A large matrix as a picture: one rectangle a number, drawn on a canvas; pointing reads the number.
-import { type App, type Mark } from "../app";
+import type { App, Mark } from "../app";
 import { h } from "../dom";
 import { number } from "../format";
 import type { Run } from "../lab";
@@ -13,7 +13,11 @@ export function heat(app: App, run: () => Run, id: string, rows: number, columns
   const side = Math.max(3, Math.min(14, Math.floor(WIDE / Math.max(columns, rows))));
   const [width, height] = [columns * side, rows * side];
   const canvas = h<HTMLCanvasElement>("canvas.heat", {
-    width, height, style: `width:${width}px;height:${height}px`, tabindex: 0, role: "img",
+    width,
+    height,
+    style: `width:${width}px;height:${height}px`,
+    tabindex: 0,
+    role: "img",
   });
   const body = h("div.body", h("div.bracketed", canvas));
   const lit: Record<string, [number, number][]> = { operand: [], target: [] };
@@ -21,11 +25,19 @@ export function heat(app: App, run: () => Run, id: string, rows: number, columns
 
   const place = (cell: number) => {
     const { tensor, ahead } = seen(app, run(), id, options);
-    return { run: run(), id, index: cellIndex(tensor.shape.length, ahead, Math.floor(cell / columns), cell % columns), names: options.names?.() };
+    return {
+      run: run(),
+      id,
+      index: cellIndex(tensor.shape.length, ahead, Math.floor(cell / columns), cell % columns),
+      names: options.names?.(),
+    };
   };
   const under = (event: MouseEvent) => {
     const box = canvas.getBoundingClientRect();
-    const [c, r] = [Math.floor(((event.clientX - box.left) / box.width) * columns), Math.floor(((event.clientY - box.top) / box.height) * rows)];
+    const [c, r] = [
+      Math.floor(((event.clientX - box.left) / box.width) * columns),
+      Math.floor(((event.clientY - box.top) / box.height) * rows),
+    ];
     return c >= 0 && r >= 0 && c < columns && r < rows ? r * columns + c : undefined;
   };
   const pin = (cell: number) => {
@@ -67,7 +79,9 @@ export function heat(app: App, run: () => Run, id: string, rows: number, columns
     const { flat } = seen(app, run(), id, options);
     const context = canvas.getContext("2d")!;
     const style = getComputedStyle(document.documentElement);
-    const [positive, negative, ink] = ["--positive", "--negative", "--ink"].map((name) => style.getPropertyValue(name).trim() || "#888");
+    const [positive, negative, ink] = ["--positive", "--negative", "--ink"].map(
+      (name) => style.getPropertyValue(name).trim() || "#888",
+    );
     context.clearRect(0, 0, width, height);
     let largest = 0;
     for (const v of flat.data) if (Number.isFinite(v)) largest = Math.max(largest, Math.abs(v));
@@ -80,12 +94,17 @@ export function heat(app: App, run: () => Run, id: string, rows: number, columns
     }
     context.globalAlpha = 1;
     context.strokeStyle = ink;
-    for (const [kind, thick] of [["operand", 1], ["target", 2]] as const) {
+    for (const [kind, thick] of [
+      ["operand", 1],
+      ["target", 2],
+    ] as const) {
       context.lineWidth = thick;
       for (const [r, c] of lit[kind]) context.strokeRect(c * side + 0.5, r * side + 0.5, side - 1, side - 1);
     }
-    canvas.setAttribute("aria-label",
-      `${symbolOf(value(run(), id))}, ${value(run(), id).label}, ${rows} by ${columns}, largest ${number(largest, 2)}. Arrow keys read its numbers.`);
+    canvas.setAttribute(
+      "aria-label",
+      `${symbolOf(value(run(), id))}, ${value(run(), id).label}, ${rows} by ${columns}, largest ${number(largest, 2)}. Arrow keys read its numbers.`,
+    );
   }
   return { rows, columns, body, mark, draw };
 }

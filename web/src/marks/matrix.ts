@@ -22,8 +22,11 @@ export interface Options {
 /** A figure of one value of a run, with its symbol and label. */
 export function matrix(app: App, run: () => Run, id: string, options: Options = {}): HTMLElement {
   const found = value(run(), id);
-  const figure = h("figure.matrix", { "data-id": id, "data-scheme": run().record.scheme },
-    h("figcaption", symbol(symbolOf(found)), h("span.label", options.caption ?? found.label ?? "")));
+  const figure = h(
+    "figure.matrix",
+    { "data-id": id, "data-scheme": run().record.scheme },
+    h("figcaption", symbol(symbolOf(found)), h("span.label", options.caption ?? found.label ?? "")),
+  );
   let current: View | undefined;
   guarded(app, figure, () => view().draw());
   return figure;
@@ -33,7 +36,10 @@ export function matrix(app: App, run: () => Run, id: string, options: Options = 
     const [rows, columns] = [tensor.shape.at(-2) ?? 1, tensor.shape.at(-1) ?? 1];
     if (current?.rows === rows && current.columns === columns) return current;
     current?.body.remove();
-    current = rows * columns <= CELLS && columns <= COLUMNS ? typeset(app, run, id, rows, columns, options) : heat(app, run, id, rows, columns, options);
+    current =
+      rows * columns <= CELLS && columns <= COLUMNS
+        ? typeset(app, run, id, rows, columns, options)
+        : heat(app, run, id, rows, columns, options);
     figure.append(current.body);
     app.marks.add(current.mark);
     return current;
@@ -50,11 +56,17 @@ export interface View {
 }
 
 /** What a view needs to know of its value at this moment. */
-export function seen(app: App, run: Run, id: string, options: Options): { tensor: Tensor; flat: Tensor; ahead: number[]; rows?: Name[]; columns?: Name[] } {
+export function seen(
+  app: App,
+  run: Run,
+  id: string,
+  options: Options,
+): { tensor: Tensor; flat: Tensor; ahead: number[]; rows?: Name[]; columns?: Name[] } {
   const tensor = run.program.get(id);
   const { axes } = value(run, id);
   const ahead = lead(app, axes, tensor.shape);
-  const names = (axis: number) => (axes.at(axis) === "token" && options.names?.()) || along(app, axes.at(axis) ?? "", tensor.shape.at(axis) ?? 1);
+  const names = (axis: number) =>
+    (axes.at(axis) === "token" && options.names?.()) || along(app, axes.at(axis) ?? "", tensor.shape.at(axis) ?? 1);
   return { tensor, flat: matrixAt(tensor, ahead), ahead, rows: axes.length > 1 ? names(-2) : undefined, columns: names(-1) };
 }
 
@@ -130,7 +142,11 @@ function typeset(app: App, run: () => Run, id: string, rows: number, columns: nu
   /** Columns as wide as their longest number (they only grow, so that nothing trembles), labels as their longest word. */
   function measure(now: ReturnType<typeof seen>): void {
     const longest = (texts: (string | null)[]) => Math.max(0, ...texts.map((text) => text?.length ?? 0));
-    wide = Math.max(wide, longest(cells.map((cell) => cell.textContent)), Math.min(longest(now.columns?.map((n) => n.text) ?? []), 6) * 0.95);
+    wide = Math.max(
+      wide,
+      longest(cells.map((cell) => cell.textContent)),
+      Math.min(longest(now.columns?.map((n) => n.text) ?? []), 6) * 0.95,
+    );
     body.style.setProperty("--cell", `${(wide * 0.53 + 0.95).toFixed(2)}rem`);
     body.classList.toggle("bare", !now.rows);
     body.style.setProperty("--labels", now.rows ? `${Math.min(longest(now.rows.map((n) => n.text)), 11) * 0.56 + 0.9}rem` : "0rem");
@@ -156,14 +172,27 @@ export function cellOf(place: Place, rank: number, ahead: number[]): [number, nu
   return ahead.every((i, axis) => place.index[axis] === i) ? [place.index.at(-2)!, place.index.at(-1)!] : undefined;
 }
 
-function listen(app: App, run: () => Run, id: string, grid: HTMLElement, columns: number, cells: HTMLElement[], options: Options): void {
+function listen(
+  app: App,
+  run: () => Run,
+  id: string,
+  grid: HTMLElement,
+  columns: number,
+  cells: HTMLElement[],
+  options: Options,
+): void {
   const target = (event: Event) => {
     const cell = (event.target as HTMLElement).closest<HTMLElement>(".cell");
     if (!cell) return undefined;
     const now = run();
     const tensor = now.program.get(id);
     const ahead = lead(app, value(now, id).axes, tensor.shape);
-    return { run: now, id, index: cellIndex(tensor.shape.length, ahead, Number(cell.dataset.r), Number(cell.dataset.c)), names: options.names?.() };
+    return {
+      run: now,
+      id,
+      index: cellIndex(tensor.shape.length, ahead, Number(cell.dataset.r), Number(cell.dataset.c)),
+      names: options.names?.(),
+    };
   };
   grid.addEventListener("pointerover", (event) => event.pointerType !== "touch" && app.point(target(event)));
   grid.addEventListener("pointerleave", () => app.point(undefined));
@@ -197,8 +226,16 @@ function listen(app: App, run: () => Run, id: string, grid: HTMLElement, columns
 /** Where a key leads from a cell, or nothing. */
 export function step(key: string, at: number, columns: number, count: number): number | undefined {
   const column = at % columns;
-  const to = { ArrowLeft: column ? at - 1 : at, ArrowRight: column < columns - 1 ? at + 1 : at, ArrowUp: at - columns, ArrowDown: at + columns,
-    Home: at - column, End: at - column + columns - 1, PageUp: column, PageDown: count - columns + column }[key];
+  const to = {
+    ArrowLeft: column ? at - 1 : at,
+    ArrowRight: column < columns - 1 ? at + 1 : at,
+    ArrowUp: at - columns,
+    ArrowDown: at + columns,
+    Home: at - column,
+    End: at - column + columns - 1,
+    PageUp: column,
+    PageDown: count - columns + column,
+  }[key];
   if (to === undefined) return undefined;
   return to < 0 || to >= count ? at : to;
 }

@@ -4,18 +4,50 @@ import { button, h } from "../dom";
 import { COLOURS } from "../names";
 
 export function strip(app: App): HTMLElement {
-  const list = h("div.words", { role: "listbox", "aria-label": "the words in the order they stand; arrow keys move the focused word", "aria-orientation": "horizontal" });
+  const list = h("div.words", {
+    role: "listbox",
+    "aria-label": "the words in the order they stand; arrow keys move the focused word",
+    "aria-orientation": "horizontal",
+  });
   let dragged: number | undefined;
+  const chipAt = (event: PointerEvent) => {
+    const found = document
+      .elementsFromPoint(event.clientX, event.clientY)
+      .find((e) => e.classList.contains("chip") && list.contains(e));
+    return (found as HTMLElement | undefined)?.dataset;
+  };
+  list.addEventListener("pointerdown", (event) => {
+    const under = chipAt(event);
+    if (!under) return;
+    dragged = Number(under.word);
+    list.setPointerCapture(event.pointerId); // the list's, since chips are made anew when the order changes
+  });
+  list.addEventListener("pointermove", (event) => {
+    const over = dragged === undefined ? undefined : chipAt(event);
+    if (over && Number(over.word) !== dragged) move(app.state.order.indexOf(dragged!), Number(over.at));
+  });
+  for (const end of ["pointerup", "pointercancel"]) {
+    list.addEventListener(end, () => {
+      dragged = undefined;
+      for (const chip of list.children) chip.classList.remove("dragged");
+    });
+  }
   app.keep(() => {
     const focused = (document.activeElement as HTMLElement)?.dataset?.word;
     const had = list.contains(document.activeElement);
     list.replaceChildren(...app.state.order.map((row, at) => chip(row, at)));
     if (had) list.querySelector<HTMLElement>(`[data-word="${focused}"]`)?.focus();
   });
-  return h("div.shuffler", list, h("div.buttons",
-    button("Shuffle", "Put the words in a random order", () => order(shuffled(app.state.order))),
-    button("Reverse", "Put the words in the opposite order", () => order([...app.state.order].reverse())),
-    button("In order", "Put the words back", () => order(app.state.order.map((_, i) => i)))));
+  return h(
+    "div.shuffler",
+    list,
+    h(
+      "div.buttons",
+      button("Shuffle", "Put the words in a random order", () => order(shuffled(app.state.order))),
+      button("Reverse", "Put the words in the opposite order", () => order([...app.state.order].reverse())),
+      button("In order", "Put the words back", () => order(app.state.order.map((_, i) => i))),
+    ),
+  );
 
   function order(next: number[]): void {
     app.set({ order: next });
@@ -29,7 +61,19 @@ export function strip(app: App): HTMLElement {
   }
 
   function chip(row: number, at: number): HTMLElement {
-    const element = h("span.chip", { role: "option", tabindex: 0, "aria-selected": "false", "data-word": row, "data-at": at, "data-colour": row % COLOURS, title: "drag me" }, app.state.words[row]);
+    const element = h(
+      "span.chip",
+      {
+        role: "option",
+        tabindex: 0,
+        "aria-selected": "false",
+        "data-word": row,
+        "data-at": at,
+        "data-colour": row % COLOURS,
+        title: "drag me",
+      },
+      app.state.words[row],
+    );
     element.addEventListener("keydown", (event) => {
       const to = { ArrowLeft: at - 1, ArrowRight: at + 1 }[event.key];
       if (to === undefined) return;
@@ -38,23 +82,7 @@ export function strip(app: App): HTMLElement {
       app.draw();
       list.querySelector<HTMLElement>(`[data-word="${row}"]`)?.focus();
     });
-    element.addEventListener("pointerdown", (event) => {
-      dragged = row;
-      element.setPointerCapture(event.pointerId);
-      element.classList.add("dragged");
-    });
-    element.addEventListener("pointermove", (event) => {
-      if (dragged !== row) return;
-      const over = document.elementsFromPoint(event.clientX, event.clientY).find((e) => e !== element && (e as HTMLElement).classList.contains("chip") && list.contains(e)) as HTMLElement | undefined;
-      if (!over) return;
-      move(app.state.order.indexOf(row), Number(over.dataset.at));
-    });
-    const drop = () => {
-      dragged = undefined;
-      element.classList.remove("dragged");
-    };
-    element.addEventListener("pointerup", drop);
-    element.addEventListener("pointercancel", drop);
+    element.classList.toggle("dragged", row === dragged);
     return element;
   }
 }

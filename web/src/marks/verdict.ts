@@ -13,17 +13,26 @@ const WORDS = {
 };
 
 export function verdict(formula: string, found: Measurement): HTMLElement {
-  return h("div.verdict", { "data-verdict": found.verdict, "data-error": found.error, "data-floor": found.floor },
+  return h(
+    "div.verdict",
+    { "data-verdict": found.verdict, "data-error": found.error, "data-floor": found.floor },
     h("span.badge", WORDS[found.verdict]),
     h("span", h("i", formula), " = ", h("b", error(found.error))),
-    h("span.quiet", `rounding floor ${scientific(found.floor)}`));
+    h("span.quiet", `rounding floor ${scientific(found.floor)}`),
+  );
 }
 
 /** What the parts claimed before anybody measured. */
 export function claim(found: Claim | undefined): HTMLElement {
   if (!found) return h("span");
   const part = (found.decided_by ?? "").replace(/^.*\./, "");
-  return h("p.claim", h("b", found.holds ? "Claimed: holds." : "Claimed: broken."), " ", found.holds ? capital(found.reason) : `${part ? `Decided by the ${part.replaceAll("_", " ")}: ` : ""}${found.reason}`, ".");
+  return h(
+    "p.claim",
+    h("b", found.holds ? "Claimed: holds." : "Claimed: broken."),
+    " ",
+    found.holds ? capital(found.reason) : `${part ? `Decided by the ${part.replaceAll("_", " ")}: ` : ""}${found.reason}`,
+    ".",
+  );
 }
 
 const capital = (text = ""): string => text.charAt(0).toUpperCase() + text.slice(1);

@@ -3,7 +3,7 @@
 
 export function erf(x: number): number {
   const size = Math.abs(x);
-  if (!(size < 6)) return Number.isNaN(x) ? x : Math.sign(x);  // beyond 6, 1 - erf is below 3e-17
+  if (!(size < 6)) return Number.isNaN(x) ? x : Math.sign(x); // beyond 6, 1 - erf is below 3e-17
   return size < 2.5 ? series(x) : Math.sign(x) * (1 - tail(size));
 }
 
@@ -13,7 +13,7 @@ function series(x: number): number {
   return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
 }
 
-const LEVELS = 40;  // from x = 2.5 on, enough for 1e-16
+const LEVELS = 40; // from x = 2.5 on, enough for 1e-16
 
 function tail(x: number): number {
   let below = x;

@@ -5,7 +5,10 @@ import { type Op, pair, pieces, symbol, terms } from "./op";
 export const mask: Op = {
   evaluate: ([scores, visible]) => zip(scores, visible, (score, seen) => (seen ? score : -Infinity)),
   explain(inputs, _, index) {
-    const { cells: [score, permission], numbers: [value, seen] } = pair(inputs, index);
+    const {
+      cells: [score, permission],
+      numbers: [value, seen],
+    } = pair(inputs, index);
     return seen
       ? { terms: [score], value, note: "visible", more: [permission] }
       : { terms: terms`−∞`, value: -Infinity, note: "hidden", more: [score, permission] };

@@ -27,7 +27,10 @@ export const mean: Op = {
     const asked = flags.map((flag) => cell(1, flag));
     const kept = places.filter((_, n) => !valid || at(valid, flags[n]) !== 0);
     if (!kept.length) return { terms: terms`0`, value: 0, note: "no row counts", more: asked };
-    const { terms: sum, more } = listing(kept.map((place) => terms`${cell(0, place)}`), " + ");
+    const { terms: sum, more } = listing(
+      kept.map((place) => terms`${cell(0, place)}`),
+      " + ",
+    );
     const value = kept.reduce((total, place) => total + at(x, place), 0) / kept.length;
     return { terms: terms`(${sum}) / ${kept.length}`, value, more: [...more, ...asked] };
   },
@@ -36,6 +39,7 @@ export const mean: Op = {
 
 /** Leading axes of `valid`. Throws where it has not one entry a row. */
 function lists(x: Tensor, valid: Tensor): number[] {
-  if (valid.shape.at(-1) !== x.shape.at(-2)) throw new Error(`${x.shape.at(-2)} rows need one flag each, found ${valid.shape.at(-1)}.`);
+  if (valid.shape.at(-1) !== x.shape.at(-2))
+    throw new Error(`${x.shape.at(-2)} rows need one flag each, found ${valid.shape.at(-1)}.`);
   return valid.shape.slice(0, -1);
 }

@@ -25,12 +25,7 @@ export interface Explanation {
 }
 
 export type Piece =
-  | { text: string }
-  | { symbol: number }
-  | { sup: Piece[] }
-  | { sub: Piece[] }
-  | { frac: [Piece[], Piece[]] }
-  | { sqrt: Piece[] };
+  { text: string } | { symbol: number } | { sup: Piece[] } | { sub: Piece[] } | { frac: [Piece[], Piece[]] } | { sqrt: Piece[] };
 
 export interface Op {
   evaluate(inputs: Tensor[], params: Params): Tensor;

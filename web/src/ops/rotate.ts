@@ -13,8 +13,11 @@ export const rotate: Op = {
     const [step, partner] = layout === "interleaved" ? [2, 1] : [1, width];
     for (let row = 0; row < rowsX.length; row++) {
       for (let w = 0; w < width; w++) {
-        const from = rowsX[row] + w * step, to = row * wide + w * step, angle = angles.data[rowsT[row] + w];
-        const cosine = Math.cos(angle), sine = Math.sin(angle);
+        const from = rowsX[row] + w * step,
+          to = row * wide + w * step,
+          angle = angles.data[rowsT[row] + w];
+        const cosine = Math.cos(angle),
+          sine = Math.sin(angle);
         out.data[to] = x.data[from] * cosine - x.data[from + partner] * sine;
         out.data[to + partner] = x.data[from] * sine + x.data[from + partner] * cosine;
       }
@@ -28,7 +31,10 @@ export const rotate: Op = {
     const rowX = aligned(row, x.shape.slice(0, -1));
     if (column >= 2 * width) return moved(x, [...rowX, column], "this column is not turned");
     const { w, first, second, isSecond } = pairOf(column, width, params);
-    const [a, b] = [[...rowX, first], [...rowX, second]];
+    const [a, b] = [
+      [...rowX, first],
+      [...rowX, second],
+    ];
     const turn = [...angleRow(row, given), w];
     const [cosine, sine] = [Math.cos(at(given, turn)), Math.sin(at(given, turn))];
     const θ = cell(1, turn);

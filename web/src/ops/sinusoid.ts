@@ -23,8 +23,7 @@ export const sinusoid: Op = {
       ? { terms: terms`cos(${cell(0, from)})`, value: Math.cos(angle) }
       : { terms: terms`sin(${cell(0, from)})`, value: Math.sin(angle) };
   },
-  formula: (_, { layout }) =>
-    layout === "sine" ? pieces`sin(${symbol(0)})` : pieces`[sin(${symbol(0)}), cos(${symbol(0)})]`,
+  formula: (_, { layout }) => (layout === "sine" ? pieces`sin(${symbol(0)})` : pieces`[sin(${symbol(0)}), cos(${symbol(0)})]`),
 };
 
 /** Which angle a column shows, and whether as its cosine. */

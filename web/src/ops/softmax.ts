@@ -13,8 +13,14 @@ export const softmax: Op = {
     const seen = row.filter(({ score }) => score !== -Infinity);
     const hidden = row.filter(({ score }) => score === -Infinity).map(({ place }) => place);
     if (!seen.length) return { terms: terms`0`, value: 0, note: "this row may look nowhere", more: hidden };
-    const { terms: sum, more } = listing(seen.map(({ place }) => terms`e^${place}`), " + ");
-    const value = weight(row.map(({ score }) => score), index[index.length - 1]);
+    const { terms: sum, more } = listing(
+      seen.map(({ place }) => terms`e^${place}`),
+      " + ",
+    );
+    const value = weight(
+      row.map(({ score }) => score),
+      index[index.length - 1],
+    );
     return { terms: terms`e^${cell(0, index)} / (${sum})`, value, note: note(hidden.length), more: [...more, ...hidden] };
   },
   formula: () => pieces`softmax(${symbol(0)})`,

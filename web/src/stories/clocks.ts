@@ -13,7 +13,11 @@ import { Program } from "../program";
 import { tensor, type Tensor } from "../tensor";
 import { running, section, type Story } from "./story";
 
-const KINDS: [string, string][] = [["ladder", "many hands: sine and cosine at each speed"], ["pair", "one hand: sine and cosine, period 36"], ["sine", "one sine alone, period 36"]];
+const KINDS: [string, string][] = [
+  ["ladder", "many hands: sine and cosine at each speed"],
+  ["pair", "one hand: sine and cosine, period 36"],
+  ["sine", "one sine alone, period 36"],
+];
 const TURN = 36;
 
 export const clocks: Story = {
@@ -21,14 +25,26 @@ export const clocks: Story = {
   lede: "Every pair of features is a clock hand that turns at its own speed. A place is what all hands show together.",
   build(app: App): HTMLElement {
     const place = () => app.state.place;
-    return h("div.flow",
-      h("div.sliding", slider("place", [0, 400], place(), (value) => app.set({ place: value }, { undoable: false })),
-        select("hands", KINDS, app.state.waves, (value) => app.set({ waves: value }, { structure: true }))),
-      section("The hands at this place", hands(app), h("p.quiet", "The hands run on past any length that a model was trained at: that is how they are defined, not something a model has learned to use.")),
+    return h(
+      "div.flow",
+      h(
+        "div.sliding",
+        slider("place", [0, 400], place(), (value) => app.set({ place: value }, { undoable: false })),
+        select("hands", KINDS, app.state.waves, (value) => app.set({ waves: value }, { structure: true })),
+      ),
+      section(
+        "The hands at this place",
+        hands(app),
+        h(
+          "p.quiet",
+          "The hands run on past any length that a model was trained at: that is how they are defined, not something a model has learned to use.",
+        ),
+      ),
       section("What one, two and many tell apart", apart(app)),
       section("The encodings of 48 places, and their products", ladder(app)),
       section("One rotation carries every place", carry(app)),
-      section("In the plane: each word a point, moved on its circle", flat(app)));
+      section("In the plane: each word a point, moved on its circle", flat(app)),
+    );
   },
 };
 
@@ -52,7 +68,11 @@ const id = (run: Run, symbol: string, last = false): string => {
   return (last ? found.at(-1)! : found[0]).id;
 };
 
-const places = (from: number, count: number): Tensor => tensor([count, 1], Array.from({ length: count }, (_, i) => from + i));
+const places = (from: number, count: number): Tensor =>
+  tensor(
+    [count, 1],
+    Array.from({ length: count }, (_, i) => from + i),
+  );
 
 function hands(app: App): HTMLElement {
   const run = touring(app, app.state.waves, () => ({ coordinate: places(app.state.place, 1) }));
@@ -68,8 +88,27 @@ function hands(app: App): HTMLElement {
     root.dataset.norm = String(Math.hypot(...encoding.data));
   });
   const norm = h("p");
-  app.keep(() => norm.replaceChildren("Length of this encoding: ", h("b", number(Number(root.dataset.norm), 6)), app.state.waves === "sine" ? ", which changes from place to place: a sine without its cosine." : `, the same at every place: √${run().program.get(id(run(), "Φ")).data.length} for as many hands, since sin² + cos² = 1.`));
-  return h("div", root, h("div.row", matrix(app, run, id(run(), "P"), { caption: "the encoding: sine, cosine, sine, cosine, …", names: () => numbered([app.state.place]) })), norm);
+  app.keep(() =>
+    norm.replaceChildren(
+      "Length of this encoding: ",
+      h("b", number(Number(root.dataset.norm), 6)),
+      app.state.waves === "sine"
+        ? ", which changes from place to place: a sine without its cosine."
+        : `, the same at every place: √${run().program.get(id(run(), "Φ")).data.length} for as many hands, since sin² + cos² = 1.`,
+    ),
+  );
+  return h(
+    "div",
+    root,
+    h(
+      "div.row",
+      matrix(app, run, id(run(), "P"), {
+        caption: "the encoding: sine, cosine, sine, cosine, …",
+        names: () => numbered([app.state.place]),
+      }),
+    ),
+    norm,
+  );
 }
 
 function apart(app: App): HTMLElement {
@@ -79,11 +118,42 @@ function apart(app: App): HTMLElement {
     const one = distinctRows({ shape: [TURN, encoding.shape[1]], data: encoding.data });
     const more = distinctRows(encoding);
     const clash = one.collision ?? more.collision;
-    return h("tr", { "data-waves": name }, h("th", { scope: "row" }, title), h("td", { "data-distinct": one.count }, `${one.count} of ${TURN}`), h("td", clash ? `places ${clash[0]} and ${clash[1]} look the same` : "none"));
+    return h(
+      "tr",
+      { "data-waves": name },
+      h("th", { scope: "row" }, title),
+      h("td", { "data-distinct": one.count }, `${one.count} of ${TURN}`),
+      h("td", clash ? `places ${clash[0]} and ${clash[1]} look the same` : "none"),
+    );
   });
-  const facts = app.page.facts.map((fact) => h("li", { "data-fact": fact.name, "data-value": fact.value }, `${fact.text} `, h("b", error(fact.value)), h("span.quiet", ` relative error (${fact.source})`)));
-  return h("div", h("div.scroll", h("table.laws", h("thead", h("tr", ["hands", "different places in one turn", "first to collide"].map((t) => h("th", { scope: "col" }, t)))), h("tbody", rows))),
-    h("p", "Why sine and cosine come in pairs: only together can one linear map move every place by the same step."), h("ul", facts));
+  const facts = app.page.facts.map((fact) =>
+    h(
+      "li",
+      { "data-fact": fact.name, "data-value": fact.value },
+      `${fact.text} `,
+      h("b", error(fact.value)),
+      h("span.quiet", ` relative error (${fact.source})`),
+    ),
+  );
+  return h(
+    "div",
+    h(
+      "div.scroll",
+      h(
+        "table.laws",
+        h(
+          "thead",
+          h(
+            "tr",
+            ["hands", "different places in one turn", "first to collide"].map((t) => h("th", { scope: "col" }, t)),
+          ),
+        ),
+        h("tbody", rows),
+      ),
+    ),
+    h("p", "Why sine and cosine come in pairs: only together can one linear map move every place by the same step."),
+    h("ul", facts),
+  );
 }
 
 function ladder(app: App): HTMLElement {
@@ -98,11 +168,23 @@ function ladder(app: App): HTMLElement {
     const row = Math.min(app.state.place, n - 1);
     const from = Array.from({ length: n }, (_, j) => table.data[row * n + j]);
     curve.querySelector("svg")?.remove();
-    curve.prepend(plot([{ text: `product of place ${row} with every place`, colour: 0, values: from }], 0, `place j, against place ${row}`, row));
+    curve.prepend(
+      plot(
+        [{ text: `product of place ${row} with every place`, colour: 0, values: from }],
+        0,
+        `place j, against place ${row}`,
+        row,
+      ),
+    );
     const lengths = Array.from({ length: n }, (_, i) => Math.sqrt(table.data[i * n + i]));
     norms.textContent = `Lengths of the rows lie between ${Math.min(...lengths).toFixed(6)} and ${Math.max(...lengths).toFixed(6)}.`;
   });
-  return h("div.row", h("div.tall", matrix(app, run, id(run(), "P"), { caption: "one row a place", names: all })), matrix(app, run, products, { caption: "products: equal along diagonals", names: all }), h("div", curve, norms));
+  return h(
+    "div.row",
+    h("div.tall", matrix(app, run, id(run(), "P"), { caption: "one row a place", names: all })),
+    matrix(app, run, products, { caption: "products: equal along diagonals", names: all }),
+    h("div", curve, norms),
+  );
 }
 
 function carry(app: App): HTMLElement {
@@ -115,23 +197,42 @@ function carry(app: App): HTMLElement {
   guarded(app, root, () => {
     const off = Math.max(...run().program.get(left).data.map(Math.abs));
     line.dataset.error = String(off);
-    line.replaceChildren(`The rotation R for k = ${app.state.step} carries place 10 to place ${10 + app.state.step}, and the same R carries place 30 to place ${30 + app.state.step}. What is left: `, h("b", scientific(off)), ".");
+    line.replaceChildren(
+      `The rotation R for k = ${app.state.step} carries place 10 to place ${10 + app.state.step}, and the same R carries place 30 to place ${30 + app.state.step}. What is left: `,
+      h("b", scientific(off)),
+      ".",
+    );
   });
-  root.append(h("div.sliding", slider("steps k", [0, 40], app.state.step, (value) => app.set({ step: value }, { undoable: false }))), line,
-    h("div.row",
+  root.append(
+    h(
+      "div.sliding",
+      slider("steps k", [0, 40], app.state.step, (value) => app.set({ step: value }, { undoable: false })),
+    ),
+    line,
+    h(
+      "div.row",
       matrix(app, run, id(run(), "P"), { caption: "places 10 and 30", ...from }),
       matrix(app, run, id(run(), "R_k"), { caption: "the rotation: a small one for every hand" }),
       matrix(app, run, id(run(), "P·R_k"), { caption: "carried", ...to }),
-      matrix(app, run, id(run(), "P", true), { caption: "the real places k steps on", ...to })));
+      matrix(app, run, id(run(), "P", true), { caption: "the real places k steps on", ...to }),
+    ),
+  );
   return root;
 }
 
 /** Whether a scheme adds the hands of clocks to the words. */
-const turns = ({ roles, trace }: Run["record"]): boolean => !!roles?.encoding && trace.leaves.some((leaf) => leaf.axes.includes("clock"));
+const turns = ({ roles, trace }: Run["record"]): boolean =>
+  !!roles?.encoding && trace.leaves.some((leaf) => leaf.axes.includes("clock"));
 
 function flat(app: App): HTMLElement {
   const scheme = app.page.schemes.find((s) => turns(app.lab.record(s.name, "plain"))) ?? app.page.schemes[0];
-  const run = running(app, () => scheme.name, () => app.state.place, () => "plain", "plane");
+  const run = running(
+    app,
+    () => scheme.name,
+    () => app.state.place,
+    () => "plain",
+    "plane",
+  );
   const root = h("div.scroll");
   guarded(app, root, () => {
     const { roles } = run().record;
@@ -139,9 +240,23 @@ function flat(app: App): HTMLElement {
     const [x, p] = [app.lab.rows(app.state), run().program.get(roles.encoding)];
     const width = app.page.width;
     root.querySelector("svg")?.remove();
-    root.prepend(plane(app.state.order.slice(0, 12).map((row, i) => ({
-      text: app.state.words[row], colour: row % COLOURS, from: [x.data[i * width], x.data[i * width + 1] ?? 0], by: [p.data[i * width], p.data[i * width + 1] ?? 0],
-    }))));
+    root.prepend(
+      plane(
+        app.state.order.slice(0, 12).map((row, i) => ({
+          text: app.state.words[row],
+          colour: row % COLOURS,
+          from: [x.data[i * width], x.data[i * width + 1] ?? 0],
+          by: [p.data[i * width], p.data[i * width + 1] ?? 0],
+        })),
+      ),
+    );
   });
-  return h("div", h("p", "The first two features of every word, and where its place carries it. Every step turns the arrow by the same angle, and it never gets longer: the word stays near itself."), root);
+  return h(
+    "div",
+    h(
+      "p",
+      "The first two features of every word, and where its place carries it. Every step turns the arrow by the same angle, and it never gets longer: the word stays near itself.",
+    ),
+    root,
+  );
 }

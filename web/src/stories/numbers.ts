@@ -16,7 +16,15 @@ export const numbers: Story = {
     const wanted = ancestors(new Map(trace.steps.map((s) => [s.id, s])), roles!.output);
     const shown = new Set<string>();
     const root = h("div.flow.dense");
-    root.append(h("div.full", section("The steps", graph(trace, roles!.output, (id) => reveal(root, id)))));
+    root.append(
+      h(
+        "div.full",
+        section(
+          "The steps",
+          graph(trace, roles!.output, (id) => reveal(root, id)),
+        ),
+      ),
+    );
     let [group, title]: [HTMLElement | undefined, string | undefined] = [undefined, undefined];
     for (const step of trace.steps.filter((s) => wanted.has(s.id))) {
       if (heading(step.where) !== title || !group) {
@@ -26,10 +34,19 @@ export const numbers: Story = {
       }
       const given = step.inputs.filter((id) => !trace.steps.some((s) => s.id === id) && !shown.has(id));
       for (const id of given) shown.add(id);
-      group.append(h("div.step", { "data-step": step.id },
-        h("div.formula-line", equation(run(), step.id)),
-        h("div.row", given.map((id) => matrix(app, run, id)), matrix(app, run, step.id)),
-        step.id === roles!.weights && circles(app, run, step.id)));
+      group.append(
+        h(
+          "div.step",
+          { "data-step": step.id },
+          h("div.formula-line", equation(run(), step.id)),
+          h(
+            "div.row",
+            given.map((id) => matrix(app, run, id)),
+            matrix(app, run, step.id),
+          ),
+          step.id === roles!.weights && circles(app, run, step.id),
+        ),
+      );
     }
     return root;
   },
@@ -38,7 +55,11 @@ export const numbers: Story = {
 function reveal(root: HTMLElement, id: string): void {
   const figure = root.querySelector<HTMLElement>(`[data-id="${CSS.escape(id)}"]`);
   if (!figure) return;
-  figure.scrollIntoView({ block: "center", inline: "nearest", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  figure.scrollIntoView({
+    block: "center",
+    inline: "nearest",
+    behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
+  });
   figure.classList.remove("flash");
   requestAnimationFrame(() => figure.classList.add("flash"));
   figure.querySelector<HTMLElement>("[tabindex='0']")?.focus({ preventScroll: true });

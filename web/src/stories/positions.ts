@@ -10,53 +10,141 @@ import { strip } from "../marks/strip";
 import { claim, verdict } from "../marks/verdict";
 import { additions, equation, order, running, section, setting, shuffleError, type Story } from "./story";
 
-const SPLIT: [string, string][] = [["split-cc", "what it is asks what it is"], ["split-cp", "what it is asks where"], ["split-pc", "where asks what it is"], ["split-pp", "where asks where"]];
+const SPLIT: [string, string][] = [
+  ["split-cc", "what it is asks what it is"],
+  ["split-cp", "what it is asks where"],
+  ["split-pc", "where asks what it is"],
+  ["split-pp", "where asks where"],
+];
 
 export const positions: Story = {
   title: "Positions",
   lede: "Choose how places enter, and shuffle: now the outputs change. Beside it, another scheme on the very same input.",
   build(app: App): HTMLElement {
-    return h("div.flow", examples(app), strip(app),
+    return h(
+      "div.flow",
+      examples(app),
+      strip(app),
       h("div.pair", column(app, "scheme"), column(app, "versus")),
-      section("Which actions go unnoticed", h("p", "Measured on this input, in float64, with the verdict that follows from how the error shrinks with the precision; beside it what the parts claim."), table(app)),
-      section("The same words, another sentence: what the mean read-out tells apart", reading(app)));
+      section(
+        "Which actions go unnoticed",
+        h(
+          "p",
+          "Measured on this input, in float64, with the verdict that follows from how the error shrinks with the precision; beside it what the parts claim.",
+        ),
+        table(app),
+      ),
+      section("The same words, another sentence: what the mean read-out tells apart", reading(app)),
+    );
   },
 };
 
 function examples(app: App): HTMLElement {
-  return h("div.buttons", h("span.quiet", "Ready: "), app.page.examples.map((example) =>
-    button(example.name, example.note || "Use these words", () => app.set({
-      words: example.words, order: example.order?.length ? example.order : example.words.map((_, i) => i),
-      edits: without(app.state.edits, "words"),
-    }, { structure: true }), { "data-example": example.name })));
+  return h(
+    "div.buttons",
+    h("span.quiet", "Ready: "),
+    app.page.examples.map((example) =>
+      button(
+        example.name,
+        example.note || "Use these words",
+        () =>
+          app.set(
+            {
+              words: example.words,
+              order: example.order?.length ? example.order : example.words.map((_, i) => i),
+              edits: without(app.state.edits, "words"),
+            },
+            { structure: true },
+          ),
+        { "data-example": example.name },
+      ),
+    ),
+  );
 }
 
-export const without = (edits: App["state"]["edits"], key: string): App["state"]["edits"] => Object.fromEntries(Object.entries(edits).filter(([k]) => k !== key));
+export const without = (edits: App["state"]["edits"], key: string): App["state"]["edits"] =>
+  Object.fromEntries(Object.entries(edits).filter(([k]) => k !== key));
 
 function column(app: App, which: "scheme" | "versus"): HTMLElement {
   const name = app.state[which];
   const variant = app.page.schemes.find((s) => s.name === name)!;
-  const run = running(app, () => name, () => 0, () => setting(app), which);
+  const run = running(
+    app,
+    () => name,
+    () => 0,
+    () => setting(app),
+    which,
+  );
   const roles = run().record.roles!;
   const brought = additions(run());
-  const choose = select("scheme", app.page.schemes.map((s) => [s.name, s.title]), name, (value) => app.set({ [which]: value }, { structure: true }));
+  const choose = select(
+    "scheme",
+    app.page.schemes.map((s) => [s.name, s.title]),
+    name,
+    (value) => app.set({ [which]: value }, { structure: true }),
+  );
   const measured = h("div.measured");
   guarded(app, measured, () => {
     measured.querySelector(".inner")?.remove();
-    measured.prepend(h("div.inner", verdict("shuffle", shuffleError(app, name, "output")), claim(run().record.claims.find((c) => c.action === "permute"))));
+    measured.prepend(
+      h(
+        "div.inner",
+        verdict("shuffle", shuffleError(app, name, "output")),
+        claim(run().record.claims.find((c) => c.action === "permute")),
+      ),
+    );
   });
-  return h("section.part.scheme", { "data-column": which }, h("h3", choose), h("p", variant.summary),
+  return h(
+    "section.part.scheme",
+    { "data-column": which },
+    h("h3", choose),
+    h("p", variant.summary),
     measured,
-    brought.length ? h("div", h("h4", "What it brings in"), h("div.row", brought.map((id) => h("div", h("div.formula-line", equation(run(), id)), matrix(app, run, id))))) : h("p.quiet", "It brings nothing in: only the words are there."),
-    roles["split-cc"] ? h("div", h("h4", "The score, split: the four sum to it"), h("div.row", SPLIT.map(([role, caption]) => matrix(app, run, roles[role], { caption })))) : false,
+    brought.length
+      ? h(
+          "div",
+          h("h4", "What it brings in"),
+          h(
+            "div.row",
+            brought.map((id) => h("div", h("div.formula-line", equation(run(), id)), matrix(app, run, id))),
+          ),
+        )
+      : h("p.quiet", "It brings nothing in: only the words are there."),
+    roles["split-cc"]
+      ? h(
+          "div",
+          h("h4", "The score, split: the four sum to it"),
+          h(
+            "div.row",
+            SPLIT.map(([role, caption]) => matrix(app, run, roles[role], { caption })),
+          ),
+        )
+      : false,
     h("h4", "Scores, attention and result"),
-    h("div.row", ["scores", "weights", "output"].map((role) => matrix(app, run, roles[role]))),
-    circles(app, run, roles.weights));
+    h(
+      "div.row",
+      ["scores", "weights", "output"].map((role) => matrix(app, run, roles[role])),
+    ),
+    circles(app, run, roles.weights),
+  );
 }
 
 function table(app: App): HTMLElement {
   const body = h("tbody");
-  const root = h("div.scroll", h("table.laws", h("thead", h("tr", ["scheme", "shuffle", "move along", "reverse"].map((t) => h("th", { scope: "col" }, t)))), body));
+  const root = h(
+    "div.scroll",
+    h(
+      "table.laws",
+      h(
+        "thead",
+        h(
+          "tr",
+          ["scheme", "shuffle", "move along", "reverse"].map((t) => h("th", { scope: "col" }, t)),
+        ),
+      ),
+      body,
+    ),
+  );
   let waiting = 0;
   app.keep(() => {
     clearTimeout(waiting);
@@ -66,20 +154,44 @@ function table(app: App): HTMLElement {
 
   function fill(): void {
     const actions = [permute(order(app)), shift(7), reverse()];
-    body.replaceChildren(...app.page.schemes.map((scheme) => {
-      const run = app.lab.run(app.state, scheme.name, setting(app), { rows: app.lab.rows(app.state, app.state.order.map((_, i) => i)), start: 0 }, "table");
-      const cells = actions.map((action) => {
-        const claimed = run.record.claims.find((c) => c.action === action.name)?.holds;
-        try {
-          const found = equivariance(run.record.trace, run.leaves, action, run.record.roles!.output);
-          const holds = found.verdict === "exact" || found.verdict === "rounding";
-          return h("td", { "data-action": action.name, "data-verdict": found.verdict, class: holds ? "holds" : "broken" }, holds ? "✓ " : "✗ ", error(found.error), h("span.quiet", claimed ? " claimed" : ""));
-        } catch (failure) {
-          return h("td.broken", { "data-action": action.name, title: failure instanceof Error ? failure.message : "" }, "no answer");
-        }
-      });
-      return h("tr", { "data-scheme": scheme.name }, h("th", { scope: "row" }, scheme.title), cells);
-    }));
+    body.replaceChildren(
+      ...app.page.schemes.map((scheme) => {
+        const run = app.lab.run(
+          app.state,
+          scheme.name,
+          setting(app),
+          {
+            rows: app.lab.rows(
+              app.state,
+              app.state.order.map((_, i) => i),
+            ),
+            start: 0,
+          },
+          "table",
+        );
+        const cells = actions.map((action) => {
+          const claimed = run.record.claims.find((c) => c.action === action.name)?.holds;
+          try {
+            const found = equivariance(run.record.trace, run.leaves, action, run.record.roles!.output);
+            const holds = found.verdict === "exact" || found.verdict === "rounding";
+            return h(
+              "td",
+              { "data-action": action.name, "data-verdict": found.verdict, class: holds ? "holds" : "broken" },
+              holds ? "✓ " : "✗ ",
+              error(found.error),
+              h("span.quiet", claimed ? " claimed" : ""),
+            );
+          } catch (failure) {
+            return h(
+              "td.broken",
+              { "data-action": action.name, title: failure instanceof Error ? failure.message : "" },
+              "no answer",
+            );
+          }
+        });
+        return h("tr", { "data-scheme": scheme.name }, h("th", { scope: "row" }, scheme.title), cells);
+      }),
+    );
   }
 }
 
@@ -91,16 +203,60 @@ function reading(app: App): HTMLElement {
   guarded(app, root, () => {
     root.querySelector(".inner")?.remove();
     const found = both.map((scheme) => shuffleError(app, scheme, "mean"));
-    root.prepend(h("div.inner", h("p", "“", sentence(plain), "” and “", sentence(order(app)), "”"),
-      both.map((scheme, i) => h("div", { "data-mean": scheme }, h("h4", app.page.schemes.find((s) => s.name === scheme)!.title),
-        verdict("‖mean(one) − mean(other)‖ / ‖mean‖", found[i])))));
+    root.prepend(
+      h(
+        "div.inner",
+        h("p", "“", sentence(plain), "” and “", sentence(order(app)), "”"),
+        both.map((scheme, i) =>
+          h(
+            "div",
+            { "data-mean": scheme },
+            h("h4", app.page.schemes.find((s) => s.name === scheme)!.title),
+            verdict("‖mean(one) − mean(other)‖ / ‖mean‖", found[i]),
+          ),
+        ),
+      ),
+    );
   });
-  const runs = both.map((scheme) => [running(app, () => scheme, () => 0, () => setting(app), "mean"), original(app, scheme)] as const);
-  return h("div", root, runs.map(([now, before]) => h("div.row",
-    matrix(app, before, before().record.roles!.mean, { caption: "mean read-out, in order" }),
-    matrix(app, now, now().record.roles!.mean, { caption: "mean read-out, as the words stand" }))));
+  const runs = both.map(
+    (scheme) =>
+      [
+        running(
+          app,
+          () => scheme,
+          () => 0,
+          () => setting(app),
+          "mean",
+        ),
+        original(app, scheme),
+      ] as const,
+  );
+  return h(
+    "div",
+    root,
+    runs.map(([now, before]) =>
+      h(
+        "div.row",
+        matrix(app, before, before().record.roles!.mean, { caption: "mean read-out, in order" }),
+        matrix(app, now, now().record.roles!.mean, { caption: "mean read-out, as the words stand" }),
+      ),
+    ),
+  );
 }
 
 function original(app: App, scheme: string) {
-  return () => app.lab.run(app.state, scheme, setting(app), { rows: app.lab.rows(app.state, app.state.order.map((_, i) => i)), start: 0 }, "original");
+  return () =>
+    app.lab.run(
+      app.state,
+      scheme,
+      setting(app),
+      {
+        rows: app.lab.rows(
+          app.state,
+          app.state.order.map((_, i) => i),
+        ),
+        start: 0,
+      },
+      "original",
+    );
 }

@@ -9,19 +9,42 @@ import { strip } from "../marks/strip";
 import type { Setting } from "../lab";
 import { order, running, section, setting, type Story } from "./story";
 
-const READOUTS: [string, string, Setting?][] = [["mean", "mean of the rows"], ["class", "class token, held out of the shuffle", "class"], ["first", "first row"], ["last", "last row"], ["concatenation", "all rows in a line"]];
+const READOUTS: [string, string, Setting?][] = [
+  ["mean", "mean of the rows"],
+  ["class", "class token, held out of the shuffle", "class"],
+  ["first", "first row"],
+  ["last", "last row"],
+  ["concatenation", "all rows in a line"],
+];
 
 export const readouts: Story = {
   title: "Read-outs",
   lede: "What is read from the last layer? Shuffle the words: a mean and a class token stay, the first row, the last row and all rows in a line change. Then give the words places.",
   build(app: App): HTMLElement {
-    const schemes = [...new Set(["none", app.state.scheme, app.state.versus])].filter((name) => app.page.schemes.some((s) => s.name === name));
-    return h("div.flow", strip(app),
+    const schemes = [...new Set(["none", app.state.scheme, app.state.versus])].filter((name) =>
+      app.page.schemes.some((s) => s.name === name),
+    );
+    return h(
+      "div.flow",
+      strip(app),
       section("How much each read-out changes when the words are shuffled", table(app, schemes)),
-      section("The read-outs, as the words stand", h("div.steps", READOUTS.map(([role, title, own]) => {
-        const run = running(app, () => app.state.scheme, () => 0, () => own ?? setting(app), `readout-${role}`);
-        return h("div.step", { "data-readout": role }, matrix(app, run, run().record.roles![role], { caption: title }));
-      }))));
+      section(
+        "The read-outs, as the words stand",
+        h(
+          "div.steps",
+          READOUTS.map(([role, title, own]) => {
+            const run = running(
+              app,
+              () => app.state.scheme,
+              () => 0,
+              () => own ?? setting(app),
+              `readout-${role}`,
+            );
+            return h("div.step", { "data-readout": role }, matrix(app, run, run().record.roles![role], { caption: title }));
+          }),
+        ),
+      ),
+    );
   },
 };
 
@@ -30,14 +53,47 @@ function table(app: App, schemes: string[]): HTMLElement {
   const root = h("div");
   guarded(app, root, () => {
     const action = permute(order(app));
-    const rows = app.lab.rows(app.state, app.state.order.map((_, i) => i));
-    body.replaceChildren(...READOUTS.map(([role, title, own]) => h("tr", { "data-role": role }, h("th", { scope: "row" }, title), schemes.map((scheme) => {
-      const run = app.lab.run(app.state, scheme, own ?? setting(app), { rows, start: 0 }, "read");
-      const found = equivariance(run.record.trace, run.leaves, action, run.record.roles![role]);
-      const holds = found.verdict === "exact" || found.verdict === "rounding";
-      return h("td", { "data-scheme": scheme, "data-verdict": found.verdict, class: holds ? "holds" : "broken" }, holds ? "✓ stays " : "✗ changes ", error(found.error));
-    }))));
+    const rows = app.lab.rows(
+      app.state,
+      app.state.order.map((_, i) => i),
+    );
+    body.replaceChildren(
+      ...READOUTS.map(([role, title, own]) =>
+        h(
+          "tr",
+          { "data-role": role },
+          h("th", { scope: "row" }, title),
+          schemes.map((scheme) => {
+            const run = app.lab.run(app.state, scheme, own ?? setting(app), { rows, start: 0 }, "read");
+            const found = equivariance(run.record.trace, run.leaves, action, run.record.roles![role]);
+            const holds = found.verdict === "exact" || found.verdict === "rounding";
+            return h(
+              "td",
+              { "data-scheme": scheme, "data-verdict": found.verdict, class: holds ? "holds" : "broken" },
+              holds ? "✓ stays " : "✗ changes ",
+              error(found.error),
+            );
+          }),
+        ),
+      ),
+    );
   });
-  root.append(h("div.scroll", h("table.laws", h("thead", h("tr", h("th", "read-out"), schemes.map((name) => h("th", { scope: "col" }, app.page.schemes.find((s) => s.name === name)!.title)))), body)));
+  root.append(
+    h(
+      "div.scroll",
+      h(
+        "table.laws",
+        h(
+          "thead",
+          h(
+            "tr",
+            h("th", "read-out"),
+            schemes.map((name) => h("th", { scope: "col" }, app.page.schemes.find((s) => s.name === name)!.title)),
+          ),
+        ),
+        body,
+      ),
+    ),
+  );
   return root;
 }

@@ -6,7 +6,12 @@ import { strip } from "../marks/strip";
 import { claim, verdict } from "../marks/verdict";
 import { order, running, section, setting, shuffleError, type Story } from "./story";
 
-const ROLES: [string, string][] = [["words", "words in the order they stand"], ["weights", "attention weights: rows and columns travel"], ["mixed", "mix of the values"], ["output", "what the layer returns"]];
+const ROLES: [string, string][] = [
+  ["words", "words in the order they stand"],
+  ["weights", "attention weights: rows and columns travel"],
+  ["mixed", "mix of the values"],
+  ["output", "what the layer returns"],
+];
 
 export const shuffle: Story = {
   title: "Shuffle",
@@ -15,16 +20,31 @@ export const shuffle: Story = {
     const run = running(app, () => app.state.scheme);
     const measured = h("div.measured");
     guarded(app, measured, () => {
-      const names = order(app).map((row) => app.state.words[row]).join(" ");
+      const names = order(app)
+        .map((row) => app.state.words[row])
+        .join(" ");
       const idle = app.state.order.every((row, i) => row === i);
       measured.querySelector(".inner")?.remove();
-      measured.prepend(h("div.inner",
-        verdict("‖f(gX) − g f(X)‖ / ‖f(X)‖", shuffleError(app, app.state.scheme, "output")),
-        h("p.quiet", idle ? `Nothing is shuffled yet; measured with “${names}”.` : `Measured with “${names}”.`),
-        claim(app.lab.record(app.state.scheme, setting(app)).claims.find((c) => c.action === "permute"))));
+      measured.prepend(
+        h(
+          "div.inner",
+          verdict("‖f(gX) − g f(X)‖ / ‖f(X)‖", shuffleError(app, app.state.scheme, "output")),
+          h("p.quiet", idle ? `Nothing is shuffled yet; measured with “${names}”.` : `Measured with “${names}”.`),
+          claim(app.lab.record(app.state.scheme, setting(app)).claims.find((c) => c.action === "permute")),
+        ),
+      );
     });
-    return h("div.flow", strip(app),
+    return h(
+      "div.flow",
+      strip(app),
       section("Do the outputs travel with their words?", measured),
-      section("", h("div.row", ROLES.map(([role, caption]) => matrix(app, run, run().record.roles![role], { caption })))));
+      section(
+        "",
+        h(
+          "div.row",
+          ROLES.map(([role, caption]) => matrix(app, run, run().record.roles![role], { caption })),
+        ),
+      ),
+    );
   },
 };

@@ -9,8 +9,8 @@ import { COLOURS, numbered, word } from "../names";
 import { matrixAt, tensor } from "../tensor";
 import { section, type Story } from "./story";
 
-const MOST = 8;  // words that slide
-const SMALL = 1e-9;  // between rounding (1e-15) and anything a person would call a change
+const MOST = 8; // words that slide
+const SMALL = 1e-9; // between rounding (1e-15) and anything a person would call a change
 const ROLES = ["scores", "weights", "mixed"] as const;
 
 export const slide: Story = {
@@ -18,14 +18,31 @@ export const slide: Story = {
   lede: "Move the words through a paragraph. They stay the same words; only their places change. Which scheme notices?",
   build(app: App): HTMLElement {
     const last = app.page.places - count(app);
-    const cards = h("div.cards", app.page.schemes.map((scheme) => card(app, scheme.name)));
-    return h("div.flow",
-      h("div.sliding", slider("first word stands at place", [0, last], Math.min(app.state.slide, last), (value) => app.set({ slide: value }, { undoable: false })),
-        button("Back to 0", "Put the words at the beginning", () => app.set({ slide: 0 }, { structure: true }))),
+    const cards = h(
+      "div.cards",
+      app.page.schemes.map((scheme) => card(app, scheme.name)),
+    );
+    return h(
+      "div.flow",
+      h(
+        "div.sliding",
+        slider("first word stands at place", [0, last], Math.min(app.state.slide, last), (value) =>
+          app.set({ slide: value }, { undoable: false }),
+        ),
+        button("Back to 0", "Put the words at the beginning", () => app.set({ slide: 0 }, { structure: true })),
+      ),
       paragraph(app),
-      section("What changed since place 0", h("p", "For each scheme: the scores now, and how much scores, attention and result have changed since the words stood at place 0."), cards),
+      section(
+        "What changed since place 0",
+        h(
+          "p",
+          "For each scheme: the scores now, and how much scores, attention and result have changed since the words stood at place 0.",
+        ),
+        cards,
+      ),
       section("Does the score depend on the distance only?", distance(app)),
-      section("The whole paragraph: why it looks like invariance", whole(app)));
+      section("The whole paragraph: why it looks like invariance", whole(app)),
+    );
   },
 };
 
@@ -35,7 +52,15 @@ const start = (app: App): number => Math.min(app.state.slide, app.page.places - 
 
 /** A scheme's program on the sliding words at a place. */
 function standing(app: App, scheme: string, place: () => number, slot: string): () => Run {
-  return perState(app, () => app.lab.run(app.state, scheme, "plain", { rows: app.lab.rows(app.state, sliding(app)), source: sliding(app), start: place() }, slot));
+  return perState(app, () =>
+    app.lab.run(
+      app.state,
+      scheme,
+      "plain",
+      { rows: app.lab.rows(app.state, sliding(app)), source: sliding(app), start: place() },
+      slot,
+    ),
+  );
 }
 
 function paragraph(app: App): HTMLElement {
@@ -44,10 +69,14 @@ function paragraph(app: App): HTMLElement {
     const [place, words] = [start(app), sliding(app)];
     const filler = app.page.paragraph.filter((w) => !app.page.words.includes(w));
     const total = Math.min(app.page.places, Math.max(filler.length, place + words.length));
-    text.replaceChildren(...Array.from({ length: total }, (_, i) => {
-      const row = words[i - place];
-      return row !== undefined && i >= place ? h("span.word.here", { "data-colour": row % COLOURS, "data-place": i }, app.state.words[row], h("sub", i)) : h("span.other", filler[i % filler.length]);
-    }).flatMap((element) => [element, " "]));
+    text.replaceChildren(
+      ...Array.from({ length: total }, (_, i) => {
+        const row = words[i - place];
+        return row !== undefined && i >= place
+          ? h("span.word.here", { "data-colour": row % COLOURS, "data-place": i }, app.state.words[row], h("sub", i))
+          : h("span.other", filler[i % filler.length]);
+      }).flatMap((element) => [element, " "]),
+    );
   });
   return text;
 }
@@ -57,14 +86,24 @@ function card(app: App, scheme: string): HTMLElement {
   const now = standing(app, scheme, () => start(app), "slid");
   const before = standing(app, scheme, () => 0, "unmoved");
   const list = h("dl.changes");
-  const root = h("div.card", { "data-scheme": scheme }, h("h4", variant.title, variant.switch ? h("span.quiet", " broken on purpose") : false), h("p.quiet", variant.summary));
+  const root = h(
+    "div.card",
+    { "data-scheme": scheme },
+    h("h4", variant.title, variant.switch ? h("span.quiet", " broken on purpose") : false),
+    h("p.quiet", variant.summary),
+  );
   guarded(app, root, () => {
     const found = ROLES.map((role) => {
       const id = now().record.roles![role];
       return [role, relativeError(now().program.get(id), before().program.get(id))] as const;
     });
     root.dataset.holds = String(found.every(([, e]) => e < SMALL));
-    list.replaceChildren(...found.flatMap(([role, e]) => [h("dt", role === "mixed" ? "result" : role), h("dd", { "data-role": role, "data-error": e, class: e < SMALL ? "holds" : "broken" }, e === 0 ? "no change" : error(e))]));
+    list.replaceChildren(
+      ...found.flatMap(([role, e]) => [
+        h("dt", role === "mixed" ? "result" : role),
+        h("dd", { "data-role": role, "data-error": e, class: e < SMALL ? "holds" : "broken" }, e === 0 ? "no change" : error(e)),
+      ]),
+    );
   });
   root.append(list, matrix(app, now, now().record.roles!.scores, { names: () => sliding(app).map((row) => word(app, row)) }));
   return root;
@@ -85,14 +124,42 @@ function distance(app: App): HTMLElement {
     const varies = alongDiagonals(matrixAt(scores, scores.shape.length > 2 ? [app.state.head] : []));
     const holds = varies < SMALL;
     line.dataset.error = String(varies);
-    line.replaceChildren(`“${app.state.words[app.state.order[0]]}” stands at ${size} places in a row. Along the diagonals (same i − j) the scores vary by `, h("b", error(varies)),
-      holds ? ": they depend on the distance only." : ": they depend on the places themselves.");
+    line.replaceChildren(
+      `“${app.state.words[app.state.order[0]]}” stands at ${size} places in a row. Along the diagonals (same i − j) the scores vary by `,
+      h("b", error(varies)),
+      holds ? ": they depend on the distance only." : ": they depend on the places themselves.",
+    );
   });
   const base = app.page.schemes.find((s) => s.name === scheme)!.switch || scheme;
   const switches = app.page.schemes.filter((s) => s.switch === base);
-  root.append(h("div.controls", select("scheme", app.page.schemes.map((s) => [s.name, s.title]), scheme, (value) => app.set({ scheme: value }, { structure: true })), switches.map((s) => h("label.choice",
-    h("input", { type: "checkbox", "data-switch": s.name, checked: s.name === scheme, onchange: () => app.set({ scheme: s.name === scheme ? base : s.name }, { structure: true }) }), h("span", s.title)))), line,
-    matrix(app, repeated, repeated().record.roles!.scores, { caption: "one word at twelve places: row i asks, column j answers", names: () => numbered(Array.from({ length: size }, (_, i) => start(app) + i)) }));
+  root.append(
+    h(
+      "div.controls",
+      select(
+        "scheme",
+        app.page.schemes.map((s) => [s.name, s.title]),
+        scheme,
+        (value) => app.set({ scheme: value }, { structure: true }),
+      ),
+      switches.map((s) =>
+        h(
+          "label.choice",
+          h("input", {
+            type: "checkbox",
+            "data-switch": s.name,
+            checked: s.name === scheme,
+            onchange: () => app.set({ scheme: s.name === scheme ? base : s.name }, { structure: true }),
+          }),
+          h("span", s.title),
+        ),
+      ),
+    ),
+    line,
+    matrix(app, repeated, repeated().record.roles!.scores, {
+      caption: "one word at twelve places: row i asks, column j answers",
+      names: () => numbered(Array.from({ length: size }, (_, i) => start(app) + i)),
+    }),
+  );
   return root;
 }
 
@@ -106,7 +173,13 @@ function whole(app: App): HTMLElement {
     const data = new Float64Array(rows * width);
     data.set(words.data, at * width);
     const valid = Array.from({ length: rows }, (_, i) => i >= at && i < at + count(app));
-    return app.lab.run(app.state, scheme, "padded", { rows: tensor([rows, width], data), start: 0, valid }, at === 0 ? "paragraph-0" : "paragraph");
+    return app.lab.run(
+      app.state,
+      scheme,
+      "padded",
+      { rows: tensor([rows, width], data), start: 0, valid },
+      at === 0 ? "paragraph-0" : "paragraph",
+    );
   };
   const now = perState(app, () => filled(place()));
   const line = h("p", { role: "status" });
@@ -115,14 +188,33 @@ function whole(app: App): HTMLElement {
     const [here, first] = [part(now(), place()), part(filled(0), 0)];
     const e = relativeError(here, first);
     line.dataset.error = String(e);
-    line.replaceChildren(`Rows ${place()} to ${place() + count(app) - 1} of the output, against rows 0 to ${count(app) - 1} when the words stood at the beginning: they differ by `, h("b", error(e)), ".");
+    line.replaceChildren(
+      `Rows ${place()} to ${place() + count(app) - 1} of the output, against rows 0 to ${count(app) - 1} when the words stood at the beginning: they differ by `,
+      h("b", error(e)),
+      ".",
+    );
   });
-  const names = () => numbered(Array.from({ length: rows }, (_, i) => i)).map((name, i) => (i >= place() && i < place() + count(app) ? word(app, sliding(app)[i - place()]) : name));
+  const names = () =>
+    numbered(Array.from({ length: rows }, (_, i) => i)).map((name, i) =>
+      i >= place() && i < place() + count(app) ? word(app, sliding(app)[i - place()]) : name,
+    );
   root.append(
-    h("p", "Seen with all its rows, the output does change: its filled rows travel with the words. That is equivariance. The three-row view above cuts out just those rows, and so shows numbers that stay: it looks like invariance."),
-    line, h("div.row",
-      framed(matrix(app, now, now().record.roles!.words, { caption: "a paragraph of 24 places; empty ones may ask, but nobody asks them", names })),
-      framed(matrix(app, now, now().record.roles!.mixed, { caption: "mix of the values, every row", names }))));
+    h(
+      "p",
+      "Seen with all its rows, the output does change: its filled rows travel with the words. That is equivariance. The three-row view above cuts out just those rows, and so shows numbers that stay: it looks like invariance.",
+    ),
+    line,
+    h(
+      "div.row",
+      framed(
+        matrix(app, now, now().record.roles!.words, {
+          caption: "a paragraph of 24 places; empty ones may ask, but nobody asks them",
+          names,
+        }),
+      ),
+      framed(matrix(app, now, now().record.roles!.mixed, { caption: "mix of the values, every row", names })),
+    ),
+  );
   return root;
 
   function part(run: Run, from: number) {

@@ -1,0 +1,121 @@
+"""What is measured: one entry a page, ours and the peers', with the command that writes it.
+
+All peers take the same random causal attention, 12 layers x 12 heads, and once more its first layer
+alone, because our page shows one layer. Ours is written by `equiscope explore` from a sentence of as
+many words, 12 heads of width 8. The two are not the same thing in a file: a peer's page holds recorded
+attention, of any model; ours holds the words and the parameters of one small layer and computes the
+attention itself, so its bytes hardly grow with the sentence. `OURS` says so in the table.
+"""
+
+import dataclasses
+import itertools
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy
+
+HERE = pathlib.Path(__file__).parent
+HEADS, WIDTH = 12, 96
+WORDS = ("the quick brown fox jumps over a lazy dog while seven grey geese fly slowly south and "
+         "nobody by the old river mill looks up to count them or hear what they say").split()
+
+
+@dataclasses.dataclass
+class Entry:
+    """One page to measure.
+
+    export  the command that writes the page
+    browse  what `browser.py` is told beside the path: what to hover, click first, drag
+    note    what a reader must know before comparing
+    """
+
+    name: str
+    layers: int
+    tokens: int
+    page: pathlib.Path
+    export: list
+    browse: dict
+    note: str = ""
+
+    @property
+    def label(self):
+        return f"{self.name}, {self.layers} layers, {self.tokens} tokens"
+
+
+PEERS = {
+    "bertviz head_view": ({"hover": "svg text"}, "all heads of one layer drawn"),
+    "bertviz model_view": ({"click": "svg rect:not([class])", "hover": ".detail text[style*=end]"}, "all heads drawn; hovered in the one opened by a click"),
+    "circuitsvis": ({"hover": "canvas"}, "all heads drawn; script inside (its other form: 1.3 MB less, 1 request)"),
+    "inspectus": ({"hover": "rect.cell"}, "mean of all heads drawn; a hover shows a native tooltip, nothing is redrawn"),
+}
+
+
+def sentence(tokens):
+    return list(itertools.islice(itertools.cycle(WORDS), tokens))
+
+
+def causal_attention(layers, heads, tokens, seed=0):
+    """Random attention [layers, heads, tokens, tokens], float32: rows sum to one, nothing above the diagonal."""
+    scores = numpy.random.default_rng(seed).normal(size=(layers, heads, tokens, tokens))
+    scores[..., ~numpy.tri(tokens, dtype=bool)] = -numpy.inf
+    weights = numpy.exp(scores - scores.max(-1, keepdims=True))
+    return (weights / weights.sum(-1, keepdims=True)).astype("float32")
+
+
+def peer_entries(folder, sizes, python):
+    """Every peer at every size, 12 layers and one; writes the files of weights they read."""
+    entries = []
+    for tokens, layers in itertools.product(sizes, (12, 1)):
+        stem = folder / f"{layers}x{HEADS}x{tokens}"
+        weights, words = stem.with_suffix(".npy"), stem.with_suffix(".json")
+        numpy.save(weights, causal_attention(12, HEADS, tokens)[:layers])
+        words.write_text(json.dumps(sentence(tokens)))
+        for name, (browse, note) in PEERS.items():
+            page = folder / f"{name.replace(' ', '-')}-{stem.name}.html"
+            export = [python, HERE / "export_peer.py", name, weights, words, page]
+            entries.append(Entry(name, layers, tokens, page, export, browse, note))
+    return entries
+
+
+def equiscope_command():
+    """The `equiscope` that belongs to the running interpreter."""
+    command = pathlib.Path(sys.executable).with_name("equiscope")
+    if not command.exists():
+        raise FileNotFoundError(f"No `equiscope` beside {pathlib.Path(sys.executable).name}. "
+                                "Install the project into this environment, or measure the peers alone with --only peers.")
+    return command
+
+
+# Hovered like the peers: the attention matrix, cells or canvas. `hover_first` is whatever comes first on the page.
+BROWSE = {"hover": "[aria-label^='A, attention'] [role=gridcell], canvas[aria-label^='A, attention']",
+          "hover_first": "[role=gridcell], canvas", "drag": "input[type=range]", "drag_at": "#story=slide"}
+OURS = "one head drawn, with every other matrix of the layer; holds parameters, not recorded attention; the slider's page shows 8 words at most"
+
+
+def words_shown(explore):
+    """How many words the page really takes: a long sentence is cut, with a note that a timing would not show."""
+    done = subprocess.run([*map(str, explore), "--json"], capture_output=True, text=True, check=True)
+    return len(json.loads(done.stdout)["words"])
+
+
+def our_entries(folder, sizes):
+    """Our page of three words as it comes, then one layer of 12 heads at every size."""
+    cases = [(["Love", "conquers", "all"], []), *((sentence(n), ["--heads", str(HEADS), "--width", str(WIDTH)]) for n in sizes)]
+    entries = []
+    for words, options in cases:
+        explore = [equiscope_command(), "explore", " ".join(words), *options]
+        page, shown = folder / f"equiscope-{len(words)}.html", words_shown(explore)
+        note = OURS if options else "default heads and width"
+        if shown != len(words):
+            note = f"asked for {len(words)} words, the page takes {shown}; {note}"
+        entries.append(Entry("equiscope", 1, shown, page, [*explore, "--export", page], BROWSE, note))
+    return entries
+
+
+def empty_entry(folder):
+    """A page with nothing in it: what opening any page costs."""
+    page = folder / "empty.html"
+    write = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text('<!doctype html><title>empty</title>')"
+    return Entry("empty page", 0, 0, page, [sys.executable, "-c", write, page], {})

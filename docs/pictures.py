@@ -1,0 +1,122 @@
+"""Make the pictures of the docs from the page itself: `python docs/pictures.py`; with names, only those.
+
+The page is exported, opened in Chromium, put into a state by its own link, and cut out. Chromium is the one named in
+EQUISCOPE_BROWSER, or the first usual name on PATH. Run `python3 run.py setup` first: it builds the page.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from equiscope import explore
+
+FOLDER = Path(__file__).parent / "pictures"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
+QUIET = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+LARGEST = 150_000  # bytes of one picture
+MARGIN = 8  # pixels around what is cut out
+
+Shot = tuple[str, dict, Callable[[Page], dict | None]]  # the link's fragment, the screen, what to do and where to cut
+
+
+def around(*selectors: str, only: str = "*") -> Callable[[Page], dict]:
+    """Cut out what these elements cover, without the bar at the bottom; of many cards, only some."""
+
+    def cut(page: Page) -> dict:
+        page.add_style_tag(content=f".explain, .card:not({only}) {{ display: none }}")
+        boxes = [page.locator(s).first.bounding_box() for s in selectors]
+        found = [box for box in boxes if box]
+        if len(found) < len(selectors):
+            sys.exit(f"The page no longer shows one of: {', '.join(selectors)}. Change docs/pictures.py with it.")
+        left, top = (max(0, min(b[side] for b in found) - MARGIN) for side in ("x", "y"))
+        right = max(b["x"] + b["width"] for b in found) + MARGIN
+        bottom = max(b["y"] + b["height"] for b in found) + MARGIN
+        return {"x": left, "y": top, "width": right - left, "height": bottom - top}
+
+    return cut
+
+
+def pointing(value: str, row: int, column: int) -> Callable[[Page], None]:
+    """Point at one number, and take the whole screen: the bar at the bottom says where the number comes from."""
+
+    def point(page: Page) -> None:
+        cell = page.locator(f'figure[data-id$="{value}"] [data-r="{row}"][data-c="{column}"]').first
+        box = cell.bounding_box()
+        if not box or box["y"] > page.viewport_size["height"] - 100:  # else the bar at the bottom would hide it
+            cell.evaluate("cell => cell.scrollIntoView({ block: 'center' })")
+            box = cell.bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.wait_for_timeout(200)
+
+    return point
+
+
+WIDE = {"viewport": {"width": 1200, "height": 900}}
+PHONE = {"viewport": {"width": 390, "height": 780}, "has_touch": True, "is_mobile": True}
+DARK = {**WIDE, "color_scheme": "dark"}
+THREE = '[data-scheme="sinusoidal"], [data-scheme="rope"], [data-scheme="rope-query-only"]'
+LAWS = ".part:has(table.laws)"
+SHOTS: dict[str, Shot] = {
+    "numbers": ("", {"viewport": {"width": 1200, "height": 1080}}, pointing("attention.Z", 0, 0)),
+    "shuffle": ("story=shuffle&order=2,0,1", WIDE, around(".top", "#story .flow")),
+    "laws": ("story=positions", WIDE, around(LAWS)),
+    "slide": ("story=slide&slide=11", WIDE, around(".sliding", "p.paragraph", ".cards", only=THREE)),
+    "distance": ("story=slide&scheme=rope-query-only&slide=0", WIDE, around('.part:has([data-switch])')),
+    "whole": ("story=slide&scheme=rope&slide=11", WIDE, around(".part:has(.whole)")),
+    "clocks-dark": ("story=clocks&place=5", DARK, around("#story h2", "#story .flow > .part:nth-child(3)")),
+    "carry": ("story=clocks", WIDE, around('.part:has(figure[data-id$="R_k"])')),
+    "readouts": ("story=readouts", WIDE, around(".top", "#story .flow")),
+    "phone": ("story=shuffle&order=2,0,1", PHONE, pointing("attention.A", 0, 0)),
+}  # fmt: skip
+
+
+def browser_path() -> str | None:
+    """The browser to use; None leaves the choice to Playwright."""
+    named = os.environ.get("EQUISCOPE_BROWSER")
+    return named or next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+def take(browser: Browser, page_file: Path, name: str) -> Path:
+    """One picture. Exits with a sentence where the page failed or the picture is too large."""
+    link, screen, act = SHOTS[name]
+    page = browser.new_page(device_scale_factor=1, reduced_motion="reduce", **screen)
+    failures: list[str] = []
+    page.on("pageerror", lambda error: failures.append(str(error)))
+    page.goto(f"{page_file.as_uri()}#{link}")
+    page.locator("figure.matrix").first.wait_for()
+    page.wait_for_timeout(400)  # tables of measurements are filled a moment later
+    clip = act(page)
+    target = FOLDER / f"{name}.png"
+    page.screenshot(path=target, full_page=clip is not None, **({"clip": clip} if clip else {}))
+    page.close()
+    if failures:
+        sys.exit(f"The page failed while {name} was taken: {failures[0]}")
+    if target.stat().st_size > LARGEST:
+        sys.exit(f"{target.name} has {target.stat().st_size} bytes, more than {LARGEST}. Cut out less.")
+    return target
+
+
+def main(names: list[str]) -> None:
+    unknown = [name for name in names if name not in SHOTS]
+    if unknown:
+        sys.exit(f"There is no picture called {unknown[0]!r}. Known: {', '.join(SHOTS)}.")
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        page_file = explore.write(explore.explorable(explore.Choice()), Path(folder) / "page.html")
+        browser = playwright.chromium.launch(executable_path=browser_path(), args=list(QUIET))
+        for name in names or SHOTS:
+            target = take(browser, page_file, name)
+            print(f"{target.name:18} {target.stat().st_size / 1000:4.0f} kB")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,147 @@
+"""Multi-head attention: equal to torch's own, and its two backends equal to each other (A4, A6)."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.drawn import HEADS, LISTED, WIDTH, attending, randomised, title, words
+from torch import nn
+
+from equiscope.attention import Causal, Everything, MultiHeadAttention
+from equiscope.errors import InputError, ShapeError
+from equiscope.position import Alibi, NoPosition
+from equiscope.symmetry import relative_error
+from equiscope.tokens import Tokens
+from equiscope.trace import watch
+
+VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [False] * 2 + [True] * 4])
+
+
+def copied(bias, mask=None, source=None):
+    """Ours with random numbers, and torch's with the same."""
+    ours = randomised(MultiHeadAttention(WIDTH, HEADS, bias=bias, mask=mask, source_width=source))
+    theirs = nn.MultiheadAttention(WIDTH, HEADS, bias=bias, kdim=source, vdim=source, batch_first=True).double()
+    parts = [ours.query.T, ours.key.T, ours.value.T]
+    with torch.no_grad():
+        if source is None:
+            theirs.in_proj_weight.copy_(torch.cat(parts))
+        else:
+            for name, weight in zip("qkv", parts, strict=True):
+                getattr(theirs, f"{name}_proj_weight").copy_(weight)
+        theirs.out_proj.weight.copy_(ours.output.T)
+        if bias:
+            theirs.in_proj_bias.copy_(torch.cat([ours.query_bias, ours.key_bias, ours.value_bias]))
+            theirs.out_proj.bias.copy_(ours.output_bias)
+    return ours, theirs
+
+
+@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
+@pytest.mark.parametrize("causal", [False, True], ids=["everything", "causal"])
+@pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
+def test_it_equals_torchs_multi_head_attention_on_the_same_weights(bias, causal, padded):
+    ours, theirs = copied(bias, Causal() if causal else Everything())
+    tokens = words(batch=(3,))
+    if padded:
+        tokens = replace(tokens, valid=VALID if not causal else VALID[[0, 1, 1]])  # torch gives NaN where a row sees nothing
+    hidden = torch.ones(6, 6, dtype=torch.bool).triu(1) if causal else None  # torch's boolean means the opposite: True = hidden
+    x, empty = tokens.x, ~tokens.valid if padded else None
+    wanted = theirs(x, x, x, attn_mask=hidden, key_padding_mask=empty, need_weights=False)[0]
+    assert relative_error(ours(tokens), wanted) < 1e-12  # float64: rounding only
+
+
+@pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
+@pytest.mark.parametrize("source_width", [None, 5])
+def test_cross_attention_equals_torchs_too(source_width, bias):
+    ours, theirs = copied(bias, source=source_width)
+    tokens = words(batch=(3,))
+    other = Tokens.of(torch.randn(3, 9, source_width or WIDTH, dtype=torch.float64))
+    wanted = theirs(tokens.x, other.x, other.x, need_weights=False)[0]
+    assert relative_error(ours(tokens, source=other), wanted) < 1e-12
+
+
+def test_a_cross_attentions_padding_belongs_to_who_answers():
+    ours, theirs = copied(bias=True)
+    tokens, other = words(batch=(3,)), words(seed=1, batch=(3,))
+    wanted = theirs(tokens.x, other.x, other.x, key_padding_mask=~VALID, need_weights=False)[0]
+    assert relative_error(ours(tokens, source=replace(other, valid=VALID)), wanted) < 1e-12
+
+
+backends = pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [
+        (torch.float64, 1e-12),  # rounding only
+        (torch.float32, 1e-5),  # eps 1e-7 times some dozens of operations
+        (torch.bfloat16, 3e-2),  # eps 8e-3: eager rounds after every step, the fused kernel once
+    ],
+    ids=["float64", "float32", "bfloat16"],
+)
+
+
+@backends
+@pytest.mark.parametrize("value_width", [4, 6])
+@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
+@pytest.mark.parametrize("mask", [Everything(), Causal()], ids=title)
+@pytest.mark.parametrize("scheme", LISTED, ids=title)
+def test_the_fused_kernel_gives_what_the_readable_path_gives(scheme, mask, padded, value_width, dtype, tolerance):
+    """Outputs and the gradients of every parameter and of the input."""
+    found = {}
+    for backend in ("eager", "sdpa"):
+        model = attending(scheme, mask, backend=backend, value_width=value_width, bias=True).to(dtype)
+        tokens = words(batch=(3,)).to(dtype)
+        x = tokens.x.requires_grad_()
+        out = model(replace(tokens, x=x, valid=VALID if padded else None))
+        assert model.attention.runs_on() == backend
+        out.double().square().sum().backward()
+        found[backend] = [x.grad, *(p.grad for p in model.parameters())], out
+    (fused, fused_out), (plain, plain_out) = found["sdpa"], found["eager"]
+    assert relative_error(fused_out, plain_out) < tolerance
+    largest = max(g.double().norm() for g in plain)  # the key bias has no influence: its own gradient is rounding alone
+    assert all((f - p).double().norm() < tolerance * largest for f, p in zip(fused, plain, strict=True))
+
+
+def test_auto_takes_the_fused_kernel_unless_somebody_watches():
+    attention = MultiHeadAttention(WIDTH, HEADS)
+    assert attention.runs_on() == "sdpa"
+    assert MultiHeadAttention(WIDTH, HEADS, backend="eager").runs_on() == "eager"
+    found = []
+    attention.register_forward_hook(lambda module, *_: found.append(module.runs_on()))
+    watch(attention, words().to(torch.float32))
+    assert found == ["eager"]
+    assert attention.runs_on() == "sdpa"
+
+
+def test_value_width_and_head_width_are_free():
+    attention = MultiHeadAttention(WIDTH, heads=3, head_width=5, value_width=7)
+    assert (attention.query.shape, attention.value.shape, attention.output.shape) == ((8, 15), (8, 21), (21, 8))
+    assert attention(words().to(torch.float32)).shape == (6, 8)
+    assert MultiHeadAttention(WIDTH, heads=2, value_width=7, output=False)(words().to(torch.float32)).shape == (6, 14)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("scheme", LISTED, ids=title)
+def test_any_number_of_batch_axes_is_taken_one_list_of_places_for_all(scheme, shape):
+    model = attending(scheme, Causal())
+    x = torch.randn(*shape, 6, WIDTH, dtype=torch.float64)
+    out = model(Tokens.of(x))
+    assert out.shape == (*x.shape[:-1], model.position.widened(WIDTH))
+    assert relative_error(out.flatten(0, -3)[-1] if shape else out, model(Tokens.of(x.flatten(0, -3)[-1] if shape else x))) < 1e-12
+
+
+@pytest.mark.parametrize("settings", [{"heads": 3}, {"heads": 0}, {"heads": 16}])
+def test_heads_that_do_not_divide_the_width_are_refused(settings):
+    with pytest.raises(ShapeError, match=r"heads do not divide a width of 8. Give head_width"):
+        MultiHeadAttention(8, **settings)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_an_unknown_backend_names_the_three():
+    with pytest.raises(InputError, match='"auto", "eager" and "sdpa", but got \'flash\''):
+        MultiHeadAttention(8, backend="flash")
+
+
+def test_alibi_of_another_size_is_no_silent_broadcast():
+    """Slopes belong to heads: a scheme that was sized for fewer heads must not serve more."""
+    attention = MultiHeadAttention(8, heads=4)
+    with pytest.raises((IndexError, ShapeError)):
+        attention(words().to(torch.float32), Alibi().sized(8, 2, 4))
+    assert attention(words().to(torch.float32), NoPosition()).shape == (6, 8)

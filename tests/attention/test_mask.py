@@ -1,0 +1,84 @@
+"""Masks: what is hidden has no influence at all, and who sees nothing gets nothing (A5)."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.drawn import LISTED, attending, title, words
+
+from equiscope.attention import Causal, Everything, MultiHeadAttention
+from equiscope.attention.mask import visible
+from equiscope.position import Alibi, NoPosition
+from equiscope.symmetry import closed
+from equiscope.tokens import Tokens
+
+backends = pytest.mark.parametrize("backend", ["eager", "sdpa"])
+
+
+@backends
+@pytest.mark.parametrize("scheme", LISTED, ids=title)
+def test_a_hidden_word_has_a_gradient_of_exactly_nothing(scheme, backend):
+    valid = torch.tensor([True, False, True, True, False, True])
+    tokens = replace(words(), valid=valid)
+    x = tokens.x.requires_grad_()
+    out = attending(scheme, backend=backend)(replace(tokens, x=x))
+    out[valid].square().sum().backward()
+    assert (x.grad[~valid] == 0).all()
+    assert (x.grad[valid].norm(dim=-1) > 0).all()
+
+
+@backends
+@pytest.mark.parametrize("scheme", LISTED, ids=title)
+def test_the_future_has_a_gradient_of_exactly_nothing(scheme, backend):
+    tokens = words()
+    x = tokens.x.requires_grad_()
+    attending(scheme, Causal(), backend=backend)(replace(tokens, x=x))[2].square().sum().backward()
+    assert (x.grad[3:] == 0).all()
+    assert (x.grad[:3].norm(dim=-1) > 0).all()
+
+
+@backends
+@pytest.mark.parametrize("mask", [Everything(), Causal()], ids=title)
+@pytest.mark.parametrize("scheme", [NoPosition(), Alibi()], ids=title)
+def test_a_row_that_sees_nothing_gives_nothing_and_no_nan(scheme, mask, backend):
+    """torch's own attention gives NaN here; ours gives 0, forwards and backwards."""
+    model = attending(scheme, mask, backend=backend, output=False)
+    tokens = replace(words(batch=(2,)), valid=torch.tensor([[False] * 6, [False] * 3 + [True] * 3]))
+    x = tokens.x.requires_grad_()
+    out = model(replace(tokens, x=x))
+    assert (out[0] == 0).all()
+    assert isinstance(mask, Everything) or (out[1, :3] == 0).all()
+    assert (out[1, 3:] != 0).any()
+    out.square().sum().backward()
+    assert all(g.isfinite().all() for g in (x.grad, *(p.grad for p in model.parameters())))
+    assert (x.grad[0] == 0).all()
+
+
+def test_a_causal_mask_reads_the_order_and_no_coordinate():
+    tokens = words()
+    at = torch.rand(6, 1, dtype=torch.float64)
+    model = attending(NoPosition(), Causal())
+    assert torch.equal(model(replace(tokens, at=at)), model(tokens))
+    ranks = torch.tensor([3, 3, 0, 7, 1, 3])
+    seen = visible(Causal(), replace(tokens, order=ranks), replace(tokens, order=ranks))
+    assert seen.tolist() == [[bool(k <= q) for k in ranks] for q in ranks]
+
+
+def test_mask_padding_and_documents_are_joined_with_and():
+    tokens = Tokens(
+        x=torch.zeros(4, 2), at=torch.zeros(4, 1), order=torch.tensor([0, 1, 0, 1]),
+        document=torch.tensor([0, 0, 1, 1]), valid=torch.tensor([True, True, True, False]),
+    )  # fmt: skip
+    seen = visible(Causal(), tokens, tokens)
+    assert seen.int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0]]
+    assert visible(Everything(), words(), words()) is None
+
+
+@pytest.mark.parametrize("mask", [Everything(), Causal()], ids=title)
+def test_claims_of_masks_are_closed(mask):
+    assert closed(mask.preserves) == mask.preserves
+    assert isinstance(mask, Everything) or mask.because
+
+
+def test_the_mask_is_shown_where_the_module_is_printed():
+    assert "mask=causal" in repr(MultiHeadAttention(8, 2, mask=Causal()))

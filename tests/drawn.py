@@ -1,0 +1,80 @@
+"""Parts and inputs with random numbers, the same for the same seed: what the laws are tried on."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.attention import Everything, Mask, MultiHeadAttention
+from equiscope.position import SCHEMES, Alibi, Concatenated, Index, Learned, Position, Rope, Sinusoidal
+from equiscope.tokens import Tokens
+
+WIDTH, HEADS, LENGTH = 8, 2, 6
+PLACES = 1100  # rows of a learned table: symmetry.Shift goes up to 999 places
+
+LISTED: list[Position] = [Learned(PLACES) if s is Learned else s() for s in SCHEMES]
+VARIANTS: list[Position] = [
+    Sinusoidal(layout="half"), Sinusoidal(exponent="2(k+1)/D"), Sinusoidal(exponent="k/(D/2-1)"),
+    Sinusoidal(waves="pair"), Sinusoidal(waves="sine", period=50.5), Sinusoidal(base=100.0),
+    Concatenated(of=Learned(PLACES)), Concatenated(of=Index()),
+    Concatenated(width=4), Rope(pairs="half"), Rope(fraction=0.5), Rope(fraction=0.5, pairs="half"), Rope(base=50.0),
+    Rope(key_speed=0.0), Rope(key_speed=0.5), Alibi(slopes=(0.5, 0.25)),
+]  # fmt: skip
+
+
+def title(value: object) -> str:
+    """A name for the report of a parametrised test."""
+    if isinstance(value, Position):
+        plain = {k: v for k, v in value.settings.items() if v != type(value)().settings[k] and k != "length"}
+        return "-".join([value.name, *(f"{k}={getattr(v, 'name', v)}" for k, v in plain.items())])
+    return str(getattr(value, "name", value))
+
+
+def randomised(module: nn.Module, seed: int = 0) -> nn.Module:
+    """The module in float64, every parameter drawn anew: biases and gains too, so that none of them hides at 0 or 1."""
+    generator = torch.Generator().manual_seed(seed)
+    module = module.double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) / parameter.shape[0] ** 0.5)
+        for name, parameter in module.named_parameters():
+            if name.endswith("table"):  # a trained table's rows are as large as the words
+                parameter.mul_(parameter.shape[0] ** 0.5)
+    return module
+
+
+class Attending(nn.Module):
+    """Embed, then attend: no norm and no residual stand between, so that nothing hides what a scheme does."""
+
+    def __init__(self, position: Position, mask: Mask | None = None, heads: int = HEADS, **settings) -> None:
+        super().__init__()
+        self.position = position.sized(WIDTH, heads, WIDTH // heads)
+        settings.setdefault("head_width", WIDTH // heads)
+        self.attention = MultiHeadAttention(self.position.widened(WIDTH), heads, mask=mask or Everything(), **settings)
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        return self.attention(replace(tokens, x=self.position.embed(tokens.x, tokens.at)), self.position)
+
+
+def attending(position: Position, mask: Mask | None = None, seed: int = 0, **settings) -> Attending:
+    return randomised(Attending(position, mask, **settings), seed)
+
+
+def words(seed: int = 0, length: int = LENGTH, batch: tuple[int, ...] = (), start: int = 0) -> Tokens:
+    """Random words at places start, start + 1, ..."""
+    x = torch.randn(*batch, length, WIDTH, generator=torch.Generator().manual_seed(100 + seed), dtype=torch.float64)
+    tokens = Tokens.of(x, start)
+    expanded = {"at": tokens.at.expand(*batch, length, 1).clone(), "order": tokens.order.expand(*batch, length).clone()}
+    return replace(tokens, **expanded)
+
+
+def uneven(tokens: Tokens, whole: bool, seed: int = 0) -> Tokens:
+    """The same words at places that are not evenly spaced: whole numbers with gaps, or any number between 0 and 10."""
+    generator = torch.Generator().manual_seed(seed)
+    length = tokens.x.shape[-2]
+    places = torch.randperm(40, generator=generator)[:length] if whole else 10 * torch.rand(length, generator=generator)
+    return replace(tokens, at=places.sort().values.double().unsqueeze(-1).expand_as(tokens.at).clone())
+
+
+def has_table(position: Position) -> bool:
+    return any(isinstance(part, Learned) for part in (position, position.settings.get("of")))

@@ -1,0 +1,195 @@
+"""What a page holds: every scheme that fits, refusals in a person's words, and no word that is anything but data."""
+
+import base64
+import gzip
+import json
+import re
+
+import msgspec
+import pytest
+import torch
+
+from equiscope.errors import EquiscopeError, InputError
+from equiscope.explore import LIMIT, Choice, explorable, html, page, write
+from equiscope.explore.clocks import tour
+from equiscope.explore.explorable import SETTINGS, offers
+from equiscope.position import SCHEMES
+from equiscope.record import Explorable, unpack
+from equiscope.trace import replay
+from equiscope.trace.ops import OPERATIONS
+
+
+@pytest.fixture(scope="module")
+def love():
+    return explorable(Choice())
+
+
+@pytest.fixture
+def bundle(tmp_path, monkeypatch):
+    """A page bundle of a few letters: these tests are about what stands around it."""
+    (tmp_path / "page.js").write_text("document.title += '</script><!--';", encoding="utf-8")
+    (tmp_path / "page.css").write_text("body { margin: 0 }", encoding="utf-8")
+    monkeypatch.setattr(page, "BUNDLE", tmp_path)
+
+
+def leaves(content, trace):
+    return {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in trace.leaves}
+
+
+def test_every_listed_scheme_is_on_the_page_in_every_setting(love):
+    found = {(p.scheme, p.setting) for p in love.programs}
+    assert {s.name for s in SCHEMES} <= {v.name for v in love.schemes}
+    assert found == {(v.name, s) for v in love.schemes for s in SETTINGS}
+    assert love.notes == []
+
+
+def test_every_program_runs_on_its_pool_and_every_role_is_a_number_in_it(love):
+    for program in love.programs:
+        values = replay(program.trace, leaves(love, program.trace))
+        assert all(v.isfinite().all() for v in values.values() if v.is_floating_point() and v.ndim != 2), program.scheme
+        assert set(program.roles.values()) <= set(values)
+        assert {"words", "input", "scores", "weights", "mixed", "output"} <= set(program.roles)
+        assert {step.op for step in program.trace.steps} <= set(OPERATIONS)
+        assert not [leaf for leaf in program.trace.leaves if leaf.label == "a constant"]
+
+
+def test_the_smallest_page_shows_the_worked_examples(love):
+    wanted = {"none": [2.40, 1.60], "index": [5.18, 2.84], "rope": [2.11, 1.71]}
+    for program in love.programs:
+        if program.scheme in wanted and program.setting == "plain":
+            mixed = replay(program.trace, leaves(love, program.trace))[program.roles["mixed"]]
+            assert mixed[0].round(decimals=2).tolist() == wanted[program.scheme]
+
+
+def test_claims_on_the_page_name_every_action(love):
+    for program in love.programs:
+        assert [c.action for c in program.claims] == ["permute", "shift", "reverse"]
+        assert all(c.reason for c in program.claims)
+        assert all(c.holds or c.decided_by for c in program.claims)
+
+
+def test_teaching_variants_say_which_scheme_they_break(love):
+    broken = {v.name: v.switch for v in love.schemes if v.switch}
+    assert broken == {"rope-query-only": "rope", "rope-two-speeds": "rope"}
+
+
+def test_the_tour_carries_two_places_by_one_rotation():
+    values = replay(tour()["carry"])
+    left = next(v for k, v in values.items() if k.endswith("P·R_k−P"))
+    assert left.abs().max() < 1e-14
+
+
+def test_a_page_survives_json(love):
+    assert msgspec.json.decode(msgspec.json.encode(love), type=Explorable) == love
+
+
+def test_equal_requests_give_equal_pages(love):
+    assert page.pack(explorable(Choice())) == page.pack(love)
+
+
+def test_five_hundred_words_become_the_first_with_a_note():
+    content = explorable(Choice(sentence=" ".join(f"w{i}" for i in range(500))))
+    assert content.words == [f"w{i}" for i in range(LIMIT)]
+    assert content.notes == [
+        f"The sentence has 500 words; the number-by-number pages take {LIMIT}, so they show the first {LIMIT}."
+    ]
+    assert len(content.paragraph) > 20
+
+
+def test_a_scheme_that_does_not_fit_is_left_out_with_a_reason():
+    content = explorable(Choice(width=3))
+    assert "rope" not in {v.name for v in content.schemes}
+    assert any(note.startswith("RoPE is left out: Rope turns pairs") for note in content.notes)
+    assert not [p for p in content.programs if p.scheme == "rope"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ({"sentence": "  "}, "The sentence has no words. Give at least one"),
+        ({"heads": 3}, "3 heads do not divide a width of 2. Use --width 6"),
+        ({"position": "rop"}, "no position scheme called 'rop'. Known: none, index, sinusoidal"),
+        ({"position": "rope", "width": 3}, "Rope turns pairs of columns"),
+        ({"position": "sinusoidal", "width": 5}, "the width is 5. Use 6 or 4"),
+        ({"width": 2000}, "Use --width 1024 or less"),
+        ({"width": 0}, "do not divide"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_in_a_persons_words(asked, wanted):
+    with pytest.raises(EquiscopeError, match=wanted):
+        explorable(Choice(**asked))
+
+
+def test_edited_weights_are_shared_by_all_schemes(love):
+    """One entry in the pool for what is the same everywhere: an edit changes it for every scheme."""
+    keys = {(p.scheme, p.setting): {leaf.id: leaf.pool for leaf in p.trace.leaves} for p in love.programs}
+    query = {k: v for k, names in keys.items() for name, v in names.items() if name.endswith("attention.query")}
+    assert len(set(query.values())) <= 2  # the concatenated scheme is wider
+    assert len(query) == len(keys)
+
+
+@pytest.mark.parametrize("width", [2, 8])
+def test_every_offer_says_what_it_is(width):
+    for offer in offers(width // 2):
+        assert offer.variant.title
+        assert offer.variant.summary.endswith(".")
+        assert offer.make().sized(width, 1, width)
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+EVIL = "<script>alert(1)</script> </title><img src=x onerror=alert(2)> {data} &amp; \u2028"
+
+
+@pytest.mark.usefixtures("bundle")
+def test_a_sentence_stays_data_whatever_it_says():
+    content = explorable(Choice(sentence=EVIL))
+    text = html(content)
+    assert "alert(" not in text.replace("&lt;script&gt;alert(1)&lt;/script&gt;", "").replace("onerror=alert(2)&gt;", "")
+    assert "<img" not in text
+    assert text.count("<script") == text.count("</script>") == 2
+    assert text.count("</title>") == 1
+    data = re.search(r'id="explorable">([^<]*)</script>', text).group(1)
+    assert re.fullmatch(r"[A-Za-z0-9+/=]+", data)
+    assert json.loads(gzip.decompress(base64.b64decode(data)))["words"] == content.words == EVIL.split()
+
+
+@pytest.mark.usefixtures("bundle")
+def test_a_page_may_ask_nothing_of_any_network(love):
+    text = html(love)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text).group(1)
+    assert policy.startswith("default-src 'none'")
+    assert "http" not in policy
+    assert "connect-src" not in policy
+    assert not re.search(r'(?:src|href)="', text)
+    assert "<title>Love conquers all - equiscope</title>" in text
+
+
+def test_without_a_bundle_the_way_to_one_is_named(love, tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "BUNDLE", tmp_path)
+    with pytest.raises(InputError, match=r"no page bundle. From a clone run `python3 run.py setup`"):
+        html(love)
+
+
+@pytest.mark.usefixtures("bundle")
+def test_a_file_is_written_whole_or_not_at_all(love, tmp_path, monkeypatch):
+    target = tmp_path / "page.html"
+    assert write(love, target) == target
+    assert target.read_text(encoding="utf-8") == html(love)
+    target.write_text("before", encoding="utf-8")
+
+    def fails(self, *_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(target), "replace", fails)
+    with pytest.raises(InputError, match=r"cannot be written to .*No space left on device. Choose another file"):
+        write(love, target)
+    assert target.read_text(encoding="utf-8") == "before"
+    assert not list(tmp_path.glob("*.part")), "what was begun is left behind"
+
+
+@pytest.mark.usefixtures("bundle")
+def test_a_folder_that_does_not_exist_is_named(love, tmp_path):
+    with pytest.raises(InputError, match=r"nowhere.*No such file or directory"):
+        write(love, tmp_path / "nowhere" / "page.html")
+    with pytest.raises(InputError, match="cannot be written"):
+        write(love, tmp_path)

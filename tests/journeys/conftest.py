@@ -1,0 +1,91 @@
+"""A real browser for the page's tests: the machine's own Chromium, a fresh profile, and no network."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
+MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+HOW = "No browser was found. Install Chromium (Debian: apt install chromium), or name one in EQUISCOPE_BROWSER."
+
+
+def browser_path() -> str | None:
+    named = os.environ.get("EQUISCOPE_BROWSER")
+    found = [named] if named else [shutil.which(name) for name in NAMES]
+    return next((path for path in [*found, MAC] if path and Path(path).exists()), None)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    path = browser_path()
+    if path is None:
+        if os.environ.get("CI"):
+            pytest.fail(HOW)
+        pytest.skip(HOW)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory):
+    """Exports a page once for each choice: exported(sentence="...", heads=2) -> its path."""
+    from equiscope import explore
+
+    folder, made = tmp_path_factory.mktemp("pages"), {}
+
+    def export(**choice) -> Path:
+        key = str(sorted(choice.items()))
+        if key not in made:
+            content = explore.explorable(explore.Choice(**choice))
+            made[key] = explore.write(content, folder / f"{len(made)}.html")
+        return made[key]
+
+    return export
+
+
+@pytest.fixture
+def visit(browser, exported):
+    """Opens a page and watches it: visit("story=shuffle", wide=390, sentence="...") -> the tab.
+
+    Whatever the page asks of a network, logs as an error or throws fails the test.
+    """
+    contexts, troubles = [], []
+
+    def open_page(fragment="", wide=1280, dark=False, touch=False, calm=True, **choice):
+        context = browser.new_context(
+            viewport={"width": wide, "height": 900}, color_scheme="dark" if dark else "light", has_touch=touch,
+            reduced_motion="reduce" if calm else "no-preference", accept_downloads=True,
+        )  # fmt: skip
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        tab.on("console", lambda line: troubles.append(f"console: {line.text}") if line.type == "error" else None)
+        tab.on("request", lambda request: troubles.append(request.url) if not local(request.url) else None)
+        tab.goto(f"{exported(**choice).as_uri()}#{fragment}")
+        tab.wait_for_selector("main h2")
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+def local(url: str) -> bool:
+    return url.startswith(("file:", "data:", "blob:"))

@@ -1,0 +1,134 @@
+"""The laws of positions: what a scheme claims is what attention does, no less and no more, for every listed one."""
+
+import importlib
+import inspect
+import pkgutil
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.drawn import LISTED, VARIANTS, attending, has_table, title, uneven, words
+
+from equiscope import position as room
+from equiscope.attention import Causal, Everything
+from equiscope.position import SCHEMES, Added, NoPosition, Position, Rope
+from equiscope.symmetry import ACTIONS, Shift, closed, relative_error
+from equiscope.tokens import Tokens
+
+ROUNDING = 1e-10  # float64: measured below 1e-12; places up to 1000 cost RoPE's angles three digits
+NOTICED = 1e-6  # far above rounding, far below the smallest violation measured (about 1e-3)
+
+schemes = pytest.mark.parametrize("scheme", LISTED + VARIANTS, ids=title)
+masks = pytest.mark.parametrize("mask", [Everything(), Causal()], ids=title)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("places", ["even", "uneven"])
+@pytest.mark.parametrize("action", ACTIONS, ids=title)
+@masks
+@schemes
+def test_attention_keeps_exactly_the_symmetries_that_are_claimed(scheme, mask, action, places, seed):
+    tokens = words(seed) if places == "even" else uneven(words(seed), whole=has_table(scheme), seed=seed)
+    model = attending(scheme, mask, seed)
+    element = action.sample(tokens, torch.Generator().manual_seed(seed + 1))
+    error = relative_error(model(element.on_input(tokens)), element.on_output(model(tokens)))
+    claimed = action in model.position.preserves & model.attention.mask.preserves
+    assert error < ROUNDING if claimed else error > NOTICED
+
+
+@schemes
+def test_claims_hold_with_everything_that_they_imply(scheme):
+    assert closed(scheme.preserves) == scheme.preserves
+
+
+def test_every_scheme_in_the_folder_is_listed():
+    found = set()
+    for module in pkgutil.iter_modules(room.__path__, f"{room.__name__}."):
+        members = vars(importlib.import_module(module.name)).values()
+        found |= {m for m in members if inspect.isclass(m) and issubclass(m, Position) and m.__module__ == module.name}
+    missing = found - set(SCHEMES) - {Position, Added}
+    assert not missing, f"Put {', '.join(sorted(m.__name__ for m in missing))} into position.SCHEMES: no law covers it."
+    assert len({s.name for s in SCHEMES}) == len(SCHEMES)
+
+
+@pytest.mark.parametrize("speed", [0.0, 0.5, -1.0, 1.001])
+def test_turning_keys_at_another_speed_breaks_what_rope_is_for(speed):
+    tokens, broken = words(), attending(Rope(key_speed=speed))
+    moved = Shift(50).on_input(tokens)
+    assert Shift not in broken.position.preserves
+    assert relative_error(broken(moved), broken(tokens)) > NOTICED
+    assert relative_error(attending(Rope())(moved), attending(Rope())(tokens)) < ROUNDING
+
+
+@masks
+@schemes
+def test_words_that_move_together_with_their_places_change_nothing(scheme, mask):
+    tokens, model = uneven(words(), whole=has_table(scheme)), attending(scheme, mask)
+    order = [3, 0, 5, 1, 4, 2]
+    together = Tokens(x=tokens.x[order], at=tokens.at[order], order=tokens.order[order])
+    assert relative_error(model(together), model(tokens)[order]) < ROUNDING
+
+
+@masks
+@schemes
+def test_a_sequence_does_not_notice_the_others_of_its_batch(scheme, mask):
+    tokens, model = words(batch=(3,)), attending(scheme, mask)
+    alone = model(Tokens(x=tokens.x[1], at=tokens.at[1], order=tokens.order[1]))
+    assert relative_error(model(tokens)[1], alone) < ROUNDING
+    other = replace(tokens, x=torch.cat([tokens.x[:1] * 100, tokens.x[1:2], tokens.x[2:] - 7]))
+    assert relative_error(model(other)[1], alone) < ROUNDING
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@masks
+@schemes
+def test_a_padded_sequence_gives_what_it_gives_alone(scheme, mask, side):
+    alone, model, empty = words(length=4), attending(scheme, mask), 3
+    real = slice(empty, None) if side == "left" else slice(None, 4)
+
+    def padded(entries, with_):
+        out = torch.full((4 + empty, *entries.shape[1:]), with_, dtype=entries.dtype)
+        out[real] = entries
+        return out
+
+    batch = Tokens(
+        x=padded(alone.x, 50.0)[None], at=padded(alone.at, 9.0)[None], order=padded(alone.order, -1)[None],
+        valid=padded(torch.ones(4, dtype=torch.bool), False)[None],
+    )  # fmt: skip
+    out = model(batch)[0]
+    assert relative_error(out[real], model(alone)) < ROUNDING
+    assert out.isfinite().all()
+
+
+@schemes
+def test_what_came_so_far_does_not_depend_on_how_long_the_text_is(scheme):
+    tokens, model = words(), attending(scheme, Causal())
+    prefix = Tokens(x=tokens.x[:4], at=tokens.at[:4], order=tokens.order[:4])
+    assert relative_error(model(prefix), model(tokens)[:4]) < ROUNDING
+
+
+@masks
+@schemes
+def test_hidden_words_leave_the_others_as_if_they_were_not_there(scheme, mask):
+    tokens, model = words(), attending(scheme, mask)
+    valid = torch.tensor([True, True, True, True, False, False])
+    shorter = Tokens(x=tokens.x[:4], at=tokens.at[:4], order=tokens.order[:4])
+    assert relative_error(model(replace(tokens, valid=valid))[:4], model(shorter)) < ROUNDING
+
+
+@masks
+@schemes
+def test_two_texts_in_one_row_do_not_see_each_other(scheme, mask):
+    first, second, model = words(1, length=3), words(2, length=2), attending(scheme, mask)
+    packed = Tokens(
+        x=torch.cat([first.x, second.x]), at=torch.cat([first.at, second.at]),
+        order=torch.cat([first.order, second.order]),
+        document=torch.tensor([0, 0, 0, 1, 1]),
+    )  # fmt: skip
+    assert relative_error(model(packed), torch.cat([model(first), model(second)])) < ROUNDING
+
+
+def test_a_causal_mask_lets_order_in_without_any_position():
+    tokens, model = words(), attending(NoPosition(), Causal())
+    order = [1, 0, 2, 3, 4, 5]
+    assert relative_error(model(replace(tokens, x=tokens.x[order])), model(tokens)[order]) > NOTICED

@@ -1,0 +1,154 @@
+"""Built models are ordinary modules: they take what they should, refuse the rest, train, compile and can be saved."""
+
+import copy
+import io
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.drawn import HEADS, LISTED, WIDTH, randomised, title, words
+
+import equiscope as eq
+from equiscope.errors import InputError, ShapeError
+from equiscope.models import READOUTS
+from equiscope.position import Learned, Rope
+from equiscope.symmetry import relative_error
+
+VALID = torch.tensor([True, True, True, True, False, False])
+
+
+def spec(position=None, readout="each", **settings):
+    attention = eq.Attention(heads=HEADS, position=position or Learned(9))
+    return eq.Spec(width=WIDTH, layers=2, block=eq.Block(attention=attention), readout=readout, **settings)
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize("scheme", LISTED, ids=title)
+def test_every_scheme_with_every_read_out_has_the_shape_that_it_says(scheme, readout):
+    made = eq.build(spec(scheme, readout))
+    width = made.position.widened(WIDTH)
+    shape = {"each": (3, 6, width), "concatenation": (3, 6 * width)}.get(readout, (3, width))
+    assert made(torch.randn(3, 6, WIDTH)).shape == shape
+
+
+@pytest.mark.parametrize("readout", ["mean", "class", "first"])
+@pytest.mark.parametrize("scheme", LISTED, ids=title)
+def test_padding_does_not_reach_a_read_out(scheme, readout):
+    made, tokens = randomised(eq.build(spec(scheme, readout))), words()
+    padded = replace(tokens, valid=VALID)
+    shorter = type(tokens)(x=tokens.x[:4], at=tokens.at[:4], order=tokens.order[:4])
+    if readout == "class":  # it stands behind the last place, padding or not: give the padding the places of words
+        padded = replace(padded, at=tokens.at.clamp(max=3), order=tokens.order.clamp(max=3))
+    assert relative_error(made(padded), made(shorter)) < 1e-12  # float64: rounding only
+
+
+def test_padding_on_the_left_keeps_the_last_row():
+    made, tokens = randomised(eq.build(spec(readout="last"))), words()
+    shorter = type(tokens)(x=tokens.x[2:], at=tokens.at[2:], order=tokens.order[2:])
+    assert relative_error(made(replace(tokens, valid=VALID.flip(0))), made(shorter)) < 1e-12
+
+
+def test_a_mean_over_nothing_is_nothing():
+    out = eq.build(spec(readout="mean")).double()(replace(words(), valid=torch.zeros(6, dtype=torch.bool)))
+    assert (out == 0).all()
+
+
+def test_ids_are_looked_up_and_the_head_answers():
+    made = eq.build(spec(vocabulary=20, outputs=5))
+    ids = torch.randint(20, (3, 6))
+    assert made(ids).shape == (3, 6, 5)
+    assert relative_error(made(ids), made(eq.Tokens.of(made.embedding(ids)))) == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "error", "words_"),
+    [
+        ({"vocabulary": 20}, torch.randn(6, WIDTH), InputError, r"takes ids \(integers\), but got torch.float32"),
+        ({"vocabulary": 20}, torch.tensor([3, 20]), InputError, r"ids 0..19, but got 3..20"),
+        ({"vocabulary": 20}, torch.tensor([-1, 2]), InputError, r"ids 0..19, but got -1..2"),
+        ({}, torch.randn(6, WIDTH + 1), ShapeError, "8 wide, but the tokens have 9 features"),
+        ({}, torch.randn(WIDTH), ShapeError, "one row a token"),
+        ({}, torch.randn(10, WIDTH), InputError, r"Learned knows positions 0..8, but got 9"),
+    ],
+)
+def test_what_a_model_cannot_take_is_said(settings, given, error, words_):
+    with pytest.raises(error, match=words_):
+        eq.build(spec(**settings))(given)
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize("scheme", LISTED, ids=title)
+def test_every_parameter_learns(scheme, readout):
+    made = eq.build(spec(scheme, readout))
+    made(torch.randn(2, 6, WIDTH)).square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in made.parameters())
+
+
+@pytest.mark.parametrize("scheme", LISTED, ids=title)
+def test_a_model_can_be_copied_saved_and_loaded(scheme):
+    one, other, x = eq.build(spec(scheme)), eq.build(spec(scheme)), torch.randn(6, WIDTH)
+    file = io.BytesIO()
+    torch.save(one.state_dict(), file)
+    file.seek(0)
+    assert len(list(one.parameters())) == 0 or not torch.equal(one(x), other(x))
+    other.load_state_dict(torch.load(file))
+    assert torch.equal(one(x), other(x))
+    assert torch.equal(copy.deepcopy(one)(x), one(x))
+
+
+@pytest.mark.parametrize("scheme", LISTED, ids=title)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_a_model_answers_in_its_own_precision(scheme, dtype):
+    made = randomised(eq.build(spec(scheme)))
+    x = torch.randn(6, WIDTH, dtype=torch.float64)
+    wanted, out = made(x), copy.deepcopy(made).to(dtype)(x.to(dtype))
+    assert out.dtype == dtype
+    # two layers with norms; bfloat16 has 8 bits
+    assert relative_error(out, wanted) < {torch.float64: 1e-15, torch.float32: 1e-5, torch.bfloat16: 0.1}[dtype]
+
+
+def test_two_builds_of_one_seed_are_equal():
+    torch.manual_seed(4)
+    one = eq.build(spec())
+    torch.manual_seed(4)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), eq.build(spec()).parameters(), strict=True))
+
+
+@pytest.fixture
+def compiler():
+    """A compiler that has seen nothing: torch stops after eight variants of one forward, and these tests have more."""
+    torch.compiler.reset()
+
+
+@pytest.mark.compile
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("scheme", LISTED, ids=title)
+def test_a_model_is_captured_as_one_graph_and_gives_the_same(scheme):
+    """The "eager" backend runs the captured graph as it is: what may fail is the capture, and that is quick."""
+    made, x = eq.build(spec(scheme)), torch.randn(2, 6, WIDTH)
+    before = made(x)
+    assert torch.equal(torch.compile(made, fullgraph=True, backend="eager")(x), before)
+    eq.watch(made, x)
+    assert torch.equal(torch.compile(made, fullgraph=True, backend="eager")(x), before)
+
+
+@pytest.mark.compile
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("readout", READOUTS)
+def test_every_read_out_is_captured_with_padding(readout):
+    made, tokens = (
+        eq.build(spec(readout=readout)),
+        replace(words(batch=(2,)).to(torch.float32), valid=VALID.expand(2, 6)),
+    )
+    assert torch.equal(torch.compile(made, fullgraph=True, backend="eager")(tokens), made(tokens))
+
+
+@pytest.mark.compile
+@pytest.mark.usefixtures("compiler")
+def test_the_default_compiler_gives_the_same_with_and_without_watching_afterwards():
+    made, x = eq.build(spec(Rope())), torch.randn(2, 6, WIDTH)
+    compiled = torch.compile(made, fullgraph=True)
+    assert relative_error(compiled(x), made(x)) < 1e-5  # float32: the operations are fused anew
+    before = eq.watch(made, x)
+    assert relative_error(compiled(x), made(x)) < 1e-5
+    assert eq.watch(made, x) == before

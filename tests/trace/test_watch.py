@@ -1,0 +1,200 @@
+"""A trace is a program: watching changes nothing, and the program gives what the model gives, on any numbers."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.drawn import HEADS, LISTED, VARIANTS, WIDTH, randomised, title, words
+from torch import nn
+
+import equiscope as eq
+from equiscope.attention import MultiHeadAttention
+from equiscope.errors import InputError, UnknownName
+from equiscope.models import READOUTS
+from equiscope.position import Rope
+from equiscope.record import unpack
+from equiscope.symmetry import relative_error
+from equiscope.trace import ops, recording, replay, watch
+
+EXACT = 1e-12  # float64: a fused path against the readable one
+VALID = torch.tensor([True, True, True, True, True, False])
+
+schemes = pytest.mark.parametrize("scheme", LISTED + VARIANTS, ids=title)
+settings = pytest.mark.parametrize("setting", ["plain", "causal", "padded", "class", "batch"])
+
+
+def model(scheme, setting="plain", seed=0, readout="each"):
+    attention = eq.Attention(heads=HEADS, position=scheme, causal=setting == "causal", bias=True)
+    block = eq.Block(attention=attention, feedforward=eq.FeedForward(10))
+    readout = "class" if setting == "class" else readout
+    return randomised(eq.build(eq.Spec(width=WIDTH, layers=2, block=block, readout=readout)), seed)
+
+
+def given(setting, seed=0):
+    tokens = words(seed, batch=(2,)) if setting == "batch" else words(seed)
+    return replace(tokens, valid=VALID) if setting == "padded" else tokens
+
+
+@settings
+@schemes
+def test_a_replay_on_other_numbers_is_the_model_on_those_numbers(scheme, setting):
+    """Other words, other places, other weights: had a number been frozen into the program, one of them would differ."""
+    one, other, here = model(scheme, setting), model(scheme, setting, seed=1), given(setting)
+    trace = watch(one, here, arrays=False)
+    weights = dict(other.named_parameters())
+    there = replace(given(setting, seed=1), at=here.at + 7, order=here.order + 7)
+    leaves = {}
+    for leaf in trace.leaves:
+        value = torch.from_numpy(unpack(leaf.array))
+        match leaf.kind:
+            case "weight":
+                leaves[leaf.id] = weights[leaf.id]
+            case "content":
+                leaves[leaf.id] = there.x
+            case "coordinate" | "order":
+                leaves[leaf.id] = value + 7
+    again, moved = replay(trace)[trace.outputs[0]], replay(trace, leaves)[trace.outputs[0]]
+    assert relative_error(again, one(here)) < EXACT
+    assert relative_error(moved, other(there)) < EXACT
+    assert relative_error(moved, again) > 1e-3
+
+
+@settings
+@schemes
+def test_watching_changes_nothing_and_names_every_number(scheme, setting):
+    made, tokens = model(scheme, setting), given(setting)
+    before = made(tokens)
+    trace = watch(made, tokens)
+    assert torch.equal(made(tokens), before)
+    assert relative_error(torch.from_numpy(unpack(trace.steps[-1].array)), before) < EXACT
+    assert not [leaf for leaf in trace.leaves if leaf.label == "a constant"]
+    assert all(leaf.symbol for leaf in trace.leaves)
+    for entry in [*trace.leaves, *trace.steps]:
+        assert len(entry.axes) == len(entry.array.shape), entry.id
+    ids = [entry.id for entry in [*trace.leaves, *trace.steps]]
+    assert len(set(ids)) == len(ids)
+    seen = {leaf.id for leaf in trace.leaves}
+    for step in trace.steps:
+        assert seen.issuperset(step.inputs)
+        seen.add(step.id)
+
+
+@schemes
+def test_every_recorded_number_is_the_one_that_a_replay_makes(scheme):
+    trace = watch(model(scheme), given("plain"))
+    values = replay(trace)
+    for step in trace.steps:
+        assert torch.equal(values[step.id].double(), torch.from_numpy(unpack(step.array)).double()), step.id
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+def test_every_read_out_is_part_of_the_program(readout):
+    made, tokens = model(Rope(), readout=readout), given("padded")
+    trace = watch(made, tokens)
+    assert relative_error(replay(trace)[trace.outputs[0]], made(tokens)) < EXACT
+
+
+def test_a_program_runs_on_a_longer_sentence():
+    made = model(Rope())
+    trace, longer = watch(made, words()), words(3, length=9)
+    values = replay(trace, {"X": longer.x, "at": longer.at})
+    assert relative_error(values[trace.outputs[0]], made(longer)) < EXACT
+
+
+def test_ids_that_are_looked_up_are_named_too():
+    made = eq.build(eq.Spec(width=8, vocabulary=5)).double()
+    trace = watch(made, torch.tensor([0, 3, 3]))
+    assert [leaf.id for leaf in trace.leaves][:2] == ["embedding.table", "X"]
+    values = replay(trace, {"X": torch.tensor([1, 2, 4])})
+    assert relative_error(values[trace.outputs[0]], made(torch.tensor([1, 2, 4]))) < EXACT
+
+
+def test_only_one_part_is_written_down():
+    made = model(Rope())
+    trace = watch(made, words(), only="blocks.1.attention")
+    assert {step.where for step in trace.steps} == {"blocks.1.attention"}
+    whole = {step.id: unpack(step.array) for step in watch(made, words()).steps}
+    for step in trace.steps:
+        assert (abs(unpack(step.array) - whole[step.id]) < 1e-12).all()
+    with pytest.raises(InputError, match=r"no part 'blocks.7'. Its parts: position, readout, blocks"):
+        watch(made, words(), only="blocks.7")
+
+
+def test_without_arrays_leaves_keep_theirs():
+    trace = watch(model(Rope()), words(), arrays=False)
+    assert all(leaf.array is not None for leaf in trace.leaves)
+    assert all(step.array is None for step in trace.steps)
+
+
+def test_a_foreign_module_is_refused_in_clear_words():
+    with pytest.raises(InputError, match=r"Linear ran, but made none of the operations .*Build it with equiscope.build"):
+        watch(nn.Linear(3, 3), torch.ones(2, 3))
+    assert not recording()
+
+
+class Fails(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = MultiHeadAttention(WIDTH)
+
+    def forward(self, tokens):
+        self.inner(tokens)
+        raise RuntimeError("on purpose")
+
+
+def test_a_model_that_fails_leaves_nobody_recording():
+    made = Fails()
+    with pytest.raises(RuntimeError, match="on purpose"):
+        watch(made, words().to(torch.float32))
+    assert not recording()
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in made.modules())
+    watch(made.inner, words().to(torch.float32))
+
+
+def test_nothing_is_recorded_when_nobody_watches():
+    a = torch.ones(2, 2)
+    assert not recording()
+    assert ops.add(a, a) is not None
+    trace = watch(Adds(), a)
+    assert [step.op for step in trace.steps] == ["add"]
+    ops.add(a, a)
+    assert len(trace.steps) == 1
+
+
+class Adds(nn.Module):
+    def forward(self, x):
+        return ops.add(x, x, name="Y")
+
+
+def test_a_step_that_changes_nothing_still_has_an_output_of_its_own():
+    class Same(nn.Module):
+        def forward(self, x):
+            return ops.scale(ops.multiply(x, torch.ones(1)), 1.0)
+
+    trace = watch(Same(), torch.ones(2, 3))
+    assert len({step.id for step in trace.steps}) == 2
+    assert trace.outputs == [trace.steps[-1].id]
+
+
+def test_watching_leaves_gradients_and_training_alone():
+    made = model(Rope()).train()
+    watch(made, words())
+    assert made.training
+    made(words()).sum().backward()
+    assert all(p.grad is not None for p in made.parameters())
+
+
+def test_an_unknown_leaf_lists_the_known_ones():
+    trace = watch(Adds(), torch.ones(2, 2))
+    with pytest.raises(UnknownName, match=r"no leaf called 'W'. Known: X"):
+        replay(trace, {"W": torch.ones(1)})
+
+
+def test_a_leaf_without_numbers_says_so():
+    from msgspec.structs import replace as changed
+
+    trace = watch(Adds(), torch.ones(2, 2))
+    empty = changed(trace, leaves=[changed(leaf, array=None) for leaf in trace.leaves])
+    with pytest.raises(InputError, match="Leaf 'X' has no numbers of its own"):
+        replay(empty)
+    assert replay(empty, {"X": torch.ones(2, 2)})["Y"].sum() == 8

@@ -1,0 +1,31 @@
+// Replay: a trace after something a person did to it, every number by id. The page's stories do the same bit by bit; tests
+// call this one, outside the browser and inside, to hold both runtimes to the golden traces.
+import { type Action, permute, reverse, shift } from "./actions";
+import type { Trace } from "./contract";
+import { evaluate, leavesOf } from "./program";
+import { edited, type Tensor } from "./tensor";
+
+export interface Act {
+  permute?: number[];
+  shift?: number;
+  reverse?: boolean;
+}
+
+export interface Edit {
+  leaf: string;
+  index: number[];
+  value: number;
+}
+
+/** First the action, then the edits. */
+export function replay(trace: Trace, act: Act, edits: Edit[] = []): Map<string, Tensor> {
+  const leaves = actions(act).reduce((given, action) => action.onInput(trace, given), leavesOf(trace));
+  for (const { leaf, index, value } of edits) leaves.set(leaf, edited(leaves.get(leaf)!, index, value));
+  return evaluate(trace, leaves);
+}
+
+const actions = (act: Act): Action[] => [
+  ...(act.permute ? [permute(act.permute)] : []),
+  ...(act.shift ? [shift(act.shift)] : []),
+  ...(act.reverse ? [reverse()] : []),
+];
