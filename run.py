@@ -45,6 +45,7 @@ CHECKS = {
     "rooms": ("lint-imports",),
     "schema drift": ("python", "-m", "equiscope.record", "--check"),
     "golden traces": ("python", "-m", "equiscope.explore.golden", "--check"),
+    "docs drift": ("python", "docs/tables.py", "--check"),
     "contract drift": ("npm", "run", "--silent", "contract", "--", "--check"),
     "page lint": ("npm", "run", "--silent", "lint"),
     "page types": ("npm", "run", "--silent", "types"),
@@ -52,9 +53,7 @@ CHECKS = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("verb", choices=["demo", "test", "check", "setup"])
     parser.add_argument("--torch", choices=["auto", "cpu", "cuda"], help="which build of torch (default: as installed)")
     parser.add_argument("--no-serve", action="store_true", help="demo: write equiscope.html, start no server")
@@ -81,8 +80,6 @@ def main() -> int:
 def demo(rest: list[str], export: bool) -> int:
     words = () if rest and not rest[0].startswith("-") else ("Love conquers all",)
     code = run("equiscope", "explore", *words, *rest, *(("--export", "equiscope.html") if export else ()))
-    if export and code == 0:
-        say(f"Written: {ROOT / 'equiscope.html'} (one file; it opens without a network)")
     return code
 
 

@@ -37,12 +37,14 @@ def without_paths(message):
 def run_limited(command, limit, **options):
     """Run a command; returns (seconds, output, problem), the problem None if it ended well in time."""
     start = time.perf_counter()
-    process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    process = subprocess.Popen(
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
     try:
         output, errors = process.communicate(timeout=limit)
         problem = None if process.returncode == 0 else without_paths(errors.strip() or f"exit code {process.returncode}")
     except subprocess.TimeoutExpired:
-        process.kill()                      # Playwright's driver notices and closes its browser
+        process.kill()  # Playwright's driver notices and closes its browser
         output, _ = process.communicate()
         problem = f"over the limit of {limit} s"
     return time.perf_counter() - start, output, problem
@@ -50,7 +52,12 @@ def run_limited(command, limit, **options):
 
 def browse(entry, settings):
     """What `browser.py` found, by stage, and the problem if it did not get to the end."""
-    spec = {"page": str(entry.page), "chromium": settings.chromium, "libraries": settings.libraries and str(settings.libraries), **entry.browse}
+    spec = {
+        "page": str(entry.page),
+        "chromium": settings.chromium,
+        "libraries": settings.libraries and str(settings.libraries),
+        **entry.browse,
+    }
     command = [sys.executable, entries.HERE / "browser.py", json.dumps(spec)]
     _, output, problem = run_limited(command, settings.limit)
     found = {stage.pop("stage"): stage for stage in map(json.loads, output.splitlines())}
@@ -86,7 +93,7 @@ def measure(pages, settings):
             if "failed" not in record:
                 turn(entry, record, settings)
                 print(f"{repetition + 1}/{settings.repeat} {entry.label}: {record.get('failed', 'done')}", flush=True)
-            entry.page.unlink(missing_ok=True)                 # a page can have 260 MB
+            entry.page.unlink(missing_ok=True)  # a page can have 260 MB
     return records
 
 
@@ -115,8 +122,11 @@ def our_versions():
     names = ("equiscope", "torch", "numpy", "playwright")
     installed = {distribution.name: distribution.version for distribution in importlib.metadata.distributions()}
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    return {"python": platform.python_version(), **{name: installed[name] for name in names if name in installed},
-            **({"commit": commit} if commit else {})}
+    return {
+        "python": platform.python_version(),
+        **{name: installed[name] for name in names if name in installed},
+        **({"commit": commit} if commit else {}),
+    }
 
 
 def load_average():
@@ -134,7 +144,9 @@ def arguments():
     parser.add_argument("--peers", type=pathlib.Path, help="folder of the peers' environment")
     parser.add_argument("--constraints", type=pathlib.Path, default=ROOT / "constraints.txt", help="pip constraints for it")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "benchmarks" / "results", help="folder of the table")
-    parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome"))
+    parser.add_argument(
+        "--chromium", default=shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    )
     settings = parser.parse_args()
     if settings.chromium is None:
         parser.error("No Chromium on the path. Install one, or name it with --chromium.")
@@ -170,8 +182,18 @@ def main():
         records = measure(pages, settings)
     versions |= {"chromium": next(turn["start"]["chromium"] for record in records for turn in record["turns"])}
     machine = {"cpu": cpu_model(), "cores": os.cpu_count(), "load_before": load_before, "load_after": load_average()}
-    save({"date": datetime.date.today().isoformat(), "machine": machine, "versions": versions, "repeat": settings.repeat,
-          "limit_s": settings.limit, "commands": command_times(settings), "pages": records}, settings.out)
+    save(
+        {
+            "date": datetime.date.today().isoformat(),
+            "machine": machine,
+            "versions": versions,
+            "repeat": settings.repeat,
+            "limit_s": settings.limit,
+            "commands": command_times(settings),
+            "pages": records,
+        },
+        settings.out,
+    )
 
 
 if __name__ == "__main__":

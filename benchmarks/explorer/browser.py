@@ -19,10 +19,18 @@ import time
 
 from playwright.sync_api import Error, sync_playwright
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 MOVES = 20
-PATIENCE = 40      # seconds for all moves together
+PATIENCE = 40  # seconds for all moves together
 
 # Resolves once ten ticks of 50 ms in a row came on time: no task of 50 ms or more for half a second.
 QUIET = """() => new Promise(done => {
@@ -84,7 +92,7 @@ class Tab:
 
     def open(self, url):
         """Load the page; returns seconds on the clock until it was interactive."""
-        self.page.goto(url, wait_until="load", timeout=0)      # the caller holds the time limit
+        self.page.goto(url, wait_until="load", timeout=0)  # the caller holds the time limit
         return self.page.evaluate(QUIET)
 
     def mouse(self, kind, point, **more):
@@ -104,7 +112,7 @@ class Tab:
         each, end = [], time.monotonic() + PATIENCE
         for act in acts:
             each.append(self.work(act) - idle)
-            if time.monotonic() > end:                         # a page that takes seconds a move: fewer moves tell as much
+            if time.monotonic() > end:  # a page that takes seconds a move: fewer moves tell as much
                 break
         return {"ms": statistics.median(each), "worst_ms": max(each), "idle_ms": idle, "moves": len(each)}
 
@@ -112,9 +120,16 @@ class Tab:
 def load(tab, url):
     seconds = tab.open(url)
     spent = tab.counters()
-    return {"task_s": spent["TaskDuration"], "script_s": spent["ScriptDuration"], "process_s": spent["ProcessTime"],
-            "wall_s": seconds, "nodes": spent["Nodes"], "heap_bytes": spent["JSHeapUsedSize"],
-            "requests": len(tab.requests), "blocked": len(tab.blocked)}
+    return {
+        "task_s": spent["TaskDuration"],
+        "script_s": spent["ScriptDuration"],
+        "process_s": spent["ProcessTime"],
+        "wall_s": seconds,
+        "nodes": spent["Nodes"],
+        "heap_bytes": spent["JSHeapUsedSize"],
+        "requests": len(tab.requests),
+        "blocked": len(tab.blocked),
+    }
 
 
 def hover(tab, selector, click=None):
@@ -164,7 +179,7 @@ def main(spec):
         for name, stage in stages(browser, spec):
             try:
                 result = stage()
-            except Error as error:                             # the tab died, or the page refused
+            except Error as error:  # the tab died, or the page refused
                 result = {"failed": str(error).splitlines()[0].strip()}
             print(json.dumps({"stage": name, **result}), flush=True)
             if "failed" in result and name == "load":

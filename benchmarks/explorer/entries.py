@@ -18,8 +18,10 @@ import numpy
 
 HERE = pathlib.Path(__file__).parent
 HEADS, WIDTH = 12, 96
-WORDS = ("the quick brown fox jumps over a lazy dog while seven grey geese fly slowly south and "
-         "nobody by the old river mill looks up to count them or hear what they say").split()
+WORDS = (
+    "the quick brown fox jumps over a lazy dog while seven grey geese fly slowly south and "
+    "nobody by the old river mill looks up to count them or hear what they say"
+).split()
 
 
 @dataclasses.dataclass
@@ -46,7 +48,10 @@ class Entry:
 
 PEERS = {
     "bertviz head_view": ({"hover": "svg text"}, "all heads of one layer drawn"),
-    "bertviz model_view": ({"click": "svg rect:not([class])", "hover": ".detail text[style*=end]"}, "all heads drawn; hovered in the one opened by a click"),
+    "bertviz model_view": (
+        {"click": "svg rect:not([class])", "hover": ".detail text[style*=end]"},
+        "all heads drawn; hovered in the one opened by a click",
+    ),
     "circuitsvis": ({"hover": "canvas"}, "all heads drawn; script inside (its other form: 1.3 MB less, 1 request)"),
     "inspectus": ({"hover": "rect.cell"}, "mean of all heads drawn; a hover shows a native tooltip, nothing is redrawn"),
 }
@@ -83,14 +88,20 @@ def equiscope_command():
     """The `equiscope` that belongs to the running interpreter."""
     command = pathlib.Path(sys.executable).with_name("equiscope")
     if not command.exists():
-        raise FileNotFoundError(f"No `equiscope` beside {pathlib.Path(sys.executable).name}. "
-                                "Install the project into this environment, or measure the peers alone with --only peers.")
+        raise FileNotFoundError(
+            f"No `equiscope` beside {pathlib.Path(sys.executable).name}. "
+            "Install the project into this environment, or measure the peers alone with --only peers."
+        )
     return command
 
 
 # Hovered like the peers: the attention matrix, cells or canvas. `hover_first` is whatever comes first on the page.
-BROWSE = {"hover": "[aria-label^='A, attention'] [role=gridcell], canvas[aria-label^='A, attention']",
-          "hover_first": "[role=gridcell], canvas", "drag": "input[type=range]", "drag_at": "#story=slide"}
+BROWSE = {
+    "hover": "[aria-label^='A, attention'] [role=gridcell], canvas[aria-label^='A, attention']",
+    "hover_first": "[role=gridcell], canvas",
+    "drag": "input[type=range]",
+    "drag_at": "#story=slide",
+}
 OURS = "one head drawn, with every other matrix of the layer; holds parameters, not recorded attention; the slider's page shows 8 words at most"
 
 

@@ -53,7 +53,7 @@ def libraries(folder):
     for name, (package, member) in LIBRARIES.items():
         if not (shelf / name).exists():
             packed = subprocess.run([npm, "pack", "--silent", package], cwd=shelf, capture_output=True, text=True)
-            if packed.returncode:                              # the page is then recorded as one that cannot start
+            if packed.returncode:  # the page is then recorded as one that cannot start
                 continue
             archive = shelf / packed.stdout.split()[-1]
             with tarfile.open(archive) as files:

@@ -3,12 +3,32 @@
 import statistics
 
 SCOPES = [
-    ("One layer of 12 heads, the same number of tokens (read the notes: what is stored and drawn differs)", lambda e: e["layers"] == 1 and e["tokens"] > 3),
-    ("12 layers of 12 heads: what the peers are usually given (ours shows one layer, so it is not here)", lambda e: e["layers"] == 12),
+    (
+        "One layer of 12 heads, the same number of tokens (read the notes: what is stored and drawn differs)",
+        lambda e: e["layers"] == 1 and e["tokens"] > 3,
+    ),
+    (
+        "12 layers of 12 heads: what the peers are usually given (ours shows one layer, so it is not here)",
+        lambda e: e["layers"] == 12,
+    ),
     ("Three words, and a page with nothing in it", lambda e: e["tokens"] <= 3),
 ]
-COLUMNS = ["tokens", "page", "MB", "gzip MB", "needs network", "main thread, CPU-s", "of it script", "all threads, CPU-s",
-           "DOM nodes", "hover of the attention, ms", "hover of what is first, ms", "drag, ms", "export, s", "note"]
+COLUMNS = [
+    "tokens",
+    "page",
+    "MB",
+    "gzip MB",
+    "needs network",
+    "main thread, CPU-s",
+    "of it script",
+    "all threads, CPU-s",
+    "DOM nodes",
+    "hover of the attention, ms",
+    "hover of what is first, ms",
+    "drag, ms",
+    "export, s",
+    "note",
+]
 
 
 def spread(values, digits=2):
@@ -34,24 +54,35 @@ def network(entry):
 
 def row(entry):
     notes = [note for note in (entry["note"], entry.get("failed")) if note]
-    return [str(entry["tokens"]), entry["name"],
-            *(f"{entry[key] / 1e6:.2f}" if key in entry else "–" for key in ("bytes", "gzip_bytes")),
-            network(entry),
-            *(spread(measured(entry, "load", field)) for field in ("task_s", "script_s", "process_s")),
-            *([f"{n:.0f}" for n in measured(entry, "load", "nodes")[-1:]] or ["–"]),
-            spread(measured(entry, "hover", "ms"), 1), spread(measured(entry, "hover_first", "ms"), 1), spread(measured(entry, "drag", "ms"), 1),
-            spread(measured(entry, "export", "seconds")), "; ".join(notes)]
+    return [
+        str(entry["tokens"]),
+        entry["name"],
+        *(f"{entry[key] / 1e6:.2f}" if key in entry else "–" for key in ("bytes", "gzip_bytes")),
+        network(entry),
+        *(spread(measured(entry, "load", field)) for field in ("task_s", "script_s", "process_s")),
+        *([f"{n:.0f}" for n in measured(entry, "load", "nodes")[-1:]] or ["–"]),
+        spread(measured(entry, "hover", "ms"), 1),
+        spread(measured(entry, "hover_first", "ms"), 1),
+        spread(measured(entry, "drag", "ms"), 1),
+        spread(measured(entry, "export", "seconds")),
+        "; ".join(notes),
+    ]
 
 
 def markdown(results):
     """The whole report; `results` is what is saved as JSON beside it."""
     machine, lines = results["machine"], ["# Explorer pages, ours beside peers", ""]
-    lines += [f"{results['date']}, {machine['cpu']}, {machine['cores']} cores, load {machine['load_before']} before and {machine['load_after']} after, "
-              f"{results['repeat']} repetitions turn by turn; median (min–max).", "",
-              "Versions: " + ", ".join(f"{name} {version}" for name, version in results["versions"].items()) + ".", "",
-              "CPU seconds until the page is interactive: loaded, and no task of 50 ms for half a second. Hover and drag: main-thread work of one",
-              "pointer move, median of 20, fewer where they take more than 40 s together. Raster and compositing are not in it. Export: the whole command, imports included.",
-              "MB: the page itself, without what it asks the network for.", ""]
+    lines += [
+        f"{results['date']}, {machine['cpu']}, {machine['cores']} cores, load {machine['load_before']} before and {machine['load_after']} after, "
+        f"{results['repeat']} repetitions turn by turn; median (min–max).",
+        "",
+        "Versions: " + ", ".join(f"{name} {version}" for name, version in results["versions"].items()) + ".",
+        "",
+        "CPU seconds until the page is interactive: loaded, and no task of 50 ms for half a second. Hover and drag: main-thread work of one",
+        "pointer move, median of 20, fewer where they take more than 40 s together. Raster and compositing are not in it. Export: the whole command, imports included.",
+        "MB: the page itself, without what it asks the network for.",
+        "",
+    ]
     for title, belongs in SCOPES:
         rows = [row(entry) for entry in results["pages"] if belongs(entry)]
         if rows:

@@ -49,14 +49,15 @@ export function button(text: string, title: string, press: () => void, more: Att
   return h<HTMLButtonElement>("button", { type: "button", title, onclick: press, ...more }, text);
 }
 
-/** A slider that speaks while it is dragged. */
+/** A slider that speaks while it is dragged; `first` marks the beginning of a movement, which is what an undo takes back. */
 export function slider(
   label: string,
   range: [number, number],
   value: number,
-  move: (value: number) => void,
+  move: (value: number, first: boolean) => void,
   read = String,
 ): HTMLElement {
+  let first = true;
   const output = h("output", read(value));
   const input = h<HTMLInputElement>("input", {
     type: "range",
@@ -69,7 +70,11 @@ export function slider(
     oninput: () => {
       output.textContent = read(Number(input.value));
       input.setAttribute("aria-valuetext", output.textContent);
-      move(Number(input.value));
+      move(Number(input.value), first);
+      first = false;
+    },
+    onchange: () => {
+      first = true;
     },
   });
   return h("label.slider", h("span", label), input, output);

@@ -1,18 +1,30 @@
 // Save what is on screen as a picture: texts become SVG text, canvases and drawings come along. Nothing leaves the page.
 import { svg } from "./dom";
 
-const PAINTED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-style"];
+const PAINTED = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "opacity",
+  "font-size",
+  "font-style",
+  "font-weight",
+  "font-family",
+];
+const MARGIN = 20;
 
 /** An element as a stand-alone SVG, as large as it is on screen. */
 export function picture(root: HTMLElement): SVGElement {
   const box = root.getBoundingClientRect();
   const out = svg("svg", {
     xmlns: "http://www.w3.org/2000/svg",
-    width: Math.ceil(root.scrollWidth),
-    height: Math.ceil(root.scrollHeight),
-    viewBox: `0 0 ${Math.ceil(root.scrollWidth)} ${Math.ceil(root.scrollHeight)}`,
+    width: Math.ceil(root.scrollWidth) + 2 * MARGIN,
+    height: Math.ceil(root.scrollHeight) + 2 * MARGIN,
+    viewBox: [-MARGIN, -MARGIN, Math.ceil(root.scrollWidth) + 2 * MARGIN, Math.ceil(root.scrollHeight) + 2 * MARGIN].join(" "),
   });
-  out.append(svg("rect", { width: "100%", height: "100%", fill: getComputedStyle(document.body).backgroundColor }));
+  const paper = plain(getComputedStyle(document.body).backgroundColor);
+  out.append(svg("rect", { x: -MARGIN, y: -MARGIN, width: "100%", height: "100%", fill: paper }));
   walk(root, out, box);
   return out;
 }
@@ -47,7 +59,7 @@ function background(element: Element, at: DOMRect, out: SVGElement, box: DOMRect
         y: at.top - box.top,
         width: at.width,
         height: at.height,
-        fill: style.backgroundColor,
+        fill: plain(style.backgroundColor),
         rx: parseFloat(style.borderRadius) || 0,
       }),
     );
@@ -67,7 +79,7 @@ function background(element: Element, at: DOMRect, out: SVGElement, box: DOMRect
           y1: y1 - box.top,
           x2: x2 - box.left,
           y2: y2 - box.top,
-          stroke: style.getPropertyValue(`border-${side}-color`),
+          stroke: plain(style.getPropertyValue(`border-${side}-color`)),
           "stroke-width": width,
         }),
       );
@@ -84,7 +96,7 @@ function text(node: Text, parent: Element, out: SVGElement, box: DOMRect): void 
         {
           x: rect.left - box.left,
           y: rect.bottom - box.top - rect.height * 0.23,
-          fill: style.color,
+          fill: plain(style.color),
           "font-size": style.fontSize,
           "font-family": style.fontFamily,
           "font-style": style.fontStyle,
@@ -118,7 +130,7 @@ function drawing(source: SVGSVGElement, at: DOMRect, box: DOMRect): SVGElement {
   const [from, to] = [source.querySelectorAll("*"), copy.querySelectorAll("*")];
   from.forEach((element, i) => {
     const style = getComputedStyle(element);
-    for (const name of PAINTED) to[i].setAttribute(name, style.getPropertyValue(name));
+    for (const name of PAINTED) to[i].setAttribute(name, plain(style.getPropertyValue(name)));
   });
   for (const [name, value] of Object.entries({ x: at.left - box.left, y: at.top - box.top, width: at.width, height: at.height }))
     copy.setAttribute(name, String(value));
@@ -151,4 +163,12 @@ function download(blob: Blob, name: string): void {
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** A colour as every reader of SVG knows it: color(srgb 0.1 0.2 0.3 / 0.4) as rgba(26, 51, 77, 0.4). */
+function plain(value: string): string {
+  const mixed = value.match(/^color\(srgb ([\d.e-]+) ([\d.e-]+) ([\d.e-]+)(?: \/ ([\d.e-]+))?\)$/);
+  if (!mixed) return value;
+  const [red, green, blue] = mixed.slice(1, 4).map((part) => Math.round(Number(part) * 255));
+  return `rgba(${red}, ${green}, ${blue}, ${mixed[4] ?? 1})`;
 }

@@ -36,8 +36,11 @@ export function scientific(value: number): string {
   return `${mantissa.replace("-", MINUS)}·10${digits}`;
 }
 
-/** An error as a person reads it: small ones as powers of ten, large ones as percent. */
-export const error = (value: number): string => (value < 1e-3 ? scientific(value) : `${(value * 100).toPrecision(3)} %`);
+/** An error as a person reads it: small ones as powers of ten, larger ones as percent, huge ones as a factor. */
+export function error(value: number): string {
+  if (value < 1e-3) return scientific(value);
+  return value < 9.995 ? `${(value * 100).toPrecision(3)} %` : `${Math.round(value)} times its size`;
+}
 
 /** "W_Q" with a real subscript. */
 export function symbol(text: string): HTMLElement {

@@ -5,7 +5,7 @@ import type { State } from "./state";
 import { edited, tensor, type Tensor } from "./tensor";
 import { spelled } from "./words";
 
-export type Setting = "plain" | "causal" | "padded" | "class";
+export type Setting = "plain" | "causal" | "padded" | "padded-causal" | "class" | "class-causal";
 
 /** Words in the order they stand, where the first one stands, and which places are empty. source: the words' original rows,
  * where each row is a word that can be edited. */

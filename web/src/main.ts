@@ -61,6 +61,10 @@ export function start(page: Explorable, root: HTMLElement): App {
 
 function header(app: App, main: HTMLElement): HTMLElement[] {
   const { state, page } = app;
+  const saved = (kind: "svg" | "png") => {
+    app.pin(undefined); // a picture shows the page, not where somebody points
+    save(main, `equiscope-${state.story}`, kind);
+  };
   const tabs = h(
     "nav",
     { "aria-label": "pages" },
@@ -91,44 +95,44 @@ function header(app: App, main: HTMLElement): HTMLElement[] {
         button("↶ Undo", "Take the last change back (Ctrl+Z)", () => app.undo()),
         button("Reset", "Back to the beginning", () => app.set({ ...initial(page), story: state.story }, { structure: true })),
         button("Copy link", "A link that restores this page as it is", () => copy(app)),
-        button("SVG", "Save this page as an SVG picture", () => save(main, `equiscope-${state.story}`, "svg")),
-        button("PNG", "Save this page as a PNG picture", () => save(main, `equiscope-${state.story}`, "png")),
+        button("SVG", "Save this page as an SVG picture", () => saved("svg")),
+        button("PNG", "Save this page as a PNG picture", () => saved("png")),
       ),
     ),
     tabs,
-    h(
-      "div.controls",
-      select(
-        "position scheme",
-        page.schemes.map((s) => [s.name, s.title]),
-        state.scheme,
-        (scheme) => app.set({ scheme }, { structure: true }),
-      ),
-      h(
-        "label.choice",
-        h("input", {
-          type: "checkbox",
-          checked: state.causal,
-          onchange: () => app.set({ causal: !app.state.causal }, { structure: true }),
-        }),
-        h("span", "causal mask"),
-      ),
-      page.heads > 1
-        ? select(
-            "head",
-            Array.from({ length: page.heads }, (_, i): [string, string] => [String(i), String(i + 1)]),
-            String(state.head),
-            (head) => app.set({ head: Number(head) }),
-          )
-        : h("span"),
-      select(
-        "digits",
-        [0, 1, 2, 3, 4, 6].map((d): [string, string] => [String(d), String(d)]),
-        String(state.digits),
-        (digits) => app.set({ digits: Number(digits) }),
-      ),
-    ),
+    h("div.controls", controls(app)),
     ...(page.notes ?? []).map((note) => h("p.notice", note)),
+  ];
+}
+
+/** The choices that the story on screen listens to. */
+function controls(app: App): HTMLElement[] {
+  const { state, page } = app;
+  const listens = ALL[state.story].controls;
+  const numbered = (counts: number[]) => counts.map((count): [string, string] => [String(count), String(count)]);
+  const scheme = () =>
+    select(
+      "position scheme",
+      page.schemes.map((s) => [s.name, s.title]),
+      state.scheme,
+      (scheme) => app.set({ scheme }, { structure: true }),
+    );
+  const mask = () => {
+    const change = () => app.set({ causal: !app.state.causal }, { structure: true });
+    return h("label.choice", h("input", { type: "checkbox", checked: state.causal, onchange: change }), h("span", "causal mask"));
+  };
+  const head = () =>
+    select("head", numbered(Array.from({ length: page.heads }, (_, i) => i + 1)), String(state.head + 1), (chosen) =>
+      app.set({ head: Number(chosen) - 1 }),
+    );
+  const digits = select("digits", numbered([0, 1, 2, 3, 4, 6]), String(state.digits), (chosen) =>
+    app.set({ digits: Number(chosen) }),
+  );
+  return [
+    ...(listens.includes("scheme") ? [scheme()] : []),
+    ...(listens.includes("causal") ? [mask()] : []),
+    ...(listens.includes("head") && page.heads > 1 ? [head()] : []),
+    digits,
   ];
 }
 

@@ -50,7 +50,8 @@ export function editKey(run: Run, id: string): string | undefined {
 /** Where an operation happened, as a heading: "blocks.0.attention_norm" is "norm attention". */
 export function heading(where: string | undefined): string {
   const parts = (where ?? "").split(".").filter((part) => part && part !== "model" && part !== "blocks" && !/^\d+$/.test(part));
-  return parts.length ? parts.at(-1)!.replaceAll("_", " ") : "residual stream";
+  const words = parts.at(-1)?.replaceAll("_", " ") ?? "residual stream";
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 /** Indices of the leading axes that a matrix on screen shows: the chosen head, the first of anything else. */

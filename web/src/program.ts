@@ -86,7 +86,7 @@ export class Program implements Values {
       try {
         return { inputs, result: this.rounded(step ? run(step, inputs) : inputs[0]), version };
       } catch (error) {
-        return { inputs, result: new StepError(id, error instanceof Error ? error.message : String(error)), version };
+        return { inputs, result: failure(step, id, error), version };
       }
     } catch (error) {
       if (error instanceof StepError) return { inputs: [], result: error, version };
@@ -104,6 +104,11 @@ export class Program implements Values {
   private rounded(x: Tensor): Tensor {
     return this.options.round ? map(x, this.options.round) : x;
   }
+}
+
+function failure(step: Step | undefined, id: string, error: unknown): StepError {
+  const message = error instanceof Error ? error.message : String(error);
+  return new StepError(id, step?.label ? `${step.symbol || step.op}, ${step.label}: ${message}` : message);
 }
 
 function run(step: Step, inputs: Tensor[]): Tensor {

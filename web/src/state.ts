@@ -29,7 +29,7 @@ export function initial(page: Explorable): State {
     scheme: page.scheme,
     versus: page.scheme === "none" ? "sinusoidal" : "none",
     causal: page.causal,
-    slide: Math.min(7, page.places - Math.min(page.words.length, 8)),
+    slide: Math.min(11, page.places - Math.min(page.words.length, 8)),
     head: 0,
     digits: 2,
     place: 5,

@@ -40,7 +40,8 @@ test("a step that fails names itself, its dependents fail alike, and an edit hea
   const program = new Program(trace, leavesOf(trace));
   const failure = thrown(() => program.get("row"));
   expect(failure).toBeInstanceOf(StepError);
-  expect(failure).toMatchObject({ step: "row", message: "asks for row 9 of a table with rows 0..1" });
+  expect(failure).toMatchObject({ step: "row" });
+  expect((failure as Error).message).toContain("asks for row 9 of a table with rows 0..1");
   expect(thrown(() => program.get("twice"))).toBe(failure);
   expect(program.get("fine")).toEqual(of([0, 18]));
   program.change([["at", of([0, 1])]]);

@@ -39,7 +39,7 @@ class Block(nn.Module):
             self.feedforward(self._before(x, self.feedforward_norm)),
             self.feedforward_norm,
             "Y",
-            "what the layer returns",
+            "plus what the feed-forward adds",
         )
 
     def _before(self, x: Tensor, norm: Norm | None) -> Tensor:

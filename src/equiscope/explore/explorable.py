@@ -19,7 +19,7 @@ from equiscope.trace import watch
 
 LIMIT = 128  # words of a sentence that the number-by-number pages take
 TRACED = 3  # words that programs are traced with: the page runs them again on all words
-SETTINGS = ("plain", "causal", "padded", "class")
+SETTINGS = ("plain", "causal", "padded", "padded-causal", "class", "class-causal")
 GIVEN = {  # words of the docs' examples, width 2
     "Love": [1.0, 2.0], "conquers": [0.0, 2.0], "all": [1.0, 1.0],
     "the": [0.1, -0.3], "dog": [0.6, 0.2], "is": [-0.4, -0.1], "good": [0.2, -0.7],
@@ -133,10 +133,10 @@ def _program(
     offer: _Offer, setting: str, choice: Choice, names: list[str], pool: dict[str, record.Array], packed: dict[bytes, record.Array]
 ) -> record.Program:  # fmt: skip
     made = exhibit(
-        offer.make(), choice.width, choice.heads, choice.seed, causal=setting == "causal", class_token=setting == "class"
+        offer.make(), choice.width, choice.heads, choice.seed, causal="causal" in setting, class_token="class" in setting
     )  # fmt: skip
     tokens = Tokens.of(rows(names[:TRACED], choice))
-    if setting == "padded":
+    if "padded" in setting:
         tokens = replace(tokens, valid=torch.ones(len(tokens.x), dtype=torch.bool))
     trace = watch(made, tokens, arrays=False, title=offer.variant.title, packed=packed)
     return record.Program(
@@ -181,4 +181,4 @@ def _examples(names: list[str], choice: Choice) -> list[record.Example]:
     ]  # fmt: skip
     if given(choice):
         ready.append(record.Example(name="the dog is good", words=words("the dog is good")))
-    return ready
+    return [ready[0], *(example for example in ready[1:] if example.words != names)]

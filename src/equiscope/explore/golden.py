@@ -66,7 +66,7 @@ SETTINGS = [
     *(Setting(o.variant.name, SMALL) for o in offers(1)),
     *(Setting(name, WIDE) for name in ("none", "sinusoidal", "learned", "concatenated", "rope", "rope-half", "alibi")),
     Setting("none", SMALL, "causal"), Setting("alibi", WIDE, "causal"), Setting("rope", SMALL, "padded"),
-    Setting("sinusoidal", WIDE, "padded"), Setting("alibi", SMALL, "causal-padded"), Setting("rope", WIDE, "class"), Setting("learned", SMALL, "class"),
+    Setting("sinusoidal", WIDE, "padded"), Setting("alibi", SMALL, "padded-causal"), Setting("rope", WIDE, "class"), Setting("learned", SMALL, "class"),
 ]  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def case(trace: record.Trace) -> Case:
 def _trace(s: Setting) -> record.Trace:
     offer = next(o for o in offers(s.choice.heads) if o.variant.name == s.scheme)
     made = exhibit(
-        offer.make(), s.choice.width, s.choice.heads, s.choice.seed, causal="causal" in s.setting, class_token=s.setting == "class"
+        offer.make(), s.choice.width, s.choice.heads, s.choice.seed, causal="causal" in s.setting, class_token="class" in s.setting
     )  # fmt: skip
     tokens = Tokens.of(rows(words(s.choice.sentence), s.choice))
     if "padded" in s.setting:

@@ -209,4 +209,4 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor | None, name: str = "", label
         return F.linear(x, weight.transpose(-2, -1), bias)
     if bias is None:
         return matmul(x, weight, name=name, label=label)
-    return add(matmul(x, weight, name=f"{name}₀", label="before the bias"), bias, name=name, label=label)
+    return add(matmul(x, weight, name=f"{name}_0", label="before the bias"), bias, name=name, label=label)

@@ -34,7 +34,7 @@ export function clocks(hands: Hand[], place: number): SVGElement {
       svg(
         "text.quiet",
         { x, y: size + 28, "text-anchor": "middle", "font-size": 11 },
-        `once in ${number((2 * Math.PI) / speed, 1)}`,
+        `once in ${number((2 * Math.PI) / speed, 0)} places`,
       ),
     );
   });

@@ -4,7 +4,7 @@ import type { Step, Trace } from "../contract";
 import { plain } from "../format";
 import { symbolOf } from "../names";
 
-const [WIDE, HIGH, COLUMN, ROW] = [50, 26, 70, 40];
+const [WIDE, HIGH, COLUMN, ROW, ARCH] = [50, 26, 70, 40, 26];
 
 interface Box {
   id: string;
@@ -19,11 +19,10 @@ interface Box {
 export function graph(trace: Trace, output: string, go: (id: string) => void): HTMLElement {
   const boxes = layout(trace, output);
   const [levels, rows] = [Math.max(...boxes.map((b) => b.level)) + 1, Math.max(...boxes.map((b) => b.row)) + 1];
-  const [width, height] = [levels * COLUMN, rows * ROW];
+  const [width, height] = [levels * COLUMN, rows * ROW + ARCH];
   const picture = svg("svg.graph", {
-    viewBox: `0 0 ${width} ${height}`,
-    width,
-    height,
+    viewBox: `0 ${-ARCH} ${width} ${height}`,
+    style: `max-width:${width}px`,
     role: "group",
     "aria-label": "steps of the computation, from left to right",
   });
@@ -69,11 +68,17 @@ export function ancestors(steps: Map<string, Step>, output: string): Set<string>
 
 const middle = (box: Box): [number, number] => [box.level * COLUMN + WIDE / 2 + 8, box.row * ROW + HIGH / 2 + 6];
 
+/** To the next column a curve; further along its own row, then a curve; within one row over the boxes between. */
 function edge(from: Box, to: Box): SVGElement {
   const [[x1, y1], [x2, y2]] = [middle(from), middle(to)];
   const [start, end] = [x1 + WIDE / 2, x2 - WIDE / 2];
-  const bend = Math.max((end - start) / 2, 10);
-  return svg("path.edge", { d: `M${start},${y1} C${start + bend},${y1} ${end - bend},${y2} ${end},${y2}` });
+  if (from.row === to.row && to.level - from.level > 1) {
+    const top = y1 - HIGH / 2;
+    return svg("path.edge", { d: `M${x1},${top} C${x1 + 14},${top - ARCH} ${x2 - 14},${top - ARCH} ${x2},${top}` });
+  }
+  const turn = Math.max(start, end - (COLUMN - WIDE) * 1.6);
+  const bend = (end - turn) / 2;
+  return svg("path.edge", { d: `M${start},${y1} H${turn} C${turn + bend},${y1} ${end - bend},${y2} ${end},${y2}` });
 }
 
 function node(box: Box, go: (id: string) => void): SVGElement {

@@ -76,6 +76,7 @@ function typeset(app: App, run: () => Run, id: string, rows: number, columns: nu
   const heads: HTMLElement[] = Array.from({ length: columns }, () => h("span.colname"));
   const names: HTMLElement[] = [];
   const grid = h("div.grid", { role: "grid", "aria-rowcount": rows, "aria-colcount": columns });
+  grid.append(h("i.bracket.left", { "aria-hidden": "true" }), h("i.bracket.right", { "aria-hidden": "true" }));
   const top = h("div.colnames", { "aria-hidden": "true" }, heads);
   for (let r = 0; r < rows; r++) {
     const label = h("span.rowname", { role: "rowheader" });

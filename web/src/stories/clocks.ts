@@ -23,13 +23,14 @@ const TURN = 36;
 export const clocks: Story = {
   title: "Clocks",
   lede: "Every pair of features is a clock hand that turns at its own speed. A place is what all hands show together.",
+  controls: [],
   build(app: App): HTMLElement {
     const place = () => app.state.place;
     return h(
       "div.flow",
       h(
         "div.sliding",
-        slider("place", [0, 400], place(), (value) => app.set({ place: value }, { undoable: false })),
+        slider("place", [0, 400], place(), (value, undoable) => app.set({ place: value }, { undoable })),
         select("hands", KINDS, app.state.waves, (value) => app.set({ waves: value }, { structure: true })),
       ),
       section(
@@ -40,7 +41,7 @@ export const clocks: Story = {
           "The hands run on past any length that a model was trained at: that is how they are defined, not something a model has learned to use.",
         ),
       ),
-      section("What one, two and many tell apart", apart(app)),
+      section("What one sine, one hand and many hands tell apart", apart(app)),
       section("The encodings of 48 places, and their products", ladder(app)),
       section("One rotation carries every place", carry(app)),
       section("In the plane: each word a point, moved on its circle", flat(app)),
@@ -123,7 +124,7 @@ function apart(app: App): HTMLElement {
       { "data-waves": name },
       h("th", { scope: "row" }, title),
       h("td", { "data-distinct": one.count }, `${one.count} of ${TURN}`),
-      h("td", clash ? `places ${clash[0]} and ${clash[1]} look the same` : "none"),
+      h("td", clash ? `${clash[0]} and ${clash[1]}` : "none"),
     );
   });
   const facts = app.page.facts.map((fact) =>
@@ -145,7 +146,9 @@ function apart(app: App): HTMLElement {
           "thead",
           h(
             "tr",
-            ["hands", "different places in one turn", "first to collide"].map((t) => h("th", { scope: "col" }, t)),
+            ["hands", "different ones among places 0 to 35", "the first that look the same, up to place 36"].map((t) =>
+              h("th", { scope: "col" }, t),
+            ),
           ),
         ),
         h("tbody", rows),
@@ -177,13 +180,14 @@ function ladder(app: App): HTMLElement {
       ),
     );
     const lengths = Array.from({ length: n }, (_, i) => Math.sqrt(table.data[i * n + i]));
-    norms.textContent = `Lengths of the rows lie between ${Math.min(...lengths).toFixed(6)} and ${Math.max(...lengths).toFixed(6)}.`;
+    const [least, most] = [Math.min(...lengths), Math.max(...lengths)].map((length) => length.toFixed(6));
+    norms.textContent =
+      least === most ? `Every row has the length ${least}.` : `Lengths of the rows lie between ${least} and ${most}.`;
   });
   return h(
     "div.row",
     h("div.tall", matrix(app, run, id(run(), "P"), { caption: "one row a place", names: all })),
-    matrix(app, run, products, { caption: "products: equal along diagonals", names: all }),
-    h("div", curve, norms),
+    h("div", matrix(app, run, products, { caption: "products: equal along diagonals", names: all }), curve, norms),
   );
 }
 
@@ -206,7 +210,7 @@ function carry(app: App): HTMLElement {
   root.append(
     h(
       "div.sliding",
-      slider("steps k", [0, 40], app.state.step, (value) => app.set({ step: value }, { undoable: false })),
+      slider("steps k", [0, 40], app.state.step, (value, undoable) => app.set({ step: value }, { undoable })),
     ),
     line,
     h(

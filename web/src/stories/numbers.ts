@@ -10,6 +10,7 @@ import { equation, running, section, type Story } from "./story";
 export const numbers: Story = {
   title: "Numbers",
   lede: "Self-attention over a sentence. Every number is computed in front of you: point at one to see from what; change one that was given, and everything follows.",
+  controls: ["scheme", "causal", "head"],
   build(app: App): HTMLElement {
     const run = running(app, () => app.state.scheme);
     const { trace, roles } = run().record;
@@ -42,7 +43,7 @@ export const numbers: Story = {
           h(
             "div.row",
             given.map((id) => matrix(app, run, id)),
-            matrix(app, run, step.id),
+            matrix(app, run, step.id, step.id === roles!.output ? { caption: `${step.label}: what the layer returns` } : {}),
           ),
           step.id === roles!.weights && circles(app, run, step.id),
         ),

@@ -1,6 +1,6 @@
 // E3: two position schemes on the same input: what each adds, and what each takes away.
 import { permute, reverse, shift } from "../actions";
-import { type App, guarded } from "../app";
+import { type App, guarded, perState } from "../app";
 import { button, h, select } from "../dom";
 import { error } from "../format";
 import { equivariance } from "../measure";
@@ -8,8 +8,21 @@ import { circles } from "../marks/circles";
 import { matrix } from "../marks/matrix";
 import { strip } from "../marks/strip";
 import { claim, verdict } from "../marks/verdict";
-import { additions, equation, order, running, section, setting, shuffleError, type Story } from "./story";
+import {
+  additions,
+  EQUIVARIANCE,
+  equation,
+  inOrder,
+  order,
+  running,
+  section,
+  setting,
+  shuffleError,
+  sign,
+  type Story,
+} from "./story";
 
+const RETURNS = "what the layer returns";
 const SPLIT: [string, string][] = [
   ["split-cc", "what it is asks what it is"],
   ["split-cp", "what it is asks where"],
@@ -20,6 +33,7 @@ const SPLIT: [string, string][] = [
 export const positions: Story = {
   title: "Positions",
   lede: "Choose how places enter, and shuffle: now the outputs change. Beside it, another scheme on the very same input.",
+  controls: ["causal", "head"],
   build(app: App): HTMLElement {
     return h(
       "div.flow",
@@ -89,7 +103,7 @@ function column(app: App, which: "scheme" | "versus"): HTMLElement {
     measured.prepend(
       h(
         "div.inner",
-        verdict("shuffle", shuffleError(app, name, "output")),
+        verdict(EQUIVARIANCE, shuffleError(app, name, "output")),
         claim(run().record.claims.find((c) => c.action === "permute")),
       ),
     );
@@ -123,7 +137,9 @@ function column(app: App, which: "scheme" | "versus"): HTMLElement {
     h("h4", "Scores, attention and result"),
     h(
       "div.row",
-      ["scores", "weights", "output"].map((role) => matrix(app, run, roles[role])),
+      matrix(app, run, roles.scores),
+      matrix(app, run, roles.weights),
+      matrix(app, run, roles.output, { caption: RETURNS }),
     ),
     circles(app, run, roles.weights),
   );
@@ -156,29 +172,16 @@ function table(app: App): HTMLElement {
     const actions = [permute(order(app)), shift(7), reverse()];
     body.replaceChildren(
       ...app.page.schemes.map((scheme) => {
-        const run = app.lab.run(
-          app.state,
-          scheme.name,
-          setting(app),
-          {
-            rows: app.lab.rows(
-              app.state,
-              app.state.order.map((_, i) => i),
-            ),
-            start: 0,
-          },
-          "table",
-        );
+        const run = inOrder(app, scheme.name, setting(app), "table");
         const cells = actions.map((action) => {
           const claimed = run.record.claims.find((c) => c.action === action.name)?.holds;
           try {
             const found = equivariance(run.record.trace, run.leaves, action, run.record.roles!.output);
-            const holds = found.verdict === "exact" || found.verdict === "rounding";
+            const { mark, kind } = sign(found);
             return h(
               "td",
-              { "data-action": action.name, "data-verdict": found.verdict, class: holds ? "holds" : "broken" },
-              holds ? "✓ " : "✗ ",
-              error(found.error),
+              { "data-action": action.name, "data-verdict": found.verdict, class: kind },
+              `${mark} ${error(found.error)}`,
               h("span.quiet", claimed ? " claimed" : ""),
             );
           } catch (failure) {
@@ -196,67 +199,35 @@ function table(app: App): HTMLElement {
 }
 
 function reading(app: App): HTMLElement {
-  const both = [app.state.scheme, app.state.versus];
-  const plain = app.state.order.map((_, i) => i);
   const sentence = (rows: number[]) => rows.map((row) => app.state.words[row]).join(" ");
-  const root = h("div");
-  guarded(app, root, () => {
-    root.querySelector(".inner")?.remove();
-    const found = both.map((scheme) => shuffleError(app, scheme, "mean"));
-    root.prepend(
-      h(
-        "div.inner",
-        h("p", "“", sentence(plain), "” and “", sentence(order(app)), "”"),
-        both.map((scheme, i) =>
-          h(
-            "div",
-            { "data-mean": scheme },
-            h("h4", app.page.schemes.find((s) => s.name === scheme)!.title),
-            verdict("‖mean(one) − mean(other)‖ / ‖mean‖", found[i]),
-          ),
-        ),
-      ),
-    );
+  const title = h("p");
+  app.keep(() => {
+    title.textContent = `“${sentence(app.state.order.map((_, i) => i))}” and “${sentence(order(app))}”`;
   });
-  const runs = both.map(
-    (scheme) =>
-      [
-        running(
-          app,
-          () => scheme,
-          () => 0,
-          () => setting(app),
-          "mean",
-        ),
-        original(app, scheme),
-      ] as const,
-  );
   return h(
     "div",
-    root,
-    runs.map(([now, before]) =>
-      h(
-        "div.row",
-        matrix(app, before, before().record.roles!.mean, { caption: "mean read-out, in order" }),
-        matrix(app, now, now().record.roles!.mean, { caption: "mean read-out, as the words stand" }),
-      ),
-    ),
+    title,
+    [app.state.scheme, app.state.versus].map((scheme) => means(app, scheme)),
   );
 }
 
-function original(app: App, scheme: string) {
-  return () =>
-    app.lab.run(
-      app.state,
-      scheme,
-      setting(app),
-      {
-        rows: app.lab.rows(
-          app.state,
-          app.state.order.map((_, i) => i),
-        ),
-        start: 0,
-      },
-      "original",
-    );
+/** The mean read-out of the two sentences under one scheme, and how far apart they are. */
+function means(app: App, scheme: string): HTMLElement {
+  const root = h("div", { "data-mean": scheme }, h("h4", app.page.schemes.find((s) => s.name === scheme)!.title));
+  const other = perState(app, () =>
+    app.lab.run(app.state, scheme, setting(app), { rows: app.lab.rows(app.state, order(app)), start: 0 }, "other"),
+  );
+  const one = perState(app, () => inOrder(app, scheme, setting(app), "one"));
+  guarded(app, root, () => {
+    root.querySelector(".verdict")?.remove();
+    root.querySelector("h4")!.after(verdict("‖mean(one) − mean(other)‖ / ‖mean(one)‖", shuffleError(app, scheme, "mean")));
+  });
+  root.append(
+    h(
+      "div.row",
+      matrix(app, one, one().record.roles!.mean, { caption: "of the first sentence" }),
+      matrix(app, other, other().record.roles!.mean, { caption: "of the second" }),
+    ),
+  );
+  return root;
 }

@@ -6,10 +6,9 @@ import { error } from "../format";
 import { equivariance } from "../measure";
 import { matrix } from "../marks/matrix";
 import { strip } from "../marks/strip";
-import type { Setting } from "../lab";
-import { order, running, section, setting, type Story } from "./story";
+import { inOrder, order, running, section, setting, sign, type Story, withMask } from "./story";
 
-const READOUTS: [string, string, Setting?][] = [
+const READOUTS: [string, string, "class"?][] = [
   ["mean", "mean of the rows"],
   ["class", "class token, held out of the shuffle", "class"],
   ["first", "first row"],
@@ -19,7 +18,8 @@ const READOUTS: [string, string, Setting?][] = [
 
 export const readouts: Story = {
   title: "Read-outs",
-  lede: "What is read from the last layer? Shuffle the words: a mean and a class token stay, the first row, the last row and all rows in a line change. Then give the words places.",
+  lede: "What is read from the last layer? Shuffle the words. Without positions a mean and a class token stay, while the first row, the last row and all rows in a line change. Positions change them all.",
+  controls: ["scheme", "causal"],
   build(app: App): HTMLElement {
     const schemes = [...new Set(["none", app.state.scheme, app.state.versus])].filter((name) =>
       app.page.schemes.some((s) => s.name === name),
@@ -37,7 +37,7 @@ export const readouts: Story = {
               app,
               () => app.state.scheme,
               () => 0,
-              () => own ?? setting(app),
+              () => (own ? withMask(app, own) : setting(app)),
               `readout-${role}`,
             );
             return h("div.step", { "data-readout": role }, matrix(app, run, run().record.roles![role], { caption: title }));
@@ -53,10 +53,6 @@ function table(app: App, schemes: string[]): HTMLElement {
   const root = h("div");
   guarded(app, root, () => {
     const action = permute(order(app));
-    const rows = app.lab.rows(
-      app.state,
-      app.state.order.map((_, i) => i),
-    );
     body.replaceChildren(
       ...READOUTS.map(([role, title, own]) =>
         h(
@@ -64,14 +60,13 @@ function table(app: App, schemes: string[]): HTMLElement {
           { "data-role": role },
           h("th", { scope: "row" }, title),
           schemes.map((scheme) => {
-            const run = app.lab.run(app.state, scheme, own ?? setting(app), { rows, start: 0 }, "read");
+            const run = inOrder(app, scheme, own ? withMask(app, own) : setting(app), "read");
             const found = equivariance(run.record.trace, run.leaves, action, run.record.roles![role]);
-            const holds = found.verdict === "exact" || found.verdict === "rounding";
+            const { mark, kind } = sign(found);
             return h(
               "td",
-              { "data-scheme": scheme, "data-verdict": found.verdict, class: holds ? "holds" : "broken" },
-              holds ? "✓ stays " : "✗ changes ",
-              error(found.error),
+              { "data-scheme": scheme, "data-verdict": found.verdict, class: kind },
+              `${mark} ${kind === "holds" ? "stays" : "changes"} ${error(found.error)}`,
             );
           }),
         ),

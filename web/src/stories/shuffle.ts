@@ -4,7 +4,7 @@ import { h } from "../dom";
 import { matrix } from "../marks/matrix";
 import { strip } from "../marks/strip";
 import { claim, verdict } from "../marks/verdict";
-import { order, running, section, setting, shuffleError, type Story } from "./story";
+import { EQUIVARIANCE, order, running, section, setting, shuffleError, type Story } from "./story";
 
 const ROLES: [string, string][] = [
   ["words", "words in the order they stand"],
@@ -16,6 +16,7 @@ const ROLES: [string, string][] = [
 export const shuffle: Story = {
   title: "Shuffle",
   lede: "Put the words in another order. If the layer is permutation equivariant, every output row travels with its word and not one number changes.",
+  controls: ["scheme", "causal", "head"],
   build(app: App): HTMLElement {
     const run = running(app, () => app.state.scheme);
     const measured = h("div.measured");
@@ -28,7 +29,7 @@ export const shuffle: Story = {
       measured.prepend(
         h(
           "div.inner",
-          verdict("‖f(gX) − g f(X)‖ / ‖f(X)‖", shuffleError(app, app.state.scheme, "output")),
+          verdict(EQUIVARIANCE, shuffleError(app, app.state.scheme, "output")),
           h("p.quiet", idle ? `Nothing is shuffled yet; measured with “${names}”.` : `Measured with “${names}”.`),
           claim(app.lab.record(app.state.scheme, setting(app)).claims.find((c) => c.action === "permute")),
         ),

@@ -5,9 +5,9 @@ import { error } from "../format";
 import type { Run } from "../lab";
 import { alongDiagonals, relativeError } from "../measure";
 import { matrix } from "../marks/matrix";
-import { COLOURS, numbered, word } from "../names";
+import { COLOURS, numbered, word as named } from "../names";
 import { matrixAt, tensor } from "../tensor";
-import { section, type Story } from "./story";
+import { section, setting, type Story, withMask } from "./story";
 
 const MOST = 8; // words that slide
 const SMALL = 1e-9; // between rounding (1e-15) and anything a person would call a change
@@ -16,6 +16,7 @@ const ROLES = ["scores", "weights", "mixed"] as const;
 export const slide: Story = {
   title: "Slide",
   lede: "Move the words through a paragraph. They stay the same words; only their places change. Which scheme notices?",
+  controls: ["scheme", "causal", "head"],
   build(app: App): HTMLElement {
     const last = app.page.places - count(app);
     const cards = h(
@@ -26,8 +27,8 @@ export const slide: Story = {
       "div.flow",
       h(
         "div.sliding",
-        slider("first word stands at place", [0, last], Math.min(app.state.slide, last), (value) =>
-          app.set({ slide: value }, { undoable: false }),
+        slider("first word stands at place", [0, last], Math.min(app.state.slide, last), (value, undoable) =>
+          app.set({ slide: value }, { undoable }),
         ),
         button("Back to 0", "Put the words at the beginning", () => app.set({ slide: 0 }, { structure: true })),
       ),
@@ -56,7 +57,7 @@ function standing(app: App, scheme: string, place: () => number, slot: string): 
     app.lab.run(
       app.state,
       scheme,
-      "plain",
+      setting(app),
       { rows: app.lab.rows(app.state, sliding(app)), source: sliding(app), start: place() },
       slot,
     ),
@@ -68,13 +69,12 @@ function paragraph(app: App): HTMLElement {
   app.keep(() => {
     const [place, words] = [start(app), sliding(app)];
     const filler = app.page.paragraph.filter((w) => !app.page.words.includes(w));
-    const total = Math.min(app.page.places, Math.max(filler.length, place + words.length));
+    const total = Math.min(app.page.places, Math.max(filler.length, place) + words.length);
     text.replaceChildren(
       ...Array.from({ length: total }, (_, i) => {
         const row = words[i - place];
-        return row !== undefined && i >= place
-          ? h("span.word.here", { "data-colour": row % COLOURS, "data-place": i }, app.state.words[row], h("sub", i))
-          : h("span.other", filler[i % filler.length]);
+        if (row === undefined) return h("span.other", filler[(i < place ? i : i - words.length) % filler.length]);
+        return h("span.word.here", { "data-colour": row % COLOURS, "data-place": i }, app.state.words[row], h("sub", i));
       }).flatMap((element) => [element, " "]),
     );
   });
@@ -86,12 +86,7 @@ function card(app: App, scheme: string): HTMLElement {
   const now = standing(app, scheme, () => start(app), "slid");
   const before = standing(app, scheme, () => 0, "unmoved");
   const list = h("dl.changes");
-  const root = h(
-    "div.card",
-    { "data-scheme": scheme },
-    h("h4", variant.title, variant.switch ? h("span.quiet", " broken on purpose") : false),
-    h("p.quiet", variant.summary),
-  );
+  const root = h("div.card", { "data-scheme": scheme }, h("h4", variant.title), h("p.quiet", variant.summary));
   guarded(app, root, () => {
     const found = ROLES.map((role) => {
       const id = now().record.roles![role];
@@ -105,7 +100,9 @@ function card(app: App, scheme: string): HTMLElement {
       ]),
     );
   });
-  root.append(list, matrix(app, now, now().record.roles!.scores, { names: () => sliding(app).map((row) => word(app, row)) }));
+  const names = () => sliding(app).map((row) => named(app, row));
+  const { scores, weights } = now().record.roles!;
+  root.append(list, matrix(app, now, scores, { names }), matrix(app, now, weights, { names }));
   return root;
 }
 
@@ -113,9 +110,9 @@ function distance(app: App): HTMLElement {
   const size = 12;
   const scheme = app.state.scheme;
   const repeated = perState(app, () => {
-    const vector = app.lab.vector(app.state.words[app.state.order[0]]);
-    const rows = tensor([size, vector.length], Array.from({ length: size }, () => vector).flat());
-    return app.lab.run(app.state, scheme, "plain", { rows, start: start(app) }, "repeated");
+    const word = app.lab.rows(app.state, [app.state.order[0]]);
+    const rows = tensor([size, word.data.length], Array.from({ length: size }, () => [...word.data]).flat());
+    return app.lab.run(app.state, scheme, setting(app), { rows, start: start(app) }, "repeated");
   });
   const line = h("p", { role: "status" });
   const root = h("div");
@@ -176,7 +173,7 @@ function whole(app: App): HTMLElement {
     return app.lab.run(
       app.state,
       scheme,
-      "padded",
+      withMask(app, "padded"),
       { rows: tensor([rows, width], data), start: 0, valid },
       at === 0 ? "paragraph-0" : "paragraph",
     );
@@ -189,19 +186,19 @@ function whole(app: App): HTMLElement {
     const e = relativeError(here, first);
     line.dataset.error = String(e);
     line.replaceChildren(
-      `Rows ${place()} to ${place() + count(app) - 1} of the output, against rows 0 to ${count(app) - 1} when the words stood at the beginning: they differ by `,
+      `The words' own output rows, here at place ${place()} and at place 0: they differ by `,
       h("b", error(e)),
       ".",
     );
   });
   const names = () =>
     numbered(Array.from({ length: rows }, (_, i) => i)).map((name, i) =>
-      i >= place() && i < place() + count(app) ? word(app, sliding(app)[i - place()]) : name,
+      i >= place() && i < place() + count(app) ? named(app, sliding(app)[i - place()]) : name,
     );
   root.append(
     h(
       "p",
-      "Seen with all its rows, the output does change: its filled rows travel with the words. That is equivariance. The three-row view above cuts out just those rows, and so shows numbers that stay: it looks like invariance.",
+      "Seen with all its rows, the output does change: its filled rows travel with the words. That is equivariance. The cards above show only the rows of the words, and there the numbers stay: it looks like invariance.",
     ),
     line,
     h(

@@ -10,13 +10,16 @@ import { symbolOf, value } from "../names";
 import { OPERATIONS } from "../ops";
 import { dependsOn } from "../program";
 
+/** controls: those of the header that the story listens to. */
 export interface Story {
   title: string;
   lede: string;
+  controls: ("scheme" | "causal" | "head")[];
   build(app: App): HTMLElement;
 }
 
 export const setting = (app: App): Setting => (app.state.causal ? "causal" : "plain");
+export const withMask = (app: App, of: "padded" | "class"): Setting => (app.state.causal ? `${of}-causal` : of);
 
 /** A scheme's program on the words as they stand, from place `start` on. */
 export function running(
@@ -38,15 +41,27 @@ export function order(app: App): number[] {
   return moved || rows.length < 2 ? app.state.order : [...rows.slice(1), 0];
 }
 
-/** How well a value of a scheme's program keeps up with the shuffle: f(gX) against g f(X). */
-export function shuffleError(app: App, scheme: string, role: string, of: Setting = setting(app), start = 0): Measurement {
+/** A scheme's program on the words in the order in which they were typed. */
+export function inOrder(app: App, scheme: string, of: Setting, slot: string): Run {
   const rows = app.lab.rows(
     app.state,
     app.state.order.map((_, i) => i),
   );
-  const run = app.lab.run(app.state, scheme, of, { rows, start }, "measured");
-  const output = run.record.roles![role];
-  return equivariance(run.record.trace, run.leaves, permute(order(app)), output);
+  return app.lab.run(app.state, scheme, of, { rows, start: 0 }, slot);
+}
+
+export const EQUIVARIANCE = "‖f(gX) − g f(X)‖ / ‖f(X)‖";
+
+/** How well a value of a scheme's program keeps up with the shuffle: f(gX) against g f(X). */
+export function shuffleError(app: App, scheme: string, role: string, of: Setting = setting(app)): Measurement {
+  const run = inOrder(app, scheme, of, "measured");
+  return equivariance(run.record.trace, run.leaves, permute(order(app)), run.record.roles![role]);
+}
+
+/** A verdict as a mark and a class: what holds, what nearly does, what is broken. */
+export function sign({ verdict }: Measurement): { mark: string; kind: "holds" | "nearly" | "broken" } {
+  if (verdict === "exact" || verdict === "rounding") return { mark: "✓", kind: "holds" };
+  return verdict === "approximate" ? { mark: "≈", kind: "nearly" } : { mark: "✗", kind: "broken" };
 }
 
 /** "Q = X W_Q": a step as an equation. */
@@ -54,12 +69,10 @@ export function equation(run: Run, id: string): HTMLElement | undefined {
   const step = run.record.trace.steps.find((s) => s.id === id);
   if (!step) return undefined;
   const symbols = step.inputs.map((input) => symbolOf(value(run, input)));
-  return h(
-    "span.equation",
-    symbol(symbolOf(step)),
-    " = ",
-    formula(OPERATIONS[step.op].formula(symbols, step.params ?? {}), symbols),
-  );
+  const right = formula(OPERATIONS[step.op].formula(symbols, step.params ?? {}), symbols);
+  const left = symbol(symbolOf(step));
+  const same = left.textContent!.replace("ᵀ", "T") === right.textContent; // "Kᵀ = Kᵀ" says nothing
+  return h("span.equation", left, ...(same ? [] : [" = ", right]));
 }
 
 /** What a scheme brings in: values made from the places alone that meet the words in the next step. */
