@@ -89,7 +89,7 @@ def measure(pages, settings):
     """All pages, `settings.repeat` times, in turns."""
     records = [{"name": e.name, "layers": e.layers, "tokens": e.tokens, "note": e.note, "turns": []} for e in pages]
     for repetition in range(settings.repeat):
-        for entry, record in zip(pages, records):
+        for entry, record in zip(pages, records, strict=True):
             if "failed" not in record:
                 turn(entry, record, settings)
                 print(f"{repetition + 1}/{settings.repeat} {entry.label}: {record.get('failed', 'done')}", flush=True)

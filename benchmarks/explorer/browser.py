@@ -56,8 +56,10 @@ POINTS = """(elements, count) => {
     const hit = x >= 0 && y >= 0 && x < innerWidth && y < innerHeight && document.elementFromPoint(x, y)
     return hit && (e.ownerSVGElement ? e.parentNode : e).contains(hit) ? [x, y] : null
   }
-  const spread = list => list.length < count ? list : Array.from({length: count}, (_, k) => list[Math.floor((k + 0.5) / count * list.length)])
-  const inside = elements.filter(e => { const b = e.getBoundingClientRect(); return area(e) > 4 && b.bottom > 0 && b.top < innerHeight })
+  const pick = (list, k) => list[Math.floor((k + 0.5) / count * list.length)]
+  const spread = list => list.length < count ? list : Array.from({length: count}, (_, k) => pick(list, k))
+  const onScreen = b => b.bottom > 0 && b.top < innerHeight
+  const inside = elements.filter(e => area(e) > 4 && onScreen(e.getBoundingClientRect()))
   const middles = inside.map(e => at(e, 0.5, 0.5)).filter(Boolean)
   if (middles.length >= count) return spread(middles)
   const parts = Array.from({length: 4 * count}, (_, k) => (k + 0.5) / (4 * count))

@@ -19,8 +19,8 @@ import numpy
 HERE = pathlib.Path(__file__).parent
 HEADS, WIDTH = 12, 96
 WORDS = (
-    "the quick brown fox jumps over a lazy dog while seven grey geese fly slowly south and "
-    "nobody by the old river mill looks up to count them or hear what they say"
+    "the quick brown fox jumps over a lazy dog while seven grey geese fly slowly south "
+    "and nobody by the old river mill looks up to count them or hear what they say"
 ).split()
 
 
@@ -102,7 +102,10 @@ BROWSE = {
     "drag": "input[type=range]",
     "drag_at": "#story=slide",
 }
-OURS = "one head drawn, with every other matrix of the layer; holds parameters, not recorded attention; the slider's page shows 8 words at most"
+OURS = (
+    "one head drawn, with every other matrix of the layer; holds parameters, not recorded attention; "
+    "the slider's page shows 8 words at most"
+)
 
 
 def words_shown(explore):

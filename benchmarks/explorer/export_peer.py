@@ -39,8 +39,8 @@ def circuitsvis(weights, words):
 
 def inspectus(weights, words):
     """inspectus only knows how to show its page in a notebook; we collect what it shows."""
-    import IPython.display
     import inspectus as library
+    import IPython.display
 
     shown = []
     IPython.display.display = lambda html: shown.append(html.data)

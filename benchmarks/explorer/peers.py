@@ -6,7 +6,6 @@ that cannot start.
 """
 
 import json
-import pathlib
 import shutil
 import subprocess
 import sys

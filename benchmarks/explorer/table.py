@@ -73,13 +73,14 @@ def markdown(results):
     """The whole report; `results` is what is saved as JSON beside it."""
     machine, lines = results["machine"], ["# Explorer pages, ours beside peers", ""]
     lines += [
-        f"{results['date']}, {machine['cpu']}, {machine['cores']} cores, load {machine['load_before']} before and {machine['load_after']} after, "
-        f"{results['repeat']} repetitions turn by turn; median (min–max).",
+        f"{results['date']}, {machine['cpu']}, {machine['cores']} cores, load {machine['load_before']} before and "
+        f"{machine['load_after']} after, {results['repeat']} repetitions turn by turn; median (min–max).",
         "",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in results["versions"].items()) + ".",
         "",
-        "CPU seconds until the page is interactive: loaded, and no task of 50 ms for half a second. Hover and drag: main-thread work of one",
-        "pointer move, median of 20, fewer where they take more than 40 s together. Raster and compositing are not in it. Export: the whole command, imports included.",
+        "CPU seconds until the page is interactive: loaded, and no task of 50 ms for half a second. Hover and drag: main-thread",
+        "work of one pointer move, median of 20, fewer where they take more than 40 s together. Raster and compositing are not in",
+        "it. Export: the whole command, imports included.",
         "MB: the page itself, without what it asks the network for.",
         "",
     ]

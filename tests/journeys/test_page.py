@@ -21,7 +21,7 @@ from equiscope.trace import replay
 pytestmark = pytest.mark.browser
 CASES = Path(__file__).parents[2] / "contract" / "cases"
 LOVE = Choice()
-Z, Q, A, S = ('figure[data-id$="attention.Z"]', 'figure[data-id$="attention.Q"]', 'figure[data-id$="attention.A"]', 'figure[data-id$="attention.S"]')  # fmt: skip
+Z, Q, A = (f'figure[data-id$="attention.{symbol}"]' for symbol in "ZQA")
 X = 'figure[data-id="X"]'
 
 

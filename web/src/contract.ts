@@ -51,7 +51,8 @@ export interface Variant {
 /**
  * One traced program: for which scheme, in which setting, with what it claims.
  *
- *     setting  "plain", "causal" (later words hidden), "padded" (empty places hidden), "class" (a class token in front), and the last two with "-causal"
+ *     setting  "plain", "causal" (later words hidden), "padded" (empty places hidden), "class" (a class token in front), and
+ *              the last two with "-causal"
  *     roles    ids of the values that views ask for: input, scores, weights, mixed, output and the read-outs
  */
 export interface Program {

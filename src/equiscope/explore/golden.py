@@ -66,7 +66,8 @@ SETTINGS = [
     *(Setting(o.variant.name, SMALL) for o in offers(1)),
     *(Setting(name, WIDE) for name in ("none", "sinusoidal", "learned", "concatenated", "rope", "rope-half", "alibi")),
     Setting("none", SMALL, "causal"), Setting("alibi", WIDE, "causal"), Setting("rope", SMALL, "padded"),
-    Setting("sinusoidal", WIDE, "padded"), Setting("alibi", SMALL, "padded-causal"), Setting("rope", WIDE, "class"), Setting("learned", SMALL, "class"),
+    Setting("sinusoidal", WIDE, "padded"), Setting("alibi", SMALL, "padded-causal"),
+    Setting("rope", WIDE, "class"), Setting("learned", SMALL, "class"),
 ]  # fmt: skip
 
 
