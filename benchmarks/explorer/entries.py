@@ -18,10 +18,9 @@ import numpy
 
 HERE = pathlib.Path(__file__).parent
 HEADS, WIDTH = 12, 96
-WORDS = (
-    "the quick brown fox jumps over a lazy dog while seven grey geese fly slowly south "
-    "and nobody by the old river mill looks up to count them or hear what they say"
-).split()
+TEXT = """the quick brown fox jumps over a lazy dog while seven grey geese fly slowly south
+and nobody by the old river mill looks up to count them or hear what they say"""
+WORDS = TEXT.split()
 
 
 @dataclasses.dataclass

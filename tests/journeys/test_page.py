@@ -368,7 +368,7 @@ def test_a_hostile_sentence_from_the_command_line_is_only_text(visit):
 
 def test_five_hundred_words_give_a_page_and_a_clear_limit(visit):
     tab = visit(sentence=" ".join(f"word{i}" for i in range(500)))
-    assert "take 128" in tab.locator(".notice").inner_text()
+    assert "take 256" in tab.locator(".notice").inner_text()
     canvas = tab.locator(f"{A} canvas")
     canvas.hover(position={"x": 1, "y": 1})
     assert tab.locator(".arithmetic").inner_text().startswith("A[word0, word0] = e^")

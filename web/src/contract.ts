@@ -3,8 +3,10 @@
 /**
  * A page's content.
  *
+ *     scheme    the one to begin with; versus, the one beside it
  *     given     numbers of words that are not spelled from their letters
  *     traced    how many words the programs were traced with
+ *     limit     how many words the page takes
  *     places    how far the sentence can slide: rows of a learned table
  *     pool      arrays that programs share, so that an edited weight is edited in all of them
  *     tour      named programs that are not schemes of the model (clocks, the rotation that carries p_i to p_i+k)
@@ -18,11 +20,13 @@ export interface Explorable {
     [k: string]: number[];
   };
   places: number;
+  limit: number;
   traced: number;
   width: number;
   heads: number;
   seed: number;
   scheme: string;
+  versus: string;
   causal: boolean;
   schemes: Variant[];
   programs: Program[];

@@ -17,7 +17,6 @@ import { split } from "./words";
 import "./style.css";
 
 const ALL: Record<StoryName, Story> = { numbers, shuffle, positions, slide, clocks, readouts };
-const LIMIT = 128;
 
 async function read(): Promise<Explorable> {
   const text = document.getElementById("explorable")!.textContent!.trim();
@@ -158,11 +157,11 @@ function sentence(app: App): HTMLElement {
       message.textContent = "Type at least one word.";
       return;
     }
-    const kept = words.slice(0, LIMIT);
+    const kept = words.slice(0, app.page.limit);
     app.set({ words: kept, order: kept.map((_, i) => i), edits: without(app.state.edits, "words") }, { structure: true });
-    if (words.length > LIMIT)
+    if (words.length > app.page.limit)
       document.querySelector(".sentence [role=status]")!.textContent =
-        `The number-by-number pages take ${LIMIT} words; the first ${LIMIT} of ${words.length} are shown.`;
+        `The number-by-number pages take ${app.page.limit} words; the first ${app.page.limit} of ${words.length} are shown.`;
   });
   return form;
 }

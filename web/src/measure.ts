@@ -42,28 +42,32 @@ export function verdict(error: number, error32: number, tolerance = TOLERANCE): 
 /** The rounding error of a computation in float64: its error in float32, measured, times 2^-29. */
 export const floor = (in32: Tensor, in64: Tensor): number => relativeError(in32, in64) * PRECISION;
 
-/** Equivariance of one number of a program under one action; an output without token rows is compared as it is (invariance). */
-export function equivariance(
-  trace: Trace,
-  leaves: ReadonlyMap<string, Tensor>,
-  action: Action,
-  output: string,
-  tolerance = TOLERANCE,
-): Measurement {
-  const axes = [...trace.leaves, ...trace.steps].find(({ id }) => id === output)?.axes ?? [];
+/** Equivariance of one value of a program under one action; an output without token rows is compared as it is (invariance). */
+export const equivariance = (trace: Trace, leaves: ReadonlyMap<string, Tensor>, action: Action, output: string): Measurement =>
+  equivariances(trace, leaves, action, [output])[0];
+
+/** The same for several values, which share the work: four runs of the program, plain and moved, in float64 and in float32. */
+export function equivariances(trace: Trace, leaves: ReadonlyMap<string, Tensor>, action: Action, outputs: string[]): Measurement[] {
   const moved = action.onInput(trace, leaves);
-  const [in64, in32] = [undefined, Math.fround].map((round) => {
-    const plain = new Program(trace, leaves, { round }).get(output);
-    const found = new Program(trace, moved, { round }).get(output);
-    return { plain, error: relativeError(found, action.onOutput(plain, axes)) };
+  const runs = [undefined, Math.fround].map((round) => [
+    new Program(trace, leaves, { round }),
+    new Program(trace, moved, { round }),
+  ]);
+  const named = [...trace.leaves, ...trace.steps];
+  return outputs.map((output) => {
+    const axes = named.find(({ id }) => id === output)?.axes ?? [];
+    const [in64, in32] = runs.map(([plain, after]) => ({
+      plain: plain.get(output),
+      error: relativeError(after.get(output), action.onOutput(plain.get(output), axes)),
+    }));
+    const least = floor(in32.plain, in64.plain); // by luck the error in float32 can be 0, where f itself does lose something
+    return {
+      error: in64.error,
+      error32: in32.error,
+      floor: least,
+      verdict: verdict(in64.error, Math.max(in32.error, least / PRECISION)),
+    };
   });
-  const least = floor(in32.plain, in64.plain); // by luck the error in float32 can be 0, where f itself does lose something
-  return {
-    error: in64.error,
-    error32: in32.error,
-    floor: least,
-    verdict: verdict(in64.error, Math.max(in32.error, least / PRECISION), tolerance),
-  };
 }
 
 // --- what a table of numbers tells apart, and whether it depends on distance only -----------------------------------------

@@ -27,7 +27,7 @@ export function initial(page: Explorable): State {
     words: page.words,
     order: page.words.map((_, i) => i),
     scheme: page.scheme,
-    versus: page.scheme === "none" ? "sinusoidal" : "none",
+    versus: page.versus,
     causal: page.causal,
     slide: Math.min(11, page.places - Math.min(page.words.length, 8)),
     head: 0,
@@ -57,7 +57,7 @@ const write = (value: unknown): string => (typeof value === "object" ? JSON.stri
 export function fromHash(hash: string, page: Explorable): State {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   const state = initial(page);
-  state.words = words(parts.get("words")) ?? state.words;
+  state.words = words(parts.get("words"), page.limit) ?? state.words;
   state.order = order(parts.get("order"), state.words.length);
   state.story = STORIES.find((s) => s === parts.get("story")) ?? state.story;
   const known = (key: "scheme" | "versus") => page.schemes.find((s) => s.name === parts.get(key))?.name ?? state[key];
@@ -84,12 +84,12 @@ function parsed(text: string | null): unknown {
   }
 }
 
-function words(text: string | null): string[] | undefined {
+function words(text: string | null, limit: number): string[] | undefined {
   const list = parsed(text);
   const fine =
     Array.isArray(list) &&
     list.length > 0 &&
-    list.length <= 128 &&
+    list.length <= limit &&
     list.every((w) => typeof w === "string" && w.length > 0 && w.length <= 200);
   return fine ? (list as string[]) : undefined;
 }

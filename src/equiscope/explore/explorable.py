@@ -17,7 +17,7 @@ from equiscope.symmetry import derive
 from equiscope.tokens import Tokens, spelled, words
 from equiscope.trace import watch
 
-LIMIT = 128  # words of a sentence that the number-by-number pages take
+LIMIT = 256  # words of a sentence that the number-by-number pages take
 TRACED = 3  # words that programs are traced with: the page runs them again on all words
 SETTINGS = ("plain", "causal", "padded", "padded-causal", "class", "class-causal")
 GIVEN = {  # words of the docs' examples, width 2
@@ -61,9 +61,9 @@ class _Offer:
     make: Callable[[], Position]
 
 
-def offers(heads: int) -> list[_Offer]:
+def offers(heads: int, length: int = 0) -> list[_Offer]:
     """Every listed scheme, and the variants that teach: one speed only, another pair layout, and two ways to break RoPE."""
-    special: dict[type[Position], Callable[[], Position]] = {Learned: lambda: Learned(length=PLACES + 1)}
+    special: dict[type[Position], Callable[[], Position]] = {Learned: lambda: Learned(length=max(PLACES, length) + 1)}
     if heads == 1:
         special[Alibi] = lambda: Alibi(slopes=(0.5,))  # the paper's slope for one head, 1/256, would not be seen on a page
     listed = [_Offer(_variant(s.name, s.title, s.summary), special.get(s, s)) for s in SCHEMES]
@@ -76,7 +76,7 @@ def explorable(choice: Choice) -> record.Explorable:
     raises  InputError, ShapeError or UnknownName in a person's words: no words, widths that do not divide, unknown scheme
     """
     names, notes = _words(choice)
-    available = offers(choice.heads)
+    available = offers(choice.heads, len(names))
     if choice.position not in [o.variant.name for o in available]:
         raise UnknownName("position scheme", choice.position, [o.variant.name for o in available])
     pool: dict[str, record.Array] = {}
@@ -92,10 +92,10 @@ def explorable(choice: Choice) -> record.Explorable:
                 raise
             notes.append(f"{offer.variant.title} is left out: {error}")
     return record.Explorable(
-        title=" ".join(names), words=names, given=given(choice), places=PLACES, traced=min(len(names), TRACED),
-        width=choice.width, heads=choice.heads, seed=choice.seed, scheme=choice.position, causal=choice.causal,
-        schemes=schemes, programs=programs, tour=tour(), pool=pool, examples=_examples(names, choice),
-        paragraph=words(PARAGRAPH), facts=facts(), notes=notes,
+        title=" ".join(names), words=names, given=given(choice), limit=LIMIT, places=PLACES, traced=min(len(names), TRACED),
+        width=choice.width, heads=choice.heads, seed=choice.seed, causal=choice.causal,
+        scheme=choice.position, versus=_beside(choice.position, schemes), schemes=schemes, programs=programs, pool=pool,
+        tour=tour(), examples=_examples(names, choice), paragraph=words(PARAGRAPH), facts=facts(), notes=notes,
     )  # fmt: skip
 
 
@@ -111,6 +111,13 @@ def rows(names: list[str], choice: Choice) -> Tensor:
 def given(choice: Choice) -> dict[str, list[float]]:
     """Words whose numbers the docs fix, for the page size that they speak of."""
     return GIVEN if choice.width == 2 and choice.seed == 0 else {}
+
+
+def _beside(scheme: str, schemes: list[record.Variant]) -> str:
+    """What to compare with at first: no positions, or the oldest scheme where that is the choice itself."""
+    rest = [v.name for v in schemes if v.name != scheme]
+    preferred = [name for name in ("none", "sinusoidal") if name in rest]
+    return (preferred or rest)[0]
 
 
 def _words(choice: Choice) -> tuple[list[str], list[str]]:

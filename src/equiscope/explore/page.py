@@ -49,7 +49,7 @@ def html(content: Explorable) -> str:
 
 def pack(content: Explorable) -> str:
     """The record as base64 of gzipped JSON: letters, digits, + / = only, so no word of a sentence can end the element."""
-    return base64.b64encode(gzip.compress(msgspec.json.encode(content), compresslevel=6, mtime=0)).decode("ascii")
+    return base64.b64encode(gzip.compress(msgspec.json.encode(content), compresslevel=9, mtime=0)).decode("ascii")
 
 
 def write(content: Explorable, path: Path) -> Path:

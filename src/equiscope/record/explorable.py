@@ -63,8 +63,10 @@ class Fact(Struct, frozen=True, kw_only=True):
 class Explorable(Struct, frozen=True, kw_only=True):
     """A page's content.
 
+    scheme    the one to begin with; versus, the one beside it
     given     numbers of words that are not spelled from their letters
     traced    how many words the programs were traced with
+    limit     how many words the page takes
     places    how far the sentence can slide: rows of a learned table
     pool      arrays that programs share, so that an edited weight is edited in all of them
     tour      named programs that are not schemes of the model (clocks, the rotation that carries p_i to p_i+k)
@@ -76,11 +78,13 @@ class Explorable(Struct, frozen=True, kw_only=True):
     words: list[str]
     given: dict[str, list[float]]
     places: int
+    limit: int
     traced: int
     width: int
     heads: int
     seed: int
     scheme: str
+    versus: str
     causal: bool
     schemes: list[Variant]
     programs: list[Program]

@@ -161,41 +161,42 @@ function table(app: App): HTMLElement {
       body,
     ),
   );
-  let waiting = 0;
+  let round = 0;
   app.keep(() => {
-    clearTimeout(waiting);
-    waiting = window.setTimeout(fill, 60);
+    const mine = ++round; // a later change ends this round
+    const rows = app.page.schemes.map(({ name, title }) => ({
+      name,
+      row: h("tr", { "data-scheme": name }, h("th", { scope: "row" }, title)),
+    }));
+    const fill = (i: number) => {
+      if (mine !== round || i === rows.length) return;
+      rows[i].row.append(...measured(app, rows[i].name));
+      if (!i) body.replaceChildren(...rows.map(({ row }) => row));
+      setTimeout(fill, 0, i + 1); // one scheme at a time, so that a long sentence does not hold the page up
+    };
+    setTimeout(fill, 60, 0);
   });
   return root;
+}
 
-  function fill(): void {
-    const actions = [permute(order(app)), shift(7), reverse()];
-    body.replaceChildren(
-      ...app.page.schemes.map((scheme) => {
-        const run = inOrder(app, scheme.name, setting(app), "table");
-        const cells = actions.map((action) => {
-          const claimed = run.record.claims.find((c) => c.action === action.name)?.holds;
-          try {
-            const found = equivariance(run.record.trace, run.leaves, action, run.record.roles!.output);
-            const { mark, kind } = sign(found);
-            return h(
-              "td",
-              { "data-action": action.name, "data-verdict": found.verdict, class: kind },
-              `${mark} ${error(found.error)}`,
-              h("span.quiet", claimed ? " claimed" : ""),
-            );
-          } catch (failure) {
-            return h(
-              "td.broken",
-              { "data-action": action.name, title: failure instanceof Error ? failure.message : "" },
-              "no answer",
-            );
-          }
-        });
-        return h("tr", { "data-scheme": scheme.name }, h("th", { scope: "row" }, scheme.title), cells);
-      }),
-    );
-  }
+/** One scheme under the three actions: measured, and what its parts claim. */
+function measured(app: App, scheme: string): HTMLElement[] {
+  const run = inOrder(app, scheme, setting(app), "table");
+  return [permute(order(app)), shift(7), reverse()].map((action) => {
+    const claimed = run.record.claims.find((c) => c.action === action.name)?.holds;
+    try {
+      const found = equivariance(run.record.trace, run.leaves, action, run.record.roles!.output);
+      const { mark, kind } = sign(found);
+      return h(
+        "td",
+        { "data-action": action.name, "data-verdict": found.verdict, class: kind },
+        `${mark} ${error(found.error)}`,
+        h("span.quiet", claimed ? " claimed" : ""),
+      );
+    } catch (failure) {
+      return h("td.broken", { "data-action": action.name, title: (failure as Error).message }, "no answer");
+    }
+  });
 }
 
 function reading(app: App): HTMLElement {
