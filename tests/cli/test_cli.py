@@ -147,10 +147,10 @@ def test_explore_exports_one_file_and_its_notes(equi, tmp_path, monkeypatch):
     (tmp_path / "page.css").write_text("", encoding="utf-8")
     monkeypatch.setattr(page, "BUNDLE", tmp_path)
     target = tmp_path / "a page.html"
-    code, out, err = equi("explore", "w " * 200, "--export", target)
+    code, out, err = equi("explore", "w " * 300, "--export", target)
     assert code == 0
     assert out.startswith(f"wrote {target} (")
-    assert err.startswith("note: The sentence has 200 words")
+    assert err.startswith("note: The sentence has 300 words")
     assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
     refused(equi("explore", "--export", tmp_path / "nowhere" / "x.html"), "cannot be written", "--export")
 
