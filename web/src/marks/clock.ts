@@ -8,7 +8,7 @@ export interface Hand {
 }
 
 export function clocks(hands: Hand[], place: number): SVGElement {
-  const [size, gap] = [92, 12];
+  const [size, gap] = [92, 36];
   const width = hands.length * (size + gap);
   const picture = svg("svg.clocks", {
     viewBox: `0 0 ${width} ${size + 40}`,
