@@ -338,6 +338,45 @@ def test_a_copied_link_restores_the_page(visit):
     assert numbers(again, Z) == shown
 
 
+@pytest.mark.parametrize("waves", ["constructor", "carry", "__proto__"])
+def test_a_link_cannot_stop_the_page(visit, waves):
+    tab = visit(
+        f"story=clocks&waves={waves}&edits=%7B%22__proto__%22%3A%7B%220%2C0%22%3A5%7D%2C%22words%22%3A%7B%220%2C0%22%3A1e308%7D%7D"
+    )
+    assert tab.locator("[data-angles]").get_attribute("data-angles").startswith("5,")
+
+
+def test_words_that_are_names_of_the_language_are_spelled_like_others(visit):
+    sentence = "constructor __proto__ toString Love"
+    tab = visit(sentence=sentence)
+    wanted = rows(words(sentence), Choice())
+    assert relative_error(exact(tab, "none", "words"), wanted) == 0
+    assert relative_error(exact(tab, "none", "output"), python("none", "output", [0, 1, 2, 3], Choice(sentence=sentence))) < 1e-12
+
+
+def test_the_slider_and_the_chips_of_the_read_outs_work_by_keyboard_and_undo(visit):
+    tab = visit("story=slide")
+    tab.get_by_role("slider", name="first word stands at place").focus()
+    tab.keyboard.press("ArrowRight")
+    eventually(tab, "document.querySelector('.here').dataset.place === '12'")
+    tab.get_by_role("button", name="Undo").click()
+    eventually(tab, "document.querySelector('.here').dataset.place === '11'")
+    tab.get_by_role("link", name="Read-outs").click()
+    tab.locator(".chip").first.focus()
+    tab.keyboard.press("ArrowRight")
+    eventually(tab, "document.querySelector('.chip').textContent === 'conquers'")
+
+
+def test_one_part_of_a_page_can_be_saved(visit, tmp_path):
+    tab = visit("story=clocks")
+    with tab.expect_download() as download:
+        tab.locator("section", has_text="One rotation carries").get_by_role("button", name="Save this part").click()
+    download.value.save_as(tmp_path / "part.svg")
+    text = (tmp_path / "part.svg").read_text(encoding="utf-8")
+    assert "the rotation: a small one for every hand" in text
+    assert "The hands at this place" not in text
+
+
 def test_a_broken_link_falls_back_to_the_beginning(visit):
     tab = visit("story=none&order=9,9&words=[1]&slide=-4&edits={]&scheme=nope&head=99")
     assert numbers(tab, Z) == [2.40, 1.60, 2.16, 1.33, 2.50, 1.75]
@@ -403,7 +442,7 @@ def test_a_figure_can_be_saved_as_svg_and_png(visit, tmp_path):
     tab = visit()
     for kind, head in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
         with tab.expect_download() as download:
-            tab.get_by_role("button", name=kind).click()
+            tab.get_by_role("button", name=kind, exact=True).click()
         target = tmp_path / download.value.suggested_filename
         download.value.save_as(target)
         assert target.read_bytes().startswith(head)

@@ -1,5 +1,6 @@
 """A trace is a program: watching changes nothing, and the program gives what the model gives, on any numbers."""
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -11,9 +12,10 @@ import equiscope as eq
 from equiscope.attention import MultiHeadAttention
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import READOUTS
-from equiscope.position import Rope
+from equiscope.position import Index, NoPosition, Rope
 from equiscope.record import unpack
 from equiscope.symmetry import relative_error
+from equiscope.tokens import Tokens
 from equiscope.trace import ops, recording, replay, watch
 
 EXACT = 1e-12  # float64: a fused path against the readable one
@@ -89,7 +91,7 @@ def test_every_recorded_number_is_the_one_that_a_replay_makes(scheme):
 
 @pytest.mark.parametrize("readout", READOUTS)
 def test_every_read_out_is_part_of_the_program(readout):
-    made, tokens = model(Rope(), readout=readout), given("padded")
+    made, tokens = model(Rope(), readout=readout), given("plain" if readout == "concatenation" else "padded")
     trace = watch(made, tokens)
     assert relative_error(replay(trace)[trace.outputs[0]], made(tokens)) < EXACT
 
@@ -104,9 +106,61 @@ def test_a_program_runs_on_a_longer_sentence():
 def test_ids_that_are_looked_up_are_named_too():
     made = eq.build(eq.Spec(width=8, vocabulary=5)).double()
     trace = watch(made, torch.tensor([0, 3, 3]))
-    assert [leaf.id for leaf in trace.leaves][:2] == ["embedding.table", "X"]
-    values = replay(trace, {"X": torch.tensor([1, 2, 4])})
+    assert [leaf.id for leaf in trace.leaves][:2] == ["embedding.table", "ids"]
+    values = replay(trace, {"ids": torch.tensor([1, 2, 4])})
     assert relative_error(values[trace.outputs[0]], made(torch.tensor([1, 2, 4]))) < EXACT
+
+
+def test_axes_of_ids_and_of_a_second_sequence_are_named():
+    made = eq.build(eq.Spec(width=8, vocabulary=5)).double()
+    trace = watch(made, torch.tensor([[0, 3, 3]]))
+    assert next(leaf.axes for leaf in trace.leaves if leaf.id == "ids") == ["batch", "token"]
+    assert trace.steps[0].axes == ["batch", "token", "feature"]
+    cross = MultiHeadAttention(8, heads=2).double()
+    answers = Tokens.of(torch.randn(5, 8).double())
+    trace = watch(cross, words(), kwargs={"source": answers})
+    assert next(step.axes for step in trace.steps if step.symbol == "A") == ["head", "token", "source"]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+@pytest.mark.parametrize("scheme", LISTED, ids=title)
+def test_no_number_is_lost_between_dtypes(scheme, dtype):
+    """float64 coordinates with a model of less: every cast is a step, so a slide still reaches the output."""
+    made = model(scheme).to(dtype)
+    given = replace(words(), x=words().x.to(dtype))
+    trace = watch(made, given)
+    assert [leaf.id for leaf in trace.leaves if leaf.kind == "opaque"] == []
+    moved = replay(trace, {"at": given.at.float() * 3.0} if "at" in {leaf.id for leaf in trace.leaves} else {})
+    still = replay(trace)
+    if not isinstance(scheme, NoPosition | Index):  # the LayerNorm in front takes an index off again
+        assert relative_error(moved[trace.outputs[0]], still[trace.outputs[0]]) > 1e-6
+
+
+def test_a_model_run_by_another_thread_is_not_written_down():
+    made, other = model(Rope()), model(Rope())
+    alone = len(watch(made, words()).steps)
+
+    class Busy(nn.Module):
+        def forward(self, tokens):
+            beside = threading.Thread(target=other, args=(tokens,))
+            beside.start()
+            beside.join()
+            return made(tokens)
+
+    assert len(watch(Busy(), words()).steps) == alone
+
+
+def test_a_result_that_no_step_made_is_said():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model(Rope())
+
+        def forward(self, tokens):
+            return self.inner(tokens) * 2
+
+    with pytest.raises(InputError, match="was not made by a recorded step"):
+        watch(Twice(), words())
 
 
 def test_only_one_part_is_written_down():

@@ -20,7 +20,11 @@ export interface Held {
 /** Put the words in another order: order[i] is the old word that comes to place i. Rows in front of the words do not count. */
 export function permute(order: number[], { fixed = 0 }: Held = {}): Action {
   const move: Move = (x, axes) => alongTokens(x, axes, order, fixed);
-  return { name: "permute", onInput: (trace, leaves) => onLeaves(trace, leaves, { content: move }), onOutput: move };
+  return {
+    name: "permute",
+    onInput: (trace, leaves) => onLeaves(trace, leaves, { content: move, document: move, valid: move }),
+    onOutput: move,
+  };
 }
 
 /** Move the whole text along: every coordinate and every rank grows by the same number; ranks are whole. */

@@ -83,7 +83,8 @@ export interface Trace {
 /**
  * Numbers that were given to the program.
  *
- *     kind    content moves with the words; coordinate, order and valid belong to the places; weight is the model's own
+ *     kind    content, document and valid move with the words; coordinate and order belong to the places; weight is the
+ *             model's own, constant follows from its settings; opaque was made by code that the trace did not see
  *     array   the numbers, or nothing where `pool` names an entry in the pool of the explorable around it
  */
 export interface Leaf {
@@ -91,7 +92,7 @@ export interface Leaf {
   symbol: string;
   label: string;
   axes: string[];
-  kind: "constant" | "content" | "coordinate" | "order" | "valid" | "weight";
+  kind: "constant" | "content" | "coordinate" | "document" | "opaque" | "order" | "valid" | "weight";
   where?: string;
   array?: Array | null;
   pool?: string | null;

@@ -58,7 +58,9 @@ export class Lab {
   }
 
   vector(word: string): number[] {
-    return this.page.given[word] ?? spelled(word, this.page.width, this.page.seed);
+    return (
+      (Object.hasOwn(this.page.given, word) ? this.page.given[word] : undefined) ?? spelled(word, this.page.width, this.page.seed)
+    );
   }
 
   /** A program with these numbers; `slot` keeps runs of one program on several inputs apart. */

@@ -2,6 +2,9 @@
 import type { Explorable } from "./contract";
 
 export const STORIES = ["numbers", "shuffle", "positions", "slide", "clocks", "readouts"] as const;
+/** Programs of the tour that show one kind of clocks each. */
+export const WAVES = ["ladder", "pair", "sine"] as const;
+const LARGEST = 1e6; // an edit beyond this would overflow into numbers that are none
 export type StoryName = (typeof STORIES)[number];
 
 /** edits: number by cell ("1,0") by pool entry; the words' own numbers stand under "words", by original row. */
@@ -71,7 +74,7 @@ export function fromHash(hash: string, page: Explorable): State {
     ["step", 0, 64],
   ];
   for (const [key, low, high] of limits) state[key] = whole(parts.get(key), low, high) ?? state[key];
-  state.waves = parts.get("waves") && parts.get("waves")! in page.tour ? parts.get("waves")! : state.waves;
+  state.waves = WAVES.find((name) => name === parts.get("waves")) ?? state.waves;
   state.edits = edits(parts.get("edits"));
   return state;
 }
@@ -108,11 +111,13 @@ function whole(text: string | null, low: number, high: number): number | undefin
 
 function edits(text: string | null): State["edits"] {
   const found = parsed(text);
-  const made: State["edits"] = {};
+  const made: State["edits"] = Object.create(null);
   if (typeof found !== "object" || found === null) return made;
   for (const [key, cells] of Object.entries(found)) {
     if (typeof cells !== "object" || cells === null) continue;
-    const numbers = Object.entries(cells).filter(([cell, v]) => /^\d+(,\d+)*$/.test(cell) && Number.isFinite(v));
+    const numbers = Object.entries(cells).filter(
+      ([cell, v]) => /^\d+(,\d+)*$/.test(cell) && typeof v === "number" && Math.abs(v) <= LARGEST,
+    );
     if (numbers.length) made[key] = Object.fromEntries(numbers) as Record<string, number>;
   }
   return made;

@@ -459,6 +459,7 @@ const LAWS: [string, number[][], Params][] = [
   ["heads", [[2, 3, 6]], { count: 3 }],
   ["join", [[2, 3, 4, 2]], {}],
   ["transpose", [[2, 3, 4]], {}],
+  ["cast", [[2, 3, 4]], { dtype: "float32" }],
   ["column", [[2, 3]], {}],
   ["row", [[2, 3]], {}],
   ["squeeze", [[2, 1]], {}],

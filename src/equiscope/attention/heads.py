@@ -1,7 +1,7 @@
 """Multi-head attention: several look-ups side by side, each in a subspace of its own.
 
 Two backends compute the same: `eager` makes every intermediate (and can be traced), `sdpa` is torch's fused kernel and the
-default. Heads are kv-major as in torch and Hugging Face: the columns of head h are h*K .. (h+1)*K - 1.
+default. The columns of head h are h*K .. (h+1)*K - 1, as in torch and Hugging Face.
 Source: Vaswani et al. 2017, section 3.2.2.
 """
 
@@ -16,6 +16,7 @@ from equiscope.attention.mask import Everything, Mask, visible
 from equiscope.attention.scores import look_up
 from equiscope.errors import InputError, ShapeError
 from equiscope.position import NoPosition, Position
+from equiscope.position.frequencies import one_axis
 from equiscope.tokens import Tokens
 from equiscope.trace import constant, ops, recording
 
@@ -51,6 +52,14 @@ class MultiHeadAttention(nn.Module):
         backend: Backend = "auto",
     ) -> None:  # fmt: skip
         super().__init__()
+        for name, size in {
+            "width": width,
+            "head_width": head_width,
+            "value_width": value_width,
+            "source_width": source_width,
+        }.items():
+            if size is not None and size < 1:
+                raise ShapeError(f"{name} is at least 1, but got {size}.")
         if heads < 1 or (head_width is None and width % heads):
             raise ShapeError(f"{heads} heads do not divide a width of {width}. Give head_width, or a width of {heads} x K.")
         if backend not in ("auto", "eager", "sdpa"):
@@ -104,8 +113,8 @@ class MultiHeadAttention(nn.Module):
         number = torch.arange(self.heads, device=like.device)
         number = number[0] if like.ndim == 2 else number[:, None, None]
         head = constant(number, "h", "number of the head", "head . ." if number.ndim else "")
-        at_k = ops.transpose(source.at, name="tᵀ", label="places of the keys")
-        at_q = tokens.at
+        at_k = ops.transpose(one_axis(source.at), name="tᵀ", label="places of the keys")
+        at_q = one_axis(tokens.at)
         if at_q.ndim > 2:
             at_q, at_k = ops.broadcast_heads(at_q), ops.broadcast_heads(at_k)
         return position.bias(head, at_q, at_k)

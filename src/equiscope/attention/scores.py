@@ -6,6 +6,7 @@ Source: Vaswani et al. 2017, section 3.2.1.
 
 import math
 
+import torch
 from torch import Tensor
 
 from equiscope.trace import ops
@@ -24,13 +25,14 @@ def look_up(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, visible
     bias     added to the scores, broadcast to [..., N, M]
     visible  True = may look; a query that may look nowhere gets 0
     """
-    scores = scaled_dot(q, k)
+    wide = torch.promote_types(q.dtype, torch.float32)  # products of half-precision rows overflow
+    scores = scaled_dot(ops.cast(q, wide), ops.cast(k, wide))
     if bias is not None:
-        scores = ops.add(scores, bias.to(scores.dtype), name="S′", label="scores with the cost of distance")
+        scores = ops.add(scores, ops.cast(bias, wide), name="S′", label="scores with the cost of distance")
     if visible is not None:
         scores = ops.mask(scores, visible, name="S∘M", label="scores, hidden ones out")
     weights = ops.softmax(scores, name="A", label="attention weights")
-    return ops.matmul(weights, v, name="Z", label="mix of the values")
+    return ops.cast(ops.matmul(weights, ops.cast(v, wide), name="Z", label="mix of the values"), q.dtype)
 
 
 def score_split(x: Tensor, p: Tensor, query: Tensor, key: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -66,7 +66,7 @@ class Step:
     def __init__(self, by: Tensor) -> None:
         self.by = by
 
-    def leaves(self) -> list[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
+    def leaves(self, axis: str = "") -> list[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
         return [(self.by, ("k", "k", "steps to go", ("", "axis"), "constant"))]
 
 

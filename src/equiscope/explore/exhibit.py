@@ -56,7 +56,8 @@ class Exhibit(nn.Module):
         y = self.block(replace(opened, x=x), position)
         if isinstance(self.model.readout, ClassToken):
             return [y, self.model.readout(y, opened)]
-        readouts = [readout(y, opened) for readout in self.readouts]
+        apt = self.readouts if tokens.valid is None else self.readouts[:1]  # of a padded text the page reads the mean only
+        readouts = [readout(y, opened) for readout in apt]
         return [y, *readouts, *(self._split(opened.x, encoding) if self.split and encoding is not None else ())]
 
     def _split(self, x: Tensor, encoding: Tensor) -> tuple[Tensor, ...]:

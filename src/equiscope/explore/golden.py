@@ -117,7 +117,7 @@ def _values(trace: record.Trace, act: Act, edits: list[Edit]) -> dict[str, recor
 
 
 def _moved(leaf: record.Leaf, value: Tensor, act: Act) -> Tensor:
-    if act.permute is not None and leaf.kind == "content":
+    if act.permute is not None and leaf.kind in ("content", "document", "valid"):
         return value[act.permute]
     if leaf.kind in ("coordinate", "order"):
         if act.shift is not None:

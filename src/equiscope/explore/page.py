@@ -11,7 +11,10 @@ from equiscope.errors import InputError
 from equiscope.record import Explorable
 
 BUNDLE = Path(__file__).parent / "page"
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:"
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
 TEMPLATE = """<!doctype html>
 <html lang="en">
 <head>
@@ -54,6 +57,8 @@ def pack(content: Explorable) -> str:
 
 def write(content: Explorable, path: Path) -> Path:
     """Write the page to a file, whole or not at all. Raises InputError where the folder does not exist or cannot be written."""
+    if not path.name:
+        raise InputError(f"{path} is a folder. Name a file with --export, e.g. --export love.html.")
     text = html(content)
     part = path.with_name(path.name + ".part")
     try:

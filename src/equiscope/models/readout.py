@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from equiscope.errors import InputError
 from equiscope.symmetry import ACTIONS, Action, Permute, Reverse, Shift
 from equiscope.tokens import Tokens
 from equiscope.trace import constant, ops
@@ -50,11 +51,12 @@ class Mean(Readout):
     title = "mean of the rows"
 
     def forward(self, y: Tensor, tokens: Tokens) -> Tensor:
+        _one_text(self, tokens)
         return ops.mean(y, tokens.valid, name="mean", label=self.title)
 
 
 class _Row(Readout):
-    """One row, by number: notices which word stands there, but not where that place is."""
+    """One row, counted among the valid ones: notices which word stands there, but not where that place is."""
 
     index: ClassVar[int]
 
@@ -63,11 +65,19 @@ class _Row(Readout):
         return frozenset({Shift, Reverse})
 
     def forward(self, y: Tensor, tokens: Tokens) -> Tensor:
-        return ops.pick(y, self.index, name=self.name, label=self.title)
+        _one_text(self, tokens)
+        if tokens.valid is None:
+            return ops.pick(y, self.index, name=self.name, label=self.title)
+        rows = torch.arange(tokens.valid.shape[-1], device=y.device)
+        real = (
+            rows.masked_fill(~tokens.valid, len(rows)).amin(-1) if self.index == 0 else rows.masked_fill(~tokens.valid, -1).amax(-1)
+        )
+        chosen = constant(rows == real.unsqueeze(-1), "chosen", f"where the {self.title} is", "token", kind="valid")
+        return ops.mean(y, chosen, name=self.name, label=self.title)  # the mean of one row
 
 
 class First(_Row):
-    """Row 0: [..., D]."""
+    """The first valid row: [..., D]."""
 
     name = "first"
     title = "first row"
@@ -76,7 +86,7 @@ class First(_Row):
 
 
 class Last(_Row):
-    """The last row: [..., D]. Batches are to be padded on the left."""
+    """The last valid row: [..., D]."""
 
     name = "last"
     title = "last row"
@@ -85,7 +95,7 @@ class Last(_Row):
 
 
 class Concatenation(Readout):
-    """All rows in one line: [..., N * D]."""
+    """All rows in one line: [..., N * D]. Raises InputError for padding, which has no place in a line of fixed meaning."""
 
     name = "concatenation"
     title = "all rows in a line"
@@ -96,6 +106,9 @@ class Concatenation(Readout):
         return frozenset({Shift, Reverse})
 
     def forward(self, y: Tensor, tokens: Tokens) -> Tensor:
+        _one_text(self, tokens)
+        if tokens.valid is not None and not torch.compiler.is_compiling() and not bool(tokens.valid.all()):
+            raise InputError("A line of all rows cannot leave padding out. Use texts of one length, or the read-out mean.")
         return ops.flatten(y, name="line", label=self.title)
 
 
@@ -116,22 +129,37 @@ class ClassToken(Readout):
         return frozenset({Permute, Shift})
 
     def open(self, tokens: Tokens) -> Tokens:
+        _one_text(self, tokens)
         x = ops.concat(self.row, tokens.x, axis=-2, name="X_c", label="a class token in front")
-        at = torch.cat([tokens.at.amax(-2, keepdim=True) + 1, tokens.at], -2)
-        order = torch.cat([tokens.order.amax(-1, keepdim=True) + 1, tokens.order], -1)
+        places, ranks = tokens.at, tokens.order
+        if tokens.valid is not None:  # padding stands nowhere
+            places = places.masked_fill(~tokens.valid.unsqueeze(-1), -torch.inf)
+            ranks = ranks.masked_fill(~tokens.valid, torch.iinfo(ranks.dtype).min)
+        at = torch.cat(_like(places.amax(-2, keepdim=True) + 1, tokens.at, -2), -2)
+        order = torch.cat(_like(ranks.amax(-1, keepdim=True) + 1, tokens.order, -1), -1)
         at = constant(at, "at", "where the rows are", "token axis", kind="coordinate", symbol="t")
         order = constant(order, "order", "which row comes first", "token", kind="order", symbol="o")
-        return Tokens(x=x, at=at, order=order, document=_front(tokens.document), valid=_front(tokens.valid))
+        valid = tokens.valid
+        if valid is not None:
+            valid = torch.cat([torch.ones_like(valid[..., :1]), valid], -1)
+            valid = constant(valid, "valid", "whether there is a word", "token", kind="valid", symbol="v")
+        return Tokens(x=x, at=at, order=order, valid=valid)
 
     def forward(self, y: Tensor, tokens: Tokens) -> Tensor:
         return ops.pick(y, 0, name="class", label=self.title)
 
 
-def _front(entries: Tensor | None) -> Tensor | None:
-    if entries is None:
-        return None
-    first = torch.ones_like(entries[..., :1]) if entries.dtype == torch.bool else entries[..., :1]
-    return torch.cat([first, entries], -1)
+def _like(first: Tensor, rest: Tensor, axis: int) -> list[Tensor]:
+    """Two tensors with the same leading axes, ready to be joined along `axis`."""
+    lead = torch.broadcast_shapes(first.shape[:axis], rest.shape[:axis])
+    return [t.expand(*lead, *t.shape[axis:]) for t in (first, rest)]
+
+
+def _one_text(readout: Readout, tokens: Tokens) -> None:
+    if tokens.document is not None:
+        raise InputError(
+            f"The read-out {readout.name!r} gives one answer a row, but several documents are packed in one. Unpack them first."
+        )
 
 
 READOUTS: dict[str, type[Readout]] = {r.name: r for r in (Each, Mean, First, Last, Concatenation, ClassToken)}

@@ -6,7 +6,9 @@ A spec reads from JSON and writes to JSON without loss; defaults are left out of
 import json
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
+
+import msgspec
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.position import NoPosition, Position, from_json, to_json
@@ -15,13 +17,26 @@ from equiscope.position.registry import checked
 VERSION = 1
 
 
+Size = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class _Checked:
+    """Every field is looked at when a part is made, in Python as from a file."""
+
+    def __post_init__(self) -> None:
+        for f in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, f.name)
+            if f.name != "position" and f.name not in _PARTS:
+                checked(value, f.type, f"{type(self).__name__}.{f.name}")
+
+
 @dataclass(frozen=True)
-class Attention:
+class Attention(_Checked):
     """Who may look, with how many heads, knowing what of positions. head_width and value_width: D / heads unless said."""
 
-    heads: int = 1
-    head_width: int | None = None
-    value_width: int | None = None
+    heads: Size = 1
+    head_width: Size | None = None
+    value_width: Size | None = None
     position: Position = field(default_factory=NoPosition)
     causal: bool = False
     bias: bool = False
@@ -29,7 +44,7 @@ class Attention:
 
 
 @dataclass(frozen=True)
-class Norm:
+class Norm(_Checked):
     """kind "layer" or "rms"; order "pre" (before each part) or "post" (after its residual)."""
 
     kind: Literal["layer", "rms"] = "layer"
@@ -38,16 +53,16 @@ class Norm:
 
 
 @dataclass(frozen=True)
-class FeedForward:
+class FeedForward(_Checked):
     """inner: hidden features, 4 times the width unless said."""
 
-    inner: int | None = None
+    inner: Size | None = None
     activation: Literal["relu", "gelu", "silu", "tanh"] = "gelu"
     bias: bool = True
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(_Checked):
     """One layer; norm and feed-forward may be None."""
 
     attention: Attention = field(default_factory=Attention)
@@ -57,7 +72,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Spec:
+class Spec(_Checked):
     """A sequence model of one modality.
 
     width       D
@@ -67,18 +82,17 @@ class Spec:
     outputs     width of a final linear map; None for none
     """
 
-    width: int
-    vocabulary: int | None = None
-    layers: int = 1
+    width: Size
+    vocabulary: Size | None = None
+    layers: Size = 1
     block: Block = field(default_factory=Block)
     readout: str = "each"
-    outputs: int | None = None
+    outputs: Size | None = None
 
     def __post_init__(self) -> None:
         from equiscope.models.readout import READOUTS
 
-        if self.width < 1 or self.layers < 1:
-            raise InputError(f"A model has a width and a number of layers of at least 1, but got {self.width} and {self.layers}.")
+        super().__post_init__()
         if self.readout not in READOUTS:
             raise UnknownName("read-out", self.readout, list(READOUTS))
         if self.readout == "concatenation" and self.outputs is not None:

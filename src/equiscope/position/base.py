@@ -77,4 +77,4 @@ class Added(Position):
 
     def put(self, x: Tensor, encoding: Tensor) -> Tensor:
         """Add an encoding [..., N, D] to tokens [..., N, D]."""
-        return ops.add(x, encoding.to(x.dtype), name="X′", label="words with their places")
+        return ops.add(x, ops.cast(encoding, x.dtype), name="X′", label="words with their places")

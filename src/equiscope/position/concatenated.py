@@ -5,7 +5,7 @@ Followed by one linear layer, [x; p] W = x W1 + p W2: the same as adding a proje
 
 from torch import Tensor
 
-from equiscope.errors import ShapeError
+from equiscope.errors import InputError, ShapeError
 from equiscope.position.base import Added, Position
 from equiscope.position.frequencies import angles, ladder
 from equiscope.trace import ops
@@ -26,6 +26,8 @@ class Concatenated(Position):
 
     def __init__(self, of: Added | None = None, width: int | None = None, base: float = 10000.0) -> None:
         super().__init__()
+        if of is not None and not isinstance(of, Added):
+            raise InputError(f"Concatenated writes down an encoding, but {of.name} has none. Use a scheme that adds one.")
         self.of, self.width, self.base = of, width, base
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
@@ -41,7 +43,7 @@ class Concatenated(Position):
     def embed(self, x: Tensor, at: Tensor) -> Tensor:
         width = self.width or x.shape[-1]
         encoding = self.of.encode(at, width) if self.of is not None else self._sinusoids(at, width)
-        return ops.concat(x, encoding.to(x.dtype), name="X′", label="words with their places")
+        return ops.concat(x, ops.cast(encoding, x.dtype), name="X′", label="words with their places")
 
     def _sinusoids(self, at: Tensor, width: int) -> Tensor:
         return ops.sinusoid(angles(at, ladder(width // 2, self.base)), "interleaved", name="P", label="the places as clock hands")

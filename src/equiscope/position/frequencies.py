@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from equiscope.errors import ShapeError
 from equiscope.trace import constant, ops
 
 Exponent = Literal["2k/D", "2(k+1)/D", "k/(D/2-1)"]
@@ -25,8 +26,15 @@ def ladder(pairs: int, base: float, exponent: Exponent = "2k/D") -> Tensor:
     return torch.exp(-math.log(base) * power)
 
 
+def one_axis(at: Tensor) -> Tensor:
+    """The coordinates, if they are numbers on one line. Raises ShapeError for places on a grid or in space."""
+    if at.shape[-1] != 1:
+        raise ShapeError(f"This scheme reads one coordinate a token, but got {at.shape[-1]}. Use at [..., N, 1].")
+    return at
+
+
 def angles(at: Tensor, frequencies: Tensor, label: str = "angles of the clocks") -> Tensor:
     """Where each hand stands: at [..., N, 1] times frequencies [W] to [..., N, W] radians, float32 or better."""
     dtype = torch.promote_types(at.dtype, torch.float32)
     speed = constant(frequencies.to(at.device, dtype), "ω", "radians a step", "clock")
-    return ops.multiply(at if at.dtype == dtype else at.to(dtype), speed, name="Φ", label=label)
+    return ops.multiply(ops.cast(one_axis(at), dtype), speed, name="Φ", label=label)

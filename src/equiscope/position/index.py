@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from equiscope.position.base import Added
+from equiscope.position.frequencies import one_axis
 from equiscope.trace import constant, ops
 
 
@@ -20,4 +21,4 @@ class Index(Added):
 
     def encode(self, at: Tensor, width: int) -> Tensor:
         step = constant(torch.ones(width, dtype=at.dtype, device=at.device), "u", "added per step", "feature")
-        return ops.multiply(at, step, name="P", label="the places as numbers")
+        return ops.multiply(one_axis(at), step, name="P", label="the places as numbers")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.position.base import Added
+from equiscope.position.frequencies import one_axis
 from equiscope.trace import ops
 
 
@@ -38,12 +39,14 @@ class Learned(Added):
             raise InputError("This Learned() has no table yet. Call .sized(width, heads, head_width), or build a model with it.")
         if not torch.compiler.is_compiling():
             self._check(at)
-        return ops.gather(self.table, ops.squeeze(at, label="places as a list"), name="P", label="the rows of the places")
+        return ops.gather(self.table, ops.squeeze(one_axis(at), label="places as a list"), name="P", label="the rows of the places")
 
     def _check(self, at: Tensor) -> None:
         if at.numel() == 0:
             return
         worst = at.max() if at.min() >= 0 else at.min()
+        if at.isnan().any():
+            raise InputError("Some coordinates are NaN. Give every token a place.")
         if not 0 <= worst < self.length:
             raise InputError(
                 f"Learned knows positions 0..{self.length - 1}, but got {worst:g}. Use length={int(worst.abs()) + 1} or more, "

@@ -37,6 +37,8 @@ class Rope(Position):
         super().__init__()
         if pairs not in ("interleaved", "half"):
             raise InputError(f'pairs is "interleaved" or "half", but got {pairs!r}.')
+        if not base > 0:
+            raise InputError(f"base is the length of the slowest turn and larger than 0, but got {base}.")
         self.base, self.pairs, self.fraction, self.key_speed = base, pairs, fraction, key_speed
 
     @property

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from equiscope.errors import ShapeError
+from equiscope.errors import InputError, ShapeError
 from equiscope.position.base import Added
 from equiscope.position.frequencies import Exponent, angles, ladder
 from equiscope.trace import ops
@@ -41,6 +41,8 @@ class Sinusoidal(Added):
         waves: Waves = "ladder", period: float = 36.0,
     ) -> None:  # fmt: skip
         super().__init__()
+        if not (base > 0 and period > 0):
+            raise InputError(f"base and period are lengths of turns and larger than 0, but got {base} and {period}.")
         self.base, self.layout, self.exponent, self.waves, self.period = base, layout, exponent, waves, period
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:

@@ -8,14 +8,15 @@ from equiscope.record.array import Array
 
 VERSION = 1
 
-Kind = Literal["content", "coordinate", "order", "valid", "weight", "constant"]
+Kind = Literal["content", "coordinate", "order", "document", "valid", "weight", "constant", "opaque"]
 Parameter = bool | int | float | str | list[int]
 
 
 class Leaf(Struct, frozen=True, kw_only=True):
     """Numbers that were given to the program.
 
-    kind    content moves with the words; coordinate, order and valid belong to the places; weight is the model's own
+    kind    content, document and valid move with the words; coordinate and order belong to the places; weight is the
+            model's own, constant follows from its settings; opaque was made by code that the trace did not see
     array   the numbers, or nothing where `pool` names an entry in the pool of the explorable around it
     """
 

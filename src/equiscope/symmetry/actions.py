@@ -40,7 +40,10 @@ class Action:
 
 @dataclass(frozen=True)
 class Permute(Action):
-    """Put the words in another order; places stay. order[i] is the old row that comes to row i."""
+    """Put the words in another order; places stay. order[i] is the old row that comes to row i.
+
+    Whether a row is a word at all, and of which document, goes with the word.
+    """
 
     order: tuple[int, ...]
     name: ClassVar[str] = "permute"
@@ -52,7 +55,9 @@ class Permute(Action):
         return cls(tuple(torch.randperm(tokens.x.shape[-2], generator=generator).tolist()))
 
     def on_input(self, tokens: Any) -> Any:
-        return replace(tokens, x=tokens.x[..., list(self.order), :])
+        rows = list(self.order)
+        flags = {n: getattr(tokens, n, None) for n in ("valid", "document")}
+        return replace(tokens, x=tokens.x[..., rows, :], **{n: f[..., rows] for n, f in flags.items() if f is not None})
 
     def on_output(self, output: Tensor) -> Tensor:
         return output[..., list(self.order), :]

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from equiscope.errors import ShapeError
 from equiscope.symmetry.actions import Action
 
 Verdict = Literal["exact", "rounding", "approximate", "broken", "undecided"]
@@ -32,6 +33,8 @@ class Measurement:
 
 def relative_error(found: Tensor, wanted: Tensor) -> float:
     """Size of the difference over the size of what was wanted (Frobenius norms); 0 where both are 0."""
+    if found.shape != wanted.shape:
+        raise ShapeError(f"Shapes {tuple(found.shape)} and {tuple(wanted.shape)} cannot be compared.")
     difference, size = (found - wanted).double().norm().item(), wanted.double().norm().item()
     if difference == 0:
         return 0.0

@@ -11,7 +11,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from equiscope.errors import ShapeError
+from equiscope.errors import InputError, ShapeError
 from equiscope.shapes import Coordinates, Features, Flags, Order
 
 
@@ -34,6 +34,11 @@ class Tokens:
     valid: Flags | None = None
 
     def __post_init__(self) -> None:
+        if self.at.ndim < 2 or self.x.ndim < 2:
+            shapes = f"{tuple(self.x.shape)} and {tuple(self.at.shape)}"
+            raise ShapeError(f"x is [..., N, D] and at is [..., N, A], one row a token, but their shapes are {shapes}.")
+        if self.valid is not None and self.valid.dtype != torch.bool:
+            raise InputError(f"valid is bool, True = a real token, but got {self.valid.dtype}. Use valid.bool().")
         length = self.x.shape[-2]
         rows = {"at": self.at.shape[-2], "order": self.order.shape[-1]}
         rows |= {n: t.shape[-1] for n, t in (("document", self.document), ("valid", self.valid)) if t is not None}
@@ -54,18 +59,17 @@ class Tokens:
         """The same tokens with features and coordinates in another dtype."""
         return replace(self, x=self.x.to(dtype), at=self.at.to(torch.promote_types(dtype, torch.float32)))
 
-    def leaves(self) -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
-        """How a trace names these numbers: id, symbol, label, axes, kind."""
-        batch = ("batch",) * (self.x.ndim - 2)
-        yield self.x, ("X", "X", "what the words are", (*batch, "token", "feature"), "content")
-        yield (
-            self.at,
-            ("at", "t", "where the words are", ("batch",) * (self.at.ndim - 2) + ("token", "axis"), "coordinate"),
-        )
-        rows = ("batch",) * (self.order.ndim - 1) + ("token",)
-        yield self.order, ("order", "o", "which word comes first", rows, "order")
-        if self.document is not None:
-            yield self.document, ("document", "d", "which text a word belongs to", rows, "order")
-        if self.valid is not None:
-            valid = ("batch",) * (self.valid.ndim - 1) + ("token",)
-            yield self.valid, ("valid", "v", "whether there is a word", valid, "valid")
+    def leaves(self, axis: str = "token") -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
+        """How a trace names these numbers: id, symbol, label, axes, kind; axis names the rows ("source" where they only answer)."""
+        many = ("batch",) * (self.x.ndim - 2)
+        yield self.x, ("X", "X", "what the words are", (*many, axis, "feature"), "content")
+        many = ("batch",) * (self.at.ndim - 2)
+        yield self.at, ("at", "t", "where the words are", (*many, axis, "axis"), "coordinate")
+        flags = {
+            "order": (self.order, "o", "which word comes first", "order"),
+            "document": (self.document, "d", "which text a word belongs to", "document"),
+            "valid": (self.valid, "v", "whether there is a word", "valid"),
+        }
+        for name, (flag, symbol, label, kind) in flags.items():
+            if flag is not None:
+                yield flag, (name, symbol, label, (*("batch",) * (flag.ndim - 1), axis), kind)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, ShapeError
 from equiscope.trace import ops
 
 
@@ -17,7 +17,7 @@ def words(sentence: str) -> list[str]:
 
     raises  InputError for a text without words
     """
-    found = unicodedata.normalize("NFC", sentence).split()
+    found = _text(sentence).split()
     if not found:
         raise InputError('The sentence has no words. Give at least one, e.g. "Love conquers all".')
     return found
@@ -25,10 +25,15 @@ def words(sentence: str) -> list[str]:
 
 def characters(sentence: str) -> list[str]:
     """Every character a token, spaces included. Raises InputError for an empty text."""
-    found = list(unicodedata.normalize("NFC", sentence))
+    found = list(_text(sentence))
     if not found:
         raise InputError("The text is empty. Give at least one character.")
     return found
+
+
+def _text(sentence: str) -> str:
+    """Composed letters; bytes that were no text where they came from become the replacement sign."""
+    return unicodedata.normalize("NFC", sentence.encode("utf-8", "surrogatepass").decode("utf-8", "replace"))
 
 
 def vocabulary(tokens: Iterable[str]) -> dict[str, int]:
@@ -57,16 +62,22 @@ def _hash(text: str) -> int:
 
 
 class Embedding(nn.Module):
-    """A learned table: ids [..., N] to features [..., N, D].
+    """A table: ids [..., N] to features [..., N, D].
 
-    raises  InputError for an id outside the table
+    table   numbers to begin with, [vocabulary, width]; random ones unless given
+    raises  InputError for an id outside the table, ShapeError for a table of another shape
     """
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table": ("E", "vocabulary feature", "embedding table")}
 
-    def __init__(self, vocabulary: int, width: int) -> None:
+    def __init__(self, vocabulary: int, width: int, table: Tensor | None = None) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.randn(vocabulary, width) / math.sqrt(width))
+        if table is not None and table.shape != (vocabulary, width):
+            raise ShapeError(
+                f"A table for {vocabulary} tokens of width {width} was asked for, but its shape is {tuple(table.shape)}."
+            )
+        numbers = torch.randn(vocabulary, width) / math.sqrt(width) if table is None else table.clone()
+        self.table = nn.Parameter(numbers)
 
     def forward(self, ids: Tensor) -> Tensor:
         if not torch.compiler.is_compiling() and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(self.table):

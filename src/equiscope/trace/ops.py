@@ -49,6 +49,14 @@ def distance(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
     return note("distance", (a - b).abs(), [a, b], name, label)
 
 
+def cast(x: Tensor, dtype: torch.dtype | str, name: str = "", label: str = "") -> Tensor:
+    """The same numbers in another dtype; no step where the dtype is the same already. In the page all numbers are float64."""
+    wanted = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    if x.dtype == wanted:
+        return x
+    return note("cast", x.to(wanted), [x], name, label, dtype=str(wanted).removeprefix("torch."))
+
+
 def activation(x: Tensor, kind: Activation, name: str = "", label: str = "") -> Tensor:
     """A function of each number: relu, gelu (exact, with erf), silu or tanh."""
     functions: dict[str, Callable[[Tensor], Tensor]] = {
@@ -112,18 +120,20 @@ def mask(scores: Tensor, visible: Tensor, name: str = "", label: str = "") -> Te
 
 
 def softmax(scores: Tensor, name: str = "", label: str = "") -> Tensor:
-    """Weights along the last axis that sum to 1; a row that may look nowhere gives 0, never NaN."""
-    top = scores.detach().amax(-1, keepdim=True)
-    raised = (scores - top.masked_fill(top.isinf(), 0.0)).exp()
+    """Weights along the last axis that sum to 1; a row that may look nowhere gives 0, never NaN. In float32 or better."""
+    wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    top = wide.detach().amax(-1, keepdim=True)
+    raised = (wide - top.masked_fill(top.isinf(), 0.0)).exp()
     total = raised.sum(-1, keepdim=True)
-    return note("softmax", raised / total.masked_fill(total == 0, 1.0), [scores], name, label)
+    return note("softmax", (raised / total.masked_fill(total == 0, 1.0)).to(scores.dtype), [scores], name, label)
 
 
 def norm(x: Tensor, center: bool, eps: float, name: str = "", label: str = "") -> Tensor:
-    """Each row divided by its size: LayerNorm's core (center) or RMSNorm's, without gain and shift."""
-    y = x - x.mean(-1, keepdim=True) if center else x
+    """Each row divided by its size: LayerNorm's core (center) or RMSNorm's, without gain and shift. In float32 or better."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    y = wide - wide.mean(-1, keepdim=True) if center else wide
     out = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps)
-    return note("norm", out, [x], name, label, center=center, eps=eps)
+    return note("norm", out.to(x.dtype), [x], name, label, center=center, eps=eps)
 
 
 # --- rows and columns -------------------------------------------------------------------------------------------------
@@ -196,7 +206,7 @@ def flatten(x: Tensor, name: str = "", label: str = "") -> Tensor:
 OPERATIONS: dict[str, Callable[..., Tensor]] = {
     f.__name__: f
     for f in (
-        matmul, add, subtract, multiply, scale, distance, activation, sinusoid, rotate, not_after, both, mask, softmax, norm,
+        matmul, add, subtract, multiply, scale, distance, cast, activation, sinusoid, rotate, not_after, both, mask, softmax, norm,
         gather, concat, heads, join, transpose, column, row, squeeze, broadcast_heads, mean, pick, flatten,
     )
 }  # fmt: skip

@@ -5,6 +5,7 @@ a plain variable because context variables break `torch.compile(fullgraph=True)`
 comparison.
 """
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ class Recorder:
     scope: list[str] = field(default_factory=list)
     kept: list[Tensor] = field(default_factory=list)
     packed: dict[bytes, record.Array] = field(default_factory=dict)
+    thread: int = field(default_factory=threading.get_ident)
 
     @property
     def where(self) -> str:
@@ -52,6 +54,8 @@ class Recorder:
 
     @property
     def listening(self) -> bool:
+        if threading.get_ident() != self.thread:
+            return False  # a model that another thread runs meanwhile is not ours
         return not self.only or self.where == self.only or self.where.startswith(self.only + ".")
 
     def introduce(self, tensor: Tensor, given: Given) -> None:
@@ -75,7 +79,7 @@ class Recorder:
         return self.ids[id(tensor)] if id(tensor) in self.ids else self._leaf(tensor)
 
     def _leaf(self, tensor: Tensor) -> str:
-        unnamed = Given("constant", "", "a constant", ("",) * tensor.ndim, "constant", self.where)
+        unnamed = Given("opaque", "", "made outside the recorded steps", ("",) * tensor.ndim, "opaque", self.where)
         given = self.given.get(id(tensor), unnamed)
         ident = self._unique(given.id, given.where)
         axes = given.axes if len(given.axes) == tensor.ndim else ("batch",) * (tensor.ndim - len(given.axes)) + given.axes

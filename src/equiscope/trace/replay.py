@@ -25,7 +25,7 @@ def replay(trace: record.Trace, leaves: Mapping[str, Tensor] | None = None) -> d
     for step in trace.steps:
         if step.op not in OPERATIONS:
             raise UnknownName("operation", step.op, sorted(OPERATIONS))
-        values[step.id] = OPERATIONS[step.op](*[values[i] for i in step.inputs], **step.params)
+        values[step.id] = OPERATIONS[step.op](*[values[i] for i in step.inputs], **_params(step))
     return values
 
 
@@ -33,3 +33,9 @@ def _tensor(leaf: record.Leaf) -> Tensor:
     if leaf.array is None:
         raise InputError(f"Leaf {leaf.id!r} has no numbers of its own: give them, or put the pool's array in.")
     return torch.from_numpy(record.unpack(leaf.array))
+
+
+def _params(step: record.Step) -> dict[str, record.trace.Parameter]:
+    """Records hold half-precision numbers as float32, so a replay stays there where the model went to half precision."""
+    half = step.op == "cast" and step.params["dtype"] in ("bfloat16", "float16")
+    return {**step.params, "dtype": "float32"} if half else step.params

@@ -4,7 +4,7 @@ A part names its own numbers in `legend`: attribute -> (symbol, axes in words, l
 have a method `leaves()` (Tokens do); bare tensors become content leaves.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -32,6 +32,7 @@ def watch(
     packed  arrays already written down, by their bytes: traces that share this dict share their arrays
     raises  InputError where the model makes no step of ours (it is then a model for `equiscope check`)
     """
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps: a compiled graph has no steps to watch
     modules = dict(model.named_modules())
     if only and only not in modules:
         raise InputError(f"The model has no part {only!r}. Its parts: {', '.join(list(modules)[1:12])}, ...")
@@ -47,22 +48,32 @@ def watch(
             f"{type(model).__name__} ran, but made none of the operations that equiscope can write down. "
             "Build it with equiscope.build, or call equiscope.trace.ops in its forward."
         )
-    return trace_of(recorder, output, title)
-
-
-def trace_of(recorder: Recorder, output: Any, title: str = "") -> record.Trace:
-    """The finished record; outputs are those tensors in `output` that a step made."""
     outputs = [recorder.ids[id(t)] for t in _tensors(output) if id(t) in recorder.ids]
-    return record.Trace(title=title, leaves=recorder.leaves, steps=recorder.steps, outputs=outputs)
+    if not outputs and not only:
+        raise InputError(f"What {type(model).__name__} returned was not made by a recorded step. End its forward with one of ours.")
+    return record.Trace(title=title, leaves=recorder.leaves, steps=recorder.steps, outputs=outputs or [recorder.steps[-1].id])
 
 
-def _inputs(inputs: list[Any]) -> Iterator[tuple[Tensor, Given]]:
+def _inputs(inputs: Sequence[Any]) -> Iterator[tuple[Tensor, Given]]:
+    """The first tokens ask and may answer; a second sequence only answers, and its rows are called "source"."""
+    axis = "token"
     for value in inputs:
         if hasattr(value, "leaves"):
-            yield from ((t, Given(name, *rest)) for t, (name, *rest) in value.leaves())
+            yield from ((t, Given(name, *rest)) for t, (name, *rest) in value.leaves(axis))
+            axis = "source"
         elif isinstance(value, Tensor):
-            axes = ("batch",) * (value.ndim - 2) + ("token", "feature")[-value.ndim :]
-            yield value, Given("X", "X", "the input", axes, "content")
+            ends = ("token", "feature") if value.is_floating_point() else ("token",)
+            axes = ("batch",) * (value.ndim - len(ends)) + ends[-value.ndim :] if value.ndim else ()
+            yield (
+                value,
+                Given(
+                    "X" if value.is_floating_point() else "ids",
+                    "X" if value.is_floating_point() else "i",
+                    "the input",
+                    axes,
+                    "content",
+                ),
+            )
 
 
 def _introduce_parameters(recorder: Recorder, path: str, module: nn.Module) -> None:
@@ -75,7 +86,13 @@ def _introduce_parameters(recorder: Recorder, path: str, module: nn.Module) -> N
 @contextmanager
 def _scopes(recorder: Recorder, modules: Mapping[str, nn.Module]) -> Iterator[None]:
     def enter(path: str) -> Any:
-        return lambda *_: recorder.scope.append(path)
+        def hook(_: nn.Module, inputs: tuple[Any, ...]) -> None:
+            recorder.scope.append(path)
+            if path and path == recorder.only:
+                for tensor, given in _inputs(inputs):
+                    recorder.introduce(tensor, given)
+
+        return hook
 
     def leave(*_: Any) -> None:
         recorder.scope.pop()

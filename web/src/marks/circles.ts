@@ -62,7 +62,7 @@ export function circles(app: App, run: () => Run, id: string): HTMLElement {
     });
     for (let r = 0; r < rows; r++) {
       for (let c = 0; c < columns; c++) {
-        const weight = data[r * columns + c];
+        const weight = Number.isFinite(data[r * columns + c]) ? data[r * columns + c] : 0;
         const target = { run: run(), id, index: cellIndex(rank, ahead, r, c) };
         picture.append(
           svg(

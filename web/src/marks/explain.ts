@@ -18,7 +18,7 @@ export function explainer(app: App): HTMLElement {
   let timer = 0;
 
   editor.addEventListener("submit", (event) => event.preventDefault());
-  input.addEventListener("input", () => shown && Number.isFinite(input.valueAsNumber) && write(shown, input.valueAsNumber));
+  input.addEventListener("input", () => shown && Math.abs(input.valueAsNumber) <= 1e6 && write(shown, input.valueAsNumber));
   input.addEventListener("focus", () => {
     if (!editing) app.history.push(app.state);
     editing = true;

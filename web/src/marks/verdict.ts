@@ -28,7 +28,7 @@ export function claim(found: Claim | undefined): HTMLElement {
   const part = (found.decided_by ?? "").replace(/^.*\./, "");
   return h(
     "p.claim",
-    h("b", found.holds ? "Claimed: holds." : "Claimed: broken."),
+    h("b", found.holds ? "Promised." : "Not promised."),
     " ",
     found.holds ? capital(found.reason) : `${part ? `Decided by the ${part.replaceAll("_", " ")}: ` : ""}${found.reason}`,
     ".",

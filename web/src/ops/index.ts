@@ -3,6 +3,7 @@ import { activation } from "./activation";
 import { add } from "./add";
 import { both } from "./both";
 import { broadcast_heads } from "./broadcast_heads";
+import { cast } from "./cast";
 import { column } from "./column";
 import { concat } from "./concat";
 import { distance } from "./distance";
@@ -36,6 +37,7 @@ export const OPERATIONS: Record<string, Op> = {
   multiply,
   scale,
   distance,
+  cast,
   activation,
   sinusoid,
   rotate,

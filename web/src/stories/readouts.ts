@@ -18,7 +18,7 @@ const READOUTS: [string, string, "class"?][] = [
 
 export const readouts: Story = {
   title: "Read-outs",
-  lede: "What is read from the last layer? Shuffle the words. Without positions a mean and a class token stay, while the first row, the last row and all rows in a line change. Positions change them all.",
+  lede: "What is read from the last layer? Shuffle the words and see which read-outs can tell. The table measures it, without positions and with them.",
   controls: ["scheme", "causal"],
   build(app: App): HTMLElement {
     const bare = app.page.schemes.find((s) => app.lab.record(s.name, "plain").claims.every((c) => c.holds))?.name;

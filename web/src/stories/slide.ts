@@ -188,7 +188,7 @@ function whole(app: App): HTMLElement {
     line.replaceChildren(
       `The words' own output rows, here at place ${place()} and at place 0: they differ by `,
       h("b", error(e)),
-      ".",
+      e < SMALL ? ": they travel unchanged." : ": this scheme notices where the words stand.",
     );
   });
   const names = () =>
@@ -198,7 +198,7 @@ function whole(app: App): HTMLElement {
   root.append(
     h(
       "p",
-      "Seen with all its rows, the output does change: its filled rows travel with the words. That is equivariance. The cards above show only the rows of the words, and there the numbers stay: it looks like invariance.",
+      "Seen with all its rows, the output moves: its filled rows travel with the words. Where they do so unchanged, that is equivariance; the cards above show only the rows of the words, where it looks like invariance.",
     ),
     line,
     h(

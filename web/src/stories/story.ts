@@ -1,7 +1,8 @@
 // What a story is, and what several stories share.
 import { permute } from "../actions";
 import { type App, perState } from "../app";
-import { h } from "../dom";
+import { button, h } from "../dom";
+import { save } from "../figure";
 import { formula, symbol } from "../format";
 import type { Run, Setting } from "../lab";
 import { equivariance, type Measurement } from "../measure";
@@ -89,9 +90,17 @@ export function additions(run: Run): string[] {
   return [...new Set(meeting)];
 }
 
-export const section = (title: string, ...content: (Node | string | undefined | false)[]): HTMLElement =>
-  h(
+/** A part of a story with its heading, and a button that saves this part as a picture. */
+export function section(title: string, ...content: (Node | string | undefined | false)[]): HTMLElement {
+  const name = `equiscope-${title.toLowerCase().replace(/[^a-z0-9]+/g, "-")}`;
+  const keep = button("⤓ SVG", "Save this part as an SVG picture", () => save(root, name, "svg"), {
+    class: "keep",
+    "aria-label": "Save this part",
+  });
+  const root: HTMLElement = h(
     "section.part",
-    title ? h("h3", title) : false,
+    title ? h("div.head", h("h3", title), keep) : false,
     content.map((c) => (typeof c === "string" ? h("p", c) : c)),
   );
+  return root;
+}
