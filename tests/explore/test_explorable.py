@@ -12,9 +12,11 @@ import torch
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore import LIMIT, Choice, explorable, html, page, write
 from equiscope.explore.clocks import tour
-from equiscope.explore.explorable import SETTINGS, offers
+from equiscope.explore.exhibit import exhibit
+from equiscope.explore.explorable import SETTINGS, offers, rows
 from equiscope.position import SCHEMES
 from equiscope.record import Explorable, unpack
+from equiscope.tokens import Tokens
 from equiscope.trace import replay
 from equiscope.trace.ops import OPERATIONS
 
@@ -66,6 +68,15 @@ def test_claims_on_the_page_name_every_action(love):
         assert [c.action for c in program.claims] == ["permute", "shift", "reverse"]
         assert all(c.reason for c in program.claims)
         assert all(c.holds or c.decided_by for c in program.claims)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_what_the_page_explains_is_what_the_model_computes(causal):
+    """The exhibit walks through the model's parts itself, to keep what lies between; it must arrive where the model arrives."""
+    for offer in offers(2, 5):
+        made = exhibit(offer.make(), width=8, heads=2, seed=3, causal=causal)
+        tokens = Tokens.of(rows(["one", "two", "three", "four", "five"], Choice(width=8, heads=2, seed=3)))
+        assert torch.equal(made(tokens)[0], made.model(tokens)), offer.variant.name
 
 
 def test_teaching_variants_say_which_scheme_they_break(love):

@@ -281,7 +281,7 @@ def test_clock_hands_stand_at_place_times_speed_past_any_trained_length(visit):
     tab = visit("story=clocks&place=300")
     angles = [float(a) for a in tab.locator("[data-angles]").get_attribute("data-angles").split(",")]
     assert angles == pytest.approx([300, 30, 3, 0.3], rel=1e-12)
-    assert float(tab.locator("[data-norm]").get_attribute("data-norm")) == pytest.approx(2, abs=1e-12)
+    assert float(tab.locator("[data-product]").get_attribute("data-product")) == pytest.approx(4, abs=1e-12)
     slider = tab.get_by_role("slider", name="place")
     slider.focus()
     tab.keyboard.press("ArrowRight")

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from equiscope.errors import InputError
 from equiscope.symmetry import ACTIONS, Action, Shift
 from equiscope.tokens import Tokens
 from equiscope.trace import ops
@@ -50,6 +51,8 @@ class Causal(Mask):
 
 def visible(mask: Mask, queries: Tokens, keys: Tokens) -> Tensor | None:
     """The mask, the padding and the documents of two sequences joined: bool [..., N, M], or None where nothing is hidden."""
+    if (queries.document is None) != (keys.document is None):
+        raise InputError("One sequence says which document its tokens belong to, the other does not. Give both or neither.")
     parts: list[Tensor] = []
     by_rank = None if isinstance(mask, Everything) else mask.visible(ops.column(queries.order), ops.row(keys.order))
     if by_rank is not None:

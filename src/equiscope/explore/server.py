@@ -47,6 +47,7 @@ def _handler(body: bytes) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
             self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("Content-Security-Policy", "frame-ancestors 'none'")  # what a page cannot say of itself
             self.send_header("Cache-Control", "no-store")
             self.end_headers()
             if self.command == "GET":

@@ -55,9 +55,12 @@ class Tokens:
         dtype = torch.promote_types(x.dtype, torch.float32)  # bfloat16 counts exactly only to 256
         return cls(x=x, at=order.to(dtype).unsqueeze(-1), order=order, valid=valid)
 
-    def to(self, dtype: torch.dtype) -> Self:
-        """The same tokens with features and coordinates in another dtype."""
-        return replace(self, x=self.x.to(dtype), at=self.at.to(torch.promote_types(dtype, torch.float32)))
+    def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Self:
+        """The same tokens elsewhere: features in another dtype (coordinates in float32 or better), everything on a device."""
+        wide = None if dtype is None else torch.promote_types(dtype, torch.float32)
+        flags = {name: getattr(self, name) for name in ("order", "document", "valid")}
+        moved = {name: flag.to(device=device) for name, flag in flags.items() if flag is not None}
+        return replace(self, x=self.x.to(device=device, dtype=dtype), at=self.at.to(device=device, dtype=wide), **moved)
 
     def leaves(self, axis: str = "token") -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
         """How a trace names these numbers: id, symbol, label, axes, kind; axis names the rows ("source" where they only answer)."""

@@ -8,7 +8,7 @@ export interface Hand {
 }
 
 export function clocks(hands: Hand[], place: number): SVGElement {
-  const [size, gap] = [92, 36];
+  const [size, gap] = [92, 56];
   const width = hands.length * (size + gap);
   const picture = svg("svg.clocks", {
     viewBox: `0 0 ${width} ${size + 40}`,
@@ -50,21 +50,24 @@ export interface Point {
 
 /** Each word a point, carried by the encoding of its place, which lies on a circle around it. */
 export function plane(points: Point[]): SVGElement {
-  const ends = points.flatMap(({ from, by }) => [
-    from,
-    [from[0] + by[0], from[1] + by[1]],
-    [from[0] + 1, from[1] + 1],
-    [from[0] - 1, from[1] - 1],
-  ]);
-  const reach = Math.max(1.5, ...ends.flat().map(Math.abs)) * 1.1;
-  const [size, unit] = [320, 160 / reach];
-  const at = ([x, y]: number[]): [number, number] => [size / 2 + x * unit, size / 2 - y * unit];
+  const circles = points.map(({ from: [x, y], by }) => [x, y, Math.hypot(...by)]);
+  const [left, right, low, high] = [
+    Math.min(0, ...circles.map(([x, , r]) => x - r)),
+    Math.max(0, ...circles.map(([x, , r]) => x + r)),
+    Math.min(0, ...circles.map(([, y, r]) => y - r)),
+    Math.max(0, ...circles.map(([, y, r]) => y + r)),
+  ];
+  const unit = 300 / Math.max(right - left, high - low, 1);
+  const [margin, named] = [14, 80]; // room for the words, which stand to the right of their points
+  const at = ([x, y]: number[]): [number, number] => [margin + (x - left) * unit, margin + (high - y) * unit];
+  const [width, height] = [(right - left) * unit + 2 * margin + named, (high - low) * unit + 2 * margin];
+  const [[x0, y0]] = [at([0, 0])];
   const picture = svg(
     "svg.plane",
     {
-      viewBox: `0 0 ${size} ${size}`,
-      width: size,
-      height: size,
+      viewBox: `0 0 ${width} ${height}`,
+      width,
+      height,
       role: "img",
       "aria-label": points
         .map(
@@ -73,8 +76,8 @@ export function plane(points: Point[]): SVGElement {
         )
         .join("; "),
     },
-    svg("line.axis", { x1: 0, x2: size, y1: size / 2, y2: size / 2 }),
-    svg("line.axis", { y1: 0, y2: size, x1: size / 2, x2: size / 2 }),
+    svg("line.axis", { x1: 0, x2: width - named, y1: y0, y2: y0 }),
+    svg("line.axis", { y1: 0, y2: height, x1: x0, x2: x0 }),
   );
   for (const { text, colour, from, by } of points) {
     const [[x, y], [u, v]] = [at(from), at([from[0] + by[0], from[1] + by[1]])];

@@ -13,9 +13,10 @@ import { heat } from "./heat";
 const CELLS = 420;
 const COLUMNS = 24;
 
-/** names: what the token axis shows, for those that are not the person's words in their order. */
+/** names: what the token axis shows, where it is not the person's words in their order; compact: for a small card. */
 export interface Options {
   caption?: string;
+  compact?: boolean;
   names?: () => Name[];
 }
 
@@ -146,7 +147,7 @@ function typeset(app: App, run: () => Run, id: string, rows: number, columns: nu
     wide = Math.max(
       wide,
       longest(cells.map((cell) => cell.textContent)),
-      Math.min(longest(now.columns?.map((n) => n.text) ?? []), 6) * 0.95,
+      Math.min(longest(now.columns?.map((n) => n.text) ?? []), options.compact || columns > 8 ? 6 : 9) * 0.95,
     );
     body.style.setProperty("--cell", `${(wide * 0.53 + 0.95).toFixed(2)}rem`);
     body.classList.toggle("bare", !now.rows);

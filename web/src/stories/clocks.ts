@@ -78,26 +78,24 @@ const places = (from: number, count: number): Tensor =>
 function hands(app: App): HTMLElement {
   const run = touring(app, app.state.waves, () => ({ coordinate: places(app.state.place, 1) }));
   const root = h("div.scroll");
+  const norm = h("p");
   guarded(app, root, () => {
     const angles = run().program.get(id(run(), "Φ"));
-    const encoding = run().program.get(id(run(), "P"));
+    const [product] = run().program.get(id(run(), "PPᵀ")).data;
     const speeds = run().program.get(run().record.trace.leaves.find((l) => l.symbol === "ω")!.id);
     const shown = Array.from(angles.data, (angle, i) => ({ angle, speed: speeds.data[i] }));
     root.querySelector("svg")?.remove();
     root.prepend(dials(shown, app.state.place));
     root.dataset.angles = Array.from(angles.data).join();
-    root.dataset.norm = String(Math.hypot(...encoding.data));
-  });
-  const norm = h("p");
-  app.keep(() =>
+    root.dataset.product = String(product);
     norm.replaceChildren(
-      "Length of this encoding: ",
-      h("b", number(Number(root.dataset.norm), 6)),
+      "This encoding times itself (sin² + cos² of every hand): ",
+      h("b", number(product, 6)),
       app.state.waves === "sine"
-        ? ", which changes from place to place: a sine without its cosine."
-        : `, the same at every place: √${run().program.get(id(run(), "Φ")).data.length} for as many hands, since sin² + cos² = 1.`,
-    ),
-  );
+        ? ". It changes from place to place: a sine without its cosine."
+        : `, one for each of ${angles.data.length} hands, at every place. So all encodings have the same length, √${angles.data.length}.`,
+    );
+  });
   return h(
     "div",
     root,
@@ -179,10 +177,12 @@ function ladder(app: App): HTMLElement {
         row,
       ),
     );
-    const lengths = Array.from({ length: n }, (_, i) => Math.sqrt(table.data[i * n + i]));
-    const [least, most] = [Math.min(...lengths), Math.max(...lengths)].map((length) => length.toFixed(6));
+    const own = Array.from({ length: n }, (_, i) => table.data[i * n + i]);
+    const [least, most] = [Math.min(...own), Math.max(...own)].map((product) => product.toFixed(6));
     norms.textContent =
-      least === most ? `Every row has the length ${least}.` : `Lengths of the rows lie between ${least} and ${most}.`;
+      least === most
+        ? `On the diagonal every product is ${least}: all rows have one length.`
+        : `On the diagonal the products lie between ${least} and ${most}: the rows have different lengths.`;
   });
   return h(
     "div.row",

@@ -102,7 +102,7 @@ function card(app: App, scheme: string): HTMLElement {
   });
   const names = () => sliding(app).map((row) => named(app, row));
   const { scores, weights } = now().record.roles!;
-  root.append(list, matrix(app, now, scores, { names }), matrix(app, now, weights, { names }));
+  root.append(list, matrix(app, now, scores, { names, compact: true }), matrix(app, now, weights, { names, compact: true }));
   return root;
 }
 

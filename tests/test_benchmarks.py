@@ -1,0 +1,17 @@
+"""Benchmarks run in their shortest form, so that none rots; their times are looked at by people, not by tests."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
+def test_the_cost_of_watching_can_be_measured():
+    done = run("benchmarks.trace", "--quick")
+    assert done.returncode == 0, done.stderr
+    assert "tiny: 8 wide, 1 layer, 3 tokens:" in done.stdout
