@@ -67,10 +67,10 @@ def visit(browser, exported):
     """
     contexts, troubles = [], []
 
-    def open_page(fragment="", wide=1280, dark=False, touch=False, calm=True, **choice):
+    def open_page(fragment="", wide=1280, dark=False, touch=False, calm=True, bypass_csp=False, **choice):
         context = browser.new_context(
             viewport={"width": wide, "height": 900}, color_scheme="dark" if dark else "light", has_touch=touch,
-            reduced_motion="reduce" if calm else "no-preference", accept_downloads=True,
+            reduced_motion="reduce" if calm else "no-preference", accept_downloads=True, bypass_csp=bypass_csp,
         )  # fmt: skip
         contexts.append(context)
         tab = context.new_page()

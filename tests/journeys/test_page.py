@@ -338,6 +338,19 @@ def test_a_copied_link_restores_the_page(visit):
     assert numbers(again, Z) == shown
 
 
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("story", ["numbers", "shuffle", "positions", "slide", "clocks", "readouts"])
+def test_an_accessibility_checker_finds_no_serious_fault(visit, story, dark):
+    axe = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+    if not axe.exists():
+        pytest.skip("axe-core is not here: `npm ci` in web/ brings it")
+    tab = visit(f"story={story}&scheme=rope", dark=dark, bypass_csp=True)
+    tab.add_script_tag(content=axe.read_text(encoding="utf-8"))
+    tab.locator(".cell").first.click()
+    found = tab.evaluate("axe.run().then(({ violations }) => violations.map((v) => [v.impact, v.id, v.nodes[0].html]))")
+    assert [v for v in found if v[0] in ("serious", "critical")] == []
+
+
 @pytest.mark.parametrize("waves", ["constructor", "carry", "__proto__"])
 def test_a_link_cannot_stop_the_page(visit, waves):
     tab = visit(
@@ -370,7 +383,7 @@ def test_the_slider_and_the_chips_of_the_read_outs_work_by_keyboard_and_undo(vis
 def test_one_part_of_a_page_can_be_saved(visit, tmp_path):
     tab = visit("story=clocks")
     with tab.expect_download() as download:
-        tab.locator("section", has_text="One rotation carries").get_by_role("button", name="Save this part").click()
+        tab.locator("section", has_text="One rotation carries").locator(".keep").click()
     download.value.save_as(tmp_path / "part.svg")
     text = (tmp_path / "part.svg").read_text(encoding="utf-8")
     assert "the rotation: a small one for every hand" in text

@@ -1,7 +1,6 @@
 // The steps as a graph, drawn from the trace: who is made from whom. A box leads to its matrix.
 import { h, svg } from "../dom";
 import type { Step, Trace } from "../contract";
-import { plain } from "../format";
 import { symbolOf } from "../names";
 
 const [WIDE, HIGH, COLUMN, ROW, ARCH] = [50, 26, 70, 40, 26];
@@ -89,7 +88,7 @@ function node(box: Box, go: (id: string) => void): SVGElement {
     {
       tabindex: 0,
       role: "link",
-      "aria-label": `${plain(box.text)}: ${box.label}`,
+      "aria-label": `${box.text.replace("_", "")}: ${box.label}`,
       onclick: press,
       onkeydown: (event: KeyboardEvent) => event.key === "Enter" && press(),
     },

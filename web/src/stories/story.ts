@@ -93,9 +93,8 @@ export function additions(run: Run): string[] {
 /** A part of a story with its heading, and a button that saves this part as a picture. */
 export function section(title: string, ...content: (Node | string | undefined | false)[]): HTMLElement {
   const name = `equiscope-${title.toLowerCase().replace(/[^a-z0-9]+/g, "-")}`;
-  const keep = button("⤓ SVG", "Save this part as an SVG picture", () => save(root, name, "svg"), {
+  const keep = button("⤓ save", "Save this part as an SVG picture", () => save(root, name, "svg"), {
     class: "keep",
-    "aria-label": "Save this part",
   });
   const root: HTMLElement = h(
     "section.part",
