@@ -130,6 +130,8 @@ export interface Step {
 }
 /**
  * What a built model says about one action, and the part that decides it.
+ *
+ *     holds  True: every part promises it. False: a part notices the action; another part may still hide that again
  */
 export interface Claim {
   action: string;

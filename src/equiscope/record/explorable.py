@@ -7,7 +7,10 @@ from equiscope.record.trace import VERSION, Trace
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """What a built model says about one action, and the part that decides it."""
+    """What a built model says about one action, and the part that decides it.
+
+    holds  True: every part promises it. False: a part notices the action; another part may still hide that again
+    """
 
     action: str
     holds: bool
