@@ -26,7 +26,7 @@ X = 'figure[data-id="X"]'
 
 
 def numbers(tab, figure: str) -> list[float]:
-    tab.wait_for_timeout(60)  # one frame: marks are drawn at most once a frame
+    tab.wait_for_timeout(150)  # a frame for what is on screen, a quiet moment for the rest
     return [float(text.replace("−", "-")) for text in tab.locator(f"{figure} .cell").all_inner_texts()]
 
 
@@ -238,7 +238,7 @@ def test_while_the_slider_is_dragged_relative_schemes_stay_and_absolute_ones_cha
     seen = set()
     for share in (0.2, 0.5, 0.9):
         tab.mouse.move(box["x"] + box["width"] * share, box["y"] + box["height"] / 2, steps=4)
-        tab.wait_for_timeout(60)
+        tab.wait_for_timeout(150)
         seen.add(tab.locator(".here").first.get_attribute("data-place"))  # still dragging
         for scheme in ("none", "rope", "rope-half", "alibi"):
             assert max(changes(tab, scheme).values()) < 1e-12, scheme  # rounding: angles up to 60 radians
@@ -285,7 +285,7 @@ def test_clock_hands_stand_at_place_times_speed_past_any_trained_length(visit):
     slider = tab.get_by_role("slider", name="place")
     slider.focus()
     tab.keyboard.press("ArrowRight")
-    tab.wait_for_timeout(60)
+    tab.wait_for_timeout(150)
     assert tab.locator("[data-angles]").get_attribute("data-angles").startswith("301,")
 
 
@@ -300,7 +300,7 @@ def test_one_sine_collides_a_pair_is_unique_for_one_turn_and_one_rotation_carrie
     steps = tab.get_by_role("slider", name="steps k")
     for k in (5, 17):
         steps.fill(str(k))
-        tab.wait_for_timeout(60)
+        tab.wait_for_timeout(150)
         line = tab.locator("p[data-error]", has_text=f"k = {k}")
         assert float(line.get_attribute("data-error")) < 1e-13
 

@@ -18,10 +18,32 @@ export interface Mark {
   light(cells: Place[], style: "operand" | "target"): void;
 }
 
+/** Something that is drawn again whenever the numbers change, and where it stands. */
+interface Live {
+  draw: () => void;
+  element?: Element;
+}
+
+// Safari has no idle callbacks: there the rest is drawn in the next task.
+const whenIdle: (work: (deadline: IdleDeadline) => void) => number =
+  "requestIdleCallback" in globalThis
+    ? (work) => requestIdleCallback(work, { timeout: 100 })
+    : (work) => window.setTimeout(work, 0, { timeRemaining: () => 50, didTimeout: true });
+const cancelIdle: (id: number) => void = globalThis.cancelIdleCallback ?? clearTimeout;
+
 export class App {
   readonly history = new History();
   readonly marks = new Set<Mark>();
-  private live: (() => void)[] = [];
+  private live: Live[] = [];
+  private deferred: Live[] = [];
+  private idle = 0;
+  private readonly onScreen = new WeakSet<Element>();
+  private readonly watcher = new IntersectionObserver(
+    (entries) => {
+      for (const { target, isIntersecting } of entries) this.onScreen[isIntersecting ? "add" : "delete"](target);
+    },
+    { rootMargin: "100px" },
+  );
   private waiting = 0;
   private later = 0;
   private pinned: Target | undefined;
@@ -65,29 +87,45 @@ export class App {
 
   private restart(): void {
     this.live = [];
+    this.deferred = [];
+    this.watcher.disconnect();
     this.marks.clear();
     this.pinned = this.pointed = undefined;
     this.rebuild();
     this.announce();
   }
 
-  /** Do now, and again whenever the numbers change. */
-  keep(draw: () => void): void {
+  /** Do now, and again whenever the numbers change; what belongs to an element off the screen may wait for a quiet moment. */
+  keep(draw: () => void, element?: Element): void {
     draw();
-    this.live.push(draw);
+    this.live.push({ draw, element });
+    if (element) this.watcher.observe(element);
   }
 
   private refresh(): void {
     if (this.waiting) return;
     this.waiting = requestAnimationFrame(() => {
       this.waiting = 0;
-      this.draw();
+      const seen = this.live.filter(({ element }) => !element || this.onScreen.has(element));
+      this.deferred = this.live.filter((live) => !seen.includes(live));
+      for (const { draw } of seen) draw();
+      this.announce();
+      cancelIdle(this.idle);
+      this.idle = whenIdle((deadline) => this.catchUp(deadline));
     });
   }
 
+  /** Everything, at once. */
   draw(): void {
-    for (const draw of this.live) draw();
+    this.deferred = [];
+    for (const { draw } of this.live) draw();
     this.announce();
+  }
+
+  private catchUp(deadline: IdleDeadline): void {
+    while (this.deferred.length && (deadline.timeRemaining() > 2 || deadline.didTimeout)) this.deferred.shift()!.draw();
+    if (this.deferred.length) this.idle = whenIdle((next) => this.catchUp(next));
+    else this.announce();
   }
 
   private remember(): void {
@@ -157,7 +195,7 @@ export function guarded(app: App, root: HTMLElement, draw: () => void): void {
       root.classList.add("has-failed");
       message.textContent = error instanceof Error ? error.message : String(error);
     }
-  });
+  }, root);
 }
 
 /** Computed once for each state, however many marks ask. */

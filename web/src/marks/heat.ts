@@ -75,25 +75,28 @@ export function heat(app: App, run: () => Run, id: string, rows: number, columns
     },
   };
 
+  // The numbers are painted once, one pixel a number, and again only when they change; pointing draws frames over them.
+  const pixels = h<HTMLCanvasElement>("canvas", { width: columns, height: rows });
+  let [painted, largest] = ["", 0];
+  let shown: Float64Array | undefined;
+
   function draw(): void {
-    const { flat } = seen(app, run(), id, options);
-    const context = canvas.getContext("2d")!;
-    const style = getComputedStyle(document.documentElement);
-    const [positive, negative, ink] = ["--positive", "--negative", "--ink"].map(
-      (name) => style.getPropertyValue(name).trim() || "#888",
-    );
-    context.clearRect(0, 0, width, height);
-    let largest = 0;
-    for (const v of flat.data) if (Number.isFinite(v)) largest = Math.max(largest, Math.abs(v));
-    for (let i = 0; i < flat.data.length; i++) {
-      const v = flat.data[i];
-      if (!Number.isFinite(v) || v === 0) continue;
-      context.globalAlpha = Math.min(1, Math.abs(v) / (largest || 1));
-      context.fillStyle = v > 0 ? positive : negative;
-      context.fillRect((i % columns) * side, Math.floor(i / columns) * side, side, side);
+    const { tensor, flat, ahead } = seen(app, run(), id, options);
+    const colours = ["--positive", "--negative"].map(colour);
+    const now = [...ahead, ...colours].join();
+    if (tensor.data !== shown || now !== painted) {
+      [shown, painted, largest] = [tensor.data, now, fill(pixels, flat.data, colours.map(rgb))];
+      const { label } = value(run(), id);
+      canvas.setAttribute(
+        "aria-label",
+        `${symbolOf(value(run(), id))}, ${label}, ${rows} by ${columns}, largest ${number(largest, 2)}. Arrow keys read its numbers.`,
+      );
     }
-    context.globalAlpha = 1;
-    context.strokeStyle = ink;
+    const context = canvas.getContext("2d")!;
+    context.clearRect(0, 0, width, height);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(pixels, 0, 0, width, height);
+    context.strokeStyle = colour("--ink");
     for (const [kind, thick] of [
       ["operand", 1],
       ["target", 2],
@@ -101,10 +104,24 @@ export function heat(app: App, run: () => Run, id: string, rows: number, columns
       context.lineWidth = thick;
       for (const [r, c] of lit[kind]) context.strokeRect(c * side + 0.5, r * side + 0.5, side - 1, side - 1);
     }
-    canvas.setAttribute(
-      "aria-label",
-      `${symbolOf(value(run(), id))}, ${value(run(), id).label}, ${rows} by ${columns}, largest ${number(largest, 2)}. Arrow keys read its numbers.`,
-    );
   }
   return { rows, columns, body, mark, draw };
+}
+
+const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** "#1767b5" as three numbers. */
+const rgb = (hex: string): number[] => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16) || 0);
+
+/** One pixel a number: its sign as a colour, its size as opacity. Returns the largest size. */
+function fill(canvas: HTMLCanvasElement, numbers: Float64Array, [positive, negative]: number[][]): number {
+  let largest = 0;
+  for (const v of numbers) if (Number.isFinite(v)) largest = Math.max(largest, Math.abs(v));
+  const image = new ImageData(canvas.width, canvas.height);
+  numbers.forEach((v, i) => {
+    const share = Number.isFinite(v) && largest ? Math.abs(v) / largest : 0;
+    image.data.set([...(v > 0 ? positive : negative), Math.round(255 * share)], 4 * i);
+  });
+  canvas.getContext("2d")!.putImageData(image, 0, 0);
+  return largest;
 }
