@@ -46,6 +46,7 @@ export class App {
   );
   private waiting = 0;
   private later = 0;
+  private lit = false;
   private pinned: Target | undefined;
   private pointed: Target | undefined;
   private readonly listeners: ((target: Target | undefined) => void)[] = [];
@@ -125,7 +126,7 @@ export class App {
   private catchUp(deadline: IdleDeadline): void {
     while (this.deferred.length && (deadline.timeRemaining() > 2 || deadline.didTimeout)) this.deferred.shift()!.draw();
     if (this.deferred.length) this.idle = whenIdle((next) => this.catchUp(next));
-    else this.announce();
+    else if (this.lit) this.announce();
   }
 
   private remember(): void {
@@ -159,6 +160,8 @@ export class App {
   private announce(): void {
     const target = this.target;
     for (const listener of this.listeners) listener(target);
+    if (!target && !this.lit) return;
+    this.lit = !!target;
     const operands = target ? this.operands(target) : [];
     for (const mark of this.marks) {
       const mine = target && mark.run === target.run;

@@ -112,6 +112,7 @@ function typeset(app: App, run: () => Run, id: string, rows: number, columns: nu
 
   let keys: string[] = [];
   let wide = 3;
+  const [texts, shares]: string[][] = [[], []]; // as drawn last: asking the page what it shows is slow
   function draw(): void {
     const now = seen(app, run(), id, options);
     const write = column(now.flat.data, app.state.digits);
@@ -131,10 +132,12 @@ function typeset(app: App, run: () => Run, id: string, rows: number, columns: nu
     for (let i = 0; i < cells.length; i++) {
       const number = now.flat.data[i];
       const text = write(number);
-      if (cells[i].textContent !== text) cells[i].textContent = text;
-      const share = largest && Number.isFinite(number) ? number / largest : 0;
-      cells[i].style.setProperty("--share", String(Math.abs(share).toFixed(3)));
-      cells[i].classList.toggle("negative", share < 0);
+      if (texts[i] !== text) cells[i].textContent = texts[i] = text;
+      const share = largest && Number.isFinite(number) ? (number / largest).toFixed(3) : "0";
+      if (shares[i] === share) continue;
+      shares[i] = share;
+      cells[i].style.setProperty("--share", share.replace("-", ""));
+      cells[i].classList.toggle("negative", share.startsWith("-"));
     }
     measure(now);
     const order = app.state.order.map(String);
@@ -146,7 +149,7 @@ function typeset(app: App, run: () => Run, id: string, rows: number, columns: nu
     const longest = (texts: (string | null)[]) => Math.max(0, ...texts.map((text) => text?.length ?? 0));
     wide = Math.max(
       wide,
-      longest(cells.map((cell) => cell.textContent)),
+      longest(texts),
       Math.min(longest(now.columns?.map((n) => n.text) ?? []), options.compact || columns > 8 ? 6 : 9) * 0.95,
     );
     body.style.setProperty("--cell", `${(wide * 0.53 + 0.95).toFixed(2)}rem`);
