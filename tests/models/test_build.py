@@ -136,10 +136,9 @@ def test_a_model_is_captured_as_one_graph_and_gives_the_same(scheme):
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("readout", READOUTS)
 def test_every_read_out_is_captured_with_padding(readout):
-    made, tokens = (
-        eq.build(spec(readout=readout)),
-        replace(words(batch=(2,)).to(torch.float32), valid=VALID.expand(2, 6)),
-    )
+    made, tokens = eq.build(spec(readout=readout)), words(batch=(2,)).to(torch.float32)
+    if readout != "concatenation":  # which refuses padding
+        tokens = replace(tokens, valid=VALID.expand(2, 6))
     assert torch.equal(torch.compile(made, fullgraph=True, backend="eager")(tokens), made(tokens))
 
 
