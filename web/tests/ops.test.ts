@@ -77,6 +77,27 @@ describe("facts worked out by hand", () => {
     ],
     ["one slope a head", "multiply", [[[[1]], [[2]]], [[1, 2]]], {}, [[[1, 2]], [[2, 4]]]],
     ["a number on a matrix", "multiply", [3, [[1, 2]]], {}, [[3, 6]]],
+    [
+      "a column by a row",
+      "divide",
+      [[[6], [3]], [[2, 4]]],
+      {},
+      [
+        [3, 1.5],
+        [1.5, 0.75],
+      ],
+    ],
+    [
+      "the larger one",
+      "maximum",
+      [[[0, 3]], [[1], [-1]]],
+      {},
+      [
+        [1, 3],
+        [0, 3],
+      ],
+    ],
+    ["within bounds", "clamp", [[-5, -2, 0.5, 2, 7]], { low: -2, high: 2 }, [-2, -2, 0.5, 2, 2]],
     ["scaling", "scale", [[2, -4]], { by: 0.5 }, [1, -2]],
     [
       "distances",
@@ -89,8 +110,57 @@ describe("facts worked out by hand", () => {
       ],
     ],
     ["relu", "activation", [[-1, 0, 2]], { kind: "relu" }, [0, 0, 2]],
+    ["a power of e", "function", [[0, Math.log(3)]], { kind: "exp" }, [1, 3]],
+    ["a logarithm", "function", [[0, Math.E - 1]], { kind: "log1p" }, [0, 1]],
+    ["a root", "function", [[0, 9]], { kind: "sqrt" }, [0, 3]],
+    ["a square", "function", [[-3, 0.5]], { kind: "square" }, [9, 0.25]],
+    ["down to a whole number", "function", [[-1.5, 1.5, 2]], { kind: "floor" }, [-2, 1, 2]],
+    ["halves to the even one", "function", [[-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 2.4]], { kind: "round" }, [-2, -2, 0, 0, 2, 2, 2]],
+    ["a half of certainty", "function", [[0, Math.log(3)]], { kind: "sigmoid" }, [0.5, 0.75]],
+    ["a soft corner", "function", [[0, 30]], { kind: "softplus" }, [Math.LN2, 30]],
+    // T5's decoder: 32 buckets, of which 16 for single steps and 16 for ln(steps / 16) / ln(128 / 16)
+    [
+      "buckets behind",
+      "bucket",
+      [[-1, 0, 15, 16, 20, 127, 128, 999]],
+      { buckets: 32, far: 128, both: false },
+      [0, 0, 15, 16, 17, 31, 31, 31],
+    ],
+    // T5's encoder: 16 for each side, 8 and 8; ln(16 / 8) / ln(128 / 8) is a quarter of 8
+    [
+      "buckets on both sides",
+      "bucket",
+      [[0, 7, 8, 16, 200, -1, -7, -8, -16, -200]],
+      { buckets: 32, far: 128, both: true },
+      [0, 7, 8, 10, 15, 17, 23, 24, 26, 31],
+    ],
+    ["a bucket that begins where the logarithm is whole", "bucket", [[2, 3, -3]], { buckets: 6, far: 9, both: true }, [1, 2, 5]],
+    [
+      "the bucket of a place that is no whole number",
+      "bucket",
+      [[2.9999999, 0.5, -1.5]],
+      { buckets: 8, far: 16, both: true },
+      [2, 0, 6],
+    ],
     ["a quarter turn, side by side", "rotate", [[[1, 0, 0, 1]], [[Math.PI / 2, 0]]], { layout: "interleaved" }, [[0, 1, 0, 1]]],
     ["a quarter turn, in halves, the rest unturned", "rotate", [[[1, 0, 7]], [[Math.PI / 2]]], { layout: "half" }, [[0, 1, 7]]],
+    [
+      "one angle a head",
+      "rotate",
+      [
+        [[[1, 0]], [[1, 0]]],
+        [[[0]], [[Math.PI / 2]]],
+      ],
+      { layout: "half" },
+      [[[1, 0]], [[0, 1]]],
+    ],
+    [
+      "one angle for all heads of a sequence",
+      "rotate",
+      [[[[[1, 0]], [[0, 1]]]], [[[Math.PI / 2]]]],
+      { layout: "half" },
+      [[[[0, 1]], [[-1, 0]]]],
+    ],
     ["clocks side by side", "sinusoid", [[[0, Math.PI / 2]]], { layout: "interleaved" }, [[0, 1, 1, 0]]],
     ["clocks in halves", "sinusoid", [[[0, Math.PI / 2]]], { layout: "half" }, [[0, 1, 1, 0]]],
     ["sines only", "sinusoid", [[[0, Math.PI / 2]]], { layout: "sine" }, [[0, 1]]],
@@ -115,6 +185,30 @@ describe("facts worked out by hand", () => {
       ],
     ],
     [
+      "either",
+      "either",
+      [[[1, 0]], [[1], [0]]],
+      {},
+      [
+        [1, 1],
+        [1, 0],
+      ],
+    ],
+    ["not", "opposite", [[[true, false]]], {}, [[0, 1]]],
+    [
+      "the same place",
+      "equal",
+      [[[0, 1]], [[0], [1]]],
+      {},
+      [
+        [1, 0],
+        [0, 1],
+      ],
+    ],
+    ["near", "below", [[0, 2, 3]], { number: 2 }, [1, 0, 0]],
+    ["every third", "modulo", [[0, 4, -1, -3]], { by: 3 }, [0, 1, 2, 0]],
+    ["blocks of three", "block", [[0, 2, 3, -1]], { size: 3 }, [0, 0, 1, -1]],
+    [
       "hiding",
       "mask",
       [
@@ -133,6 +227,49 @@ describe("facts worked out by hand", () => {
     ["weights", "softmax", [[[0, Math.log(3)]]], {}, [[0.25, 0.75]]],
     ["a row that may look nowhere", "softmax", [[[-Infinity, -Infinity]]], {}, [[0, 0]]],
     ["scores beyond what e^x can hold", "softmax", [[[1000, 1000]]], {}, [[0.5, 0.5]]],
+    [
+      "shares of a row",
+      "share",
+      [
+        [
+          [1, 3],
+          [0, 0],
+        ],
+      ],
+      {},
+      [
+        [0.25, 0.75],
+        [0, 0],
+      ],
+    ],
+    [
+      "sums over what is not before",
+      "later",
+      [
+        [
+          [1, 2, 4],
+          [10, 0, 1],
+        ],
+        [[0, 1, 2]],
+      ],
+      {},
+      [
+        [7, 6, 4],
+        [11, 1, 1],
+      ],
+    ],
+    ["sums over what is not before, in another order", "later", [[[1, 2, 4]], [[5, 0, 2]]], {}, [[1, 7, 5]]],
+    ["of equal places the later column is later", "later", [[[1, 2, 4]], [[0, 0, 0]]], {}, [[7, 6, 4]]],
+    [
+      "one order a sequence",
+      "later",
+      [
+        [[[1, 2]], [[1, 2]]],
+        [[[0, 1]], [[1, 0]]],
+      ],
+      {},
+      [[[3, 2]], [[1, 3]]],
+    ],
     ["LayerNorm's core", "norm", [[[1, 3]]], { center: true, eps: 0 }, [[-1, 1]]],
     ["RMSNorm's core", "norm", [[[3, 4, 0, 0]]], { center: false, eps: 0 }, [[1.2, 1.6, 0, 0]]],
     [
@@ -162,6 +299,62 @@ describe("facts worked out by hand", () => {
       {},
       [[[5]], [[6]]],
     ],
+    [
+      "one number of each row for every pair",
+      "take",
+      [
+        [
+          [5, 6, 7],
+          [8, 9, 10],
+        ],
+        [
+          [0, 2],
+          [1, 1],
+        ],
+      ],
+      {},
+      [
+        [5, 7],
+        [9, 9],
+      ],
+    ],
+    ["the same choice for every sequence and row", "take", [[[[5, 6]], [[7, 8]]], [[1, 1, 0]]], {}, [[[6, 6, 5]], [[8, 8, 7]]]],
+    [
+      "into bins",
+      "bins",
+      [
+        [
+          [1, 2, 4],
+          [1, 2, 4],
+        ],
+        [
+          [0, 2, 0],
+          [1, 1, 1],
+        ],
+      ],
+      { count: 3 },
+      [
+        [5, 0, 2],
+        [0, 7, 0],
+      ],
+    ],
+    ["the same bins for every sequence", "bins", [[[[1, 2]], [[3, 4]]], [[1, 0]]], { count: 2 }, [[[2, 1]], [[4, 3]]]],
+    [
+      "some columns",
+      "columns",
+      [
+        [
+          [1, 2, 3, 4],
+          [5, 6, 7, 8],
+        ],
+      ],
+      { start: 1, stop: 3 },
+      [
+        [2, 3],
+        [6, 7],
+      ],
+    ],
+    ["each head twice", "repeat_heads", [[[[1, 2]], [[3, 4]]]], { times: 2 }, [[[1, 2]], [[1, 2]], [[3, 4]], [[3, 4]]]],
     [
       "more columns",
       "concat",
@@ -296,6 +489,25 @@ test("a sum of more than eight products prints the first four and the last, and 
 });
 
 test.each([
+  { buckets: 16, far: 40, both: true },
+  { buckets: 16, far: 40, both: false },
+  { buckets: 16, far: 36, both: true },
+])("the line of a bucket reads true for near, farther and farthest gaps: %j", (params) => {
+  const gaps = of(Array.from({ length: 101 }, (_, i) => i - 50));
+  const buckets = OPERATIONS.bucket.evaluate([gaps], params);
+  expect(new Set(buckets.data).size).toBe(params.both ? 15 : 16); // no gap is in the upper half and 0
+  buckets.data.forEach((bucket, i) => {
+    expect(reading(OPERATIONS.bucket.explain([gaps], params, [i], buckets), [gaps])).toBe(bucket);
+  });
+});
+
+test("a row that sums to 0 has nothing to divide by", () => {
+  const row = of([1, -1]);
+  expect([...run("share", [[1, -1]]).data]).toEqual([1, -1]);
+  expect(OPERATIONS.share.explain([row], {}, [0], row).value).toBe(1);
+});
+
+test.each([
   // Python's math.erf
   [0, 0],
   [1e-10, 1.1283791670955126e-10],
@@ -325,6 +537,12 @@ describe("refusals", () => {
       {},
       "do not fit: 2 against 3",
     ],
+    ["take", [[[5, 6]], [[2]]], {}, "asks for column 2 of rows with columns 0..1"],
+    ["bins", [[[5]], [[-1]]], { count: 2 }, "no bin -1: there are bins 0..1"],
+    ["bins", [[[5, 6]], [[0]]], { count: 2 }, "2 columns need one bin each, found 1"],
+    ["later", [[[5, 6]], [[0]]], {}, "2 columns need one place each, found 1"],
+    ["columns", [[[1, 2]]], { start: 1, stop: 3 }, "asks for columns 1..2 of columns 0..1"],
+    ["function", [[1]], { kind: "log" }, "There is no function called 'log'"],
     ["heads", [[[1, 2, 3]]], { count: 2 }, "2 heads do not divide 3 columns"],
     ["pick", [X], { index: 3 }, "asks for row 3 of 3"],
     ["activation", [[1]], { kind: "swish" }, "There is no activation called 'swish'"],
@@ -376,6 +594,23 @@ const LAWS: [string, number[][], Params][] = [
     ],
     {},
   ],
+  [
+    "divide",
+    [
+      [2, 3],
+      [2, 1],
+    ],
+    {},
+  ],
+  [
+    "maximum",
+    [
+      [2, 1, 3],
+      [4, 1],
+    ],
+    {},
+  ],
+  ["clamp", [[9]], { low: -1.5, high: 0.5 }],
   ["scale", [[2, 3]], { by: -1 }],
   ["scale", [[2, 3]], { by: 1 / Math.sqrt(8), root: 8 }],
   ["scale", [[3]], { by: 0.3 }],
@@ -383,6 +618,16 @@ const LAWS: [string, number[][], Params][] = [
   ["activation", [[9]], { kind: "gelu" }],
   ["activation", [[9]], { kind: "silu" }],
   ["activation", [[9]], { kind: "tanh" }],
+  ["function", [[9]], { kind: "exp" }],
+  ["function", [[9]], { kind: "log1p" }],
+  ["function", [[9]], { kind: "sqrt" }],
+  ["function", [[9]], { kind: "square" }],
+  ["function", [[9]], { kind: "floor" }],
+  ["function", [[9]], { kind: "round" }],
+  ["function", [[9]], { kind: "sigmoid" }],
+  ["function", [[9]], { kind: "softplus" }],
+  ["bucket", [[30, 2]], { buckets: 12, far: 20, both: true }],
+  ["bucket", [[30, 2]], { buckets: 12, far: 20, both: false }],
   ["sinusoid", [[2, 3, 2]], { layout: "interleaved" }],
   ["sinusoid", [[3, 2]], { layout: "half" }],
   ["sinusoid", [[3, 2]], { layout: "sine" }],
@@ -419,6 +664,22 @@ const LAWS: [string, number[][], Params][] = [
     { layout: "interleaved" },
   ],
   [
+    "rotate",
+    [
+      [2, 3, 4, 5],
+      [2, 3, 4, 2],
+    ],
+    { layout: "interleaved" },
+  ],
+  [
+    "rotate",
+    [
+      [3, 4, 5],
+      [3, 4, 2],
+    ],
+    { layout: "half" },
+  ],
+  [
     "not_after",
     [
       [1, 3],
@@ -427,6 +688,19 @@ const LAWS: [string, number[][], Params][] = [
     {},
   ],
   ["both", [[2, 3], [3]], {}],
+  ["either", [[2, 3], [3]], {}],
+  ["opposite", [[2, 3]], {}],
+  [
+    "equal",
+    [
+      [2, 1, 3],
+      [3, 1],
+    ],
+    {},
+  ],
+  ["below", [[9]], { number: 0.5 }],
+  ["modulo", [[9]], { by: 3 }],
+  ["block", [[9]], { size: 3 }],
   [
     "mask",
     [
@@ -437,6 +711,24 @@ const LAWS: [string, number[][], Params][] = [
   ],
   ["softmax", [[2, 3, 9]], {}],
   ["softmax", [[2, 10]], {}],
+  ["share", [[2, 9]], {}],
+  ["share", [[2, 3]], {}],
+  [
+    "later",
+    [
+      [2, 3, 9],
+      [2, 1, 9],
+    ],
+    {},
+  ],
+  [
+    "later",
+    [
+      [2, 3, 4, 5],
+      [1, 5],
+    ],
+    {},
+  ],
   ["norm", [[2, 9]], { center: true, eps: 1e-5 }],
   ["norm", [[2, 4]], { center: false, eps: 1e-6 }],
   [
@@ -456,6 +748,40 @@ const LAWS: [string, number[][], Params][] = [
     { axis: -2 },
   ],
   ["concat", [[2], [3]], { axis: -1 }],
+  [
+    "take",
+    [
+      [2, 4, 3],
+      [4, 5],
+    ],
+    {},
+  ],
+  [
+    "take",
+    [
+      [4, 3],
+      [2, 1, 5],
+    ],
+    {},
+  ],
+  [
+    "bins",
+    [
+      [2, 4, 9],
+      [4, 9],
+    ],
+    { count: 3 },
+  ],
+  [
+    "bins",
+    [
+      [4, 20],
+      [2, 1, 20],
+    ],
+    { count: 2 },
+  ],
+  ["columns", [[2, 3, 6]], { start: 2, stop: 5 }],
+  ["repeat_heads", [[2, 3, 4, 2]], { times: 2 }],
   ["heads", [[2, 3, 6]], { count: 3 }],
   ["join", [[2, 3, 4, 2]], {}],
   ["transpose", [[2, 3, 4]], {}],
@@ -489,7 +815,7 @@ const LAWS: [string, number[][], Params][] = [
 test("the laws run over every operation", () => expect(new Set(LAWS.map(([op]) => op))).toEqual(new Set(Object.keys(OPERATIONS))));
 
 test.each(LAWS)("%s of %j %j explains every cell truly, with cells that exist", (name, shapes, params) => {
-  const [op, inputs] = [OPERATIONS[name], shapes.map((shape, i) => given(name, shape, i))];
+  const [op, inputs] = [OPERATIONS[name], shapes.map((shape, i) => given(name, params, shape, i))];
   const output = op.evaluate(inputs, params);
   output.data.forEach((number, place) => {
     const index = indexAt(output.shape, place);
@@ -507,7 +833,7 @@ test.each(LAWS)("%s of %j %j explains every cell truly, with cells that exist", 
 });
 
 test.each(LAWS)("%s of %j %j depends on the cells that it shows, and on no others", (name, shapes, params) => {
-  const [op, inputs] = [OPERATIONS[name], shapes.map((shape, i) => given(name, shape, i))];
+  const [op, inputs] = [OPERATIONS[name], shapes.map((shape, i) => given(name, params, shape, i))];
   const output = op.evaluate(inputs, params);
   const index = indexAt(output.shape, output.data.length - 1);
   const { terms, more = [] } = op.explain(inputs, params, index, output);
@@ -542,13 +868,15 @@ test.each(LAWS)("%s of %j %j writes a formula with its inputs' symbols only", (n
   expect(new Set(symbols)).toEqual(new Set(shapes.keys()));
 });
 
-/** Numbers without a pattern; flags and row numbers where the operation wants them. */
-function given(op: string, shape: number[], input: number): Tensor {
-  const flags = op === "both" || (input === 1 && ["mask", "mean"].includes(op));
-  const rows = op === "gather" && input === 1;
-  const number = (i: number) => Math.sin(12.9898 * (i + 1) + 78.233 * input) * 2;
+/** Numbers without a pattern; flags, row numbers, or numbers above 0 where the operation wants them. */
+function given(op: string, { kind }: Params, shape: number[], input: number): Tensor {
+  const flags = ["both", "either", "opposite"].includes(op) || (input === 1 && ["mask", "mean"].includes(op));
+  const rows = op === "equal" || (input === 1 && ["gather", "take", "bins"].includes(op));
+  const positive = op === "share" || kind === "log1p" || kind === "sqrt";
+  const number = (i: number) => Math.sin(12.9898 * (i + 1) + 78.233 * input) * (op === "bucket" ? 30 : 2);
+  const fitting = (i: number) => (flags ? Number(number(i) > -0.5) : rows ? i % 2 : positive ? Math.abs(number(i)) : number(i));
   return tensor(
     shape,
-    Array.from({ length: size(shape) }, (_, i) => (flags ? Number(number(i) > -0.5) : rows ? i % 2 : number(i))),
+    Array.from({ length: size(shape) }, (_, i) => fitting(i)),
   );
 }

@@ -7,7 +7,7 @@ export function reading({ terms, note = "" }: Explanation, inputs: Tensor[]): nu
   const line = terms.map((term) => ("text" in term ? term.text : `(${at(inputs[term.input], term.index)})`)).join("");
   if (line.includes("…")) return undefined;
   const named = [...note.matchAll(/\b([mvq]) = ([−\d.e]+)/g)].map(([, name, digits]) => `const ${name} = ${plain(digits)};`);
-  return Number(new Function("erf", `${named.join("")} return ${plain(line)};`)(erf));
+  return Number(new Function("erf", "round", `${named.join("")} return ${plain(line)};`)(erf, round));
 }
 
 /** The page's typography as JavaScript. */
@@ -16,13 +16,27 @@ const plain = (line: string): string =>
     .replace(/\|(.*)\|/, "Math.abs($1)")
     .replace(/√(\d+)/g, "Math.sqrt($1)")
     .replace(/√/g, "Math.sqrt")
-    .replace(/\b(max|sin|cos|tanh)\(/g, "Math.$1(")
+    .replace(/\b(max|min|sin|cos|tanh)\(/g, "Math.$1(")
+    .replace(/\bln\(/g, "Math.log(")
+    .replace(/(\S+) mod (\d+)/, "(($1 % $2) + $2) % $2")
+    .replaceAll("⌊", "Math.floor(1e-9 + ") // 2·ln 3 / ln 9 is 1, but a little less in floating point
+    .replaceAll("⌋", ")")
+    .replaceAll("²", " ** 2")
+    .replaceAll(" = ", " == ")
     .replace(/e\^/g, "Math.E ** ")
     .replace(/∞/g, "Infinity")
     .replaceAll("−", "-")
     .replaceAll("·", "*")
     .replaceAll("≤", "<=")
-    .replaceAll("∧", "&&");
+    .replaceAll("∧", "&&")
+    .replaceAll("∨", "||")
+    .replaceAll("¬", "!");
+
+/** To the even neighbour where two are as near; unlike the one in src/ops it looks at the fraction. */
+function round(x: number): number {
+  const below = Math.floor(x);
+  return x - below === 0.5 ? 2 * Math.round(x / 2) : x - below < 0.5 ? below : below + 1;
+}
 
 /** By Simpson's rule: slow, and independent of the one in src/ops. */
 function erf(x: number): number {

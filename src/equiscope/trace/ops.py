@@ -16,6 +16,7 @@ from equiscope.trace.recorder import note, recording
 
 Layout = Literal["interleaved", "half"]
 Activation = Literal["relu", "gelu", "silu", "tanh"]
+Function = Literal["exp", "log1p", "sqrt", "square", "floor", "round", "sigmoid", "softplus"]
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
@@ -44,6 +45,21 @@ def scale(x: Tensor, by: float, name: str = "", label: str = "", root: int = 0) 
     return note("scale", x * by, [x], name, label, by=by, **({"root": root} if root else {}))
 
 
+def divide(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Quotient number by number, broadcast."""
+    return note("divide", a / b, [a, b], name, label)
+
+
+def maximum(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
+    """The larger of two numbers, broadcast."""
+    return note("maximum", torch.maximum(a, b), [a, b], name, label)
+
+
+def clamp(x: Tensor, low: float, high: float, name: str = "", label: str = "") -> Tensor:
+    """Each number, but not below `low` and not above `high`."""
+    return note("clamp", x.clamp(low, high), [x], name, label, low=low, high=high)
+
+
 def distance(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
     """|a - b|, broadcast: how far two places are apart."""
     return note("distance", (a - b).abs(), [a, b], name, label)
@@ -68,6 +84,15 @@ def activation(x: Tensor, kind: Activation, name: str = "", label: str = "") -> 
     return note("activation", functions[kind](x), [x], name, label, kind=kind)
 
 
+def function(x: Tensor, kind: Function, name: str = "", label: str = "") -> Tensor:
+    """A function of each number; round goes to the nearest whole number (halves to the even one), log1p is log(1 + x)."""
+    functions: dict[str, Callable[[Tensor], Tensor]] = {
+        "exp": torch.exp, "log1p": torch.log1p, "sqrt": torch.sqrt, "square": torch.square, "floor": torch.floor,
+        "round": torch.round, "sigmoid": torch.sigmoid, "softplus": F.softplus,
+    }  # fmt: skip
+    return note("function", functions[kind](x), [x], name, label, kind=kind)
+
+
 # --- positions --------------------------------------------------------------------------------------------------------
 def sinusoid(angles: Tensor, layout: Layout | Literal["sine"], name: str = "", label: str = "") -> Tensor:
     """Angles [..., W] to [..., 2W]: sine and cosine of each, side by side (interleaved) or in halves; "sine" keeps [..., W]."""
@@ -81,26 +106,66 @@ def sinusoid(angles: Tensor, layout: Layout | Literal["sine"], name: str = "", l
     return note("sinusoid", out, [angles], name, label, layout=layout)
 
 
+def bucket(gap: Tensor, buckets: int, far: float, both: bool, name: str = "", label: str = "") -> Tensor:
+    """T5's bucket of each gap i - j between a query's and a key's place, a whole number in 0 .. buckets - 1.
+
+    Near gaps have a bucket each, farther ones share buckets that widen with the logarithm, from `far` on there is one. With
+    `both`, keys after the query (negative gaps) have the upper half of the buckets; without, they share bucket 0.
+    Source: Raffel et al. 2020, appendix of their code; Hugging Face `_relative_position_bucket` (whose argument is j - i).
+    """
+    return note("bucket", _bucket(gap, buckets, far, both), [gap], name, label, buckets=buckets, far=far, both=both)
+
+
+def _bucket(gap: Tensor, buckets: int, far: float, both: bool) -> Tensor:
+    steps = gap.round()  # places are whole numbers, told from one another although they may be floats
+    half = buckets // 2 if both else buckets
+    upper = (steps < 0) * half if both else torch.zeros_like(steps)
+    steps = steps.abs() if both else steps.clamp(min=0)
+    exact = half // 2
+    wide = torch.promote_types(gap.dtype, torch.float32)
+    ratio = torch.log(steps.to(wide).clamp(min=1) / exact) / math.log(far / exact)
+    # 1e-9: where the logarithm is whole, rounding must not decide
+    log = exact + (ratio * (half - exact) + 1e-9).floor().clamp(max=half - exact - 1)
+    return (upper + torch.where(steps < exact, steps, log.to(steps.dtype))).long()
+
+
 def rotate(x: Tensor, angles: Tensor, layout: Layout, name: str = "", label: str = "") -> Tensor:
-    """Turn pairs of columns of x [..., N, K] by +angles [N, W], W <= K/2, or [B, N, W] for x [B, H, N, K].
+    """Turn pairs of columns of x [..., N, K] by +angles [N, W], W <= K/2, or [B, N, W] for x [B, H, N, K], or [..., H, N, W].
 
     Pairs are columns (2w, 2w+1) for "interleaved" and (w, w+W) for "half"; columns beyond 2W pass unchanged.
     (a, b) becomes (a cos - b sin, a sin + b cos), computed in float32 or better.
     """
-    turned = _rotate(x, angles.unsqueeze(-3) if angles.ndim > 2 else angles, layout)
+    shared = angles.ndim > 2 and angles.ndim < x.ndim  # one list of angles for all heads of a sequence
+    turned = _rotate(x, angles.unsqueeze(-3) if shared else angles, layout)
     return note("rotate", turned, [x, angles], name, label, layout=layout)
 
 
 def _rotate(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
     wide = torch.promote_types(x.dtype, torch.float32)
-    cosine, sine = angles.to(wide).cos(), angles.to(wide).sin()
     width = 2 * angles.shape[-1]
-    head, rest = x[..., :width], x[..., width:]
-    a, b = (head[..., 0::2], head[..., 1::2]) if layout == "interleaved" else head.chunk(2, -1)
-    first, second = a * cosine - b * sine, a * sine + b * cosine
-    out = torch.stack([first, second], -1).flatten(-2) if layout == "interleaved" else torch.cat([first, second], -1)
+    head, rest = x[..., :width].to(wide), x[..., width:]
+    if layout == "interleaved" and not torch.compiler.is_compiling():  # a compiler fuses the plain formula, and no complex one
+        out = _as_complex_numbers(head, angles.to(wide))
+    else:
+        out = _as_pairs(head, angles.to(wide), layout)
     out = out.to(x.dtype)
     return torch.cat([out, rest], -1) if rest.shape[-1] else out
+
+
+def _as_complex_numbers(x: Tensor, angles: Tensor) -> Tensor:
+    """(a + bi) e^(i angle) in one pass over x: the fast form of `_as_pairs` for pairs that lie side by side."""
+    pairs = x.unflatten(-1, (-1, 2))
+    if any(step % 2 for step in pairs.stride()[:-1]):
+        pairs = pairs.contiguous()
+    return torch.view_as_real(torch.view_as_complex(pairs) * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+
+
+def _as_pairs(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
+    """The readable form: (a, b) to (a cos - b sin, a sin + b cos)."""
+    cosine, sine = angles.cos(), angles.sin()
+    a, b = (x[..., 0::2], x[..., 1::2]) if layout == "interleaved" else x.chunk(2, -1)
+    first, second = a * cosine - b * sine, a * sine + b * cosine
+    return torch.stack([first, second], -1).flatten(-2) if layout == "interleaved" else torch.cat([first, second], -1)
 
 
 # --- who may look, and how much ---------------------------------------------------------------------------------------
@@ -114,6 +179,36 @@ def both(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
     return note("both", a & b, [a, b], name, label)
 
 
+def either(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Logical or, broadcast."""
+    return note("either", a | b, [a, b], name, label)
+
+
+def opposite(a: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Logical not."""
+    return note("opposite", ~a, [a], name, label)
+
+
+def equal(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Whether a = b, broadcast."""
+    return note("equal", a == b, [a, b], name, label)
+
+
+def below(x: Tensor, number: float, name: str = "", label: str = "") -> Tensor:
+    """Whether x < number."""
+    return note("below", x < number, [x], name, label, number=number)
+
+
+def modulo(x: Tensor, by: int, name: str = "", label: str = "") -> Tensor:
+    """What is left after division by a whole number: in 0 .. by - 1, for negative x too."""
+    return note("modulo", x % by, [x], name, label, by=by)
+
+
+def block(x: Tensor, size: int, name: str = "", label: str = "") -> Tensor:
+    """Which block of `size` a whole number falls into: floor(x / size)."""
+    return note("block", torch.div(x, size, rounding_mode="floor"), [x], name, label, size=size)
+
+
 def mask(scores: Tensor, visible: Tensor, name: str = "", label: str = "") -> Tensor:
     """Scores where visible (True = may look), minus infinity where hidden."""
     return note("mask", scores.masked_fill(~visible, -math.inf), [scores, visible], name, label)
@@ -122,10 +217,23 @@ def mask(scores: Tensor, visible: Tensor, name: str = "", label: str = "") -> Te
 def softmax(scores: Tensor, name: str = "", label: str = "") -> Tensor:
     """Weights along the last axis that sum to 1; a row that may look nowhere gives 0, never NaN. In float32 or better."""
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    top = wide.detach().amax(-1, keepdim=True)
-    raised = (wide - top.masked_fill(top.isinf(), 0.0)).exp()
-    total = raised.sum(-1, keepdim=True)
-    return note("softmax", (raised / total.masked_fill(total == 0, 1.0)).to(scores.dtype), [scores], name, label)
+    return note("softmax", torch._safe_softmax(wide, -1).to(scores.dtype), [scores], name, label)
+
+
+def share(x: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Each row divided by its sum; a row that sums to 0 stays as it is."""
+    total = x.sum(-1, keepdim=True)
+    return note("share", x / total.masked_fill(total == 0, 1.0), [x], name, label)
+
+
+def later(x: Tensor, at: Tensor, name: str = "", label: str = "") -> Tensor:
+    """For each column j of x [..., N, M] the sum over the columns whose place is not before j's; at [..., 1, M].
+
+    Of equal places the later row counts as the later one.
+    """
+    index = at.argsort(dim=-1, stable=True).expand(x.shape)
+    total = torch.zeros_like(x).scatter(-1, index, x.gather(-1, index).flip(-1).cumsum(-1).flip(-1))
+    return note("later", total, [x, at], name, label)
 
 
 def norm(x: Tensor, center: bool, eps: float, name: str = "", label: str = "") -> Tensor:
@@ -140,6 +248,32 @@ def norm(x: Tensor, center: bool, eps: float, name: str = "", label: str = "") -
 def gather(table: Tensor, index: Tensor, name: str = "", label: str = "") -> Tensor:
     """Rows of table [T, ...] by index [...], which must lie in 0..T-1 (checked by who knows what the table is)."""
     return note("gather", table[index.long()], [table, index], name, label)
+
+
+def take(x: Tensor, index: Tensor, name: str = "", label: str = "") -> Tensor:
+    """One number of each row for every pair: x [..., N, R], index [..., N, M] in 0 .. R-1, out[i, j] = x[i, index[i, j]]."""
+    lead = torch.broadcast_shapes(x.shape[:-1], index.shape[:-1])
+    picked = x.expand(*lead, x.shape[-1]).gather(-1, index.long().expand(*lead, index.shape[-1]))
+    return note("take", picked, [x, index], name, label)
+
+
+def bins(x: Tensor, index: Tensor, count: int, name: str = "", label: str = "") -> Tensor:
+    """The twin of `take`: out[i, r] = sum of x[i, j] over those j with index[i, j] = r. [..., N, M] to [..., N, count]."""
+    lead = torch.broadcast_shapes(x.shape[:-1], index.shape[:-1])
+    width = x.shape[-1]
+    empty = torch.zeros(*lead, count, dtype=x.dtype, device=x.device)
+    total = empty.scatter_add(-1, index.long().expand(*lead, width), x.expand(*lead, width))
+    return note("bins", total, [x, index], name, label, count=count)
+
+
+def columns(x: Tensor, start: int, stop: int, name: str = "", label: str = "") -> Tensor:
+    """Some columns: [..., D] to [..., stop - start]."""
+    return note("columns", x[..., start:stop], [x], name, label, start=start, stop=stop)
+
+
+def repeat_heads(x: Tensor, times: int, name: str = "", label: str = "") -> Tensor:
+    """[..., H, N, K] to [..., H * times, N, K]: each head serves `times` heads that lie side by side (grouped queries)."""
+    return note("repeat_heads", x.repeat_interleave(times, -3), [x], name, label, times=times)
 
 
 def concat(a: Tensor, b: Tensor, axis: int = -1, name: str = "", label: str = "") -> Tensor:
@@ -206,8 +340,9 @@ def flatten(x: Tensor, name: str = "", label: str = "") -> Tensor:
 OPERATIONS: dict[str, Callable[..., Tensor]] = {
     f.__name__: f
     for f in (
-        matmul, add, subtract, multiply, scale, distance, cast, activation, sinusoid, rotate, not_after, both, mask, softmax, norm,
-        gather, concat, heads, join, transpose, column, row, squeeze, broadcast_heads, mean, pick, flatten,
+        matmul, add, subtract, multiply, divide, scale, maximum, clamp, distance, cast, activation, function, sinusoid, bucket,
+        rotate, not_after, both, either, opposite, equal, below, modulo, block, mask, softmax, share, later, norm,
+        gather, take, bins, columns, concat, repeat_heads, heads, join, transpose, column, row, squeeze, broadcast_heads, mean, pick, flatten,
     )
 }  # fmt: skip
 

@@ -1,11 +1,11 @@
 // rotate: pairs of columns (a, b) turn to (a cos − b sin, a sin + b cos). Pairs are columns (2w, 2w+1) for "interleaved" and
-// (w, w+W) for "half"; columns beyond 2W pass unchanged. Angles [N, W], or [B, N, W] for x [B, H, N, K].
+// (w, w+W) for "half"; columns beyond 2W pass unchanged. Angles [N, W], or [B, N, W] for x [B, H, N, K], or [..., H, N, W].
 import { aligned, at, broadcast, reshape, spread, type Tensor, zeros } from "../tensor";
 import { cell, moved, type Op, type Params, pieces, symbol, terms } from "./op";
 
 export const rotate: Op = {
   evaluate([x, given], { layout }) {
-    const angles = overHeads(given);
+    const angles = overHeads(x, given);
     const [wide, width] = widths(x, angles);
     const lead = broadcast(x.shape.slice(0, -1), angles.shape.slice(0, -1));
     const [rowsX, rowsT] = [spread(x.shape.slice(0, -1), lead, wide), spread(angles.shape.slice(0, -1), lead, width)];
@@ -35,7 +35,7 @@ export const rotate: Op = {
       [...rowX, first],
       [...rowX, second],
     ];
-    const turn = [...angleRow(row, given), w];
+    const turn = [...angleRow(row, x, given), w];
     const [cosine, sine] = [Math.cos(at(given, turn)), Math.sin(at(given, turn))];
     const θ = cell(1, turn);
     return isSecond
@@ -45,15 +45,17 @@ export const rotate: Op = {
   formula: () => pieces`R(${symbol(1)}) ${symbol(0)}`,
 };
 
-/** Angles of a batch [B, N, W] are the same for all heads: [B, 1, N, W]. */
-function overHeads(angles: Tensor): Tensor {
-  return angles.shape.length > 2 ? reshape(angles, [...angles.shape.slice(0, -2), 1, ...angles.shape.slice(-2)]) : angles;
+/** Angles of fewer axes than x serve all heads of a sequence: [B, N, W] as [B, 1, N, W]. */
+const areShared = (x: Tensor, { shape }: Tensor): boolean => shape.length > 2 && shape.length < x.shape.length;
+
+function overHeads(x: Tensor, angles: Tensor): Tensor {
+  return areShared(x, angles) ? reshape(angles, [...angles.shape.slice(0, -2), 1, ...angles.shape.slice(-2)]) : angles;
 }
 
-/** The row of the given angles that turns a row of the output: without the head. */
-function angleRow(row: number[], given: Tensor): number[] {
-  const place = aligned(row, overHeads(given).shape.slice(0, -1));
-  return given.shape.length > 2 ? [...place.slice(0, -2), ...place.slice(-1)] : place;
+/** The row of the given angles that turns a row of the output: without the head where they are shared. */
+function angleRow(row: number[], x: Tensor, given: Tensor): number[] {
+  const place = aligned(row, overHeads(x, given).shape.slice(0, -1));
+  return areShared(x, given) ? [...place.slice(0, -2), ...place.slice(-1)] : place;
 }
 
 function widths(x: Tensor, angles: Tensor): [number, number] {
