@@ -1,26 +1,32 @@
 """Multi-head attention: several look-ups side by side, each in a subspace of its own.
 
-Two backends compute the same: `eager` makes every intermediate (and can be traced), `sdpa` is torch's fused kernel and the
-default. The columns of head h are h*K .. (h+1)*K - 1, as in torch and Hugging Face.
-Source: Vaswani et al. 2017, section 3.2.2.
+The columns of head h are h*K .. (h+1)*K - 1, as in torch and Hugging Face. With fewer key heads than query heads (grouped
+queries), key head g serves the H/G query heads that follow one another: kv-major, as in Hugging Face.
+All backends compute the same. A backend that cannot do what is asked gives way to the next one; `runs_on` says which runs.
+Sources: Vaswani et al. 2017, section 3.2.2; Shazeer 2019 (one key head); Ainslie et al. 2023 (grouped queries).
 """
 
 import math
 from typing import ClassVar, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope.attention.mask import Everything, Mask, visible
-from equiscope.attention.scores import look_up
+from equiscope.attention import kernels
+from equiscope.attention.cache import Cache
+from equiscope.attention.mask import Everything, Mask, pairwise
+from equiscope.attention.plan import Plan
+from equiscope.attention.scores import ScaledDot, Score, look
+from equiscope.attention.weigh import Softmax, Weigh
 from equiscope.errors import InputError, ShapeError
 from equiscope.position import NoPosition, Position
-from equiscope.position.frequencies import one_axis
 from equiscope.tokens import Tokens
-from equiscope.trace import constant, ops, recording
+from equiscope.trace import ops, recording
 
-Backend = Literal["auto", "eager", "sdpa"]
+Backend = Literal["auto", "eager", "sdpa", "flex", "chunked"]
+Runs = Literal["eager", "sdpa", "flex", "chunked"]
+BACKENDS: tuple[Runs, ...] = ("flex", "sdpa", "chunked", "eager")  # who gives way to whom
+LARGEST = 2**31  # numbers in a table of weights: beyond it, indices of 32 bits overflow
 
 
 class MultiHeadAttention(nn.Module):
@@ -28,11 +34,15 @@ class MultiHeadAttention(nn.Module):
 
     width        D of the tokens that ask; source_width: of those that answer (cross-attention), the same unless said
     heads        H; head_width: K (D / H unless said); value_width: V, free (K unless said)
+    kv_heads     heads of keys and values, a divisor of H (H unless said; 1 is multi-query attention)
     mask         who may look, besides padding and documents
+    score        how much a query asks for a key: ScaledDot(), Dot(), General(), Additive(), Concat()
+    weigh        how scores become weights: Softmax(), Softmax(sink=True), Sigmoid()
+    norm         "rms" or "layer": queries and keys are brought to one size, with a gain, before they are turned
     output       whether a projection [H*V, D] follows; without it the result is [..., N, H*V]
     bias         whether the projections add one
-    backend      "auto" takes sdpa unless somebody watches
-    raises       ShapeError where D is not a multiple of H and no head width is given
+    backend      "auto" takes the fastest that can, and the readable one where somebody watches
+    raises       ShapeError where D is not a multiple of H and no head width is given, or H not of kv_heads
     """
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
@@ -44,94 +54,222 @@ class MultiHeadAttention(nn.Module):
         "key_bias": ("b_K", "channel", "key bias"),
         "value_bias": ("b_V", "channel", "value bias"),
         "output_bias": ("b_O", "feature", "output bias"),
+        "query_gain": ("g_Q", "channel", "gain of the queries' norm"),
+        "key_gain": ("g_K", "channel", "gain of the keys' norm"),
     }
 
     def __init__(
         self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
         source_width: int | None = None, mask: Mask | None = None, output: bool = True, bias: bool = False,
-        backend: Backend = "auto",
+        backend: Backend = "auto", kv_heads: int | None = None, score: Score | None = None, weigh: Weigh | None = None,
+        norm: Literal["rms", "layer"] | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        for name, size in {
-            "width": width,
-            "head_width": head_width,
-            "value_width": value_width,
-            "source_width": source_width,
-        }.items():
+        sizes = {"width": width, "head_width": head_width, "value_width": value_width, "source_width": source_width}
+        for name, size in sizes.items():
             if size is not None and size < 1:
                 raise ShapeError(f"{name} is at least 1, but got {size}.")
         if heads < 1 or (head_width is None and width % heads):
             raise ShapeError(f"{heads} heads do not divide a width of {width}. Give head_width, or a width of {heads} x K.")
-        if backend not in ("auto", "eager", "sdpa"):
-            raise InputError(f'The backends are "auto", "eager" and "sdpa", but got {backend!r}.')
+        if backend not in ("auto", *BACKENDS):
+            raise InputError(f'The backends are "auto", "eager", "sdpa", "flex" and "chunked", but got {backend!r}.')
         self.heads, self.head_width = heads, head_width or width // heads
+        self.kv_heads = heads if kv_heads is None else kv_heads
+        if self.kv_heads < 1 or heads % self.kv_heads:
+            raise ShapeError(f"{self.kv_heads} key heads cannot serve {heads} query heads alike. Use a divisor of {heads}.")
         self.value_width = value_width or self.head_width
-        self.mask, self.backend = mask or Everything(), backend
-        inner, values, source = heads * self.head_width, heads * self.value_width, source_width or width
-        self.query, self.query_bias = _map(width, inner, bias)
-        self.key, self.key_bias = _map(source, inner, bias)
-        self.value, self.value_bias = _map(source, values, bias)
+        self.mask, self.backend, self.normed = mask or Everything(), backend, norm
+        self.score = (score or ScaledDot()).sized(heads, self.head_width)
+        self.weigh = (weigh or Softmax()).sized(heads)
+        source = source_width or width
+        self.query, self.query_bias = _map(width, heads * self.head_width, bias)
+        self.key, self.key_bias = _map(source, self.kv_heads * self.head_width, bias)
+        self.value, self.value_bias = _map(source, self.kv_heads * self.value_width, bias)
+        self.query_gain = nn.Parameter(torch.ones(self.head_width)) if norm else None
+        self.key_gain = nn.Parameter(torch.ones(self.head_width)) if norm else None
         self.output: nn.Parameter | None = None
         self.output_bias: nn.Parameter | None = None
         if output:
-            self.output, self.output_bias = _map(values, width, bias)
+            self.output, self.output_bias = _map(heads * self.value_width, width, bias)
 
-    def runs_on(self) -> Literal["eager", "sdpa"]:
-        """The backend that a forward pass made now would take."""
+    # --- the way through ----------------------------------------------------------------------------------------------
+    def forward(
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:  # fmt: skip
+        """tokens ask; source answers (tokens themselves unless given); position acts on queries, keys and scores.
+
+        plan   what this layer shares with others of the same tokens and scheme; made here unless given
+        cache  what was read before: tokens then are the rows that come next
+        """
+        q, k, v, plan = self._ready(tokens, position, source, plan, cache)
+        return self._close(self._attend(q, k, v, plan))
+
+    def look(
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """The output as from `forward`, and the weights [..., H, N, M] that made it."""
+        q, k, v, plan = self._ready(tokens, position, source, plan, None)
+        z, weights = self._step_by_step(q, k, v, plan)
+        return self._close(z), weights
+
+    def cache(self) -> Cache:
+        """An empty cache for this layer. Raises InputError where decoding with one could not equal the full pass."""
+        return Cache(self.mask)
+
+    def runs_on(
+        self, tokens: Tokens | None = None, position: Position | None = None, source: Tokens | None = None
+    ) -> Runs:  # fmt: skip
+        """The backend that a forward pass made now would take; without tokens, for plain ones on this module's device."""
+        with torch.no_grad():
+            tokens = tokens or Tokens.of(self.query.new_zeros(1, 2, self.query.shape[0]))
+        plan = Plan(position or NoPosition(), tokens, source or tokens)
+        return self._runs(plan, tokens.x.ndim if self.heads == 1 and tokens.x.ndim == 2 else tokens.x.ndim + 1)
+
+    def why_not(self, backend: Runs, plan: Plan, ndim: int = 4) -> str:
+        """What keeps a backend from this attention, in words; empty where it can."""
+        position, device = plan.position, self.query.device.type
+        reads = next((name for name in ("term", "mix") if position.acts(name)), "")
+        if backend == "flex":
+            if ndim == 2:
+                return "one head without a batch has no axes for it"
+            if reads:
+                return f"{position.name} reads what the tokens hold"
+            if not (self.score.fused and self.weigh.fused):
+                return f"its scores are {self.score.name}, its weights {self.weigh.name}"
+            if device == "cpu" and torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters()):
+                return "FlexAttention has no backward on CPU"
+            if device != "cpu" and self.query.dtype == torch.float64:
+                return "FlexAttention is not compiled for float64"
+        if backend == "sdpa":
+            if position.acts("mix"):
+                return f"{position.name} reads the weights"
+            if not (self.score.fused and self.weigh.fused) or getattr(self.score, "cap", None) is not None:
+                return f"its scores are {self.score.name}, its weights {self.weigh.name}"
+        if backend == "chunked" and recording():
+            return "somebody watches"
+        return ""
+
+    def _runs(self, plan: Plan, ndim: int) -> Runs:
         if recording() or self.backend == "eager":
             return "eager"
-        return "sdpa"
+        if self.backend == "auto":
+            wanted: tuple[Runs, ...] = ("sdpa", "flex") if self._needs_no_table(plan) else ("flex", "sdpa")
+            able = [b for b in (wanted if self.query.device.type == "cuda" else ("sdpa",)) if not self.why_not(b, plan, ndim)]
+            few = plan.queries.at.shape[-2] * plan.keys.at.shape[-2] <= kernels.TABLE // 8
+            return able[0] if able else "eager" if few else "chunked"
+        from_here = BACKENDS[BACKENDS.index(self.backend) :]
+        return next(b for b in from_here if not self.why_not(b, plan, ndim))
 
-    def forward(self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None) -> Tensor:
-        """tokens ask; source answers (tokens themselves unless given); position acts on queries, keys and scores."""
+    def _needs_no_table(self, plan: Plan) -> bool:
+        free = plan.by_row(self.mask) or plan.hides_nothing(self.mask)
+        return free and not plan.position.acts("bias") and not plan.position.acts("term")
+
+    def _ready(
+        self, tokens: Tokens, position: Position | None, source: Tokens | None, plan: Plan | None, cache: Cache | None
+    ) -> tuple[Tensor, Tensor, Tensor, Plan]:  # fmt: skip
         position, source = position or NoPosition(), source or tokens
+        position.check(tokens.at)
         q, k, v = self.project(tokens, source, position)
-        bias = self._bias(position, tokens, source, q)
-        z = self._attend(q, k, v, bias, tokens, source)
+        if cache is not None:
+            k, v, source = cache.extend(k, v, source)
+        if plan is None or recording() or cache is not None:  # whoever watches one layer wants all its steps there
+            plan = Plan(position, tokens, source)
+        largest = tokens.x[..., 0].numel() * source.at.shape[-2] * self.heads
+        if largest >= LARGEST and self._runs(plan, q.ndim) == "eager":
+            raise ShapeError(
+                f"{q.shape[-2]} queries and {k.shape[-2]} keys in {self.heads} heads make {largest:,} weights, more than 2^31. "
+                'Use backend="chunked", or a shorter sequence.'
+            )
+        repeat = self.heads // self.kv_heads
+        if repeat > 1:
+            k = ops.repeat_heads(k, repeat, name="K×", label="keys, one matrix a query head")
+            v = ops.repeat_heads(v, repeat, name="V×", label="values, one matrix a query head")
+        return q, k, v, plan
+
+    def project(self, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys (turned by their places) and values, [..., H, N, K] each; [N, K] for one head without a batch."""
+        q = self._split(ops.affine(tokens.x, self.query, self.query_bias, name="Q", label="queries"), "Q", self.heads)
+        k = self._split(ops.affine(source.x, self.key, self.key_bias, name="K", label="keys"), "K", self.kv_heads)
+        v = self._split(ops.affine(source.x, self.value, self.value_bias, name="V", label="values"), "V", self.kv_heads)
+        q, k = self._normed(q, self.query_gain, "Q"), self._normed(k, self.key_gain, "K")
+        return position.turn(q, tokens.at, "query"), position.turn(k, source.at, "key"), v
+
+    def _split(self, x: Tensor, name: str, heads: int) -> Tensor:
+        if self.heads == 1 and x.ndim == 2:
+            return x
+        return ops.heads(x, heads, name=f"{name}_h", label="one matrix a head")
+
+    def _normed(self, x: Tensor, gain: Tensor | None, name: str) -> Tensor:
+        if gain is None:
+            return x
+        y = ops.norm(x, center=self.normed == "layer", eps=1e-6, name=f"{name}_n", label="brought to one size")
+        return ops.multiply(y, gain, name=f"{name}_g", label="times the gain")
+
+    def _close(self, z: Tensor) -> Tensor:
         if z.ndim > 2:
             z = ops.join(z, name="Z_all", label="the heads side by side")
         if self.output is None:
             return z
         return ops.affine(z, self.output, self.output_bias, name="ΔE", label="what attention adds")
 
-    def project(self, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys (turned by their places) and values, [..., H, N, K] each; [N, K] for one head without a batch."""
-        q = self._split(ops.affine(tokens.x, self.query, self.query_bias, name="Q", label="queries"), "Q")
-        k = self._split(ops.affine(source.x, self.key, self.key_bias, name="K", label="keys"), "K")
-        v = self._split(ops.affine(source.x, self.value, self.value_bias, name="V", label="values"), "V")
-        return position.turn(q, tokens.at, "query"), position.turn(k, source.at, "key"), v
+    # --- the look-up --------------------------------------------------------------------------------------------------
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> Tensor:
+        runs = self._runs(plan, q.ndim)
+        if runs == "sdpa":
+            return self._fused(q, k, v, plan)
+        if runs == "flex":
+            return self._flex(q, k, v, plan)
+        if runs == "chunked":
 
-    def _split(self, x: Tensor, name: str) -> Tensor:
-        if self.heads == 1 and x.ndim == 2:
-            return x
-        return ops.heads(x, self.heads, name=f"{name}_h", label="one matrix a head")
+            def some(start: int, stop: int) -> Tensor:
+                return self._step_by_step(q[..., start:stop, :], k, v, plan.rows(start, stop))[0]
 
-    def _bias(self, position: Position, tokens: Tokens, source: Tokens, like: Tensor) -> Tensor | None:
-        """The scheme's bias as a dense table [..., H, N, M]."""
-        if type(position).bias is Position.bias:
-            return None
-        number = torch.arange(self.heads, device=like.device)
-        number = number[0] if like.ndim == 2 else number[:, None, None]
-        head = constant(number, "h", "number of the head", "head . ." if number.ndim else "")
-        at_k = ops.transpose(one_axis(source.at), name="tᵀ", label="places of the keys")
-        at_q = one_axis(tokens.at)
-        if at_q.ndim > 2:
-            at_q, at_k = ops.broadcast_heads(at_q), ops.broadcast_heads(at_k)
-        return position.bias(head, at_q, at_k)
+            return kernels.chunked(some, q.shape[-2])
+        return self._step_by_step(q, k, v, plan)[0]
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, tokens: Tokens, source: Tokens) -> Tensor:
-        if self.runs_on() == "sdpa":
-            return self._sdpa(q, k, v, bias, tokens, source)
-        return look_up(q, k, v, bias, _over_heads(visible(self.mask, tokens, source), q))
+    def _step_by_step(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+        seen = _over_heads(plan.seen(self.mask), q)
+        extra = self._extra(q, k, plan, seen)
+        z, weights = look(q, k, v, extra, seen, self.score, self.weigh, self.head_width)
+        if plan.position.acts("mix"):
+            more = plan.position.mix(ops.cast(weights, z.dtype), *plan.places())
+            if more is not None and more.shape[-1] != z.shape[-1]:
+                raise ShapeError(
+                    f"{plan.position.name} adds rows of {more.shape[-1]} numbers to the values, but they have {z.shape[-1]}. "
+                    "Use a value_width equal to the head width."
+                )
+            z = z if more is None else ops.add(z, more, name="Z′", label="mix of the values and of their places")
+        return z, weights
 
-    def _sdpa(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, tokens: Tokens, source: Tokens) -> Tensor:
-        seen = _over_heads(visible(self.mask, tokens, source), q)
-        extra: Tensor | None = seen
-        if bias is not None:
-            extra = bias.to(q.dtype) if seen is None else bias.to(q.dtype).masked_fill(~seen, -math.inf)
-        if extra is not None:
-            extra = extra.expand(*q.shape[:-1], k.shape[-2])
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=extra)
+    def _extra(self, q: Tensor, k: Tensor, plan: Plan, seen: Tensor | None) -> Tensor | None:
+        """What the scheme adds to the scores, as a dense table."""
+        table = plan.table(self.heads, q.ndim)
+        if not plan.position.acts("term"):
+            return table
+        term = plan.position.term(q, k, *plan.places(), seen)
+        return table if term is None else term if table is None else ops.add(table, term, name="B", label="what the scheme adds")
+
+    def _fused(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> Tensor:
+        scale = self.score.factor(self.head_width)
+        causal = plan.by_row(self.mask)
+        seen = None if causal else _over_heads(plan.seen(self.mask), q)
+        bias = None if q.ndim == 2 or plan.position.acts("term") else plan.distances(self.heads)
+        extra = bias if bias is not None else self._extra(q, k, plan, _over_heads(plan.seen(self.mask), q) if causal else seen)
+        return kernels.fused(self.score.ask(q), k, v, scale, seen, causal, extra)
+
+    def _flex(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> Tensor:
+        seen = None if plan.hides_nothing(self.mask) else pairwise(self.mask, plan.queries, plan.keys)
+        bias = plan.pairwise(self.heads)
+        cap = getattr(self.score, "cap", None)
+
+        def change(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+            score = score if bias is None else score + bias(b, h, i, j)
+            return score if cap is None else cap * torch.tanh(score / cap)
+
+        modified = change if bias is not None or cap is not None else None
+        scale = self.score.factor(self.head_width)
+        return kernels.flex(self.score.ask(q), k, v, scale, seen, modified, compiled=q.device.type != "cpu")
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, head_width={self.head_width}, mask={self.mask.name}, backend={self.backend}"

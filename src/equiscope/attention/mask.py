@@ -2,31 +2,49 @@
 
 torch's `nn.MultiheadAttention` means the opposite, and its answer for a row that sees nothing is NaN; ours is 0.
 A mask reads `order`, never a coordinate: a repeated time or a 2-D place says nothing about before and after.
+Masks combine: `Causal() & Window(8)`, `Causal() | Prefix(4)`, `~Blocks(2)`.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
-from equiscope.errors import InputError
-from equiscope.symmetry import ACTIONS, Action, Shift
+from equiscope.errors import InputError, ShapeError
+from equiscope.symmetry import ACTIONS, Action, Reverse, Shift
 from equiscope.tokens import Tokens
-from equiscope.trace import ops
+from equiscope.trace import constant, ops
 
 
 class Mask(nn.Module):
-    """Base: says which pairs (query, key) may look, from their ranks."""
+    """Base: says which pairs (query, key) may look, from their ranks.
+
+    blind    it never lets a token see a later one
+    horizon  how many ranks back a query may look, itself counted; None: without end
+    """
 
     name: ClassVar[str]
     because: str = ""
+    blind: bool = False
+    horizon: int | None = None
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset(ACTIONS)
 
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor | None:
-        """order_q [..., N, 1], order_k [..., 1, M] to bool [..., N, M], or None where everybody may look."""
+        """order_q [..., N, 1], order_k [..., 1, M] to bool [..., N, M], elementwise, or None where everybody may look."""
         return None
+
+    def __and__(self, other: "Mask") -> "Mask":
+        return Both(self, other)
+
+    def __or__(self, other: "Mask") -> "Mask":
+        return Either(self, other)
+
+    def __invert__(self) -> "Mask":
+        return Opposite(self)
 
 
 class Everything(Mask):
@@ -40,6 +58,7 @@ class Causal(Mask):
 
     name = "causal"
     because = "the causal mask lets a word look only at itself and at earlier words"
+    blind = True
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
@@ -47,6 +66,175 @@ class Causal(Mask):
 
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         return ops.not_after(order_k, order_q, name="M", label="who may look: not at what comes later")
+
+
+class Window(Mask):
+    """A token may look less than `size` ranks away, on both sides; `Causal() & Window(size)` is the sliding window of decoders."""
+
+    name = "window"
+    because = "the window lets a word look only at near words"
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = self.horizon = _at_least_one("A window's size", size)
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset({Shift, Reverse})
+
+    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
+        steps = ops.distance(order_q, order_k, name="|i−j|", label="how many words away")
+        return ops.below(steps, self.size, name="M", label="who may look: at near words")
+
+
+class Dilated(Mask):
+    """A token may look at every `step`-th one, counted from itself."""
+
+    name = "dilated"
+    because = "the dilated mask lets a word look only at every so many words"
+
+    def __init__(self, step: int) -> None:
+        super().__init__()
+        self.step = _at_least_one("A dilated mask's step", step)
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset({Shift, Reverse})
+
+    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
+        steps = ops.modulo(ops.distance(order_q, order_k), self.step, name="|i−j| mod", label="words away, modulo the step")
+        return ops.below(steps, 1, name="M", label="who may look: at every so many words")
+
+
+class Blocks(Mask):
+    """Ranks fall into blocks of `size`; a token may look inside its own block."""
+
+    name = "blocks"
+    because = "the block mask fixes where one block of words ends"
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = self.horizon = _at_least_one("A block's size", size)
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset()  # only shifts by whole blocks
+
+    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
+        mine, theirs = ops.block(order_q, self.size), ops.block(order_k, self.size)
+        return ops.equal(mine, theirs, name="M", label="who may look: in the same block")
+
+
+class Prefix(Mask):
+    """Everybody may look at ranks below `length`; `Causal() | Prefix(n)` is a prefix language model."""
+
+    name = "prefix"
+    because = "the prefix mask fixes which places are seen by all"
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.length = length
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset()
+
+    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
+        return ops.below(order_k, self.length, name="M", label="who may be looked at: the prefix")
+
+
+class Edges(Mask):
+    """A graph: pairs (who looks, at whom) of ranks in 0 .. nodes-1; a token looks along its edges only.
+
+    raises  InputError for an edge outside the graph
+    """
+
+    name = "edges"
+    because = "the edges say which places see each other"
+
+    def __init__(self, edges: Sequence[tuple[int, int]], nodes: int) -> None:
+        super().__init__()
+        self.edges, self.nodes = [(int(i), int(j)) for i, j in edges], nodes
+        outside = [pair for pair in self.edges if not all(0 <= end < nodes for end in pair)]
+        if outside:
+            raise InputError(f"The graph has nodes 0..{nodes - 1}, but got the edge {outside[0]}. Use nodes={1 + max(outside[0])}.")
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset()
+
+    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
+        table = torch.zeros(self.nodes * self.nodes, dtype=torch.bool, device=order_q.device)
+        if self.edges:
+            table[[i * self.nodes + j for i, j in self.edges]] = True
+        table = constant(table, "G", "which edges there are", "edge")
+        pair = ops.add(ops.scale(order_q, self.nodes), order_k, name="edge", label="number of the pair")
+        return ops.gather(table, pair, name="M", label="who may look: along an edge")
+
+
+class _Pair(Mask):
+    def __init__(self, first: Mask, second: Mask) -> None:
+        super().__init__()
+        self.first, self.second = first, second
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return self.first.preserves & self.second.preserves
+
+
+class Both(_Pair):
+    """What both masks allow."""
+
+    name = "both"
+
+    def __init__(self, first: Mask, second: Mask) -> None:
+        super().__init__(first, second)
+        self.blind = first.blind or second.blind
+        ends = [m.horizon for m in (first, second) if m.horizon is not None]
+        self.horizon = min(ends) if ends else None
+
+    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor | None:
+        a, b = self.first.visible(order_q, order_k), self.second.visible(order_q, order_k)
+        return a if b is None else b if a is None else ops.both(a, b, name="M", label="who may look")
+
+
+class Either(_Pair):
+    """What one of two masks allows."""
+
+    name = "either"
+
+    def __init__(self, first: Mask, second: Mask) -> None:
+        super().__init__(first, second)
+        self.blind = first.blind and second.blind
+        far = None in (first.horizon, second.horizon)
+        self.horizon = None if far else max(first.horizon or 0, second.horizon or 0)
+
+    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor | None:
+        a, b = self.first.visible(order_q, order_k), self.second.visible(order_q, order_k)
+        return None if a is None or b is None else ops.either(a, b, name="M", label="who may look")
+
+
+class Opposite(Mask):
+    """What a mask forbids."""
+
+    name = "opposite"
+
+    def __init__(self, of: Mask) -> None:
+        super().__init__()
+        self.of = of
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return self.of.preserves
+
+    def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
+        seen = self.of.visible(order_q, order_k)
+        if seen is None:
+            raise InputError("The opposite of a mask that hides nothing lets nobody look. Use another mask.")
+        return ops.opposite(seen, name="M", label="who may look")
+
+
+MASKS: tuple[type[Mask], ...] = (Everything, Causal, Window, Dilated, Blocks, Prefix, Edges)
 
 
 def visible(mask: Mask, queries: Tokens, keys: Tokens) -> Tensor | None:
@@ -61,8 +249,49 @@ def visible(mask: Mask, queries: Tokens, keys: Tokens) -> Tensor | None:
         parts.append(ops.row(keys.valid, name="M", label="who may be looked at: real words"))
     if queries.document is not None and keys.document is not None:
         mine, theirs = ops.column(queries.document), ops.row(keys.document)
-        parts.append(ops.both(ops.not_after(mine, theirs), ops.not_after(theirs, mine), name="M", label="same text"))
+        parts.append(ops.equal(mine, theirs, name="M", label="same text"))
     joined = parts[0] if parts else None
     for part in parts[1:]:
         joined = ops.both(joined, part, name="M", label="who may look") if joined is not None else part
     return joined
+
+
+def pairwise(mask: Mask, queries: Tokens, keys: Tokens) -> "Pairwise":
+    """The same as `visible`, for one pair of row numbers at a time: what a fused kernel calls."""
+    return Pairwise(mask, queries, keys)
+
+
+class Pairwise:
+    """(batch, head, row of the query, row of the key) to bool, elementwise."""
+
+    def __init__(self, mask: Mask, queries: Tokens, keys: Tokens) -> None:
+        self.mask = mask
+        self.order_q, self.order_k = _batched(queries.order), _batched(keys.order)
+        self.document_q, self.document_k = _batched(queries.document), _batched(keys.document)
+        self.valid = _batched(keys.valid)
+
+    def __call__(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        assert self.order_q is not None
+        assert self.order_k is not None
+        seen = self.mask.visible(_entry(self.order_q, b, i), _entry(self.order_k, b, j))
+        out = i >= 0 if seen is None else seen
+        if self.valid is not None:
+            out = out & _entry(self.valid, b, j)
+        if self.document_q is not None and self.document_k is not None:
+            out = out & (_entry(self.document_q, b, i) == _entry(self.document_k, b, j))
+        return out
+
+
+def _batched(flag: Tensor | None) -> Tensor | None:
+    """[B, N]; one list that serves a whole batch has B = 1."""
+    return None if flag is None else flag.reshape(-1, flag.shape[-1])
+
+
+def _entry(flag: Tensor, b: Tensor, row: Tensor) -> Tensor:
+    return flag[0][row] if flag.shape[0] == 1 else flag[b, row]
+
+
+def _at_least_one(what: str, number: int) -> int:
+    if number < 1:
+        raise ShapeError(f"{what} is at least 1, but got {number}.")
+    return number

@@ -1,38 +1,198 @@
 """Scores: how much a query asks for a key; and the look-up that turns scores into a mix of values.
 
 1/sqrt(K) is applied here, once. The reason: for unit-normal q and k the product has variance K, and softmax saturates.
-Source: Vaswani et al. 2017, section 3.2.1.
+Sources: Vaswani et al. 2017, section 3.2.1; Bahdanau et al. 2015 (additive); Luong et al. 2015 (dot, general, concat).
 """
 
 import math
+from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from equiscope.trace import ops
+from equiscope.attention.weigh import Softmax, Weigh
+from equiscope.errors import InputError
+from equiscope.trace import constant, ops
+
+
+class Score(nn.Module):
+    """Base: scores of every query with every key. `sized` makes parameters for so many heads of such a width.
+
+    fused  scores are products of (mapped) queries and keys times `factor`, so a fused kernel can make them
+    """
+
+    name: ClassVar[str]
+    fused: ClassVar[bool] = True
+
+    def sized(self, heads: int, head_width: int) -> "Score":
+        return self
+
+    def factor(self, head_width: int) -> float:
+        """What the products are multiplied by."""
+        return 1.0
+
+    def ask(self, q: Tensor) -> Tensor:
+        """Queries as the product takes them."""
+        return q
+
+    def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
+        """q [..., N, K], k [..., M, K] to scores [..., N, M]; head_width is K before a scheme widened queries and keys."""
+        product = ops.matmul(self.ask(q), ops.transpose(k, name="Kᵀ", label="keys, as columns"), name="QKᵀ", label=PRODUCTS)
+        by = self.factor(head_width)
+        root = head_width if by == 1 / math.sqrt(head_width) else 0
+        return product if by == 1 else ops.scale(product, by, name="S", label="scores", root=root)
+
+
+PRODUCTS = "products of queries and keys"
+
+
+class ScaledDot(Score):
+    """q . k / sqrt(K), or times `scale`; cap: no score beyond it, cap * tanh(score / cap) (Gemma 2)."""
+
+    name = "scaled-dot"
+
+    def __init__(self, scale: float | None = None, cap: float | None = None) -> None:
+        super().__init__()
+        if cap is not None and not cap > 0:
+            raise InputError(f"A cap is larger than 0, but got {cap}. Use cap=None for none.")
+        self.scale, self.cap = scale, cap
+
+    def factor(self, head_width: int) -> float:
+        return 1 / math.sqrt(head_width) if self.scale is None else self.scale
+
+    def capped(self, scores: Tensor) -> Tensor:
+        """The cap comes last, after a bias: it limits the whole score."""
+        if self.cap is None:
+            return scores
+        small = ops.activation(ops.scale(scores, 1 / self.cap), "tanh", name="tanh", label="scores between -1 and 1")
+        return ops.scale(small, self.cap, name="S", label="scores, none beyond the cap")
+
+
+class Dot(Score):
+    """q . k, as it is. Source: Luong 2015; T5."""
+
+    name = "dot"
+
+
+class General(Score):
+    """q W k with a matrix for each head. Source: Luong 2015."""
+
+    name = "general"
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"weight": ("W_a", "head channel channel", "weights between query and key")}
+    weight: nn.Parameter
+
+    def sized(self, heads: int, head_width: int) -> "General":
+        made = General()
+        made.weight = nn.Parameter(torch.randn(heads, head_width, head_width) / head_width)
+        return made
+
+    def ask(self, q: Tensor) -> Tensor:
+        weight = self.weight if q.ndim > 2 else ops.gather(self.weight, torch.zeros((), dtype=torch.long, device=q.device))
+        return ops.matmul(q, weight, name="QW_a", label="queries, mapped")
+
+
+class Additive(Score):
+    """v . tanh(q W_q + k W_k), a small network of query and key. Source: Bahdanau 2015; Luong's concat with [W_q; W_k] as one."""
+
+    name = "additive"
+    fused = False
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "ask_weight": ("W_q", "channel hidden", "weights of the query"),
+        "key_weight": ("W_k", "channel hidden", "weights of the key"),
+        "out": ("v", "hidden .", "weights of the hidden layer"),
+    }
+    ask_weight: nn.Parameter
+    key_weight: nn.Parameter
+    out: nn.Parameter
+
+    def __init__(self, hidden: int | None = None) -> None:
+        super().__init__()
+        self.hidden = hidden
+
+    def sized(self, heads: int, head_width: int) -> "Additive":
+        made = type(self)(self.hidden)
+        hidden = self.hidden or head_width
+        for name in ("ask_weight", "key_weight"):
+            setattr(made, name, nn.Parameter(torch.randn(head_width, hidden) / math.sqrt(head_width)))
+        made.out = nn.Parameter(torch.randn(hidden, 1) / math.sqrt(hidden))
+        return made
+
+    def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
+        asked = ops.matmul(q, self.ask_weight, name="QW_q", label="queries, mapped")
+        found = ops.matmul(k, self.key_weight, name="KW_k", label="keys, mapped")
+        pairs = ops.add(ops.row(asked), ops.broadcast_heads(found), name="q+k", label="every query with every key")
+        hidden = ops.activation(pairs, "tanh", name="tanh", label="hidden features of the pair")
+        return ops.squeeze(ops.matmul(hidden, self.out), name="S", label="scores")
+
+
+class Concat(Score):
+    """v . tanh([q; k] W) with one matrix [2K, hidden]: the same function as `Additive`, written as Luong 2015 does."""
+
+    name = "concat"
+    fused = False
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "weight": ("W_a", "channel hidden", "weights of query and key side by side"),
+        "out": ("v", "hidden .", "weights of the hidden layer"),
+    }
+    weight: nn.Parameter
+    out: nn.Parameter
+
+    def __init__(self, hidden: int | None = None) -> None:
+        super().__init__()
+        self.hidden = hidden
+
+    def sized(self, heads: int, head_width: int) -> "Concat":
+        made = type(self)(self.hidden)
+        hidden = self.hidden or head_width
+        made.weight = nn.Parameter(torch.randn(2 * head_width, hidden) / math.sqrt(2 * head_width))
+        made.out = nn.Parameter(torch.randn(hidden, 1) / math.sqrt(hidden))
+        return made
+
+    def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
+        room = {name: torch.zeros(shape, dtype=q.dtype, device=q.device) for name, shape in
+                {"q": (k.shape[-2], 1), "k": (q.shape[-2], 1, 1)}.items()}  # fmt: skip
+        first = ops.add(
+            ops.row(q), constant(room["q"], "0", "room for the keys", "source ."), name="q", label="the query of a pair"
+        )
+        second = ops.add(ops.broadcast_heads(k), constant(room["k"], "0", "room for the queries", "token . ."), label="its key")
+        hidden = ops.activation(ops.matmul(ops.concat(first, second), self.weight), "tanh", name="tanh")
+        return ops.squeeze(ops.matmul(hidden, self.out), name="S", label="scores")
+
+
+SCORES: tuple[type[Score], ...] = (ScaledDot, Dot, General, Additive, Concat)
 
 
 def scaled_dot(q: Tensor, k: Tensor) -> Tensor:
     """q [..., N, K], k [..., M, K] to scores [..., N, M]: products of rows, divided by sqrt(K)."""
-    product = ops.matmul(q, ops.transpose(k, name="Kᵀ", label="keys, as columns"), name="QKᵀ", label="products of queries and keys")
-    width = q.shape[-1]
-    return ops.scale(product, 1 / math.sqrt(width), name="S", label="scores", root=width)
+    return ScaledDot()(q, k, q.shape[-1])
 
 
-def look_up(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, visible: Tensor | None = None) -> Tensor:
+def look_up(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, visible: Tensor | None = None, score: Score | None = None,
+    weigh: Weigh | None = None, head_width: int | None = None,
+) -> Tensor:  # fmt: skip
     """Attention as a soft look-up, every step in sight: q [..., N, K], k [..., M, K], v [..., M, V] to [..., N, V].
 
     bias     added to the scores, broadcast to [..., N, M]
     visible  True = may look; a query that may look nowhere gets 0
     """
+    return look(q, k, v, bias, visible, score, weigh, head_width)[0]
+
+
+def look(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, visible: Tensor | None = None, score: Score | None = None,
+    weigh: Weigh | None = None, head_width: int | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """As `look_up`, with the weights [..., N, M] beside the result; both in float32 or better until the end."""
+    score, weigh = score or ScaledDot(), weigh or Softmax()
     wide = torch.promote_types(q.dtype, torch.float32)  # products of half-precision rows overflow
-    scores = scaled_dot(ops.cast(q, wide), ops.cast(k, wide))
+    scores = score(ops.cast(q, wide), ops.cast(k, wide), head_width or q.shape[-1])
     if bias is not None:
         scores = ops.add(scores, ops.cast(bias, wide), name="S′", label="scores with the cost of distance")
-    if visible is not None:
-        scores = ops.mask(scores, visible, name="S∘M", label="scores, hidden ones out")
-    weights = ops.softmax(scores, name="A", label="attention weights")
-    return ops.cast(ops.matmul(weights, ops.cast(v, wide), name="Z", label="mix of the values"), q.dtype)
+    if isinstance(score, ScaledDot):
+        scores = score.capped(scores)
+    weights = weigh(scores, visible)
+    return ops.cast(ops.matmul(weights, ops.cast(v, wide), name="Z", label="mix of the values"), q.dtype), weights
 
 
 def score_split(x: Tensor, p: Tensor, query: Tensor, key: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -1,10 +1,11 @@
 """Block: attention and feed-forward, each added to the stream (residual), with a norm before ("pre") or after ("post")."""
 
+from dataclasses import replace
 from typing import Literal
 
 from torch import Tensor, nn
 
-from equiscope.attention import MultiHeadAttention
+from equiscope.attention import Cache, MultiHeadAttention, Plan
 from equiscope.blocks.feedforward import FeedForward
 from equiscope.blocks.norm import Norm
 from equiscope.position import Position
@@ -27,11 +28,14 @@ class Block(nn.Module):
         self.feedforward_norm: Norm | None = norms[1] if norms else None
         self.order, self.residual = order, residual
 
-    def forward(self, tokens: Tokens, position: Position | None = None) -> Tensor:
-        """Tokens to features [..., N, D]."""
+    def forward(
+        self, tokens: Tokens, position: Position | None = None, plan: Plan | None = None, cache: Cache | None = None
+    ) -> Tensor:  # fmt: skip
+        """Tokens to features [..., N, D]. plan: what this layer shares with the others; cache: what was read before."""
         x = tokens.x
         seen = self._before(x, self.attention_norm)
-        x = self._after(x, self.attention(_with(tokens, seen), position), self.attention_norm, "E′", "words with their context")
+        change = self.attention(replace(tokens, x=seen), position, plan=plan, cache=cache)
+        x = self._after(x, change, self.attention_norm, "E′", "words with their context")
         if self.feedforward is None:
             return x
         return self._after(
@@ -48,7 +52,3 @@ class Block(nn.Module):
     def _after(self, x: Tensor, change: Tensor, norm: Norm | None, name: str, label: str) -> Tensor:
         x = ops.add(x, change, name=name, label=label) if self.residual else change
         return norm(x) if norm is not None and self.order == "post" else x
-
-
-def _with(tokens: Tokens, x: Tensor) -> Tokens:
-    return Tokens(x=x, at=tokens.at, order=tokens.order, document=tokens.document, valid=tokens.valid)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -42,25 +42,33 @@ class Model(nn.Module):
         self.norm = blocks.Norm(width, norm.kind, norm.eps) if norm is not None and norm.order == "pre" else None
         self.head = nn.Parameter(torch.randn(width, spec.outputs) / math.sqrt(width)) if spec.outputs else None
 
-    def forward(self, inputs: Tokens | Tensor) -> Tensor:
-        tokens = self.readout.open(self.tokens(inputs))
+    def forward(self, inputs: Tokens | Tensor, caches: list[attention.Cache] | None = None) -> Tensor:
+        """caches: one a layer, from `caches()`; inputs then are the tokens that come next, at places that go on."""
+        tokens = self.readout.open(self.tokens(inputs, caches[0].length if caches else 0))
         tokens = replace(tokens, x=self.position.embed(tokens.x, tokens.at))
-        for block in self.blocks:
-            tokens = replace(tokens, x=block(tokens, self.position))
+        plan = attention.Plan(self.position, tokens, tokens)
+        for layer, block in enumerate(self.blocks):
+            tokens = replace(tokens, x=block(tokens, self.position, plan, caches[layer] if caches else None))
         y = tokens.x if self.norm is None else self.norm(tokens.x)
         y = self.readout(y, tokens)
         return y if self.head is None else ops.affine(y, self.head, None, name="out", label="the model's answer")
 
-    def tokens(self, inputs: Tokens | Tensor) -> Tokens:
-        """Ids are looked up, bare features get places 0, 1, 2, ..."""
+    def caches(self) -> list[attention.Cache]:
+        """An empty cache for every layer. Raises InputError where the model looks ahead, or its read-out needs all rows."""
+        if self.readout.name not in ("each", "last"):
+            raise InputError(f"The read-out {self.readout.name!r} needs all rows, which a cache does not keep. Use each or last.")
+        return [cast(blocks.Block, block).attention.cache() for block in self.blocks]
+
+    def tokens(self, inputs: Tokens | Tensor, start: int = 0) -> Tokens:
+        """Ids are looked up, bare features get places start, start + 1, ..."""
         if isinstance(inputs, Tokens):
             tokens = inputs
         elif self.embedding is not None:
             if inputs.is_floating_point():
                 raise InputError(f"This model has a vocabulary and takes ids (integers), but got {inputs.dtype}.")
-            tokens = Tokens.of(self.embedding(inputs))
+            tokens = Tokens.of(self.embedding(inputs), start)
         else:
-            tokens = Tokens.of(inputs)
+            tokens = Tokens.of(inputs, start)
         if tokens.x.shape[-1] != self.spec.width:
             raise ShapeError(f"The model is {self.spec.width} wide, but the tokens have {tokens.x.shape[-1]} features.")
         return tokens

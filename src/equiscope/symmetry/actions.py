@@ -65,17 +65,24 @@ class Permute(Action):
 
 @dataclass(frozen=True)
 class Shift(Action):
-    """Move the whole text along: every coordinate and every rank grows by the same number."""
+    """Move the whole text along: every coordinate grows by the same number, or by one number for each axis.
 
-    by: float
+    Ranks grow too, by the whole steps of a shift along the one axis of a text; a shift in the plane or in space leaves them.
+    """
+
+    by: float | tuple[float, ...]
     name: ClassVar[str] = "shift"
     summary: ClassVar[str] = "move the whole text along"
 
     @classmethod
     def sample(cls, tokens: Any, generator: Generator) -> Self:
-        return cls(int(torch.randint(1, 1000, (), generator=generator)))
+        axes = tokens.at.shape[-1]
+        steps = torch.randint(1, 1000, (axes,), generator=generator).tolist()
+        return cls(tuple(steps) if axes > 1 else steps[0])
 
     def on_input(self, tokens: Any) -> Any:
+        if isinstance(self.by, tuple):
+            return replace(tokens, at=tokens.at + tokens.at.new_tensor(self.by))
         return replace(tokens, at=tokens.at + self.by, order=tokens.order + int(self.by))
 
 

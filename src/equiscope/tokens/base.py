@@ -5,7 +5,7 @@ all "other coordinates". Positions read `at`; masks read `order`, `document` and
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import torch
@@ -24,6 +24,7 @@ class Tokens:
     order     rank of each token: what "before" means to a causal mask
     document  which text of a packed row a token belongs to; absent = all the same
     valid     False for padding; absent = all valid
+    counted   the very tensors of `at` and `order` if they are known to count 0, 1, 2, ... from some start (see `in_steps`)
     raises    ShapeError where the lengths disagree
     """
 
@@ -32,6 +33,7 @@ class Tokens:
     order: Order
     document: Order | None = None
     valid: Flags | None = None
+    counted: tuple[Tensor, Tensor] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.at.ndim < 2 or self.x.ndim < 2:
@@ -53,14 +55,26 @@ class Tokens:
             raise ShapeError(f"Tokens need features [..., N, D], one row a token, but got shape {tuple(x.shape)}.")
         order = torch.arange(start, start + x.shape[-2], device=x.device)
         dtype = torch.promote_types(x.dtype, torch.float32)  # bfloat16 counts exactly only to 256
-        return cls(x=x, at=order.to(dtype).unsqueeze(-1), order=order, valid=valid)
+        at = order.to(dtype).unsqueeze(-1)
+        return cls(x=x, at=at, order=order, valid=valid, counted=(at, order))
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether places and ranks are known, without a look at the numbers, to grow by one from row to row.
+
+        A proof about these very tensors: whoever replaces one of them loses it. On a GPU, and under a compiler, kernels that
+        need no table are chosen by it; on a CPU they look at the numbers.
+        """
+        return self.counted is not None and self.counted[0] is self.at and self.counted[1] is self.order
 
     def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Self:
         """The same tokens elsewhere: features in another dtype (coordinates in float32 or better), everything on a device."""
         wide = None if dtype is None else torch.promote_types(dtype, torch.float32)
         flags = {name: getattr(self, name) for name in ("order", "document", "valid")}
         moved = {name: flag.to(device=device) for name, flag in flags.items() if flag is not None}
-        return replace(self, x=self.x.to(device=device, dtype=dtype), at=self.at.to(device=device, dtype=wide), **moved)
+        at = self.at.to(device=device, dtype=wide)
+        counted = (at, moved["order"]) if self.in_steps else None
+        return replace(self, x=self.x.to(device=device, dtype=dtype), at=at, counted=counted, **moved)
 
     def leaves(self, axis: str = "token") -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
         """How a trace names these numbers: id, symbol, label, axes, kind; axis names the rows ("source" where they only answer)."""

@@ -1,0 +1,166 @@
+"""Plan: what all layers of one forward pass share, made once, when a layer first asks: who may look, what distance costs.
+
+Masks and biases are functions of coordinates; here they become tensors, as small as the coordinates allow. Where places grow
+by one from row to row and a bias knows only differences, one value for each distance will do (`Distances`); where ranks do
+too, a causal mask needs no tensor at all.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from equiscope.attention.mask import Causal, Everything, Mask, visible
+from equiscope.position import Places, Position
+from equiscope.tokens import Tokens
+from equiscope.trace import constant, ops, recording
+
+
+@dataclass(frozen=True)
+class Distances:
+    """A bias that knows only how far apart two rows are: bias[h, i, j] = values[h, j - i + N - 1], values [H, N + M - 1]."""
+
+    values: Tensor
+    rows: int
+
+    def table(self, start: int = 0, stop: int | None = None) -> Tensor:
+        """The rows start .. stop - 1 of the dense table [H, R, M], copied from the values."""
+        stop = self.rows if stop is None else stop
+        wide = self.values.shape[-1] - self.rows + 1
+        return self.values[..., self.rows - stop : self.rows - start + wide - 1].unfold(-1, wide, 1).flip(-2)
+
+
+class Plan:
+    """For one position scheme, those who ask and those who answer."""
+
+    def __init__(self, position: Position, queries: Tokens, keys: Tokens) -> None:
+        position.check(queries.at)
+        position.check(keys.at)
+        self.position, self.queries, self.keys = position, queries, keys
+        self._seen: dict[int, Tensor | None] = {}
+        self._tables: dict[tuple[int, int], Tensor] = {}
+        self._distances: dict[int, Distances] = {}
+        self._in_steps: tuple[bool, bool] | None = None
+
+    # --- who may look -------------------------------------------------------------------------------------------------
+    def seen(self, mask: Mask) -> Tensor | None:
+        """bool [..., N, M], or None where nothing is hidden."""
+        if id(mask) not in self._seen:
+            self._seen[id(mask)] = visible(mask, self.queries, self.keys)
+        return self._seen[id(mask)]
+
+    def by_row(self, mask: Mask) -> bool:
+        """Whether "causal" can be told from row numbers alone, so that a kernel needs no mask."""
+        return isinstance(mask, Causal) and self._plain and self._even()[1]
+
+    def hides_nothing(self, mask: Mask) -> bool:
+        return isinstance(mask, Everything) and self._plain
+
+    @property
+    def _plain(self) -> bool:
+        return self.keys.valid is None and self.keys.document is None
+
+    # --- what distance costs ------------------------------------------------------------------------------------------
+    def distances(self, heads: int) -> Distances | None:
+        """The bias as one value for each distance, where it is one."""
+        if not self.position.relative or not self.position.acts("bias") or not self._even()[0]:
+            return None
+        if heads not in self._distances:
+            n, m = self.queries.at.shape[-2], self.keys.at.shape[-2]
+            steps = torch.arange(n - 1, -m, -1, dtype=self.queries.at.dtype, device=self.queries.at.device)
+            head = torch.arange(heads, device=steps.device)[:, None, None]
+            values = self.position.bias(head, (steps[None],), (torch.zeros_like(steps[:1])[None],))
+            assert values is not None
+            self._distances[heads] = Distances(values.expand(heads, 1, len(steps)).squeeze(-2), n)
+        return self._distances[heads]
+
+    def table(self, heads: int, ndim: int) -> Tensor | None:
+        """The bias as a dense table [..., H, N, M] for queries of `ndim` axes; [N, M] for one head without a batch."""
+        if not self.position.acts("bias"):
+            return None
+        if (heads, ndim) not in self._tables:
+            same = None if recording() else self.distances(heads)
+            if same is not None:
+                table = same.table()
+                table = table[0] if ndim == 2 else table
+            else:
+                table = self._dense(heads, ndim)
+            self._tables[heads, ndim] = table
+        return self._tables[heads, ndim]
+
+    def _dense(self, heads: int, ndim: int) -> Tensor:
+        number = torch.arange(heads, device=self.queries.at.device)
+        number = number[0] if ndim == 2 else number[:, None, None]
+        head = constant(number, "h", "number of the head", "head . ." if number.ndim else "")
+        at_q, at_k = self.places()
+        bias = self.position.bias(head, at_q, at_k)
+        assert bias is not None
+        return bias
+
+    def pairwise(self, heads: int) -> Callable[..., Tensor] | None:
+        """The bias for one pair of row numbers at a time, (batch, head, row of the query, row of the key) to a number."""
+        if not self.position.acts("bias"):
+            return None
+        same = self.distances(heads)
+        if same is not None:
+            values, last = same.values, same.rows - 1
+            return lambda b, h, i, j: values[h, j - i + last]
+        table = self.table(heads, 3)
+        assert table is not None
+        flat = table.expand(*table.shape[:-3], heads, *table.shape[-2:]).reshape(-1, heads, *table.shape[-2:])
+        return lambda b, h, i, j: flat[b if len(flat) > 1 else 0, h, i, j]
+
+    def places(self) -> tuple[Places, Places]:
+        """A tensor for each axis: of queries [..., N, 1], of keys [..., 1, M]; with a batch, [B, 1, N, 1] and [B, 1, 1, M]."""
+        at_k = [ops.transpose(at, name="tᵀ", label="places of the keys") for at in _axes(self.keys.at)]
+        at_q = _axes(self.queries.at)
+        if self.queries.at.ndim > 2 or self.keys.at.ndim > 2:
+            at_q, at_k = [ops.broadcast_heads(at) for at in at_q], [ops.broadcast_heads(at) for at in at_k]
+        return tuple(at_q), tuple(at_k)
+
+    def rows(self, start: int, stop: int) -> "Plan":
+        """The plan for some of the queries."""
+        part = slice(start, stop)
+        q = self.queries
+        few = Tokens(
+            x=q.x[..., part, :], at=q.at[..., part, :], order=q.order[..., part],
+            document=None if q.document is None else q.document[..., part],
+        )  # fmt: skip
+        return Plan(self.position, few, self.keys)
+
+    def _even(self) -> tuple[bool, bool]:
+        """Whether places grow by one from row to row (for pairs that may see each other), and whether ranks grow at all."""
+        if self._in_steps is None:
+            self._in_steps = self._look()
+        return self._in_steps
+
+    def _look(self) -> tuple[bool, bool]:
+        q, k = self.queries, self.keys
+        if k.at is not q.at or k.order is not q.order or q.at.shape[-1] != 1:
+            return False, False
+        if q.in_steps:
+            return True, True
+        if torch.compiler.is_compiling() or q.at.device.type != "cpu":
+            return False, False  # the numbers lie elsewhere; looking at them would wait for the device
+        ranks = self._plain and bool((q.order.diff() > 0).all())
+        return _steady(q), ranks
+
+
+def _axes(at: Tensor) -> list[Tensor]:
+    return [at] if at.shape[-1] == 1 else [ops.columns(at, a, a + 1, name=f"t{a}") for a in range(at.shape[-1])]
+
+
+def _steady(tokens: Tokens) -> bool:
+    """Whether i - j is the difference of the row numbers for every pair that may look, within one text."""
+    start = tokens.at[..., 0] - torch.arange(tokens.at.shape[-2], dtype=tokens.at.dtype)
+    if tokens.valid is None and tokens.document is None:
+        return bool((start == start[..., :1]).all())
+    if tokens.valid is not None and tokens.document is None:
+        low, high = start.masked_fill(~tokens.valid, math.inf), start.masked_fill(~tokens.valid, -math.inf)
+        return bool((low.amin(-1) >= high.amax(-1)).all())
+    if tokens.valid is None and tokens.document is not None:
+        other = tokens.document.diff()
+        return bool(((other >= 0) & ((other > 0) | (start.diff() == 0))).all())
+    return False
