@@ -6,19 +6,27 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.attention import Everything, Mask, MultiHeadAttention
-from equiscope.position import SCHEMES, Alibi, Concatenated, Index, Learned, Position, Rope, Sinusoidal
+from equiscope.position import (
+    SCHEMES, Alibi, Concatenated, Fourier, Index, Kerple, Learned, Position, Rope, Shaw, Sinusoidal, T5Bias, XPos,
+)  # fmt: skip
+from equiscope.position.scaling import Llama3, Yarn
 from equiscope.tokens import Tokens
 
 WIDTH, HEADS, LENGTH = 8, 2, 6
 PLACES = 1100  # rows of a learned table: symmetry.Shift goes up to 999 places
+MADE = {"learned": {"length": PLACES}, "learned-nd": {"shape": (64, 64)}, "swin": {"shape": (8, 8)}, "fire": {"length": 2.0}}
 
-LISTED: list[Position] = [Learned(PLACES) if s is Learned else s() for s in SCHEMES]
+LISTED: list[Position] = [s(**MADE.get(s.name, {})) for s in SCHEMES]
+ON_A_LINE: list[Position] = [s for s in LISTED if s.axes in (1, None)]
 VARIANTS: list[Position] = [
     Sinusoidal(layout="half"), Sinusoidal(exponent="2(k+1)/D"), Sinusoidal(exponent="k/(D/2-1)"),
     Sinusoidal(waves="pair"), Sinusoidal(waves="sine", period=50.5), Sinusoidal(base=100.0),
     Concatenated(of=Learned(PLACES)), Concatenated(of=Index()),
     Concatenated(width=4), Rope(pairs="half"), Rope(fraction=0.5), Rope(fraction=0.5, pairs="half"), Rope(base=50.0),
-    Rope(key_speed=0.0), Rope(key_speed=0.5), Alibi(slopes=(0.5, 0.25)),
+    Rope(key_speed=0.0), Rope(key_speed=0.5), Rope(scaling=Yarn(8.0, 16)), Rope(fraction=0.5, scaling=Llama3(8.0)),
+    XPos(pairs="half"), Learned(8, stretch=PLACES), Fourier(trained=True), Alibi(slopes=(0.5, 0.25)),
+    Alibi(kind="asymmetric"), Alibi(kind="asymmetric", right=0.0), Alibi(kind="key"), T5Bias(both=False), Kerple(kind="power"),
+    Shaw(values=False),
 ]  # fmt: skip
 
 
@@ -60,6 +68,16 @@ def attending(position: Position, mask: Mask | None = None, seed: int = 0, **set
     return randomised(Attending(position, mask, **settings), seed)
 
 
+def placed(scheme: Position, tokens: Tokens, axes: int | None = None) -> Tokens:
+    """The words at places that the scheme reads: on a line as they are, else row by row in a grid three wide."""
+    axes = axes or scheme.axes or 1
+    if axes == 1:
+        return tokens
+    row = torch.arange(tokens.x.shape[-2])
+    grid = torch.stack([*[torch.zeros_like(row)] * (axes - 2), row // 3, row % 3], -1).to(tokens.at.dtype)
+    return replace(tokens, at=grid.expand(*tokens.at.shape[:-1], axes).clone())
+
+
 def words(seed: int = 0, length: int = LENGTH, batch: tuple[int, ...] = (), start: int = 0) -> Tokens:
     """Random words at places start, start + 1, ..."""
     x = torch.randn(*batch, length, WIDTH, generator=torch.Generator().manual_seed(100 + seed), dtype=torch.float64)
@@ -73,8 +91,12 @@ def uneven(tokens: Tokens, whole: bool, seed: int = 0) -> Tokens:
     generator = torch.Generator().manual_seed(seed)
     length = tokens.x.shape[-2]
     places = torch.randperm(40, generator=generator)[:length] if whole else 10 * torch.rand(length, generator=generator)
+    if tokens.at.shape[-1] > 1:  # in the plane: anywhere, or somewhere on the grid
+        apart = torch.rand(tokens.at.shape[-2:], generator=generator).double() * 5
+        return replace(tokens, at=(apart.floor() + tokens.at if whole else apart).expand_as(tokens.at).clone())
     return replace(tokens, at=places.sort().values.double().unsqueeze(-1).expand_as(tokens.at).clone())
 
 
 def has_table(position: Position) -> bool:
-    return any(isinstance(part, Learned) for part in (position, position.settings.get("of")))
+    """Whether it knows whole numbers only."""
+    return any(getattr(part, "name", "") in ("learned", "learned-nd", "swin") for part in (position, position.settings.get("of")))

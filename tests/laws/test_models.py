@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.drawn import HEADS, LENGTH, LISTED, WIDTH, randomised, title, uneven, words
+from tests.drawn import HEADS, LENGTH, LISTED, WIDTH, placed, randomised, title, uneven, words
 
 import equiscope as eq
 from equiscope.models import READOUTS
@@ -21,9 +21,12 @@ def model(position, readout="each", norm=eq.Norm(order="post"), causal=False, se
 
 def verdicts(made, tokens=None):
     """What is claimed of each action, and the verdict of a measurement on one element of it."""
-    tokens, generator = tokens or words(), torch.Generator().manual_seed(5)
+    tokens, generator = tokens or placed(made.position, words()), torch.Generator().manual_seed(5)
     claims = {claim.action: claim.holds for claim in derive(made)}
-    return {a: (claims[a.name], measure(made, tokens, a.sample(tokens, generator)).verdict) for a in ACTIONS}
+    axes = tokens.at.shape[-1]
+    near = Shift(17) if axes == 1 else Shift(tuple(range(3, 3 + axes)))  # inside every table
+    elements = {a: near if a is Shift else a.sample(tokens, generator) for a in ACTIONS}
+    return {a: (claims[a.name], measure(made, tokens, element).verdict) for a, element in elements.items()}
 
 
 def agree(made, tokens=None, exceptions=()):

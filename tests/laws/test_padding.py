@@ -25,12 +25,17 @@ def padded(x, left):
     """Three more rows that are no words, with numbers of their own; words keep their places."""
     tokens = eq.Tokens.of(x, start=5)
     extra = torch.randn(3, WIDTH, dtype=torch.float64) * 9
-    places = torch.tensor([[2.0], [3.0], [4.0]] if left else [[90.0], [91.0], [92.0]], dtype=torch.float64)
+    places = torch.tensor([[2.0], [3.0], [4.0]] if left else [[9.0], [10.0], [11.0]], dtype=torch.float64)
     no = torch.zeros(3, dtype=torch.bool)
     yes = torch.ones(len(x), dtype=torch.bool)
     parts = [(extra, places, no), (x, tokens.at, yes)]
     x, at, valid = (torch.cat(p) for p in zip(*(parts if left else parts[::-1]), strict=True))
     return eq.Tokens(x=x, at=at, order=at[:, 0].long(), valid=valid)
+
+
+def on(scheme, tokens):
+    """The same places as points with as many axes as the scheme reads: on a diagonal."""
+    return replace(tokens, at=tokens.at.expand(-1, scheme.axes or 1) * torch.ones(scheme.axes or 1).double())
 
 
 @pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
@@ -39,7 +44,7 @@ def padded(x, left):
 @pytest.mark.parametrize("scheme", LISTED, ids=title)
 def test_a_padded_text_reads_out_as_the_text_alone(scheme, readout, causal, left):
     made, x = model(scheme, readout, causal), torch.randn(4, WIDTH, dtype=torch.float64)
-    alone, among = made(eq.Tokens.of(x, start=5)), made(padded(x, left))
+    alone, among = made(on(scheme, eq.Tokens.of(x, start=5))), made(on(scheme, padded(x, left)))
     if readout == "each":
         among = among[3:] if left else among[:4]
     assert relative_error(among, alone) < ROUNDING

@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.drawn import LISTED, VARIANTS, attending, has_table, title, uneven, words
+import torch.nn.attention.flex_attention as flex_attention
+from tests.drawn import LISTED, VARIANTS, attending, has_table, placed, title, uneven, words
 
 from equiscope import position as room
-from equiscope.attention import Causal, Everything
+from equiscope.attention import Causal, Everything, Plan, Window
+from equiscope.attention.heads import BACKENDS
+from equiscope.errors import InputError
 from equiscope.position import SCHEMES, Added, NoPosition, Position, Rope
-from equiscope.symmetry import ACTIONS, Shift, closed, relative_error
+from equiscope.symmetry import Action, Permute, Reverse, Shift, closed, relative_error
 from equiscope.tokens import Tokens
 
 ROUNDING = 1e-10  # float64: measured below 1e-12; places up to 1000 cost RoPE's angles three digits
@@ -22,18 +25,78 @@ schemes = pytest.mark.parametrize("scheme", LISTED + VARIANTS, ids=title)
 masks = pytest.mark.parametrize("mask", [Everything(), Causal()], ids=title)
 
 
+def elements(tokens: Tokens, seed: int) -> dict[str, Action]:
+    """One element of each action; a shift along every axis, by whole and by real numbers."""
+    order = Permute.sample(tokens, torch.Generator().manual_seed(seed + 1))
+    axes = tokens.at.shape[-1]
+    whole, real = (17, 0.37) if axes == 1 else (tuple(range(3, 3 + axes)), tuple(0.37 + a for a in range(axes)))
+    return {"permute": order, "shift": Shift(whole), "real shift": Shift(real), "reverse": Reverse()}
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("places", ["even", "uneven"])
-@pytest.mark.parametrize("action", ACTIONS, ids=title)
 @masks
 @schemes
-def test_attention_keeps_exactly_the_symmetries_that_are_claimed(scheme, mask, action, places, seed):
-    tokens = words(seed) if places == "even" else uneven(words(seed), whole=has_table(scheme), seed=seed)
-    model = attending(scheme, mask, seed)
-    element = action.sample(tokens, torch.Generator().manual_seed(seed + 1))
-    error = relative_error(model(element.on_input(tokens)), element.on_output(model(tokens)))
-    claimed = action in model.position.preserves & model.attention.mask.preserves
-    assert error < ROUNDING if claimed else error > NOTICED
+def test_attention_keeps_exactly_the_symmetries_that_are_claimed(scheme, mask, places, seed):
+    for axes in (1, 2) if scheme.axes is None else (scheme.axes,):
+        tokens = placed(scheme, words(seed), axes)
+        if places == "uneven":
+            tokens = uneven(tokens, whole=has_table(scheme), seed=seed)
+        model = attending(scheme, mask, seed)
+        for name, element in elements(tokens, seed).items():
+            if refuses(model, element.on_input(tokens)):
+                assert type(element) not in model.position.preserves, f"{name} is claimed, but refused"
+                continue
+            error = relative_error(model(element.on_input(tokens)), element.on_output(model(tokens)))
+            claimed = type(element) in model.position.preserves & model.attention.mask.preserves
+            assert error < ROUNDING if claimed else error > NOTICED, f"{name} on {axes} axes: {error:.1e}"
+
+
+def refuses(model, tokens) -> bool:
+    """Whether the scheme has no row for these places, and says so."""
+    try:
+        model(tokens)
+    except InputError:
+        return True
+    return False
+
+
+PRECISIONS = {torch.float64: ROUNDING, torch.float32: 1e-4, torch.bfloat16: 6e-2}  # eps times the steps of a layer, and places
+
+
+@pytest.fixture
+def uncompiled(monkeypatch):
+    """FlexAttention as plain Python: in float64, without a compiler. tests/attention/test_flex.py compiles it."""
+    monkeypatch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mask", [Everything(), Causal(), Causal() & Window(3)], ids=["everything", "causal", "window"])
+@schemes
+def test_every_backend_and_precision_keeps_what_is_claimed(scheme, mask, backend):
+    """Every cell of scheme x action x mask x backend x precision is measured, or the reason why it cannot be is known."""
+    tokens = placed(scheme, words(batch=(2,)))
+    model = attending(scheme, mask, backend=backend)
+    claims = model.position.preserves & model.attention.mask.preserves
+    with torch.no_grad():  # FlexAttention has no backward on CPU, and gives way where one might be asked for
+        runs = model.attention.runs_on(tokens, model.position)
+        if runs != backend:
+            reason = model.attention.why_not(backend, Plan(model.position, tokens, tokens))
+            assert reason, f"{backend} gave way to {runs} without a reason"
+            return
+        reference = attending(scheme, mask, backend="eager")(tokens)
+        for dtype, tolerance in PRECISIONS.items():
+            made, given = attending(scheme, mask, backend=backend).to(dtype), tokens.to(dtype)
+            assert relative_error(made(given).double(), reference) < tolerance, f"{backend} in {dtype} against eager in float64"
+            for name, element in elements(tokens, 0).items():
+                if refuses(made, element.on_input(given)):
+                    continue
+                error = relative_error(made(element.on_input(given)), element.on_output(made(given)))
+                if type(element) in claims:
+                    assert error < tolerance, f"{name} in {dtype}: {error:.1e}"
+                elif dtype == torch.float64:
+                    assert error > NOTICED, f"{name}: {error:.1e}"
 
 
 @schemes
@@ -63,7 +126,7 @@ def test_turning_keys_at_another_speed_breaks_what_rope_is_for(speed):
 @masks
 @schemes
 def test_words_that_move_together_with_their_places_change_nothing(scheme, mask):
-    tokens, model = uneven(words(), whole=has_table(scheme)), attending(scheme, mask)
+    tokens, model = uneven(placed(scheme, words()), whole=has_table(scheme)), attending(scheme, mask)
     order = [3, 0, 5, 1, 4, 2]
     together = Tokens(x=tokens.x[order], at=tokens.at[order], order=tokens.order[order])
     assert relative_error(model(together), model(tokens)[order]) < ROUNDING
@@ -72,7 +135,7 @@ def test_words_that_move_together_with_their_places_change_nothing(scheme, mask)
 @masks
 @schemes
 def test_a_sequence_does_not_notice_the_others_of_its_batch(scheme, mask):
-    tokens, model = words(batch=(3,)), attending(scheme, mask)
+    tokens, model = placed(scheme, words(batch=(3,))), attending(scheme, mask)
     alone = model(Tokens(x=tokens.x[1], at=tokens.at[1], order=tokens.order[1]))
     assert relative_error(model(tokens)[1], alone) < ROUNDING
     other = replace(tokens, x=torch.cat([tokens.x[:1] * 100, tokens.x[1:2], tokens.x[2:] - 7]))
@@ -83,7 +146,7 @@ def test_a_sequence_does_not_notice_the_others_of_its_batch(scheme, mask):
 @masks
 @schemes
 def test_a_padded_sequence_gives_what_it_gives_alone(scheme, mask, side):
-    alone, model, empty = words(length=4), attending(scheme, mask), 3
+    alone, model, empty = placed(scheme, words(length=4)), attending(scheme, mask), 3
     real = slice(empty, None) if side == "left" else slice(None, 4)
 
     def padded(entries, with_):
@@ -102,7 +165,7 @@ def test_a_padded_sequence_gives_what_it_gives_alone(scheme, mask, side):
 
 @schemes
 def test_what_came_so_far_does_not_depend_on_how_long_the_text_is(scheme):
-    tokens, model = words(), attending(scheme, Causal())
+    tokens, model = placed(scheme, words()), attending(scheme, Causal())
     prefix = Tokens(x=tokens.x[:4], at=tokens.at[:4], order=tokens.order[:4])
     assert relative_error(model(prefix), model(tokens)[:4]) < ROUNDING
 
@@ -110,7 +173,7 @@ def test_what_came_so_far_does_not_depend_on_how_long_the_text_is(scheme):
 @masks
 @schemes
 def test_hidden_words_leave_the_others_as_if_they_were_not_there(scheme, mask):
-    tokens, model = words(), attending(scheme, mask)
+    tokens, model = placed(scheme, words()), attending(scheme, mask)
     valid = torch.tensor([True, True, True, True, False, False])
     shorter = Tokens(x=tokens.x[:4], at=tokens.at[:4], order=tokens.order[:4])
     assert relative_error(model(replace(tokens, valid=valid))[:4], model(shorter)) < ROUNDING
@@ -119,7 +182,8 @@ def test_hidden_words_leave_the_others_as_if_they_were_not_there(scheme, mask):
 @masks
 @schemes
 def test_two_texts_in_one_row_do_not_see_each_other(scheme, mask):
-    first, second, model = words(1, length=3), words(2, length=2), attending(scheme, mask)
+    first, second = placed(scheme, words(1, length=3)), placed(scheme, words(2, length=2))
+    model = attending(scheme, mask)
     packed = Tokens(
         x=torch.cat([first.x, second.x]), at=torch.cat([first.at, second.at]),
         order=torch.cat([first.order, second.order]),

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from equiscope.errors import ShapeError
+from equiscope.errors import InputError, ShapeError
 from equiscope.position import Concatenated, Learned, Sinusoidal
 
 
@@ -44,3 +44,11 @@ def test_every_model_gets_an_encoding_of_its_own():
     one = Concatenated(of=Learned(6))
     assert one.sized(8, 2, 4).of is not one.sized(8, 2, 4).of
     assert one.width is None
+
+
+def test_a_base_beside_a_scheme_is_refused_as_it_would_be_ignored():
+    with pytest.raises(InputError, match=r"base=500 is for the sinusoids, but sinusoidal was given. Use Sinusoidal\(...\)"):
+        Concatenated(of=Sinusoidal(), base=500.0)
+    x, at = inputs()
+    found = Concatenated(of=Sinusoidal(base=500.0)).sized(8, 2, 4).embed(x, at)
+    assert torch.equal(found, Concatenated(base=500.0).sized(8, 2, 4).embed(x, at))

@@ -76,6 +76,14 @@ def test_the_two_conversions_undo_each_other(heads):
     assert torch.equal(interleaved_from_half(converted, heads), weight)
 
 
+def test_shared_keys_and_still_columns_are_reordered_head_by_head():
+    weight = torch.arange(16)[None]
+    assert half_from_interleaved(weight, 2, turning=4)[0].tolist() == [0, 2, 1, 3, 4, 5, 6, 7, 8, 10, 9, 11, 12, 13, 14, 15]
+    assert torch.equal(interleaved_from_half(half_from_interleaved(weight, 2, turning=6), 2, turning=6), weight)
+    with pytest.raises(ShapeError, match="do not make 2 heads of a width in which 10 columns turn in pairs"):
+        half_from_interleaved(weight, 2, turning=10)
+
+
 def test_a_projection_that_does_not_fit_the_heads_is_refused():
     with pytest.raises(ShapeError, match="6 columns do not make 2 heads of an even width"):
         half_from_interleaved(torch.zeros(8, 6), 2)
@@ -99,6 +107,20 @@ def test_columns_without_a_partner_are_refused(head_width, fraction):
 def test_an_unknown_layout_names_the_two():
     with pytest.raises(InputError, match='"interleaved" or "half", but got \'quarter\''):
         Rope(pairs="quarter")
+
+
+@layouts
+def test_places_may_be_times_in_seconds(pairs):
+    """Irregular times: the score knows the seconds between, whatever the clock said when the recording began."""
+    times = torch.tensor([0.0, 0.013, 0.7, 1.5, 1.5001, 42.25]).double()[:, None]
+    q, k = torch.randn(2, 2, 6, 8).double()
+    begun = [Rope(pairs=pairs).turn(q, times + s, "query") @ Rope(pairs=pairs).turn(k, times + s, "key").mT for s in (0, 977.123)]
+    assert (begun[0] - begun[1]).abs().max() < 1e-11  # float64: angles up to 1000 keep 13 digits
+    between = times - times.T
+    two = Rope(pairs=pairs).turn(q[..., :2], times, "query") @ Rope(pairs=pairs).turn(k[..., :2], times, "key").mT
+    (a, b), (c, d) = (t[..., :2].unbind(-1) for t in (q, k))  # one clock of one radian a second
+    alike, across = a[..., None] * c[:, None] + b[..., None] * d[:, None], a[..., None] * d[:, None] - b[..., None] * c[:, None]
+    assert (two - (alike * between.cos() + across * between.sin())).abs().max() < 1e-13
 
 
 @layouts

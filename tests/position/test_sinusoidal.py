@@ -1,5 +1,6 @@
 """Sinusoids: the paper's numbers, the rotation hidden in them, what fewer clocks cannot tell apart (P3, P4, P12)."""
 
+import json
 import math
 
 import pytest
@@ -8,8 +9,9 @@ from torch import nn
 
 from equiscope.errors import ShapeError
 from equiscope.explore.facts import best_map_error, facts
-from equiscope.position import Sinusoidal
+from equiscope.position import Sinusoidal, from_json, to_json
 from equiscope.position.frequencies import angles, ladder
+from equiscope.position.sinusoidal import sinusoids_half_from_interleaved, sinusoids_interleaved_from_half
 from equiscope.tokens import Embedding, Tokens
 from equiscope.trace import ops
 
@@ -101,6 +103,15 @@ def test_the_order_of_the_columns_is_only_a_permutation():
     assert torch.equal(table(30, 8, layout="half"), table(30, 8)[:, [0, 2, 4, 6, 1, 3, 5, 7]])
 
 
+def test_tables_convert_exactly_from_one_layout_to_the_other():
+    beside, halves = table(30, 8), table(30, 8, layout="half")
+    assert torch.equal(sinusoids_half_from_interleaved(beside), halves)
+    assert torch.equal(sinusoids_interleaved_from_half(halves), beside)
+    for convert in (sinusoids_half_from_interleaved, sinusoids_interleaved_from_half):
+        with pytest.raises(ShapeError, match="come in pairs, but the table has 7 columns"):
+            convert(beside[:, :7])
+
+
 # --- what one, two and many hands tell apart --------------------------------------------------------------------------
 def distinct(encoding):
     return len({tuple(row) for row in (encoding.round(decimals=9) + 0.0).tolist()})  # 1e-9: far above the rounding of a sine
@@ -116,6 +127,20 @@ def test_one_sine_confuses_places_that_mirror_each_other():
 def test_a_sine_and_its_cosine_are_unique_for_exactly_one_period():
     assert distinct(table(36, 2, waves="pair", period=36.0)) == 36
     assert distinct(table(37, 2, waves="pair", period=36.0)) == 36
+
+
+def test_two_hands_are_unique_until_both_are_back():
+    """Periods of 4 and 9 meet again after 36 places, as the Chinese remainder theorem says."""
+    scheme = Sinusoidal(waves="pair", period=(4.0, 9.0))
+    assert scheme.frequencies(8).tolist() == [2 * math.pi / p for p in (4, 9, 4, 9)]
+    assert distinct(scheme.encode(places(100), 4)) == 36
+    assert distinct(Sinusoidal(waves="sine", period=(4.0, 9.0)).encode(places(100), 2)) < 36
+    assert repr(from_json(json.loads(json.dumps(to_json(scheme))))) == repr(scheme)
+
+
+def test_more_periods_than_clocks_are_refused():
+    with pytest.raises(ShapeError, match="3 periods, but a width of 4 has 2 clocks"):
+        Sinusoidal(waves="pair", period=(4.0, 9.0, 5.0)).sized(4, 1, 4)
 
 
 def test_the_ladder_tells_many_thousand_places_apart():

@@ -169,7 +169,9 @@ class MultiHeadAttention(nn.Module):
         self, tokens: Tokens, position: Position | None, source: Tokens | None, plan: Plan | None, cache: Cache | None
     ) -> tuple[Tensor, Tensor, Tensor, Plan]:  # fmt: skip
         position, source = position or NoPosition(), source or tokens
-        position.check(tokens.at)
+        if plan is None:  # who made a plan has checked the places
+            position.check(tokens.at)
+            position.check(source.at)
         q, k, v = self.project(tokens, source, position)
         if cache is not None:
             k, v, source = cache.extend(k, v, source)

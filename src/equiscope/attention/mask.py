@@ -37,6 +37,9 @@ class Mask(nn.Module):
         """order_q [..., N, 1], order_k [..., 1, M] to bool [..., N, M], elementwise, or None where everybody may look."""
         return None
 
+    def check(self, queries: Tokens, keys: Tokens) -> None:
+        """Raises InputError where a mask of a fixed size does not fit these ranks."""
+
     def __and__(self, other: "Mask") -> "Mask":
         return Both(self, other)
 
@@ -163,6 +166,16 @@ class Edges(Mask):
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset()
 
+    def check(self, queries: Tokens, keys: Tokens) -> None:
+        if torch.compiler.is_compiling() or queries.order.device.type != "cpu":
+            return
+        ranks = [end for t in (queries, keys) if t.order.numel() for end in (int(t.order.min()), int(t.order.max()))]
+        if ranks and not 0 <= min(ranks) <= max(ranks) < self.nodes:
+            raise InputError(
+                f"The graph has nodes 0..{self.nodes - 1}, but the tokens have ranks {min(ranks)}..{max(ranks)}. "
+                "Give every token the number of its node as its order."
+            )
+
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         table = torch.zeros(self.nodes * self.nodes, dtype=torch.bool, device=order_q.device)
         if self.edges:
@@ -180,6 +193,10 @@ class _Pair(Mask):
     @property
     def preserves(self) -> frozenset[type[Action]]:
         return self.first.preserves & self.second.preserves
+
+    def check(self, queries: Tokens, keys: Tokens) -> None:
+        self.first.check(queries, keys)
+        self.second.check(queries, keys)
 
 
 class Both(_Pair):
@@ -226,6 +243,9 @@ class Opposite(Mask):
     @property
     def preserves(self) -> frozenset[type[Action]]:
         return self.of.preserves
+
+    def check(self, queries: Tokens, keys: Tokens) -> None:
+        self.of.check(queries, keys)
 
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         seen = self.of.visible(order_q, order_k)

@@ -36,8 +36,6 @@ class Plan:
     """For one position scheme, those who ask and those who answer."""
 
     def __init__(self, position: Position, queries: Tokens, keys: Tokens) -> None:
-        position.check(queries.at)
-        position.check(keys.at)
         self.position, self.queries, self.keys = position, queries, keys
         self._seen: dict[int, Tensor | None] = {}
         self._tables: dict[tuple[int, int], Tensor] = {}
@@ -48,6 +46,7 @@ class Plan:
     def seen(self, mask: Mask) -> Tensor | None:
         """bool [..., N, M], or None where nothing is hidden."""
         if id(mask) not in self._seen:
+            mask.check(self.queries, self.keys)
             self._seen[id(mask)] = visible(mask, self.queries, self.keys)
         return self._seen[id(mask)]
 
@@ -69,6 +68,8 @@ class Plan:
             return None
         if heads not in self._distances:
             n, m = self.queries.at.shape[-2], self.keys.at.shape[-2]
+            if not n or not m:
+                return None
             steps = torch.arange(n - 1, -m, -1, dtype=self.queries.at.dtype, device=self.queries.at.device)
             head = torch.arange(heads, device=steps.device)[:, None, None]
             values = self.position.bias(head, (steps[None],), (torch.zeros_like(steps[:1])[None],))
@@ -109,7 +110,8 @@ class Plan:
             return lambda b, h, i, j: values[h, j - i + last]
         table = self.table(heads, 3)
         assert table is not None
-        flat = table.expand(*table.shape[:-3], heads, *table.shape[-2:]).reshape(-1, heads, *table.shape[-2:])
+        wide = (heads, self.queries.at.shape[-2], self.keys.at.shape[-2])  # a bias of the key's place alone has one row
+        flat = table.expand(*table.shape[:-3], *wide).reshape(-1, *wide)
         return lambda b, h, i, j: flat[b if len(flat) > 1 else 0, h, i, j]
 
     def places(self) -> tuple[Places, Places]:
@@ -140,10 +142,8 @@ class Plan:
         q, k = self.queries, self.keys
         if k.at is not q.at or k.order is not q.order or q.at.shape[-1] != 1:
             return False, False
-        if q.in_steps:
-            return True, True
         if torch.compiler.is_compiling() or q.at.device.type != "cpu":
-            return False, False  # the numbers lie elsewhere; looking at them would wait for the device
+            return q.in_steps, q.in_steps  # the numbers lie elsewhere; looking at them would wait for the device
         ranks = self._plain and bool((q.order.diff() > 0).all())
         return _steady(q), ranks
 

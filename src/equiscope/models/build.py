@@ -45,6 +45,7 @@ class Model(nn.Module):
     def forward(self, inputs: Tokens | Tensor, caches: list[attention.Cache] | None = None) -> Tensor:
         """caches: one a layer, from `caches()`; inputs then are the tokens that come next, at places that go on."""
         tokens = self.readout.open(self.tokens(inputs, caches[0].length if caches else 0))
+        self.position.check(tokens.at)
         tokens = replace(tokens, x=self.position.embed(tokens.x, tokens.at))
         plan = attention.Plan(self.position, tokens, tokens)
         for layer, block in enumerate(self.blocks):

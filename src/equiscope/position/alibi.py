@@ -1,25 +1,35 @@
 """Symmetric linear bias (ALiBi): attention fades with distance, one slope per head.
 
-Enters at the scores, so it needs no table and knows no maximum length. With a causal mask it is the paper's form.
+Enters at the scores, so it needs no table and knows no maximum length. With a causal mask the symmetric kind is the paper's.
 Source: Press, Smith & Lewis 2022, "Train Short, Test Long", section 3; slopes for any number of heads as in their code.
+Both directions: their repository's issue 5, which names several forms and no standard one.
 """
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
-from equiscope.position.base import Position
+from equiscope.position.base import Places, Position
+from equiscope.position.gaps import far, gap
 from equiscope.symmetry import Action, Reverse, Shift
 from equiscope.trace import constant, ops
+
+Kind = Literal["symmetric", "asymmetric", "key"]
 
 
 class Alibi(Position):
     """Adds -slope * |i - j| to the scores.
 
     slopes  one a head; the paper's 2^(-8h/H) unless given
+    kind    "symmetric"   by distance; on points with more axes by Euclid's
+            "asymmetric"  keys after the query have slopes of their own
+            "key"         +slope * j, as in the paper's code and in BLOOM: scores move with the text, by the same number in a
+                          row, which softmax does not see (a sigmoid or a sink would); before the query it is "symmetric"
+    right   of "asymmetric": those slopes, one a head, or one factor on `slopes` (0: later keys cost nothing)
     raises  ShapeError where the number of slopes is not the number of heads
     """
 
@@ -27,30 +37,75 @@ class Alibi(Position):
     title = "ALiBi"
     summary = "Scores fall with the distance between two words, each head at its own rate."
     source = "Press 2022, section 3"
-    because = "Alibi lowers scores by distance"
+    formula = "sᵢⱼ − mₕ·|i − j|"
+    longer = "1.3 B trained at 1024, tested at 2048: as good as sinusoids trained at 2048 [Press 2022]"
+    cost = "one value per distance and head"
 
-    def __init__(self, slopes: Sequence[float] | None = None) -> None:
+    def __init__(
+        self, slopes: Sequence[float] | None = None, kind: Kind = "symmetric", right: float | Sequence[float] = 0.5
+    ) -> None:
         super().__init__()
+        if kind not in ("symmetric", "asymmetric", "key"):
+            raise InputError(f'kind is "symmetric", "asymmetric" or "key", but got {kind!r}.')
         self.slopes = tuple(slopes) if slopes is not None else None
-        self.rates: tuple[float, ...] = self.slopes or ()
+        self.kind, self.right = kind, tuple(right) if isinstance(right, Sequence) else right
+        self.rates: tuple[float, ...] = ()
+        if self.slopes:
+            self._take(self.slopes)
+
+    def _take(self, slopes: Sequence[float]) -> None:
+        self.rates = tuple(slopes)
+        self.later = self.right if isinstance(self.right, tuple) else tuple(self.right * m for m in slopes)
+
+    @property
+    def axes(self) -> int | None:  # type: ignore[override]
+        return None if self.kind == "symmetric" else 1
+
+    @property
+    def relative(self) -> bool:  # type: ignore[override]
+        return self.kind != "key"
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift, Reverse})
+        alike = self.kind == "asymmetric" and (self.right == 1 or (self.rates != () and self.rates == self.later))
+        return frozenset({Shift, Reverse}) if self.kind == "symmetric" or alike else frozenset({Shift})
+
+    @property
+    def because(self) -> str:  # type: ignore[override]
+        return {
+            "symmetric": "Alibi lowers scores by distance",
+            "asymmetric": "Alibi lowers scores by distance, before and after at different rates",
+            "key": "Alibi raises scores toward the end of the text",
+        }[self.kind]
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
-        slopes = self.slopes or paper_slopes(heads)
-        if len(slopes) != heads:
-            raise ShapeError(f"Alibi was given {len(slopes)} slopes, but the attention has {heads} heads. Give one a head.")
-        self.rates = tuple(slopes)
+        self._take(self.slopes or paper_slopes(heads))
+        for what, slopes in {"slopes": self.rates, "slopes to the right": self.later}.items():
+            if len(slopes) != heads:
+                raise ShapeError(f"Alibi was given {len(slopes)} {what}, but the attention has {heads} heads. Give one a head.")
 
-    def bias(self, head: Tensor, at_q: Tensor, at_k: Tensor) -> Tensor:
+    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         if not self.rates:
             raise InputError("This Alibi() does not know the number of heads yet. Call .sized(width, heads, head_width).")
-        far = ops.distance(at_q, at_k, name="Δ", label="distances")
-        rates = constant(torch.tensor(self.rates, dtype=far.dtype, device=far.device), "m", "slope of each head", "head")
-        slopes = ops.gather(rates, head, name="m_h", label="slope of the head")
-        return ops.scale(ops.multiply(slopes, far), -1.0, name="B", label="what distance costs")
+        slopes = self._of(head, self.rates, "m", at_q[0])
+        if self.kind == "symmetric":
+            return ops.scale(
+                ops.multiply(slopes, far(at_q, at_k), label="slope times distance"), -1.0, name="B", label="what distance costs"
+            )
+        if self.kind == "key":
+            return ops.multiply(slopes, at_k[0], name="B", label="what the key's place adds")
+        steps = gap(at_q, at_k)
+        before = ops.activation(steps, "relu", name="back", label="steps back to the key")
+        turned = ops.scale(steps, -1.0, name="j−i", label="steps from the query to the key")
+        after = ops.activation(turned, "relu", name="ahead", label="steps ahead to the key")
+        left = ops.multiply(slopes, before, label="what steps back cost")
+        right = ops.multiply(self._of(head, self.later, "r", at_q[0]), after, label="what steps ahead cost")
+        cost = ops.add(left, right, label="of which one is 0")
+        return ops.scale(cost, -1.0, name="B", label="what distance costs")
+
+    def _of(self, head: Tensor, slopes: Sequence[float], name: str, like: Tensor) -> Tensor:
+        rates = constant(torch.tensor(slopes, dtype=like.dtype, device=like.device), name, "slope of each head", "head")
+        return ops.gather(rates, head, name=f"{name}_h", label="slope of the head")
 
 
 def paper_slopes(heads: int) -> list[float]:

@@ -3,12 +3,15 @@
 import inspect
 from typing import Any, ClassVar, Literal, Self
 
+import torch
 from torch import Tensor, nn
 
+from equiscope.errors import InputError, ShapeError
 from equiscope.symmetry import Action
 from equiscope.trace import ops
 
 Role = Literal["query", "key"]
+Places = tuple[Tensor, ...]  # one tensor for each axis of a coordinate: of queries [..., N, 1], of keys [..., 1, M]
 
 
 class Position(nn.Module):
@@ -22,7 +25,12 @@ class Position(nn.Module):
     title: ClassVar[str]
     summary: ClassVar[str]
     source: ClassVar[str] = ""
+    formula: ClassVar[str] = ""
+    longer: ClassVar[str] = ""  # what its paper reports on inputs longer than those of training
+    cost: ClassVar[str] = ""  # beyond plain attention, for N tokens
     because: str = ""
+    axes: ClassVar[int | None] = 1  # numbers in a coordinate: 1 for text, 2 for images; None: any
+    relative: ClassVar[bool] = False  # `bias` depends on the difference of two places only: one value for each distance will do
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
@@ -54,12 +62,40 @@ class Position(nn.Module):
         return x
 
     def turn(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
-        """Act on queries or keys: x [..., H, N, K], at [..., N, A]."""
+        """Act on queries or keys: x [..., H, N, K], at [..., N, A]. The result may be wider, for both alike."""
         return x
 
-    def bias(self, head: Tensor, at_q: Tensor, at_k: Tensor) -> Tensor | None:
-        """Act on the scores: a number for each head and pair of places, elementwise by broadcasting."""
+    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
+        """Act on the scores: a number for each head and pair of places, elementwise by broadcasting.
+
+        head [H, 1, 1] (or a number), and a tensor for each axis of the coordinates: at_q [..., N, 1], at_k [..., 1, M].
+        """
         return None
+
+    def term(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor | None:
+        """Act on the scores by what the tokens hold: q [..., H, N, K], k [..., H, M, K] to [..., H, N, M], added to scaled scores.
+
+        seen  who may look, bool, broadcast to [..., H, N, M]; None: everybody
+        """
+        return None
+
+    def mix(self, weights: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
+        """Act on the values: weights [..., H, N, M] to what is added to their mix, [..., H, N, V]."""
+        return None
+
+    def acts(self, place: str) -> bool:
+        """Whether this scheme overrides a method, e.g. acts("bias")."""
+        return getattr(type(self), place) is not getattr(Position, place)
+
+    def check(self, at: Tensor) -> None:
+        """Raises ShapeError where coordinates at [..., N, A] have another number of axes than the scheme reads, InputError for NaN."""
+        if self.axes is not None and at.shape[-1] != self.axes:
+            raise ShapeError(
+                f"{type(self).__name__} reads {self.axes} coordinate{'s' if self.axes > 1 else ''} a token, but got "
+                f"{at.shape[-1]}. Use at [..., N, {self.axes}], or a scheme for {at.shape[-1]} axes."
+            )
+        if at.device.type == "cpu" and not torch.compiler.is_compiling() and at.is_floating_point() and bool(at.isnan().any()):
+            raise InputError("Some coordinates are NaN. Give every token a place, padding too (any number will do there).")
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.settings.items() if not isinstance(value, nn.Module))

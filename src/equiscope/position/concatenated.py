@@ -10,24 +10,34 @@ from equiscope.position.base import Added, Position
 from equiscope.position.frequencies import angles, ladder
 from equiscope.trace import ops
 
+BASE = 10000.0
+
 
 class Concatenated(Position):
     """Puts `width` features of position behind the word's features (as many as the word has, unless said).
 
     of      an added scheme whose encoding to use; sinusoidal if none is given
-    raises  ShapeError for an odd width with sinusoids
+    base    of those sinusoids; a scheme that is given keeps its own
+    raises  ShapeError for an odd width with sinusoids, InputError for a base beside a scheme
     """
 
     name = "concatenated"
     title = "concatenated"
     summary = "Clock hands stand beside the word's features instead of being added to them."
     source = "as Vaswani 2017, concatenated"
+    formula = "[xᵢ ; pᵢ]"
+    longer = "as the encoding beside the word"
+    cost = "wider tokens: the projections of the first layer grow by N·W·D products"
     because = "Concatenated writes the place beside the word"
 
-    def __init__(self, of: Added | None = None, width: int | None = None, base: float = 10000.0) -> None:
+    def __init__(self, of: Added | None = None, width: int | None = None, base: float = BASE) -> None:
         super().__init__()
         if of is not None and not isinstance(of, Added):
             raise InputError(f"Concatenated writes down an encoding, but {of.name} has none. Use a scheme that adds one.")
+        if of is not None and base != BASE:
+            raise InputError(
+                f"base={base:g} is for the sinusoids, but {of.name} was given. Use {type(of).__name__}(...) with its own."
+            )
         self.of, self.width, self.base = of, width, base
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:

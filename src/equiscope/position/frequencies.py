@@ -5,6 +5,7 @@ float32 or better.
 """
 
 import math
+from functools import reduce
 from typing import Literal
 
 import torch
@@ -38,3 +39,29 @@ def angles(at: Tensor, frequencies: Tensor, label: str = "angles of the clocks")
     dtype = torch.promote_types(at.dtype, torch.float32)
     speed = constant(frequencies.to(at.device, dtype), "ω", "radians a step", "clock")
     return ops.multiply(ops.cast(one_axis(at), dtype), speed, name="Φ", label=label)
+
+
+def directed(x: Tensor, at: Tensor, directions: Tensor, name: str = "Φ", label: str = "angles of the clocks") -> Tensor:
+    """Where hands stand that turn along directions of their own, for x [..., H, N, K] (or [N, K]) at [..., N, A].
+
+    directions  [S, A, W] in radians a step: set s serves H/S heads that lie side by side, one set all of them
+    returns     [..., N, W] for one set, else [..., H, N, W]; float32 or better, sums and products only, which no autocast narrows
+    raises      ShapeError where the sets do not divide the heads
+    """
+    sets, axes, heads = *directions.shape[:2], x.shape[-3] if x.ndim > 2 else 1
+    if heads % sets:
+        raise ShapeError(
+            f"{sets} sets of directions cannot serve {heads} heads alike. With grouped queries, use as many sets as key heads."
+        )
+    dtype = torch.promote_types(at.dtype, torch.float32)
+    places, speeds = ops.cast(at, dtype), ops.cast(directions, dtype)
+    if sets > 1:
+        speeds = ops.repeat_heads(speeds, heads // sets, label="directions of each head") if heads != sets else speeds
+        while places.ndim < x.ndim:
+            places = ops.broadcast_heads(places, label="places, the same for every head")
+    parts = []
+    for axis in range(axes):
+        speed = ops.pick(speeds, axis, name=f"ω{axis}", label=f"radians a step along axis {axis}")
+        place = ops.columns(places, axis, axis + 1, name=f"t{axis}", label=f"places along axis {axis}")
+        parts.append(ops.multiply(place, ops.row(speed) if sets > 1 else speed, name=f"Φ{axis}", label=f"turned by axis {axis}"))
+    return reduce(lambda a, b: ops.add(a, b, name=name, label=label), parts)

@@ -1,6 +1,8 @@
 """Learned: a table with one row of numbers for every place, added to the word. It ends where the table ends.
 
-Source: Gehring et al. 2017; BERT, GPT-2.
+With `stretch`, places are spread over the rows and a place between two rows mixes them: the first and last place keep the
+first and last row. `lengthened` writes such mixes down as a longer table, to train on.
+Source: Gehring et al. 2017; BERT, GPT-2; interpolation as in ViT (Dosovitskiy et al. 2021, section 3.2).
 """
 
 from typing import ClassVar
@@ -11,25 +13,32 @@ from torch import Tensor, nn
 from equiscope.errors import InputError
 from equiscope.position.base import Added
 from equiscope.position.frequencies import one_axis
-from equiscope.trace import ops
+from equiscope.trace import constant, ops
 
 
 class Learned(Added):
     """Adds row `at` of a table of `length` rows; shorter inputs use the first rows.
 
-    raises  InputError past the table, for coordinates between two rows, and where the table was never made
+    stretch  read so many places from those rows, by linear interpolation; places may then be any numbers in 0 .. stretch-1
+    raises   InputError past the table, for coordinates between two rows (without `stretch`), for NaN, and where the table was
+             never made. On a GPU nothing is looked at, which would make the GPU wait: there an assertion of the GPU's own fails
     """
 
     name = "learned"
     title = "learned table"
     summary = "A table holds one trained row for every place; it ends where the table ends."
     source = "Gehring 2017; BERT; GPT-2"
+    formula = "xᵢ + T[i]"
+    longer = "not at all: there is no row (stretch mixes the rows that there are)"
+    cost = "N·D sums, once; L·D parameters"
     because = "Learned adds a row of its own for every place"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table": ("T", "place feature", "table of places")}
 
-    def __init__(self, length: int = 512) -> None:
+    def __init__(self, length: int = 512, stretch: int | None = None) -> None:
         super().__init__()
-        self.length = length
+        if stretch is not None and stretch < length:
+            raise InputError(f"stretch is at least the table's length of {length}, but got {stretch}. A shorter text needs none.")
+        self.length, self.stretch = length, stretch
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.table = nn.Parameter(torch.randn(self.length, width) * 0.02)
@@ -37,20 +46,61 @@ class Learned(Added):
     def encode(self, at: Tensor, width: int) -> Tensor:
         if not hasattr(self, "table"):
             raise InputError("This Learned() has no table yet. Call .sized(width, heads, head_width), or build a model with it.")
-        if not torch.compiler.is_compiling():
-            self._check(at)
+        self._check(at)
+        if self.stretch is not None:
+            return self._between(one_axis(at))
         return ops.gather(self.table, ops.squeeze(one_axis(at), label="places as a list"), name="P", label="the rows of the places")
 
+    def _between(self, at: Tensor) -> Tensor:
+        """Rows for places that are spread over the table: at [..., N, 1] to [..., N, D], of the two nearest rows a mix."""
+        last = self.length - 1
+        wide = ops.cast(at, torch.promote_types(at.dtype, torch.float32))
+        spread = ops.scale(wide, last / max((self.stretch or 1) - 1, 1), name="u", label="places, spread over the rows")
+        spread = ops.clamp(spread, 0, last, label="places on the table")
+        below = ops.function(spread, "floor", name="⌊u⌋", label="row below")
+        step = constant(torch.ones((), dtype=wide.dtype, device=at.device), "1", "one row on", "")
+        above = ops.clamp(ops.add(below, step), 0, last, name="⌈u⌉", label="row above")
+        first, second = (ops.gather(self.table, ops.squeeze(row), label="rows of the places") for row in (below, above))
+        part = ops.subtract(spread, below, name="w", label="how far on to the row above")
+        way = ops.multiply(part, ops.subtract(second, first, label="from row to row"), label="part of the way")
+        return ops.add(first, way, name="P", label="the rows of the places, mixed")
+
     def _check(self, at: Tensor) -> None:
-        if at.numel() == 0:
+        """Raise for places that have no row; never a look at numbers that are on a GPU, on "meta", or in a compiler's hands."""
+        if at.numel() == 0 or at.is_meta or torch.compiler.is_compiling():
             return
-        worst = at.max() if at.min() >= 0 else at.min()
+        end = (self.length if self.stretch is None else self.stretch) - 1
+        if at.is_cuda:
+            fits = (at >= 0) & (at <= end) & ((at == at.floor()) if self.stretch is None else True)
+            torch._assert_async(fits.all(), f"Learned knows positions 0..{end}")
+        if not at.is_cpu:
+            return
         if at.isnan().any():
             raise InputError("Some coordinates are NaN. Give every token a place.")
-        if not 0 <= worst < self.length:
+        worst = at.max() if at.min() >= 0 else at.min()
+        if not 0 <= worst <= end:
+            name = "length" if self.stretch is None else "stretch"
             raise InputError(
-                f"Learned knows positions 0..{self.length - 1}, but got {worst:g}. Use length={int(worst.abs()) + 1} or more, "
+                f"Learned knows positions 0..{end}, but got {worst:g}. Use {name}={int(worst.abs()) + 1} or more, "
                 "or a scheme without a table such as Rope()."
             )
-        if (at != at.floor()).any():
-            raise InputError("Learned has rows for whole numbers only. For places between them use Rope() or Alibi().")
+        if self.stretch is None and (at != at.floor()).any():
+            raise InputError("Learned has rows for whole numbers only. For places between them use stretch=, Rope() or Alibi().")
+
+
+def lengthened(scheme: Learned, length: int) -> Learned:
+    """A new Learned with a table of `length` rows, mixed from the old one's; first and last row stay first and last.
+
+    raises  InputError where the scheme has no table yet
+    """
+    if not hasattr(scheme, "table"):
+        raise InputError("This Learned() has no table to lengthen. Call .sized(width, heads, head_width), or take it from a model.")
+    old = scheme.table.detach()
+    wide = torch.promote_types(old.dtype, torch.float32)
+    rows = torch.arange(length, device=old.device, dtype=wide) * ((len(old) - 1) / max(length - 1, 1))
+    below = rows.floor().long().clamp(max=len(old) - 1)
+    above = (below + 1).clamp(max=len(old) - 1)
+    table = torch.lerp(old[below].to(wide), old[above].to(wide), (rows - below).unsqueeze(-1))
+    fresh = Learned(length)
+    fresh.table = nn.Parameter(table.to(old.dtype), requires_grad=scheme.table.requires_grad)
+    return fresh

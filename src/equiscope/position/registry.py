@@ -30,14 +30,19 @@ def checked(value: Any, hint: Any, path: str) -> Any:
     try:
         return msgspec.convert(value, hint)
     except (msgspec.ValidationError, TypeError) as error:  # TypeError: the field wants an object that no file holds
-        raise InputError(f"{path} cannot be {value!r}: {error}.") from error
+        raise InputError(f"{path} cannot be {value!r}: {str(error).rstrip('.')}.") from error
 
 
 def to_json(scheme: Position) -> dict[str, Any]:
     """The scheme's name and those settings that are not its defaults."""
     defaults = type(scheme)().settings
     plain = {k: v for k, v in scheme.settings.items() if v != defaults[k]}
-    return {"scheme": scheme.name, **{k: to_json(v) if isinstance(v, Position) else v for k, v in plain.items()}}
+    return {"scheme": scheme.name, **{k: to_json(v) if isinstance(v, Position) else _plain(v) for k, v in plain.items()}}
+
+
+def _plain(value: Any) -> Any:
+    """A setting as files hold it: a scaling becomes an object that says its kind."""
+    return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value
 
 
 def from_json(data: dict[str, Any] | str) -> Position:
@@ -46,5 +51,6 @@ def from_json(data: dict[str, Any] | str) -> Position:
         return make(data)
     if not isinstance(data, dict):
         raise InputError(f"A position scheme is a name or an object with its settings, but got {data!r}.")
-    settings = {k: from_json(v) if isinstance(v, dict) else v for k, v in data.items() if k != "scheme"}
+    nested = {k for k, v in data.items() if isinstance(v, dict) and "scheme" in v}
+    settings = {k: from_json(v) if k in nested else v for k, v in data.items() if k != "scheme"}
     return make(data.get("scheme", "none"), **settings)

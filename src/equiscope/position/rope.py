@@ -2,7 +2,7 @@
 
 Row m of Q is turned by +m, row n of K by +n; a rotation is undone by its transpose, so q_m . k_n depends on m - n only.
 Two pair layouts exist: "interleaved" pairs columns (0,1), (2,3), ... as in the paper and Meta's Llama; "half" pairs (i, i + K/2)
-as in Hugging Face. `half_from_interleaved` converts weights exactly.
+as in Hugging Face. `half_from_interleaved` converts weights exactly. `scaling` slows the clocks for longer texts.
 Source: Su et al. 2021, "RoFormer", section 3.2.
 """
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from equiscope.errors import InputError, ShapeError
 from equiscope.position.base import Position, Role
 from equiscope.position.frequencies import angles, ladder
+from equiscope.position.scaling import Scaling
 from equiscope.symmetry import Action, Shift
 from equiscope.trace import ops
 
@@ -23,6 +24,7 @@ class Rope(Position):
     pairs      which columns turn together: "interleaved" or "half"
     fraction   part of the head that turns (the rest passes unchanged)
     key_speed  for study: keys turn so much faster than queries; anything but 1 breaks the law (0 turns queries only)
+    scaling    slower clocks for longer texts, e.g. Yarn(factor=4, trained=4096)
     raises     ShapeError where the turning part of the head is odd or empty
     """
 
@@ -30,16 +32,20 @@ class Rope(Position):
     title = "RoPE"
     summary = "Queries and keys are turned by their place: their product knows only the distance."
     source = "Su 2021, section 3.2"
+    formula = "qᵢ′·kⱼ′ = qᵢᵀ R((j−i)ω) kⱼ"
+    longer = "alone not (Press 2022); with YaRN to 128 k words (Peng 2023), with LongRoPE to 2048 k (Ding 2024)"
+    cost = "2·N·K products a head for queries, as many for keys"
 
     def __init__(
-        self, base: float = 10000.0, pairs: ops.Layout = "interleaved", fraction: float = 1.0, key_speed: float = 1.0
-    ) -> None:
+        self, base: float = 10000.0, pairs: ops.Layout = "interleaved", fraction: float = 1.0, key_speed: float = 1.0,
+        scaling: Scaling | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         if pairs not in ("interleaved", "half"):
             raise InputError(f'pairs is "interleaved" or "half", but got {pairs!r}.')
         if not base > 0:
             raise InputError(f"base is the length of the slowest turn and larger than 0, but got {base}.")
-        self.base, self.pairs, self.fraction, self.key_speed = base, pairs, fraction, key_speed
+        self.base, self.pairs, self.fraction, self.key_speed, self.scaling = base, pairs, fraction, key_speed, scaling
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
@@ -52,7 +58,7 @@ class Rope(Position):
         return "Rope turns queries and keys by their place, one way round"
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
-        self.turning(head_width)
+        self.frequencies(head_width)
 
     def turning(self, head_width: int) -> int:
         """How many columns of a head turn."""
@@ -64,27 +70,51 @@ class Rope(Position):
             )
         return columns
 
+    def frequencies(self, head_width: int) -> Tensor:
+        """Radians a step of every pair that turns, scaled: [turning / 2] float64."""
+        columns = self.turning(head_width)
+        return ladder(columns // 2, self.base) if self.scaling is None else self.scaling.frequencies(columns, self.base)
+
     def turn(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
         speed = self.key_speed if role == "key" else 1.0
-        frequencies = ladder(self.turning(x.shape[-1]) // 2, self.base) * speed
         name, label = ("Q′", "turned queries") if role == "query" else ("K′", "turned keys")
-        return ops.rotate(
-            x, angles(at, frequencies, f"angles that turn the {label.split()[-1]}"), self.pairs, name=name, label=label
-        )
+        clocks = angles(at, self.frequencies(x.shape[-1]) * speed, f"angles that turn the {label.split()[-1]}")
+        return ops.rotate(self._sharpened(x, label.split()[-1]), clocks, self.pairs, name=name, label=label)
+
+    def _sharpened(self, x: Tensor, what: str) -> Tensor:
+        """Times the scaling's gain, those columns that turn: as Hugging Face multiplies cosines and sines."""
+        gain, columns = self.scaling.gain if self.scaling is not None else 1.0, self.turning(x.shape[-1])
+        if gain == 1:
+            return x
+        label = f"{what} of sharper scores"
+        if columns == x.shape[-1]:
+            return ops.scale(x, gain, name="s", label=label)
+        turning = ops.scale(ops.columns(x, 0, columns, label="columns that turn"), gain, name="s", label=label)
+        return ops.concat(turning, ops.columns(x, columns, x.shape[-1], label="columns that do not turn"), label=what)
 
 
-def half_from_interleaved(weight: Tensor, heads: int) -> Tensor:
-    """Columns of a projection [D, H*K] trained with interleaved pairs, reordered for half-split pairs; exact, a permutation."""
-    return weight[..., _order(weight.shape[-1], heads)]
+def half_from_interleaved(weight: Tensor, heads: int, turning: int | None = None) -> Tensor:
+    """Columns of a projection [D, H*K] trained with interleaved pairs, reordered for half-split pairs; exact, a permutation.
+
+    heads    of this projection: for the keys of grouped queries, the number of key heads
+    turning  columns of each head that turn (`Rope.turning`), where not all do
+    raises   ShapeError where the columns do not make so many heads, or not so many turn
+    """
+    return weight[..., _order(weight.shape[-1], heads, turning).to(weight.device)]
 
 
-def interleaved_from_half(weight: Tensor, heads: int) -> Tensor:
+def interleaved_from_half(weight: Tensor, heads: int, turning: int | None = None) -> Tensor:
     """The inverse of `half_from_interleaved`."""
-    return weight[..., _order(weight.shape[-1], heads).argsort()]
+    return weight[..., _order(weight.shape[-1], heads, turning).argsort().to(weight.device)]
 
 
-def _order(channels: int, heads: int) -> Tensor:
-    if channels % (2 * heads):
-        raise ShapeError(f"{channels} columns do not make {heads} heads of an even width.")
-    columns = torch.arange(channels).view(heads, -1, 2)
-    return columns.transpose(-2, -1).reshape(-1)
+def _order(channels: int, heads: int, turning: int | None) -> Tensor:
+    """Where each column of a half-split projection lies in the interleaved one."""
+    width = channels // heads
+    turns = width if turning is None else turning
+    if channels % heads or turns % 2 or not 0 < turns <= width:
+        kind = "an even width" if turning is None else f"a width in which {turning} columns turn in pairs"
+        raise ShapeError(f"{channels} columns do not make {heads} heads of {kind}.")
+    pairs = torch.arange(turns).view(-1, 2).transpose(0, 1).reshape(-1)
+    head = torch.cat([pairs, torch.arange(turns, width)])
+    return (torch.arange(heads).unsqueeze(-1) * width + head).reshape(-1)

@@ -26,22 +26,26 @@ class Sinusoidal(Added):
     layout    "interleaved" (sine, cosine side by side, as in the paper) or "half" (all sines, then all cosines)
     exponent  how speeds fall from clock to clock; others than "2k/D" are for weights trained elsewhere
     waves     for study: "pair" has one speed only, "sine" one speed and no cosine
-    period    of that one speed, in steps
-    raises    ShapeError for an odd width, where a sine would lack its cosine
+    period    of that one speed, in steps; several make as many speeds, one a clock in turn
+    raises    ShapeError for an odd width, where a sine would lack its cosine, and for more periods than clocks
     """
 
     name = "sinusoidal"
     title = "sinusoidal"
     summary = "Clock hands of many speeds: their sines and cosines are added to the word."
     source = "Vaswani 2017, section 3.5"
+    formula = "xᵢ + [sin(i·ωₖ), cos(i·ωₖ)], ωₖ = 10000^(−2k/D)"
+    longer = "weak: a model trained at 1024 words must be trained at 2048 to match ALiBi there (Press 2022)"
+    cost = "N·D sums, once"
     because = "Sinusoidal adds clock hands to the word"
 
     def __init__(
         self, base: float = 10000.0, layout: ops.Layout = "interleaved", exponent: Exponent = "2k/D",
-        waves: Waves = "ladder", period: float = 36.0,
+        waves: Waves = "ladder", period: float | tuple[float, ...] = 36.0,
     ) -> None:  # fmt: skip
         super().__init__()
-        if not (base > 0 and period > 0):
+        periods = period if isinstance(period, tuple) else (period,)
+        if not (base > 0 and periods and min(periods) > 0):
             raise InputError(f"base and period are lengths of turns and larger than 0, but got {base} and {period}.")
         self.base, self.layout, self.exponent, self.waves, self.period = base, layout, exponent, waves, period
 
@@ -55,8 +59,33 @@ class Sinusoidal(Added):
         if self.waves == "ladder":
             return ladder(width // 2, self.base, self.exponent)
         count = width if self.waves == "sine" else width // 2
-        return torch.full((count,), 2 * math.pi / self.period, dtype=torch.float64)
+        periods = self.period if isinstance(self.period, tuple) else (self.period,)
+        if len(periods) > count:
+            raise ShapeError(
+                f"Sinusoidal has {len(periods)} periods, but a width of {width} has {count} clocks. Use fewer, or widen."
+            )
+        return 2 * math.pi / torch.tensor([periods[k % len(periods)] for k in range(count)], dtype=torch.float64)
 
     def encode(self, at: Tensor, width: int) -> Tensor:
         layout = "sine" if self.waves == "sine" else self.layout
         return ops.sinusoid(angles(at, self.frequencies(width)), layout, name="P", label="the places as clock hands")
+
+
+def sinusoids_half_from_interleaved(table: Tensor) -> Tensor:
+    """Columns [..., D] that alternate sine and cosine, reordered to all sines, then all cosines; exact, a permutation.
+
+    The words' own table, to which the places are added, is reordered alike. Raises ShapeError for an odd D.
+    """
+    _even(table)
+    return torch.cat([table[..., 0::2], table[..., 1::2]], -1)
+
+
+def sinusoids_interleaved_from_half(table: Tensor) -> Tensor:
+    """The inverse of `sinusoids_half_from_interleaved`."""
+    _even(table)
+    return torch.stack(table.chunk(2, -1), -1).flatten(-2)
+
+
+def _even(table: Tensor) -> None:
+    if table.shape[-1] % 2:
+        raise ShapeError(f"Sines and cosines come in pairs, but the table has {table.shape[-1]} columns. Give all of them.")

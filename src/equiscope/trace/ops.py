@@ -217,7 +217,7 @@ def mask(scores: Tensor, visible: Tensor, name: str = "", label: str = "") -> Te
 def softmax(scores: Tensor, name: str = "", label: str = "") -> Tensor:
     """Weights along the last axis that sum to 1; a row that may look nowhere gives 0, never NaN. In float32 or better."""
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    return note("softmax", torch._safe_softmax(wide, -1).to(scores.dtype), [scores], name, label)
+    return note("softmax", torch.ops.aten._safe_softmax(wide, -1).to(scores.dtype), [scores], name, label)
 
 
 def share(x: Tensor, name: str = "", label: str = "") -> Tensor:

@@ -1,0 +1,89 @@
+"""KERPLE: scores fall with distance by a learned law, a logarithm or a power, whose kernel is conditionally positive definite.
+
+-r1 log(1 + r2 d) or -r1 d^r2 with d = |i - j|; ALiBi is the power kind with r2 = 1 and r1 held fixed.
+Source: Chi et al. 2022, "KERPLE", the logarithmic and the power kernel. Their code clamps r1 and r2 after every step; here a
+softplus (for the power's r2, twice a sigmoid) keeps them in their range.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.errors import InputError
+from equiscope.position.base import Places, Position
+from equiscope.position.gaps import allocated, far
+from equiscope.symmetry import Action, Reverse, Shift
+from equiscope.trace import constant, ops
+
+Kind = Literal["log", "power"]
+
+
+class Kerple(Position):
+    """Adds a learned cost of distance to the scores, one law a head.
+
+    kind    "log": -r1 log(1 + r2 d), r1, r2 > 0; "power": -r1 d^r2, r1 > 0, 0 < r2 < 2
+    raises  InputError for another kind
+    """
+
+    name = "kerple"
+    title = "KERPLE"
+    summary = "Scores fall with distance by a law that each head learns: a logarithm or a power."
+    source = "Chi 2022, the logarithmic and the power kernel"
+    formula = "sᵢⱼ − r₁·log(1 + r₂·|i − j|)"
+    longer = "–"
+    cost = "one value per distance and head"
+    because = "Kerple lowers scores by distance"
+    axes = None
+    relative = True
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "strength": ("ρ₁", "head", "strength of each head, before it is made positive"),
+        "shape": ("ρ₂", "head", "shape of each head, before it is made positive"),
+    }
+
+    def __init__(self, kind: Kind = "log") -> None:
+        super().__init__()
+        if kind not in ("log", "power"):
+            raise InputError(f'kind is "log" or "power", but got {kind!r}.')
+        self.kind = kind
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset({Shift, Reverse})
+
+    def allocate(self, width: int, heads: int, head_width: int) -> None:
+        """As in their code: of r1 and r2, the factor starts between 0 and 1, its partner between 0 and 2."""
+        low, wide = torch.rand(heads).clamp(0.01, 0.99), 2 * torch.rand(heads).clamp(0.01, 0.99)
+        if self.kind == "log":
+            self.strength, self.shape = nn.Parameter(wide.expm1().log()), nn.Parameter(low.expm1().log())
+        else:
+            self.strength, self.shape = nn.Parameter(low.expm1().log()), nn.Parameter((wide / 2).logit())
+
+    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+        allocated(self, "strength")
+        steps = far(at_q, at_k)
+        raw = ops.gather(self.strength, head, name="ρ₁ₕ", label="strength of the head")
+        strength = ops.function(raw, "softplus", name="r₁", label="and positive")
+        raw = ops.gather(self.shape, head, name="ρ₂ₕ", label="shape of the head")
+        if self.kind == "log":
+            shape = ops.function(raw, "softplus", name="r₂", label="and positive")
+            grown = ops.function(ops.multiply(shape, steps, label="distances, stretched"), "log1p", label="and their logarithm")
+        else:
+            shape = ops.scale(ops.function(raw, "sigmoid", label="between 0 and 1"), 2.0, name="r₂", label="between 0 and 2")
+            grown = power(steps, shape)
+        return ops.scale(ops.multiply(strength, grown, label="times the strength"), -1.0, name="B", label="what distance costs")
+
+
+def power(steps: Tensor, exponent: Tensor) -> Tensor:
+    """d^r for d >= 0, r > 0: exactly 0 at d = 0, where exp(r log d) has a gradient that is no number.
+
+    A distance of 0 is first made 1, whose logarithm is 0, and taken out at the end. log d is log1p(d - 1): full precision for
+    whole steps, while real distances far below one lose digits (0.001 keeps four of float32's seven).
+    """
+    nothing = constant(torch.zeros((), dtype=steps.dtype, device=steps.device), "0", "no distance", "")
+    same = ops.cast(ops.equal(steps, nothing, label="whether it is the same place"), steps.dtype, name="same", label="1 if so")
+    one = constant(torch.ones((), dtype=steps.dtype, device=steps.device), "1", "one step", "")
+    less = ops.subtract(ops.add(steps, same, label="distances, 1 for the same place"), one, label="less one")
+    log = ops.multiply(exponent, ops.function(less, "log1p", label="log of the distance"), label="times the exponent")
+    grown = ops.function(log, "exp", label="distances to the power")
+    return ops.multiply(grown, ops.subtract(one, same, label="0 for the same place"), name="Δ^r₂", label="0 for the same place")

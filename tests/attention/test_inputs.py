@@ -1,0 +1,110 @@
+"""Bad input gets a sentence, and the smallest and emptiest inputs get an answer."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.drawn import HEADS, LISTED, WIDTH, attending, placed, title, words
+
+import equiscope as eq
+from equiscope.attention import Causal, Edges, Everything, MultiHeadAttention, Window
+from equiscope.errors import InputError, ShapeError
+from equiscope.position import NoPosition, Rope
+from equiscope.symmetry import relative_error
+from equiscope.tokens import Tokens
+
+schemes = pytest.mark.parametrize("scheme", LISTED, ids=title)
+
+
+@pytest.mark.parametrize("backend", ["eager", "sdpa", "chunked"])
+@pytest.mark.parametrize("batch", [(), (2,), (0,)], ids=str)
+@schemes
+def test_no_token_asks_for_nothing(scheme, batch, backend):
+    model = attending(scheme, Causal(), backend=backend)
+    out = model(placed(scheme, words(length=0, batch=batch)))
+    assert out.shape == (*batch, 0, model.position.widened(WIDTH))
+
+
+@pytest.mark.parametrize("backend", ["eager", "sdpa", "chunked"])
+@schemes
+def test_one_token_sees_itself(scheme, backend):
+    out = attending(scheme, Causal(), backend=backend)(placed(scheme, words(length=1)))
+    assert out.isfinite().all()
+
+
+@schemes
+def test_coordinates_that_are_no_numbers_are_refused(scheme):
+    tokens = placed(scheme, words())
+    with pytest.raises(InputError, match="NaN"):
+        attending(scheme, Causal())(replace(tokens, at=tokens.at.masked_fill(tokens.at == tokens.at.max(), math.nan)))
+
+
+@schemes
+def test_coordinates_with_another_number_of_axes_are_refused(scheme):
+    if scheme.axes is None:
+        pytest.skip("reads any number of axes")
+    model = attending(scheme)
+    tokens = placed(scheme, words(), axes=scheme.axes + 1)
+    with pytest.raises(ShapeError, match=rf"reads {scheme.axes} coordinates? a token, but got {scheme.axes + 1}"):
+        model.attention(replace(tokens, x=torch.zeros(6, model.position.widened(WIDTH)).double()), model.position)
+
+
+def test_a_graph_of_another_size_than_the_sequence_is_refused():
+    attention = MultiHeadAttention(WIDTH, HEADS, mask=Edges([(0, 1)], nodes=2)).double()
+    with pytest.raises(InputError, match=r"nodes 0..1, but the tokens have ranks 0..5"):
+        attention(words())
+    with pytest.raises(InputError, match=r"got the edge \(0, 7\). Use nodes=8"):
+        Edges([(0, 7)], nodes=2)
+
+
+def test_a_table_of_more_than_two_to_the_31_weights_is_refused_before_it_is_made():
+    long = Tokens.of(torch.zeros(50_000, 2))
+    with pytest.raises(ShapeError, match=r"2,500,000,000 weights, more than 2\^31. Use backend=.chunked."):
+        MultiHeadAttention(2, 1, backend="eager")(long)
+
+
+@pytest.mark.parametrize("settings", [{"kv_heads": 3}, {"kv_heads": 0}])
+def test_key_heads_that_do_not_divide_the_query_heads_are_refused(settings):
+    with pytest.raises(ShapeError, match=r"cannot serve 4 query heads alike. Use a divisor of 4"):
+        MultiHeadAttention(8, 4, **settings)
+
+
+@pytest.mark.parametrize("make", [lambda: Window(0), lambda: eq.attention.Blocks(0), lambda: eq.attention.Dilated(-1)])
+def test_masks_of_no_size_are_refused(make):
+    with pytest.raises(ShapeError, match="at least 1"):
+        make()
+
+
+def test_places_are_known_to_count_only_as_long_as_they_are_the_same_tensors():
+    tokens = Tokens.of(torch.randn(4, 2))
+    assert tokens.in_steps
+    assert tokens.to(torch.float64).in_steps
+    assert replace(tokens, x=tokens.x + 1).in_steps
+    assert not replace(tokens, at=tokens.at * 2).in_steps
+    assert not replace(tokens, order=tokens.order.flip(0)).in_steps
+
+
+@pytest.mark.parametrize("mask", [Everything(), Causal()], ids=title)
+@schemes
+def test_what_a_plan_finds_out_about_places_changes_no_number(scheme, mask):
+    """Even places take a value for each distance, others a table; a causal mask over growing ranks takes none."""
+    tokens, model = placed(scheme, words(batch=(2,))), attending(scheme, mask, backend="sdpa")
+    apart = replace(tokens, at=torch.cat([tokens.at[:1], tokens.at[1:] + 2]))  # each sequence steady, with its own start
+    assert relative_error(model(apart)[0], model(tokens)[0]) < 1e-12
+    known, slow = model(tokens), attending(scheme, mask, backend="eager")(tokens)
+    assert relative_error(known, slow) < 1e-12
+
+
+def test_ranks_that_do_not_grow_with_the_rows_are_no_row_numbers():
+    model, tokens = attending(NoPosition(), Causal(), backend="sdpa"), words()
+    turned = replace(tokens, order=tokens.order.flip(0))
+    assert relative_error(model(turned), attending(NoPosition(), Causal(), backend="eager")(turned)) < 1e-12
+    assert relative_error(model(turned), model(tokens)) > 1e-3
+
+
+def test_a_place_that_was_changed_by_hand_is_seen():
+    tokens, model = words(), attending(Rope(), Causal())
+    plain = model(tokens)
+    tokens.at[2] += 5
+    assert relative_error(model(tokens), plain) > 1e-4
