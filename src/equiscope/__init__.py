@@ -8,7 +8,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_ROOMS = ("attention", "blocks", "errors", "explore", "models", "position", "record", "symmetry", "tokens", "trace")
+_ROOMS = ("attention", "blocks", "errors", "explore", "models", "position", "record", "study", "symmetry", "tokens", "trace")
 _NAMES = {
     "Attention": "models",
     "Block": "models",

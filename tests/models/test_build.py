@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.drawn import HEADS, LISTED, WIDTH, randomised, title, words
+from tests.drawn import HEADS, LISTED, WIDTH, placed, randomised, title, words
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
@@ -22,23 +22,29 @@ def spec(position=None, readout="each", **settings):
     return eq.Spec(width=WIDTH, layers=2, block=eq.Block(attention=attention), readout=readout, **settings)
 
 
+def at_home(scheme, x):
+    """The features at places that the scheme reads."""
+    return placed(scheme, eq.Tokens.of(x))
+
+
 @pytest.mark.parametrize("readout", READOUTS)
 @pytest.mark.parametrize("scheme", LISTED, ids=title)
 def test_every_scheme_with_every_read_out_has_the_shape_that_it_says(scheme, readout):
     made = eq.build(spec(scheme, readout))
     width = made.position.widened(WIDTH)
     shape = {"each": (3, 6, width), "concatenation": (3, 6 * width)}.get(readout, (3, width))
-    assert made(torch.randn(3, 6, WIDTH)).shape == shape
+    assert made(at_home(scheme, torch.randn(3, 6, WIDTH))).shape == shape
 
 
 @pytest.mark.parametrize("readout", ["mean", "class", "first"])
 @pytest.mark.parametrize("scheme", LISTED, ids=title)
 def test_padding_does_not_reach_a_read_out(scheme, readout):
-    made, tokens = randomised(eq.build(spec(scheme, readout))), words()
+    made, tokens = randomised(eq.build(spec(scheme, readout))), placed(scheme, words())
     padded = replace(tokens, valid=VALID)
     shorter = type(tokens)(x=tokens.x[:4], at=tokens.at[:4], order=tokens.order[:4])
     if readout == "class":  # it stands behind the last place, padding or not: give the padding the places of words
-        padded = replace(padded, at=tokens.at.clamp(max=3), order=tokens.order.clamp(max=3))
+        first = tokens.at[:4].amax(0) if tokens.at.shape[-1] > 1 else 3
+        padded = replace(padded, at=torch.minimum(tokens.at, torch.as_tensor(first).to(tokens.at)), order=tokens.order.clamp(max=3))
     assert relative_error(made(padded), made(shorter)) < 1e-12  # float64: rounding only
 
 
@@ -80,13 +86,13 @@ def test_what_a_model_cannot_take_is_said(settings, given, error, words_):
 @pytest.mark.parametrize("scheme", LISTED, ids=title)
 def test_every_parameter_learns(scheme, readout):
     made = eq.build(spec(scheme, readout))
-    made(torch.randn(2, 6, WIDTH)).square().sum().backward()
+    made(at_home(scheme, torch.randn(2, 6, WIDTH))).square().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in made.parameters())
 
 
 @pytest.mark.parametrize("scheme", LISTED, ids=title)
 def test_a_model_can_be_copied_saved_and_loaded(scheme):
-    one, other, x = eq.build(spec(scheme)), eq.build(spec(scheme)), torch.randn(6, WIDTH)
+    one, other, x = eq.build(spec(scheme)), eq.build(spec(scheme)), at_home(scheme, torch.randn(6, WIDTH))
     file = io.BytesIO()
     torch.save(one.state_dict(), file)
     file.seek(0)
@@ -100,7 +106,7 @@ def test_a_model_can_be_copied_saved_and_loaded(scheme):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_a_model_answers_in_its_own_precision(scheme, dtype):
     made = randomised(eq.build(spec(scheme)))
-    x = torch.randn(6, WIDTH, dtype=torch.float64)
+    x = at_home(scheme, torch.randn(6, WIDTH, dtype=torch.float64))
     wanted, out = made(x), copy.deepcopy(made).to(dtype)(x.to(dtype))
     assert out.dtype == dtype
     # two layers with norms; bfloat16 has 8 bits
@@ -125,7 +131,7 @@ def compiler():
 @pytest.mark.parametrize("scheme", LISTED, ids=title)
 def test_a_model_is_captured_as_one_graph_and_gives_the_same(scheme):
     """The "eager" backend runs the captured graph as it is: what may fail is the capture, and that is quick."""
-    made, x = eq.build(spec(scheme)), torch.randn(2, 6, WIDTH)
+    made, x = eq.build(spec(scheme)), at_home(scheme, torch.randn(2, 6, WIDTH))
     before = made(x)
     assert torch.equal(torch.compile(made, fullgraph=True, backend="eager")(x), before)
     eq.watch(made, x)

@@ -61,3 +61,17 @@ def table(
     from equiscope.cli.table import run
 
     run(scheme, length, width, angles, json, csv)
+
+
+@app.command()
+def study(
+    name: Annotated[str | None, typer.Argument(help="The question to answer; without it, all are listed.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the finding (JSON) and its picture (PNG, SVG) into this folder.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of everything that is random.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller measurements: seconds.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Answer one question about transformers by measuring it now."""
+    from equiscope.cli.study import run
+
+    run(name, out, seed, quick, json)

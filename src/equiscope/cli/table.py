@@ -9,7 +9,6 @@ from torch import Tensor
 from equiscope.errors import InputError
 from equiscope.position import SCHEMES, Added, Concatenated, Learned, Position, Rope, Sinusoidal, make
 from equiscope.position.frequencies import angles as clock_angles
-from equiscope.position.frequencies import ladder
 
 
 def run(scheme: str, length: int, width: int, angles: bool, json: bool, csv: bool) -> None:
@@ -33,11 +32,16 @@ def numbers(position: Position, length: int, width: int, angles: bool) -> tuple[
     """
     at = torch.arange(length, dtype=torch.float64).unsqueeze(-1)
     if isinstance(position, Concatenated):
-        position = Sinusoidal(base=position.base)  # what it writes beside the word
+        position = position.of or Sinusoidal(base=position.base)  # what it writes beside the word
+    if position.axes not in (1, None):
+        raise InputError(
+            f"{position.name} reads {position.axes} numbers a place, but this table counts along one axis. "
+            "Schemes on one axis: " + ", ".join(s.name for s in SCHEMES if _on_a_line(s)) + "."
+        )
     if angles:
         return clock_angles(at, _frequencies(position, width)), "radians"
-    if not isinstance(position, Added):
-        known = [s.name for s in SCHEMES if issubclass(s, (Added, Concatenated))]
+    if not isinstance(position, Added) or position.axes not in (1, None):
+        known = [s.name for s in SCHEMES if issubclass(s, (Added, Concatenated)) and _on_a_line(s)]
         hint = " Its radians can be seen with --angles." if isinstance(position, Rope) else ""
         raise InputError(f"{position.name} gives no row of numbers to a place. Schemes that do: {', '.join(known)}.{hint}")
     if isinstance(position, Learned):
@@ -46,11 +50,15 @@ def numbers(position: Position, length: int, width: int, angles: bool) -> tuple[
     return position.sized(width, 1, width).double().encode(at, width).detach(), "encoding"
 
 
+def _on_a_line(scheme: type[Position]) -> bool:
+    return scheme().axes in (1, None)
+
+
 def _frequencies(position: Position, width: int) -> Tensor:
     if isinstance(position, Sinusoidal):
         return position.frequencies(width)
     if isinstance(position, Rope):
-        return ladder(position.turning(width) // 2, position.base)
+        return position.frequencies(width)
     raise InputError(f"{position.name} has no angles. Schemes that do: sinusoidal, concatenated, rope.")
 
 

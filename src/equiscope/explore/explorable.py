@@ -12,7 +12,7 @@ from equiscope.errors import InputError, ShapeError, UnknownName
 from equiscope.explore.clocks import tour
 from equiscope.explore.exhibit import PLACES, exhibit
 from equiscope.explore.facts import facts
-from equiscope.position import SCHEMES, Alibi, Learned, Position, Rope, Sinusoidal
+from equiscope.position import SCHEMES, Alibi, Fire, Learned, Position, Rope, Sinusoidal
 from equiscope.symmetry import derive
 from equiscope.tokens import Tokens, spelled, words
 from equiscope.trace import watch
@@ -62,11 +62,14 @@ class _Offer:
 
 
 def offers(heads: int, length: int = 0) -> list[_Offer]:
-    """Every listed scheme, and the variants that teach: one speed only, another pair layout, and two ways to break RoPE."""
-    special: dict[type[Position], Callable[[], Position]] = {Learned: lambda: Learned(length=max(PLACES, length) + 1)}
+    """Every listed scheme for places on a line, and the variants that teach: one speed only, another pair layout, and two ways to break RoPE."""
+    special: dict[type[Position], Callable[[], Position]] = {
+        Learned: lambda: Learned(length=max(PLACES, length) + 1),
+        Fire: lambda: Fire(length=2.0),  # the paper's threshold is longer than a sentence, which would then notice nothing
+    }
     if heads == 1:
         special[Alibi] = lambda: Alibi(slopes=(0.5,))  # the paper's slope for one head, 1/256, would not be seen on a page
-    listed = [_Offer(_variant(s.name, s.title, s.summary), special.get(s, s)) for s in SCHEMES]
+    listed = [_Offer(_variant(s.name, s.title, s.summary), special.get(s, s)) for s in SCHEMES if s().axes in (1, None)]
     return listed + [_Offer(_variant(name, title, summary, switch), make) for name, title, summary, switch, make in EXTRA]
 
 

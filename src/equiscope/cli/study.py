@@ -1,0 +1,74 @@
+"""`equiscope study`: answer one question by measuring, now; without a name, list the questions."""
+
+import json as json_text
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from equiscope.errors import InputError
+from equiscope.study import STUDIES, Finding, named
+from equiscope.study.plot import draw
+
+
+def run(name: str | None, out: Path | None, seed: int, quick: bool, json: bool) -> None:
+    if name is None:
+        if out is not None:
+            raise InputError(f"--out writes one study. Name it: equiscope study {STUDIES[0].name} --out {out}.")
+        _list(json)
+        return
+    study = named(name)
+    if out is not None and out.exists() and not out.is_dir():
+        raise InputError(f"--out is a folder, but {out} is a file. Choose another name.")
+    found = study.run(seed, quick, _shown_progress)
+    if json:
+        print(found.to_json())
+    else:
+        _text(found)
+    if out is not None:
+        for path in write(found, out):
+            print(f"wrote {path}", file=sys.stderr)
+
+
+def write(found: Finding, folder: Path) -> list[Path]:
+    """The finding as JSON and its picture as PNG and SVG. Raises InputError where matplotlib is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = folder / f"{found.study}.json"
+    data.write_text(found.to_json() + "\n", encoding="utf-8")
+    return [data, *(draw(found, folder / f"{found.study}.{kind}") for kind in ("png", "svg"))]
+
+
+def _shown_progress(items: Iterable[Any], what: str = "") -> Iterator[Any]:
+    """On a terminal, how far the study is; on the error stream, so that a pipe gets the answer alone."""
+    console = Console(stderr=True)
+    yield from track(list(items), what, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _list(json: bool) -> None:
+    if json:
+        print(json_text.dumps([{"name": s.name, "question": s.question, "source": s.source} for s in STUDIES], ensure_ascii=False))
+        return
+    width = max(len(study.name) for study in STUDIES)
+    for study in STUDIES:
+        print(f"{study.name:{width}}  {study.question}")
+    print("\nequiscope study NAME answers one of them.")
+
+
+def _text(found: Finding) -> None:
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    console.print(f"{found.question}\n", style="bold", markup=False)
+    console.print(f"{found.answer}\n", markup=False)
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for number, heading in enumerate(found.table.heading):
+        table.add_column(heading, justify="right" if number else "left")
+    for row in found.table.cells():
+        table.add_row(*row)
+    console.print(table)
+    for note in found.notes:
+        console.print(f"\n- {note}", markup=False)
+    form = ", quick form" if found.quick else ""
+    console.print(f"\nSource: {found.source}. Data: {found.data}. Seed {found.seed}{form}.", style="dim", markup=False)

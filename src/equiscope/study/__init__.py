@@ -1,0 +1,35 @@
+"""Studies: runnable answers to one question each. `STUDIES` is the one list of them; pictures load matplotlib when asked for.
+
+A new study is one file, one line here and one test.
+"""
+
+from equiscope.errors import UnknownName
+from equiscope.study import (
+    collide,
+    cost,
+    decay,
+    depth,
+    lookup,
+    orthogonality,
+    parallel,
+    reach,
+    scaling,
+    split,
+    token_back,
+)
+from equiscope.study.base import Finding, Line, Panel, Study, Table, shown
+
+STUDIES: tuple[Study, ...] = (
+    lookup.STUDY, scaling.STUDY, depth.STUDY, reach.STUDY, cost.STUDY, parallel.STUDY,
+    collide.STUDY, decay.STUDY, orthogonality.STUDY, split.STUDY, token_back.STUDY,
+)  # fmt: skip
+
+__all__ = ["STUDIES", "Finding", "Line", "Panel", "Study", "Table", "named", "shown"]
+
+
+def named(name: str) -> Study:
+    """The study of this name. Raises UnknownName with the list."""
+    for study in STUDIES:
+        if study.name == name:
+            return study
+    raise UnknownName("study", name, [study.name for study in STUDIES])

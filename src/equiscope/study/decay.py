@@ -1,0 +1,102 @@
+"""How alike two places look, the further they are apart.
+
+One idea: the product of two encodings, or of one vector turned by two places, or the weight that a bias alone leaves.
+Source: Vaswani et al. 2017, section 3.5; Su et al. 2021, section 3.4.3; Press et al. 2022, section 3.
+"""
+
+import torch
+from torch import Tensor
+
+from equiscope.position import Added, Alibi, Learned, Rope, Sinusoidal
+from equiscope.study.base import Each, Finding, Line, Panel, Study, Table, mean_of, shown
+from equiscope.symmetry import relative_error
+
+WIDTH, HEADS = 64, 8
+
+
+def measure(quick: bool, each: Each) -> Finding:
+    """Distances 0 .. 256, width 64: encodings as cosines, turned vectors as cosines, biases as weights."""
+    length, samples = (64, 50) if quick else (256, 500)
+    at = torch.arange(length + 1, dtype=torch.float64)[:, None]
+    vectors = torch.randn(samples, 1, WIDTH, dtype=torch.float64)
+    added: dict[str, Added] = {
+        "sinusoidal": Sinusoidal(), "sinusoidal, base 100": Sinusoidal(base=100), "learned, untrained": Learned(length + 1),
+    }  # fmt: skip
+    turned = {"rope": Rope(), "rope, base 500 000": Rope(base=500_000)}
+    curves = {name: _by_distance(_cosines(scheme, at)) for name, scheme in each(list(added.items()), "added")}
+    alike = {name: _turned(scheme, vectors, at) for name, scheme in each(list(turned.items()), "turned")}
+    curves |= {name: found.mean(0) for name, found in alike.items()}
+    weights = (
+        Alibi().sized(WIDTH, HEADS, WIDTH // HEADS).bias(torch.arange(HEADS)[:, None, None], (at[:1],), (at.T,)).squeeze(-2).exp()
+    )
+    curves |= {f"alibi, head {h + 1} of {HEADS}": weights[h] for h in (0, HEADS // 2 - 1, HEADS - 1)}
+    same = relative_error(curves["sinusoidal"], _bare(Rope(), at))
+    numbers: dict[str, float | None] = {f"half, {name}": half(c) for name, c in curves.items()} | {
+        "rope, mean of the far half": curves["rope"][length // 2 :].mean().item(),
+        "rope, spread": mean_of(alike["rope"].std(0)[1:].tolist()), "sinusoids against rope": same,
+    }  # fmt: skip
+    answer = (
+        f"Similarity first falls below one half after {_steps(numbers, 'sinusoidal')} for sinusoids and {_steps(numbers, 'rope')} "
+        f"for a vector turned by RoPE (width {WIDTH}), and ALiBi's steepest and flattest head halve a weight after "
+        f"{_steps(numbers, f'alibi, head 1 of {HEADS}')} and {_steps(numbers, f'alibi, head {HEADS} of {HEADS}')}."
+    )
+    notes = [
+        f"ALiBi falls for ever. Sinusoids and RoPE level off: the slow clocks hardly turn, and RoPE's mean over distances "
+        f"{length // 2}..{length} is {shown(numbers['rope, mean of the far half'])}.",
+        f"Sinusoids and RoPE of one base have the same clocks: a vector with equal pairs, turned, gives the curve of the "
+        f"sinusoids up to {shown(same)}. Single random vectors scatter around it by {shown(numbers['rope, spread'])}.",
+        "A learned table starts without any decay: what it knows of distance it has to learn.",
+    ]
+    x = [float(d) for d in range(length + 1)]
+    panels = [("cosine of two encodings", list(added)), ("cosine of one vector, turned twice", list(turned)),
+              ("weight left by the bias", [n for n in curves if n.startswith("alibi")])]  # fmt: skip
+    far = [d for d in (1, 4, 16, 64, 256) if d <= length]
+    return Finding(
+        "Clocks level off, a linear bias does not", answer, numbers,
+        [Panel(title, "distance", "similarity", [_curve(n, x, curves[n], alike.get(n)) for n in names]) for title, names in panels],
+        Table(["scheme", *(f"at {d}" for d in far), "below one half at"],
+              [[n, *(c[d].item() for d in far), half(c)] for n, c in curves.items()]), notes,
+    )  # fmt: skip
+
+
+def half(curve: Tensor) -> int | None:
+    """The first distance at which the similarity is below one half; None where it never is."""
+    below = (curve < 0.5).nonzero()
+    return int(below[0]) if len(below) else None
+
+
+def _steps(numbers: dict[str, float | None], name: str) -> str:
+    found = numbers[f"half, {name}"]
+    return "no distance measured" if found is None else "1 step" if found == 1 else f"{found} steps"
+
+
+def _cosines(scheme: Added, at: Tensor) -> Tensor:
+    p = scheme.sized(WIDTH, 1, WIDTH).double().encode(at, WIDTH).detach()
+    p = p / p.norm(dim=-1, keepdim=True)
+    return p @ p.T
+
+
+def _by_distance(similar: Tensor) -> Tensor:
+    """The mean of each diagonal: [N, N] to [N]."""
+    return torch.stack([similar.diagonal(d).mean() for d in range(len(similar))])
+
+
+def _turned(scheme: Rope, vectors: Tensor, at: Tensor) -> Tensor:
+    """[S, N]: the cosine of each vector at place 0 and at every place."""
+    rows = scheme.turn(vectors.expand(-1, len(at), -1), at, "query")
+    return (rows * vectors).sum(-1) / vectors.square().sum(-1)
+
+
+def _bare(scheme: Rope, at: Tensor) -> Tensor:
+    """The cosine for a vector whose pairs all have one size."""
+    return _turned(scheme, torch.ones(1, 1, WIDTH, dtype=torch.float64), at)[0]
+
+
+def _curve(name: str, x: list[float], y: Tensor, samples: Tensor | None) -> Line:
+    if samples is None:
+        return Line(name, x, y.tolist())
+    low, high = samples.quantile(torch.tensor([0.1, 0.9], dtype=samples.dtype), dim=0)
+    return Line(f"{name} (mean; 80 % of vectors)", x, y.tolist(), low=low.tolist(), high=high.tolist())
+
+
+STUDY = Study("decay", "How does similarity fall with distance?", "Su 2021, section 3.4.3; Press 2022, section 3", measure)
