@@ -7,7 +7,19 @@ from torch import Tensor, nn
 
 from equiscope.attention import Everything, Mask, MultiHeadAttention
 from equiscope.position import (
-    SCHEMES, Alibi, Concatenated, Fourier, Index, Kerple, Learned, Position, Rope, Shaw, Sinusoidal, T5Bias, XPos,
+    SCHEMES,
+    Alibi,
+    Concatenated,
+    Fourier,
+    Index,
+    Kerple,
+    Learned,
+    Position,
+    Rope,
+    Shaw,
+    Sinusoidal,
+    T5Bias,
+    XPos,
 )  # fmt: skip
 from equiscope.position.scaling import Llama3, Yarn
 from equiscope.tokens import Tokens

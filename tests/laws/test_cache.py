@@ -105,3 +105,15 @@ def test_padding_that_comes_late_is_refused():
     late = replace(rows(tokens, 2, 4), valid=torch.ones(1, 2, dtype=torch.bool))
     with pytest.raises(InputError, match="always or never"):
         model.attention(late, model.position, cache=cache)
+
+
+@schemes
+def test_what_an_encoder_says_is_made_once_and_asked_token_by_token(scheme):
+    """Cross-attention in decoding: keys and values of the source are held, and each new token asks them."""
+    model, tokens = attending(scheme), placed(scheme, words(length=4))
+    width = model.position.widened(WIDTH)
+    tokens = replace(tokens, x=torch.randn(4, width).double())
+    source = placed(scheme, replace(words(1, length=LENGTH), x=torch.randn(LENGTH, width).double()))
+    held = model.attention.hold(source, model.position)
+    found = [model.attention(rows(tokens, i, i + 1), model.position, source=held) for i in range(4)]
+    assert relative_error(torch.cat(found), model.attention(tokens, model.position, source=source)) < ROUNDING

@@ -7,6 +7,7 @@ Sources: Vaswani et al. 2017, section 3.2.2; Shazeer 2019 (one key head); Ainsli
 """
 
 import math
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
@@ -20,6 +21,7 @@ from equiscope.attention.scores import ScaledDot, Score, look
 from equiscope.attention.weigh import Softmax, Weigh
 from equiscope.errors import InputError, ShapeError
 from equiscope.position import NoPosition, Position
+from equiscope.position.base import Role
 from equiscope.tokens import Tokens
 from equiscope.trace import ops, recording
 
@@ -27,6 +29,15 @@ Backend = Literal["auto", "eager", "sdpa", "flex", "chunked"]
 Runs = Literal["eager", "sdpa", "flex", "chunked"]
 BACKENDS: tuple[Runs, ...] = ("flex", "sdpa", "chunked", "eager")  # who gives way to whom
 LARGEST = 2**31  # numbers in a table of weights: beyond it, indices of 32 bits overflow
+
+
+@dataclass(frozen=True)
+class Held:
+    """Keys and values [..., H, M, K] of tokens that answer, made once."""
+
+    k: Tensor
+    v: Tensor
+    tokens: Tokens
 
 
 class MultiHeadAttention(nn.Module):
@@ -94,10 +105,12 @@ class MultiHeadAttention(nn.Module):
 
     # --- the way through ----------------------------------------------------------------------------------------------
     def forward(
-        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None,
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | Held | None = None, plan: Plan | None = None,
         cache: Cache | None = None,
     ) -> Tensor:  # fmt: skip
         """tokens ask; source answers (tokens themselves unless given); position acts on queries, keys and scores.
+
+        source may be what `hold` made of it, once for many questions.
 
         plan   what this layer shares with others of the same tokens and scheme; made here unless given
         cache  what was read before: tokens then are the rows that come next
@@ -112,6 +125,12 @@ class MultiHeadAttention(nn.Module):
         q, k, v, plan = self._ready(tokens, position, source, plan, None)
         z, weights = self._step_by_step(q, k, v, plan)
         return self._close(z), weights
+
+    def hold(self, source: Tokens, position: Position | None = None) -> Held:
+        """Keys and values of tokens that answer many times, as an encoder's do in decoding: give the result as `source`."""
+        position = position or NoPosition()
+        position.check(source.at)
+        return Held(*self.answer(source, position), source)
 
     def cache(self) -> Cache:
         """An empty cache for this layer. Raises InputError where decoding with one could not equal the full pass."""
@@ -166,13 +185,17 @@ class MultiHeadAttention(nn.Module):
         return free and not plan.position.acts("bias") and not plan.position.acts("term")
 
     def _ready(
-        self, tokens: Tokens, position: Position | None, source: Tokens | None, plan: Plan | None, cache: Cache | None
+        self, tokens: Tokens, position: Position | None, source: Tokens | Held | None, plan: Plan | None, cache: Cache | None
     ) -> tuple[Tensor, Tensor, Tensor, Plan]:  # fmt: skip
         position, source = position or NoPosition(), source or tokens
+        held, source = (source, source.tokens) if isinstance(source, Held) else (None, source)
         if plan is None:  # who made a plan has checked the places
             position.check(tokens.at)
             position.check(source.at)
-        q, k, v = self.project(tokens, source, position)
+        if held is None:
+            q, k, v = self.project(tokens, source, position)
+        else:
+            q, k, v = self.ask(tokens, position), held.k, held.v
         if cache is not None:
             k, v, source = cache.extend(k, v, source)
         if plan is None or recording() or cache is not None:  # whoever watches one layer wants all its steps there
@@ -192,21 +215,35 @@ class MultiHeadAttention(nn.Module):
     def project(self, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys (turned by their places) and values, [..., H, N, K] each; [N, K] for one head without a batch."""
         q = self._split(ops.affine(tokens.x, self.query, self.query_bias, name="Q", label="queries"), "Q", self.heads)
+        k, v = self._pair(source)
+        return self._turned(q, tokens, position, "query"), self._turned(k, source, position, "key"), v
+
+    def ask(self, tokens: Tokens, position: Position) -> Tensor:
+        """Queries alone."""
+        q = self._split(ops.affine(tokens.x, self.query, self.query_bias, name="Q", label="queries"), "Q", self.heads)
+        return self._turned(q, tokens, position, "query")
+
+    def answer(self, source: Tokens, position: Position) -> tuple[Tensor, Tensor]:
+        """Keys and values alone."""
+        k, v = self._pair(source)
+        return self._turned(k, source, position, "key"), v
+
+    def _pair(self, source: Tokens) -> tuple[Tensor, Tensor]:
         k = self._split(ops.affine(source.x, self.key, self.key_bias, name="K", label="keys"), "K", self.kv_heads)
         v = self._split(ops.affine(source.x, self.value, self.value_bias, name="V", label="values"), "V", self.kv_heads)
-        q, k = self._normed(q, self.query_gain, "Q"), self._normed(k, self.key_gain, "K")
-        return position.turn(q, tokens.at, "query"), position.turn(k, source.at, "key"), v
+        return k, v
+
+    def _turned(self, x: Tensor, tokens: Tokens, position: Position, role: Role) -> Tensor:
+        gain, name = (self.query_gain, "Q") if role == "query" else (self.key_gain, "K")
+        if gain is not None:
+            x = ops.norm(x, center=self.normed == "layer", eps=1e-6, name=f"{name}_n", label="brought to one size")
+            x = ops.multiply(x, gain, name=f"{name}_g", label="times the gain")
+        return position.turn(x, tokens.at, role)
 
     def _split(self, x: Tensor, name: str, heads: int) -> Tensor:
         if self.heads == 1 and x.ndim == 2:
             return x
         return ops.heads(x, heads, name=f"{name}_h", label="one matrix a head")
-
-    def _normed(self, x: Tensor, gain: Tensor | None, name: str) -> Tensor:
-        if gain is None:
-            return x
-        y = ops.norm(x, center=self.normed == "layer", eps=1e-6, name=f"{name}_n", label="brought to one size")
-        return ops.multiply(y, gain, name=f"{name}_g", label="times the gain")
 
     def _close(self, z: Tensor) -> Tensor:
         if z.ndim > 2:

@@ -62,7 +62,7 @@ class _Offer:
 
 
 def offers(heads: int, length: int = 0) -> list[_Offer]:
-    """Every listed scheme for places on a line, and the variants that teach: one speed only, another pair layout, and two ways to break RoPE."""
+    """Every listed scheme for places on a line, and variants that teach: one speed, another layout, two ways to break RoPE."""
     special: dict[type[Position], Callable[[], Position]] = {
         Learned: lambda: Learned(length=max(PLACES, length) + 1),
         Fire: lambda: Fire(length=2.0),  # the paper's threshold is longer than a sentence, which would then notice nothing

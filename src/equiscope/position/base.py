@@ -88,7 +88,10 @@ class Position(nn.Module):
         return getattr(type(self), place) is not getattr(Position, place)
 
     def check(self, at: Tensor) -> None:
-        """Raises ShapeError where coordinates at [..., N, A] have another number of axes than the scheme reads, InputError for NaN."""
+        """Look at coordinates [..., N, A].
+
+        raises  ShapeError for another number of axes than the scheme reads, InputError for NaN
+        """
         if self.axes is not None and at.shape[-1] != self.axes:
             raise ShapeError(
                 f"{type(self).__name__} reads {self.axes} coordinate{'s' if self.axes > 1 else ''} a token, but got "

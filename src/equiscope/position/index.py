@@ -17,6 +17,9 @@ class Index(Added):
     name = "index"
     title = "index"
     summary = "The place's own number is added to every feature of the word."
+    formula = "xᵢ + i"
+    longer = "–"
+    cost = "N·D sums, once"
     because = "Index adds the place's number to the word"
 
     def encode(self, at: Tensor, width: int) -> Tensor:

@@ -6,7 +6,7 @@ formula ("Q"), `label` what it is in words. Tensors may have any leading axes; r
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -144,20 +144,47 @@ def _rotate(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
     wide = torch.promote_types(x.dtype, torch.float32)
     width = 2 * angles.shape[-1]
     head, rest = x[..., :width].to(wide), x[..., width:]
-    if layout == "interleaved" and not torch.compiler.is_compiling():  # a compiler fuses the plain formula, and no complex one
-        out = _as_complex_numbers(head, angles.to(wide))
+    angles = angles.to(wide)
+    if torch.compiler.is_compiling() or angles.requires_grad:  # a compiler fuses the plain formula
+        out = _as_pairs(head, angles, layout)
     else:
-        out = _as_pairs(head, angles.to(wide), layout)
+        out = _Turned.apply(head, angles.cos(), angles.sin(), layout)
     out = out.to(x.dtype)
     return torch.cat([out, rest], -1) if rest.shape[-1] else out
 
 
-def _as_complex_numbers(x: Tensor, angles: Tensor) -> Tensor:
-    """(a + bi) e^(i angle) in one pass over x: the fast form of `_as_pairs` for pairs that lie side by side."""
-    pairs = x.unflatten(-1, (-1, 2))
-    if any(step % 2 for step in pairs.stride()[:-1]):
-        pairs = pairs.contiguous()
-    return torch.view_as_real(torch.view_as_complex(pairs) * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+class _Turned(torch.autograd.Function):
+    """The fast form of `_as_pairs` where angles are fixed: few passes over x, and the way back is a turn by the opposite angles."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, cosine: Tensor, sine: Tensor, layout: Layout) -> Tensor:
+        if layout == "interleaved":  # (a + bi) (cos + i sin)
+            pairs = x.unflatten(-1, (-1, 2))
+            if any(step % 2 for step in pairs.stride()[:-1]) or pairs.stride(-1) != 1 or pairs.storage_offset() % 2:
+                pairs = pairs.contiguous()
+            return torch.view_as_real(torch.view_as_complex(pairs) * torch.complex(cosine, sine)).flatten(-2)
+        out = x * torch.cat([cosine, cosine], -1)
+        (a, b), (first, second) = x.chunk(2, -1), out.chunk(2, -1)
+        first.addcmul_(b, sine, value=-1.0)
+        second.addcmul_(a, sine)
+        return out
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, cosine, sine, ctx.layout = inputs
+        ctx.save_for_backward(cosine, sine)
+        ctx.save_for_forward(cosine, sine)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        cosine, sine = ctx.saved_tensors
+        return _Turned.apply(gradients[0], cosine, -sine, ctx.layout), None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
+        return _Turned.apply(tangents[0], *ctx.saved_tensors, ctx.layout)
 
 
 def _as_pairs(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
@@ -342,7 +369,8 @@ OPERATIONS: dict[str, Callable[..., Tensor]] = {
     for f in (
         matmul, add, subtract, multiply, divide, scale, maximum, clamp, distance, cast, activation, function, sinusoid, bucket,
         rotate, not_after, both, either, opposite, equal, below, modulo, block, mask, softmax, share, later, norm,
-        gather, take, bins, columns, concat, repeat_heads, heads, join, transpose, column, row, squeeze, broadcast_heads, mean, pick, flatten,
+        gather, take, bins, columns, concat, repeat_heads, heads, join, transpose,
+        column, row, squeeze, broadcast_heads, mean, pick, flatten,
     )
 }  # fmt: skip
 
