@@ -133,9 +133,10 @@ def test_a_model_is_captured_as_one_graph_and_gives_the_same(scheme):
     """The "eager" backend runs the captured graph as it is: what may fail is the capture, and that is quick."""
     made, x = eq.build(spec(scheme)), at_home(scheme, torch.randn(2, 6, WIDTH))
     before = made(x)
-    assert torch.equal(torch.compile(made, fullgraph=True, backend="eager")(x), before)
+    compiled = torch.compile(made, fullgraph=True, backend="eager")(x)
+    assert relative_error(compiled, before) < 1e-5  # float32: a compiler is given plain formulas, fast paths do without it
     eq.watch(made, x)
-    assert torch.equal(torch.compile(made, fullgraph=True, backend="eager")(x), before)
+    assert torch.equal(torch.compile(made, fullgraph=True, backend="eager")(x), compiled)
 
 
 @pytest.mark.compile
@@ -145,7 +146,7 @@ def test_every_read_out_is_captured_with_padding(readout):
     made, tokens = eq.build(spec(readout=readout)), words(batch=(2,)).to(torch.float32)
     if readout != "concatenation":  # which refuses padding
         tokens = replace(tokens, valid=VALID.expand(2, 6))
-    assert torch.equal(torch.compile(made, fullgraph=True, backend="eager")(tokens), made(tokens))
+    assert relative_error(torch.compile(made, fullgraph=True, backend="eager")(tokens), made(tokens)) < 1e-5
 
 
 @pytest.mark.compile
