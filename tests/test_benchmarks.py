@@ -15,3 +15,15 @@ def test_the_cost_of_watching_can_be_measured():
     done = run("benchmarks.trace", "--quick")
     assert done.returncode == 0, done.stderr
     assert "tiny: 8 wide, 1 layer, 3 tokens:" in done.stdout
+
+
+def test_the_cost_of_a_position_can_be_measured():
+    done = run("benchmarks.positions", "--quick")
+    assert done.returncode == 0, done.stderr
+    assert "| rope | ours |" in done.stdout
+
+
+def test_the_memory_of_attention_can_be_measured():
+    done = run("benchmarks.memory", "--quick")
+    assert done.returncode == 0, done.stderr
+    assert "| rope | sdpa |" in done.stdout

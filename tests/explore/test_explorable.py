@@ -48,7 +48,12 @@ def test_every_listed_scheme_is_on_the_page_in_every_setting(love):
 def test_every_program_runs_on_its_pool_and_every_role_is_a_number_in_it(love):
     for program in love.programs:
         values = replay(program.trace, leaves(love, program.trace))
-        assert all(v.isfinite().all() for v in values.values() if v.is_floating_point() and v.ndim != 2), program.scheme
+        wild = {k for k, v in values.items() if v.is_floating_point() and not v.isfinite().all()}
+        masked = {step.id: step.inputs for step in program.trace.steps if step.op == "mask"}
+        assert wild <= set(masked), program.scheme  # minus infinity is what hides a score, and stands nowhere else
+        for scores, visible in (masked[i] for i in wild):
+            assert values[scores].isfinite().all()
+            assert values[visible].any(-1).all(), "a word that sees nobody"
         assert set(program.roles.values()) <= set(values)
         assert {"words", "input", "scores", "weights", "mixed", "output"} <= set(program.roles)
         assert {step.op for step in program.trace.steps} <= set(OPERATIONS)

@@ -198,3 +198,16 @@ def test_rope_learns_the_token_back_and_a_set_does_not(found):
     assert numbers["steps, none"] is None
     assert numbers["steps, alibi"] is None
     assert "Not within 50 steps: " in found("token-back").notes[0]
+
+
+# --- approximate ------------------------------------------------------------------------------------------------------
+def test_what_meets_every_key_is_exact_and_less_is_not(found):
+    numbers = found("approximate").numbers
+    assert numbers["dilated, N"] < ROUNDING
+    assert numbers["Nystrom, N"] < 0.2  # six steps of the pseudo-inverse
+    assert all(numbers[f"{kind}, N/4"] > 0.1 for kind in ("sliding window", "dilated", "Linformer", "Nystrom"))
+
+
+def test_more_keys_leave_a_smaller_error(found):
+    for column in zip(*found("approximate").table.rows, strict=True):
+        assert list(column) == sorted(column) or list(column) == sorted(column, reverse=True)

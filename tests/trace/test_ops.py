@@ -15,6 +15,10 @@ ANGLES = torch.randn(3, 2, dtype=torch.float64)
 VALID = torch.tensor([[True, True, False], [False, False, False]])
 
 
+def numbers(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
 def norm(x, center, eps):
     y = x - x.mean(-1, keepdim=True) if center else x
     return y / (y.square().mean(-1, keepdim=True) + eps).sqrt()
@@ -35,6 +39,10 @@ CASES = {
     "subtract": [((A, B), {}, A + -B)],
     "multiply": [((A, B[:, :1]), {}, torch.stack([A[:, i] * B[:, 0] for i in range(3)], 1))],
     "scale": [((A, -0.5), {}, -A / 2), ((A, 0.5), {"root": 4}, A / 2)],
+    "divide": [((numbers([6, -3], [1, 0]), numbers(2, 4)), {}, numbers([3, -0.75], [0.5, 0])),
+               ((numbers(1, -1), numbers(0)), {}, numbers(math.inf, -math.inf))],
+    "maximum": [((numbers([1], [-2]), numbers(0, -3)), {}, numbers([1, 1], [0, -2]))],
+    "clamp": [((numbers(-3, -1, 0.5, 2, math.inf), -1, 1.5), {}, numbers(-1, -1, 0.5, 1.5, 1.5))],
     "distance": [((A, B), {}, torch.maximum(A - B, B - A))],
     "activation": [
         ((A, "relu"), {}, A.clamp(min=0)),
@@ -42,12 +50,30 @@ CASES = {
         ((A, "silu"), {}, A / (1 + (-A).exp())),
         ((A, "tanh"), {}, (2 * A).expm1() / ((2 * A).exp() + 1)),
     ],
+    "function": [
+        ((numbers(0, 1, -1), "exp"), {}, numbers(1, math.e, 1 / math.e)),
+        ((numbers(0, 1, math.e - 1), "log1p"), {}, numbers(0, math.log(2), 1)),
+        ((numbers(0, 2.25, 9), "sqrt"), {}, numbers(0, 1.5, 3)),
+        ((numbers(-3, 0.5), "square"), {}, numbers(9, 0.25)),
+        ((numbers(-0.5, 2.9, 3), "floor"), {}, numbers(-1, 2, 3)),
+        ((numbers(-0.5, 0.5, 1.5, 2.5, 2.6), "round"), {}, numbers(0, 0, 2, 2, 3)),  # halves to the even one
+        ((numbers(0, math.log(3), -math.inf), "sigmoid"), {}, numbers(0.5, 0.75, 0)),
+        ((numbers(0, math.log(3), 800), "softplus"), {}, numbers(math.log(2), math.log(4), 800)),
+    ],
     "cast": [((A, "float32"), {}, A.float()), ((A, A.dtype), {}, A)],
     "sinusoid": [
         ((ANGLES, "sine"), {}, ANGLES.sin()),
         ((ANGLES, "half"), {}, torch.cat([ANGLES.sin(), ANGLES.cos()], 1)),
         ((ANGLES, "interleaved"), {},
          torch.stack([f(ANGLES[:, w]) for w in (0, 1) for f in (torch.sin, torch.cos)], 1)),
+    ],
+    "bucket": [
+        # 8 buckets one way: 0..3 are near; 4 5 6 7 begin at 4, 8, 16, 32 = 4 (far/4)^(r/4), as far is 64
+        ((numbers(-5, 0, 3, 4, 7, 8, 15, 16, 31, 32, 999), 8, 64, False), {}, torch.tensor([0, 0, 3, 4, 4, 5, 5, 6, 6, 7, 7])),
+        # both ways: 0 1 are near, 2 and 3 begin at 2 and 4 = 2 (far/2)^(1/2), as far is 8; keys after the query are 4 farther up
+        ((numbers(0, 1, 2, 3, 4, 8, 99, -1, -2, -4, -99), 8, 8, True), {}, torch.tensor([0, 1, 2, 2, 3, 3, 3, 5, 6, 7, 7])),
+        # Hugging Face's default of 32 and 128: 8 + floor(ln(g / 8) / ln(16) 8), the lower half for keys before the query
+        ((torch.tensor([7, 8, 12, 20, 100, 128, -20]), 32, 128.0, True), {}, torch.tensor([7, 8, 9, 10, 15, 15, 26])),
     ],
     "rotate": [
         ((A, ANGLES, "interleaved"), {}, turned(A, ANGLES, [(0, 1), (2, 3)])),
@@ -58,16 +84,41 @@ CASES = {
     ],
     "not_after": [((torch.tensor([1, 2, 3]), torch.tensor([2])), {}, torch.tensor([True, True, False]))],
     "both": [((VALID, torch.tensor([True, False, True])), {}, torch.tensor([[True, False, False], [False] * 3]))],
+    "either": [((VALID, torch.tensor([True, False, True])), {}, torch.tensor([[True, True, True], [True, False, True]]))],
+    "opposite": [((VALID,), {}, torch.tensor([[False, False, True], [True, True, True]]))],
+    "equal": [((numbers([1], [3]), torch.tensor([1, 3, 2])), {}, torch.tensor([[True, False, False], [False, True, False]]))],
+    "below": [((numbers(-1, 1.9, 2, 3), 2), {}, torch.tensor([True, True, False, False]))],
+    "modulo": [((torch.tensor([-4, -1, 0, 2, 3, 7]), 3), {}, torch.tensor([2, 2, 0, 2, 0, 1])),
+               ((numbers(-0.5), 2), {}, numbers(1.5))],
+    "block": [((torch.tensor([-3, -1, 0, 1, 2, 5]), 2), {}, torch.tensor([-2, -1, 0, 0, 1, 2]))],
     "mask": [((A[..., :3], VALID[:, None]), {}, torch.where(VALID[:, None], A[..., :3], -torch.inf))],
     "softmax": [
         ((A,), {}, A.softmax(-1)),
         ((torch.tensor([[-math.inf, 0.0, 0.0], [-math.inf] * 3]),), {}, torch.tensor([[0, 0.5, 0.5], [0, 0, 0]])),
         ((torch.tensor([1e30, 1e30], dtype=torch.float64),), {}, torch.tensor([0.5, 0.5], dtype=torch.float64)),
     ],
+    "share": [((numbers([1, 3], [-1, 3], [0, 0], [2, -2]),), {}, numbers([0.25, 0.75], [-0.5, 1.5], [0, 0], [2, -2]))],
+    "later": [
+        ((numbers([1, 10, 100], [2, 20, 200]), numbers([0, 1, 2])), {}, numbers([111, 110, 100], [222, 220, 200])),
+        ((numbers([1, 10, 100]), numbers([5, 0, 3])), {}, numbers([1, 111, 101])),  # rows need not stand in order
+        ((numbers([1, 10, 100]), numbers([4, 4, 4])), {}, numbers([111, 110, 100])),  # of equal places the later row is later
+    ],
     "norm": [((A, center, 1e-5), {}, norm(A, center, 1e-5)) for center in (True, False)],
     "gather": [((A[0], torch.tensor([2, 0, 2])), {}, torch.stack([A[0, 2], A[0, 0], A[0, 2]])),
                ((A[0], torch.tensor([[1.0], [2.0]])), {}, A[0, 1:, None])],
-    "concat": [((A, B), {}, torch.cat([A, B], 2)), 
+    "take": [
+        ((numbers([10, 11, 12], [20, 21, 22]), torch.tensor([[2, 0, 2, 1], [0, 0, 1, 2]])), {},
+         numbers([12, 10, 12, 11], [20, 20, 21, 22])),
+        ((numbers([10, 11, 12]), torch.tensor([[[0.0]], [[2.0]]])), {}, numbers([[10]], [[12]])),
+    ],
+    "bins": [
+        ((numbers([0.5, 0.25, 0.25], [1, 2, 3]), torch.tensor([[3, 0, 3], [1, 1, 1]]), 4), {},
+         numbers([0.25, 0, 0, 0.75], [0, 6, 0, 0])),
+        ((numbers([[1, 2]], [[3, 4]]), torch.tensor([[1.0, 0.0]]), 2), {}, numbers([[2, 1]], [[4, 3]])),
+    ],
+    "columns": [((A, 1, 3), {}, torch.stack([A[..., 1], A[..., 2]], -1))],
+    "repeat_heads": [((A, 2), {}, torch.stack([A[0], A[0], A[1], A[1]])), ((A[:, None], 3), {}, torch.stack([A] * 3, 1))],
+    "concat": [((A, B), {}, torch.cat([A, B], 2)),
                ((A[0, :1], B), {"axis": -2}, torch.cat([A[:1, :1].expand(2, 1, 4), B], 1))],
     "heads": [((A, 2), {}, torch.stack([A[..., :2], A[..., 2:]], 1))],
     "join": [((torch.stack([A, B], 1),), {}, torch.cat([A, B], -1))],

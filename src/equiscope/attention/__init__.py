@@ -1,10 +1,21 @@
 """Attention: the only room that turns scores into weights."""
 
 from equiscope.attention.cache import Cache
+from equiscope.attention.differential import DifferentialAttention
+from equiscope.attention.graph import GraphAttention, edge_attention
 from equiscope.attention.heads import MultiHeadAttention
+from equiscope.attention.linear import LinearAttention, Sums
+from equiscope.attention.lowrank import Linformer, Nystrom
 from equiscope.attention.mask import MASKS, Blocks, Causal, Dilated, Edges, Everything, Mask, Prefix, Window
 from equiscope.attention.plan import Plan
 from equiscope.attention.scores import SCORES, Additive, Concat, Dot, General, ScaledDot, Score, look_up, scaled_dot, score_split
+from equiscope.attention.special import (
+    convolution_as_attention,
+    convolution_as_dense,
+    recurrence_of,
+    tokens_mlp_as_attention,
+    unrolled_rnn_as_mlp,
+)
 from equiscope.attention.weigh import WEIGHTS, Sigmoid, Softmax, Weigh
 
 __all__ = [
@@ -16,22 +27,34 @@ __all__ = [
     "Cache",
     "Causal",
     "Concat",
+    "DifferentialAttention",
     "Dilated",
     "Dot",
     "Edges",
     "Everything",
     "General",
+    "GraphAttention",
+    "LinearAttention",
+    "Linformer",
     "Mask",
     "MultiHeadAttention",
+    "Nystrom",
     "Plan",
     "Prefix",
     "ScaledDot",
     "Score",
     "Sigmoid",
     "Softmax",
+    "Sums",
     "Weigh",
     "Window",
+    "convolution_as_attention",
+    "convolution_as_dense",
+    "edge_attention",
     "look_up",
+    "recurrence_of",
     "scaled_dot",
     "score_split",
+    "tokens_mlp_as_attention",
+    "unrolled_rnn_as_mlp",
 ]

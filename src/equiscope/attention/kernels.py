@@ -20,6 +20,7 @@ from equiscope.attention.plan import Distances
 
 TABLE = 2**25  # numbers of a table that is worth keeping for speed (128 MiB in float32); beyond it, blocks of rows
 ROWS = 128  # queries of a block: its scores for one sequence stay in the cache
+FAINT = -70.0  # logarithm of a weight that no sum notices, in float64 neither; smaller ones make exp thirty times slower
 
 
 def fused(
@@ -64,6 +65,7 @@ def _on_cpu(
     else:
         table = bias.table() if isinstance(bias, Distances) else bias
         table = table if seen is None else table.masked_fill(~seen, -math.inf)
+        table = table.expand(*table.shape[:-2], q.shape[-2], k.shape[-2])
         table = table.expand(*lead, *table.shape[-3:]) if table.ndim > 4 else table
         table = table.reshape(-1, *table.shape[-3:]) if table.ndim > 3 else table.reshape(1, *(1,) * (3 - table.ndim), *table.shape)
         out = _Biased.apply(*flat, table, None, causal, scale)
@@ -73,96 +75,123 @@ def _on_cpu(
 class _Biased(torch.autograd.Function):
     """softmax(scale q k^T + bias) v on the CPU, q, k, v [B, H, N, K], with a gradient for the bias too.
 
-    The bias is a table [1 or B, 1 or H, N, M], or (rows given) one value for each distance, [H, N + M - 1]. Forward is
-    torch's own kernel. Backward makes the weights again from the kept logarithms of the sums, ROWS queries of one sequence
-    at a time, as FlashAttention does (Dao et al. 2022, section 3.1), and adds the gradient of the scores up into the bias.
+    The bias is a table [1 or B, 1 or H, N, M], or (rows given) one value for each distance, [H, N + M - 1]. A fixed bias goes
+    through torch's own kernel, forward and backward. A learned one needs the gradient of the scores: backward makes the
+    weights again from the kept logarithms of the sums, ROWS queries of one sequence at a time, as FlashAttention does
+    (Dao et al. 2022, section 3.1), and adds them up.
     """
 
     @staticmethod
     def forward(
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, rows: int | None, causal: bool, scale: float
     ) -> Tensor:  # fmt: skip
-        values = bias.detach()
-        out, sums = [], []
-        for start, stop, table in _tables(values, rows, q, k, causal):
-            keys = k.shape[-2] if not causal or stop == q.shape[-2] else stop
-            mask = table[..., :keys].to(q.dtype).expand(*q.shape[:2], stop - start, keys)
-            whole = start == 0 and stop == q.shape[-2]
-            if causal and not whole:
-                mask = mask.masked_fill(_ahead(start, stop, keys, q.device), -math.inf)
-            z, total = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-                q[:, :, start:stop], k[:, :, :keys], v[:, :, :keys], 0.0, causal and whole, attn_mask=mask, scale=scale
+        values = _kept(bias.detach(), rows, causal, q.dtype)
+        z, total = _like(q), q.new_empty(q.shape[:-1], dtype=values.dtype)
+        for part, keys, table, turn in _parts(values, rows, q, k, causal, _step(rows, q, causal)):
+            mask, own = table.expand(*q.shape[:2], *table.shape[-2:]), causal and rows is None
+            out, sums = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+                turn(q[:, :, part]), k[:, :, :keys], v[:, :, :keys], 0.0, own, attn_mask=mask, scale=scale
             )
-            out.append(z)
-            sums.append(total)
-        z, total = (torch.cat(out, -2), torch.cat(sums, -1)) if len(out) > 1 else (out[0], sums[0])
-        ctx.save_for_backward(q, k, v, z, total, bias)
-        ctx.rows, ctx.causal, ctx.scale = rows, causal, scale
+            z[:, :, part], total[:, :, part] = turn(out), turn(sums[..., None])[..., 0]
+        ctx.save_for_backward(q, k, v, z, total, values)
+        ctx.rows, ctx.causal, ctx.scale, ctx.dtype = rows, causal, scale, bias.dtype
         return z
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, z, total, bias = ctx.saved_tensors
-        wide = torch.promote_types(q.dtype, torch.float32)
-        g = gradients[0].to(wide)
-        inner = (g * z.to(wide)).sum(-1, keepdim=True)
-        dq, dk, dv = torch.empty_like(q, dtype=wide), torch.zeros_like(k, dtype=wide), torch.zeros_like(v, dtype=wide)
-        d_bias = torch.zeros_like(bias, dtype=wide) if ctx.needs_input_grad[3] else None
-        n, m = q.shape[-2], k.shape[-2]
-        for start in range(0, n, ROWS):
-            stop = min(start + ROWS, n)
-            keys = min(m, stop) if ctx.causal else m
-            table = _rows(bias, ctx.rows, start, stop, m)[..., :keys].to(wide)
-            hidden = _ahead(start, stop, keys, q.device) if ctx.causal else None
-            for b in range(len(q)):
-                asked, found, value = q[b, :, start:stop].to(wide), k[b, :, :keys].to(wide), v[b, :, :keys].to(wide)
-                own = table if table.ndim == 3 else table[b if len(table) > 1 else 0]
-                weights = torch.baddbmm(own.expand(len(asked), -1, -1), asked, found.mT, alpha=ctx.scale)
-                weights.sub_(total[b, :, start:stop, None]).exp_()
-                if hidden is not None:
-                    weights.masked_fill_(hidden, 0.0)
-                if ctx.rows is None:  # a table may hide a whole row, whose sum is then 0 and its logarithm none
-                    weights.nan_to_num_(0.0, 0.0, 0.0)
-                dv[b, :, :keys].baddbmm_(weights.mT, g[b, :, start:stop])
-                change = torch.bmm(g[b, :, start:stop], value.mT).sub_(inner[b, :, start:stop]).mul_(weights)
-                dk[b, :, :keys].baddbmm_(change.mT, asked, alpha=ctx.scale)
-                dq[b, :, start:stop] = torch.bmm(change, found)
-                if d_bias is not None:
-                    _collect(d_bias, change, ctx.rows, start, stop, keys, b)
-        made = [dq.mul_(ctx.scale).to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), d_bias if d_bias is None else d_bias.to(bias.dtype)]
-        return *made, None, None, None
+        learned = ctx.needs_input_grad[3]
+        dq, dk, dv, d_bias = (_back_learned if learned else _back_fixed)(ctx, gradients[0])
+        q, k, v = ctx.saved_tensors[:3]
+        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), d_bias if d_bias is None else d_bias.to(ctx.dtype), None, None, None
 
 
-def _tables(values: Tensor, rows: int | None, q: Tensor, k: Tensor, causal: bool) -> Iterator[tuple[int, int, Tensor]]:
-    """All rows at once where their table is small enough, else blocks of them."""
+def _back_fixed(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    q, k, v, z, total, values = ctx.saved_tensors
+    dq, dk, dv = _like(q), _like(k, values.dtype).zero_(), _like(v, values.dtype).zero_()
+    for part, keys, table, turn in _parts(values, ctx.rows, q, k, ctx.causal, _step(ctx.rows, q, ctx.causal)):
+        mask, own = table.expand(*q.shape[:2], *table.shape[-2:]), ctx.causal and ctx.rows is None
+        asked, found, value = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            turn(g[:, :, part]), turn(q[:, :, part]), k[:, :, :keys], v[:, :, :keys], turn(z[:, :, part]),
+            turn(total[:, :, part, None])[..., 0], 0.0, own, attn_mask=mask, scale=ctx.scale,
+        )  # fmt: skip
+        dq[:, :, part] = turn(asked)
+        dk[:, :, :keys] += found
+        dv[:, :, :keys] += value
+    return dq, dk, dv, None
+
+
+def _back_learned(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    q, k, v, z, total, values = ctx.saved_tensors
+    q, k, v, z, g = (t.to(values.dtype) for t in (q, k, v, z, g))
+    dq, dk, dv, d_bias = _like(q), _like(k).zero_(), _like(v).zero_(), torch.zeros_like(values)
+    for part, keys, table, turn in _parts(values, ctx.rows, q, k, ctx.causal, ROWS):
+        asking, coming, sums = turn(q[:, :, part]), turn(g[:, :, part]), turn(total[:, :, part, None])
+        inner = (coming * turn(z[:, :, part])).sum(-1, keepdim=True)
+        room = q.new_empty(q.shape[1], len(table[0, 0]), keys + len(table[0, 0]) - 1)
+        room[..., keys:] = 0.0
+        change = room[..., :keys]  # the gradient of the scores, with room for `_collect`
+        for b in range(len(q)):
+            found, value = k[b, :, :keys], v[b, :, :keys]
+            own = table[b if len(table) > 1 else 0].expand(q.shape[1], -1, -1)
+            weights = torch.baddbmm(own, asking[b], found.mT, alpha=ctx.scale).sub_(sums[b])
+            F.threshold(weights, FAINT, -math.inf, inplace=True).exp_()
+            if ctx.causal and ctx.rows is None:
+                weights[..., part.start :].tril_()
+            dv[b, :, :keys].baddbmm_(weights.mT, coming[b])
+            torch.sub(torch.bmm(coming[b], value.mT), inner[b], out=change).mul_(weights)
+            dk[b, :, :keys].baddbmm_(change.mT, asking[b], alpha=ctx.scale)
+            dq[b, :, part] = turn(torch.bmm(change, found))
+            _collect(d_bias, room, ctx.rows, part, keys, b)
+    return dq.mul_(ctx.scale), dk, dv, d_bias
+
+
+def _like(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Room for [B, H, N, K] that lies in memory as [B, N, H, K], so that heads are joined without a copy."""
+    return torch.empty_like(x.transpose(1, 2), dtype=dtype, memory_format=torch.contiguous_format).transpose(1, 2)
+
+
+def _kept(bias: Tensor, rows: int | None, causal: bool, dtype: torch.dtype) -> Tensor:
+    """The bias in float32 or better; of distances, those ahead of the query are hidden if causal."""
+    wide = torch.promote_types(dtype, torch.float32)
+    if rows is None or not causal:
+        return bias.to(wide)
+    return torch.cat([bias[:, :rows].to(wide), bias.new_full((len(bias), bias.shape[-1] - rows), -math.inf, dtype=wide)], -1)
+
+
+def _step(rows: int | None, q: Tensor, causal: bool) -> int:
+    """How many queries torch's kernel gets at once: all, but where causality is told by distances, so few that little is hidden."""
+    n = q.shape[-2]
+    return n if rows is None or not causal else ROWS if n <= 8 * ROWS else 2 * ROWS
+
+
+def _parts(
+    values: Tensor, rows: int | None, q: Tensor, k: Tensor, causal: bool, step: int
+) -> Iterator[tuple[slice, int, Tensor, Callable[[Tensor], Tensor]]]:  # fmt: skip
+    """Blocks of queries: which rows, how many keys they see, their bias [1 or B, 1 or H, R, keys], and how rows are to stand.
+
+    Of distances no table is made. A table with bias[i, j] = values[j - i + N - 1] needs a step of -1 from row to row, which
+    torch has not; with its rows upside down that step is +1, and the table is a view of the values. `turn` turns rows so.
+    """
     n, m = q.shape[-2], k.shape[-2]
-    step = n if rows is None or values.shape[0] * n * m <= TABLE else 4 * ROWS
     for start in range(0, n, step):
         stop = min(start + step, n)
-        yield start, stop, _rows(values, rows, start, stop, m)
+        keys = min(m, stop) if causal else m
+        if rows is None:
+            yield slice(start, stop), keys, values[..., start:stop, :keys], lambda x: x
+        else:
+            table = values[:, n - stop :].unfold(-1, keys, 1)[None, :, : stop - start]
+            yield slice(start, stop), keys, table, lambda x: x.flip(-2)
 
 
-def _rows(bias: Tensor, rows: int | None, start: int, stop: int, keys: int) -> Tensor:
+def _collect(d_bias: Tensor, room: Tensor, rows: int | None, part: slice, keys: int, b: int) -> None:
+    """Add the gradient of some rows of scores, the first columns of room [H, R, keys + R - 1], to that of the bias."""
+    heads, few, wide = room.shape
     if rows is None:
-        return bias[..., start:stop, :]
-    return Distances(bias, rows).table(start, stop)
-
-
-def _ahead(start: int, stop: int, keys: int, device: torch.device) -> Tensor:
-    """Keys that come after the query: bool [R, keys]."""
-    return torch.arange(keys, device=device) > torch.arange(start, stop, device=device)[:, None]
-
-
-def _collect(d_bias: Tensor, change: Tensor, rows: int | None, start: int, stop: int, keys: int, b: int) -> None:
-    """Add the gradient of some rows of scores [H, R, keys] to that of the bias."""
-    if rows is None:
-        own = d_bias if d_bias.ndim == 3 else d_bias[b if len(d_bias) > 1 else 0]
-        own[..., start:stop, :keys] += change.sum_to_size(*own.shape[:-2], *change.shape[-2:])
-        return
-    heads, few, _ = change.shape  # turned upside down and padded, the diagonals of the block stand above one another
-    skewed = F.pad(change.flip(-2), (0, few)).reshape(heads, -1)[:, : few * (keys + few - 1)].reshape(heads, few, -1)
-    d_bias[:, rows - stop : rows - stop + keys + few - 1] += skewed.sum(1)
+        own = d_bias[b if len(d_bias) > 1 else 0][..., part, :keys]
+        own += room[..., :keys].sum_to_size(own.shape)
+    else:  # one step less from row to row, and what belongs to one distance stands in one column
+        d_bias[:, rows - part.stop :][:, :wide] += room.as_strided((heads, few, wide), (few * wide, wide - 1, 1)).sum(1)
 
 
 # --- other ways -------------------------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from equiscope.attention.shown import shown, takes
 from equiscope.attention.weigh import Softmax, Weigh
 from equiscope.errors import InputError
-from equiscope.trace import constant, ops
+from equiscope.trace import constant, ops, recording
 
 
 class Score(nn.Module):
@@ -186,12 +187,16 @@ def look(
     """As `look_up`, with the weights [..., N, M] beside the result; both in float32 or better until the end."""
     score, weigh = score or ScaledDot(), weigh or Softmax()
     wide = torch.promote_types(q.dtype, torch.float32)  # products of half-precision rows overflow
-    scores = score(ops.cast(q, wide), ops.cast(k, wide), head_width or q.shape[-1])
+    if not recording() and score.fused and weigh.fused and getattr(score, "cap", None) is None and takes(q, k, v, bias, visible):
+        factor, bias = score.factor(head_width or q.shape[-1]), None if bias is None else bias.to(wide)
+        z, weights = shown(score.ask(q.to(wide)), k.to(wide), v.to(wide), factor, visible, bias)
+        return z.to(q.dtype), weights
+    scores = score.forward(ops.cast(q, wide), ops.cast(k, wide), head_width or q.shape[-1])  # a step of attention, not of a part
     if bias is not None:
         scores = ops.add(scores, ops.cast(bias, wide), name="S′", label="scores with the cost of distance")
     if isinstance(score, ScaledDot):
         scores = score.capped(scores)
-    weights = weigh(scores, visible)
+    weights = weigh.forward(scores, visible)
     return ops.cast(ops.matmul(weights, ops.cast(v, wide), name="Z", label="mix of the values"), q.dtype), weights
 
 

@@ -73,11 +73,11 @@ def exhibit(position: Position, width: int, heads: int, seed: int, causal: bool 
     made = build(Spec(width=width, block=block, readout="class" if class_token else "each")).double()
     with torch.no_grad():
         for name, parameter in made.named_parameters():
-            parameter.copy_(_numbers(name.rsplit(".", 1)[-1], tuple(parameter.shape), width, seed))
+            parameter.copy_(numbers(name.rsplit(".", 1)[-1], tuple(parameter.shape), width, seed))
     return Exhibit(made, split=not causal).eval()
 
 
-def _numbers(name: str, shape: tuple[int, ...], width: int, seed: int) -> Tensor:
+def numbers(name: str, shape: tuple[int, ...], width: int, seed: int) -> Tensor:
     """Given where they exist and fit; else from the seed and the parameter's name alone, the same for every scheme."""
     if seed == 0 and width == 2 and name in GIVEN and torch.tensor(GIVEN[name]).shape == shape:
         return torch.tensor(GIVEN[name], dtype=torch.float64)

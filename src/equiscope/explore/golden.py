@@ -16,9 +16,26 @@ import torch
 from torch import Tensor
 
 from equiscope import record
+from equiscope.attention import (
+    Additive,
+    Blocks,
+    Causal,
+    Concat,
+    Dilated,
+    Edges,
+    General,
+    LinearAttention,
+    MultiHeadAttention,
+    Prefix,
+    ScaledDot,
+    Sigmoid,
+    Softmax,
+    Window,
+)
 from equiscope.explore.clocks import tour
-from equiscope.explore.exhibit import exhibit
+from equiscope.explore.exhibit import exhibit, numbers
 from equiscope.explore.explorable import Choice, offers, rows
+from equiscope.position import Position, Rope
 from equiscope.tokens import Tokens, spelled, words
 from equiscope.trace import replay, watch
 from equiscope.trace.ops import OPERATIONS
@@ -65,14 +82,33 @@ WIDE = Choice(sentence="only who can prevent forest fires", width=8, heads=2, se
 SETTINGS = [
     *(Setting(o.variant.name, SMALL) for o in offers(1)),
     *(Setting(name, WIDE) for name in ("none", "sinusoidal", "learned", "concatenated", "rope", "rope-half", "alibi")),
+    *(Setting(name, WIDE, "causal") for name in ("pope", "t5", "shaw", "deberta", "cope")),  # numbers of each head's own
     Setting("none", SMALL, "causal"), Setting("alibi", WIDE, "causal"), Setting("rope", SMALL, "padded"),
     Setting("sinusoidal", WIDE, "padded"), Setting("alibi", SMALL, "padded-causal"),
     Setting("rope", WIDE, "class"), Setting("learned", SMALL, "class"),
 ]  # fmt: skip
 
 
+def attentions() -> dict[str, tuple[MultiHeadAttention, Position | None]]:
+    """Masks, scores, weights and heads that no exhibit has, on the six words of `WIDE`: one layer each, with its scheme."""
+    path = [(i, j) for i in range(12) for j in (i, i + 1) if j < 12]  # twelve nodes: six words slid by five have theirs too
+    full: dict[str, MultiHeadAttention] = {
+        "window": MultiHeadAttention(8, heads=2, mask=(Causal() & Window(3)) | Prefix(1)),
+        "sink": MultiHeadAttention(8, heads=4, kv_heads=2, mask=~Dilated(2), weigh=Softmax(sink=True)),
+        "sigmoid": MultiHeadAttention(8, heads=2, mask=Blocks(2), weigh=Sigmoid(), norm="rms"),
+        "cap": MultiHeadAttention(8, heads=2, score=ScaledDot(cap=5.0), norm="layer", bias=True),
+        "edges": MultiHeadAttention(8, heads=2, kv_heads=1, mask=Edges(path, nodes=12), score=General(), output=False),
+        "additive": MultiHeadAttention(8, heads=2, score=Additive(hidden=3)),
+        "concat": MultiHeadAttention(8, heads=2, score=Concat(hidden=3), mask=Causal()),
+        "linear": LinearAttention(8, heads=2, mask=Causal()),
+        "linear-turned": LinearAttention(8, heads=2, feature="softplus"),
+    }
+    return {name: (made, Rope() if name in ("sink", "linear-turned") else None) for name, made in full.items()}
+
+
 def cases() -> dict[str, Case]:
     made = {f"{s.scheme}-{s.setting}-{s.choice.width}x{s.choice.heads}": case(_trace(s)) for s in SETTINGS}
+    made |= {f"attention-{name}": case(_layer(name, *one)) for name, one in attentions().items()}
     return made | {f"tour-{name}": case(trace) for name, trace in tour().items()}
 
 
@@ -104,6 +140,15 @@ def _trace(s: Setting) -> record.Trace:
         valid[-1] = False
         tokens = Tokens.of(tokens.x, valid=valid)
     return watch(made, tokens, arrays=False, title=f"{s.scheme}, {s.setting}")
+
+
+def _layer(name: str, layer: MultiHeadAttention, position: Position | None) -> record.Trace:
+    layer = layer.double()
+    with torch.no_grad():
+        for path, parameter in layer.named_parameters():
+            parameter.copy_(numbers(path, tuple(parameter.shape), WIDE.width, WIDE.seed))
+    tokens = Tokens.of(rows(words(WIDE.sentence), WIDE))
+    return watch(layer, tokens, kwargs={"position": position}, arrays=False, title=f"attention, {name}")
 
 
 def _values(trace: record.Trace, act: Act, edits: list[Edit]) -> dict[str, record.Array]:

@@ -5,6 +5,7 @@ A new study is one file, one line here and one test.
 
 from equiscope.errors import UnknownName
 from equiscope.study import (
+    approximate,
     collide,
     cost,
     decay,
@@ -20,7 +21,7 @@ from equiscope.study import (
 from equiscope.study.base import Finding, Line, Panel, Study, Table, shown
 
 STUDIES: tuple[Study, ...] = (
-    lookup.STUDY, scaling.STUDY, depth.STUDY, reach.STUDY, cost.STUDY, parallel.STUDY,
+    lookup.STUDY, scaling.STUDY, depth.STUDY, reach.STUDY, cost.STUDY, parallel.STUDY, approximate.STUDY,
     collide.STUDY, decay.STUDY, orthogonality.STUDY, split.STUDY, token_back.STUDY,
 )  # fmt: skip
 

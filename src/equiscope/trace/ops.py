@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from equiscope.trace.recorder import note, recording
 
@@ -145,46 +146,41 @@ def _rotate(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
     width = 2 * angles.shape[-1]
     head, rest = x[..., :width].to(wide), x[..., width:]
     angles = angles.to(wide)
-    if torch.compiler.is_compiling() or angles.requires_grad:  # a compiler fuses the plain formula
-        out = _as_pairs(head, angles, layout)
-    else:
-        out = _Turned.apply(head, angles.cos(), angles.sin(), layout)
-    out = out.to(x.dtype)
+    turn = _as_pairs if angles.requires_grad or transformed(x) else _Turned.apply
+    out = turn(head, angles, layout).to(x.dtype)
     return torch.cat([out, rest], -1) if rest.shape[-1] else out
 
 
+def transformed(*tensors: Tensor) -> bool:
+    """Whether a compiler, torch.func or a forward derivative is at work; then only the plain formulas serve."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return True
+    return any(forward_ad.unpack_dual(t).tangent is not None for t in tensors)
+
+
 class _Turned(torch.autograd.Function):
-    """The fast form of `_as_pairs` where angles are fixed: few passes over x, and the way back is a turn by the opposite angles."""
-
-    generate_vmap_rule = True
+    """`_as_pairs` in few passes over x, for angles that are not learned; the way back is a turn by the opposite angles."""
 
     @staticmethod
-    def forward(x: Tensor, cosine: Tensor, sine: Tensor, layout: Layout) -> Tensor:
-        if layout == "interleaved":  # (a + bi) (cos + i sin)
-            pairs = x.unflatten(-1, (-1, 2))
-            if any(step % 2 for step in pairs.stride()[:-1]) or pairs.stride(-1) != 1 or pairs.storage_offset() % 2:
-                pairs = pairs.contiguous()
-            return torch.view_as_real(torch.view_as_complex(pairs) * torch.complex(cosine, sine)).flatten(-2)
-        out = x * torch.cat([cosine, cosine], -1)
-        (a, b), (first, second) = x.chunk(2, -1), out.chunk(2, -1)
-        first.addcmul_(b, sine, value=-1.0)
-        second.addcmul_(a, sine)
-        return out
+    def forward(ctx: Any, x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
+        ctx.save_for_backward(angles)
+        ctx.layout = layout
+        if layout == "half":
+            cosine, sine = angles.cos(), angles.sin()
+            out = x * torch.cat([cosine, cosine], -1)
+            (a, b), (first, second) = x.chunk(2, -1), out.chunk(2, -1)
+            first.addcmul_(b, sine, value=-1.0)
+            second.addcmul_(a, sine)
+            return out
+        pairs = x.unflatten(-1, (-1, 2))
+        if any(step % 2 for step in pairs.stride()[:-1]) or pairs.stride(-1) != 1 or pairs.storage_offset() % 2:
+            pairs = pairs.contiguous()  # numbers that torch can read as complex ones
+        turn = torch.polar(torch.ones_like(angles), angles)
+        return torch.view_as_real(torch.view_as_complex(pairs) * turn).flatten(-2)  # (a + bi) e^(i angle)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, cosine, sine, ctx.layout = inputs
-        ctx.save_for_backward(cosine, sine)
-        ctx.save_for_forward(cosine, sine)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        cosine, sine = ctx.saved_tensors
-        return _Turned.apply(gradients[0], cosine, -sine, ctx.layout), None, None, None
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
-        return _Turned.apply(tangents[0], *ctx.saved_tensors, ctx.layout)
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return _Turned.apply(gradients[0], -ctx.saved_tensors[0], ctx.layout), None, None
 
 
 def _as_pairs(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:

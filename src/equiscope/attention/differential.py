@@ -1,0 +1,126 @@
+"""Differential attention: two tables of weights over the same values, the second taken off the first, so that what both see
+everywhere cancels.
+
+    z = (softmax(q1 k1^T / sqrt(K)) - lambda softmax(q2 k2^T / sqrt(K))) v
+    lambda = exp(l_q1 . l_k1) - exp(l_q2 . l_k2) + start,  start = 0.8 - 0.6 exp(-0.3 (layer - 1))
+
+The result of every head is brought to one size and multiplied by 1 - start, so its gradient is that of a plain layer.
+A row of weights sums to 1 - lambda and may hold negative numbers. In the columns of W_Q and W_K the two halves of a head lie
+side by side, as in the authors' code; in Hugging Face's DiffLlama all first halves come first.
+Source: Ye et al. 2024, "Differential Transformer", section 2.1.
+"""
+
+import math
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.attention.cache import Cache
+from equiscope.attention.heads import Backend, Held, MultiHeadAttention
+from equiscope.attention.mask import Mask
+from equiscope.attention.plan import Plan
+from equiscope.attention.scores import Score
+from equiscope.attention.weigh import Weigh
+from equiscope.errors import ShapeError
+from equiscope.position import Position
+from equiscope.position.base import Role
+from equiscope.tokens import Tokens
+from equiscope.trace import constant, ops
+
+Halves = tuple[Tensor, Tensor]
+
+
+def first_lambda(layer: int) -> float:
+    """Where lambda starts in layer 1, 2, ...: 0.2 in the first, towards 0.8 in deep ones. Ye 2024, equation 3."""
+    return 0.8 - 0.6 * math.exp(-0.3 * (layer - 1))
+
+
+class DifferentialAttention(MultiHeadAttention):
+    """Tokens ask tokens: [..., N, D] to [..., N, D].
+
+    heads       H, each with two halves of queries and keys; head_width: K, of one half (D / 2H unless said)
+    layer       the layer's number in its model, from 1
+    raises      ShapeError where D is not a multiple of 2H and no head width is given
+
+    The other arguments are those of `MultiHeadAttention`; values are 2K wide. Schemes, masks, scores, backends and the cache
+    are its own too: each half is one of its look-ups. A scheme that adds to the values (Shaw) adds K numbers: refused.
+    """
+
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        **MultiHeadAttention.legend,
+        "query_lambda": ("λ_q", "half channel", "lambda's queries"),
+        "key_lambda": ("λ_k", "half channel", "lambda's keys"),
+        "gain": ("g", "channel", "gain of the heads' norm"),
+    }
+
+    def __init__(
+        self, width: int, heads: int = 1, head_width: int | None = None, source_width: int | None = None,
+        mask: Mask | None = None, output: bool = True, bias: bool = False, backend: Backend = "auto", kv_heads: int | None = None,
+        score: Score | None = None, weigh: Weigh | None = None, norm: Literal["rms", "layer"] | None = None, layer: int = 1,
+    ) -> None:  # fmt: skip
+        if heads < 1 or (head_width is None and width % (2 * heads)):
+            raise ShapeError(f"{heads} heads of two halves do not divide a width of {width}. Give head_width.")
+        if layer < 1:
+            raise ShapeError(f"Layers are counted from 1, but got layer={layer}.")
+        half = head_width or width // (2 * heads)
+        super().__init__(width, heads, 2 * half, 2 * half, source_width, mask, output, bias, backend, kv_heads, norm=norm)
+        self.head_width, self.layer, self.start = half, layer, first_lambda(layer)
+        self.score = (score or self.score).sized(heads, half)
+        self.weigh = (weigh or self.weigh).sized(heads)
+        if norm:
+            self.query_gain, self.key_gain = nn.Parameter(torch.ones(half)), nn.Parameter(torch.ones(half))
+        self.query_lambda = nn.Parameter(torch.randn(2, half) * 0.1)
+        self.key_lambda = nn.Parameter(torch.randn(2, half) * 0.1)
+        self.gain = nn.Parameter(torch.ones(2 * half))
+
+    def forward(
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | Held | None = None, plan: Plan | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:  # fmt: skip
+        """As `MultiHeadAttention.forward`: two look-ups that share their values, their mask and their plan."""
+        q, k, v, plan = self._ready(tokens, position, source, plan, cache)
+        first, second = (self._attend(a, b, v, plan) for a, b in zip(_halves(q, "Q"), _halves(k, "K"), strict=True))
+        return self._closed(first, second)
+
+    def look(
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """The output as from `forward`, and the weights [..., H, N, M]: the first less lambda times the second."""
+        q, k, v, plan = self._ready(tokens, position, source, plan, None)
+        halves = zip(_halves(q, "Q"), _halves(k, "K"), strict=True)
+        (z1, a1), (z2, a2) = (self._step_by_step(a, b, v, plan) for a, b in halves)
+        return self._closed(z1, z2), a1 - self.by() * a2
+
+    def _turned(self, x: Tensor, tokens: Tokens, position: Position, role: Role) -> Tensor:
+        """Each half is normed and turned by itself, then they lie side by side again: one row for the cache, and for `hold`."""
+        first, second = (
+            super(DifferentialAttention, self)._turned(half, tokens, position, role) for half in _halves(x, role[0].upper())
+        )
+        return ops.concat(first, second, name=f"{role[0].upper()}′", label="both halves of each head, turned")
+
+    def by(self) -> Tensor:
+        """lambda, [1, 1]."""
+
+        def exp(half: int) -> Tensor:
+            q, k = ops.row(ops.pick(self.query_lambda, half)), ops.column(ops.pick(self.key_lambda, half))
+            return ops.function(ops.matmul(q, k), "exp", name=f"exp{half + 1}", label="exp of a product")
+
+        grown = ops.subtract(exp(0), exp(1))
+        start = constant(torch.full((1, 1), self.start, dtype=grown.dtype, device=grown.device), "λ₀", "where lambda starts", ". .")
+        return ops.add(grown, start, name="λ", label="how much of the second is taken off")
+
+    def _closed(self, first: Tensor, second: Tensor) -> Tensor:
+        wide = torch.promote_types(first.dtype, torch.float32)
+        off = ops.multiply(ops.cast(second, wide), ops.cast(self.by(), wide), name="λZ₂", label="lambda times the second mix")
+        z = ops.subtract(ops.cast(first, wide), off, name="Z", label="the first mix less the second")
+        z = ops.norm(z, center=False, eps=1e-5, name="Z_n", label="each head brought to one size")
+        z = ops.multiply(z, ops.cast(self.gain, wide), name="Z_g", label="times the gain")
+        z = ops.scale(z, 1 - self.start, name="Z′", label="times 1 less lambda's start")
+        return self._close(ops.cast(z, first.dtype))
+
+
+def _halves(x: Tensor, name: str) -> Halves:
+    half = x.shape[-1] // 2
+    parts = [ops.columns(x, i * half, (i + 1) * half, name=f"{name}{i + 1}", label=f"half {i + 1} of each head") for i in (0, 1)]
+    return parts[0], parts[1]

@@ -1,0 +1,154 @@
+"""Attention on a graph: messages along edges, made for the edges alone, so memory grows with E and not with N^2.
+
+Edges are [2, E], (source, target): the target asks, the source answers, as in PyTorch Geometric. `Edges`, the mask, writes its
+pairs the other way round: (who looks, at whom). An edge that stands twice counts twice here; a mask cannot say so.
+Source: Shi et al. 2021, "Masked Label Prediction" (UniMP), section 3.1: PyTorch Geometric's TransformerConv; Battaglia et al.
+2018 for attention as message passing.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.attention.heads import MultiHeadAttention
+from equiscope.attention.plan import Plan
+from equiscope.attention.scores import look
+from equiscope.errors import InputError, ShapeError
+from equiscope.position import NoPosition, Position
+from equiscope.tokens import Tokens
+from equiscope.trace import constant, ops, recording
+
+
+def edge_attention(
+    q: Tensor, k: Tensor, v: Tensor, edges: Tensor, bias: Tensor | None = None, seen: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:  # fmt: skip
+    """q [..., N, K], k [..., M, K], v [..., M, V] and edges [2, E] (source, target) to [..., N, V].
+
+    bias   a number for each edge, broadcast to [..., E]; seen: bool, False = as if the edge were not there
+    scale  of the products, 1/sqrt(K) unless given
+    A node that no edge reaches gives 0. Raises ShapeError and InputError for edges that do not fit.
+    """
+    check_edges(edges, q.shape[-2], k.shape[-2])
+    source, target = edges[0].long(), edges[1].long()
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = (q[..., target, :].to(wide) * k[..., source, :].to(wide)).sum(-1)
+    scores = scores * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    scores = scores if bias is None else scores + bias
+    scores = scores if seen is None else scores.masked_fill(~seen, -math.inf)
+    weights = edge_softmax(scores, target, q.shape[-2])
+    out = weights.new_zeros(*weights.shape[:-1], q.shape[-2], v.shape[-1])
+    return out.index_add(-2, target, weights.unsqueeze(-1) * v[..., source, :].to(wide)).to(q.dtype)
+
+
+def edge_softmax(scores: Tensor, target: Tensor, nodes: int) -> Tensor:
+    """Weights of the edges [..., E] that reach one target sum to 1; those of hidden edges (minus infinity) are 0."""
+    index = target.expand(scores.shape)
+    highest = scores.new_full((*scores.shape[:-1], nodes), -math.inf)
+    highest = highest.scatter_reduce(-1, index, scores.detach(), "amax", include_self=True)
+    highest = highest.masked_fill(highest == -math.inf, 0.0)
+    shares = (scores - highest.gather(-1, index)).exp()
+    total = scores.new_zeros(*scores.shape[:-1], nodes).scatter_add(-1, index, shares)
+    return shares / total.masked_fill(total == 0, 1.0).gather(-1, index)
+
+
+def check_edges(edges: Tensor, queries: int, keys: int) -> None:
+    """Raises ShapeError where edges are no [2, E], InputError where they are no whole numbers or name no node."""
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise ShapeError(f"edges is [2, E], a row of sources and a row of targets, but its shape is {tuple(edges.shape)}.")
+    if edges.is_floating_point() or edges.dtype == torch.bool:
+        raise InputError(f"edges holds numbers of nodes, whole ones, but got {edges.dtype}. Use edges.long().")
+    if torch.compiler.is_compiling() or edges.device.type != "cpu" or not edges.numel():
+        return
+    for name, row, nodes in (("source", edges[0], keys), ("target", edges[1], queries)):
+        low, high = int(row.min()), int(row.max())
+        if not 0 <= low <= high < nodes:
+            raise InputError(f"The graph has {name}s 0..{nodes - 1}, but an edge names {low if low < 0 else high}.")
+
+
+class GraphAttention(nn.Module):
+    """Nodes ask nodes along edges: [..., N, D] and [2, E] to [..., N, D]; the arguments are those of `MultiHeadAttention`.
+
+    Nodes are rows; one list of edges serves a whole batch (several graphs are one graph of several parts). Padding and
+    documents are respected: an edge from padding, or between two documents, is as if it were not there.
+    raises  InputError for a scheme that reads whole tables of scores; those that embed, turn or add a bias are taken
+    """
+
+    def __init__(
+        self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
+        source_width: int | None = None, output: bool = True, bias: bool = False, kv_heads: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.attention = MultiHeadAttention(
+            width, heads, head_width, value_width, source_width, output=output, bias=bias, kv_heads=kv_heads
+        )
+
+    def forward(
+        self, tokens: Tokens, edges: Tensor, position: Position | None = None, source: Tokens | None = None
+    ) -> Tensor:  # fmt: skip
+        """tokens are the targets, which ask; source the nodes that answer, the same unless given (a bipartite graph)."""
+        position, source = position or NoPosition(), source or tokens
+        acts = [place for place in ("term", "mix") if position.acts(place)]
+        if acts:
+            raise InputError(
+                f"{position.name} reads every query with every key, but only edges are made here. Use a scheme that embeds, turns "
+                "or adds a bias, or MultiHeadAttention(mask=Edges(...))."
+            )
+        check_edges(edges, tokens.x.shape[-2], source.x.shape[-2])
+        position.check(tokens.at)
+        position.check(source.at)
+        q, k, v = self.attention.project(tokens, source, position)
+        repeat = self.attention.heads // self.attention.kv_heads
+        if repeat > 1:
+            k = ops.repeat_heads(k, repeat, name="K×", label="keys, one matrix a query head")
+            v = ops.repeat_heads(v, repeat, name="V×", label="values, one matrix a query head")
+        seen = _seen(tokens, source, edges)
+        if recording():
+            z = self._as_table(q, k, v, edges, seen, Plan(position, tokens, source))
+        else:
+            bias, heads = self._bias(tokens, source, edges, position), q.ndim > 2
+            bias = bias if bias is None or heads else bias[0]
+            seen = seen.unsqueeze(-2) if seen is not None and heads and seen.ndim > 1 else seen
+            scale = self.attention.score.factor(self.attention.head_width)  # a scheme may have widened queries and keys
+            z = edge_attention(q, k, v, edges, bias, seen, scale)
+        return self.attention._close(z)
+
+    def _bias(self, tokens: Tokens, source: Tokens, edges: Tensor, position: Position) -> Tensor | None:
+        """What the scheme adds to each edge, [..., H, E]; it is elementwise, so a list of pairs will do."""
+        if not position.acts("bias"):
+            return None
+        number = torch.arange(self.attention.heads, device=edges.device)[:, None, None]
+        places = []
+        for at, rows in ((tokens.at, edges[1]), (source.at, edges[0])):
+            ends = at[..., rows.long(), :] if at.ndim == 2 else at[..., rows.long(), :].unsqueeze(-3)
+            places.append(tuple(ends[..., a : a + 1] for a in range(at.shape[-1])))
+        made = position.bias(number, places[0], places[1])
+        return None if made is None else made.squeeze(-1)
+
+    def _as_table(self, q: Tensor, k: Tensor, v: Tensor, edges: Tensor, seen: Tensor | None, plan: Plan) -> Tensor:
+        """The same with a dense table of scores, for those who watch: an edge that stands n times adds log n."""
+        n, m = q.shape[-2], k.shape[-2]
+        cell = edges[1].long() * m + edges[0].long()
+        one = torch.ones(cell.shape, dtype=q.dtype, device=q.device) if seen is None else seen.to(q.dtype)
+        count = one.new_zeros(*one.shape[:-1], n * m).scatter_add(-1, cell.expand(one.shape), one).unflatten(-1, (n, m))
+        count = count.unsqueeze(-3) if count.ndim > 2 else count
+        axes = " ".join((*("batch",) * (count.ndim - 3), *("head",) * (count.ndim > 2), "token", "source"))
+        added = plan.table(self.attention.heads, q.ndim)
+        if bool((count > 1).any()):
+            often = constant(count.clamp(min=1).log(), "log n", "logarithm of how often an edge stands", axes)
+            added = often if added is None else ops.add(added, often, name="B", label="what the scheme and the edges add")
+        may = constant(count > 0, "G", "which edges there are", axes)
+        return look(q, k, v, added, may, self.attention.score, self.attention.weigh, self.attention.head_width)[0]
+
+
+def _seen(tokens: Tokens, source: Tokens, edges: Tensor) -> Tensor | None:
+    """Which edges lead from a real word of the same document, [..., E]; None: all."""
+    if (tokens.document is None) != (source.document is None):
+        raise InputError("One sequence says which document its tokens belong to, the other does not. Give both or neither.")
+    parts = []
+    if source.valid is not None:
+        parts.append(source.valid[..., edges[0].long()])
+    if tokens.document is not None and source.document is not None:
+        parts.append(tokens.document[..., edges[1].long()] == source.document[..., edges[0].long()])
+    return None if not parts else parts[0] if len(parts) == 1 else parts[0] & parts[1]

@@ -1,0 +1,292 @@
+"""Linear attention: a feature map takes softmax's place, so keys and values are summed once and every query reads the sums.
+
+    z_i = phi(q_i) (sum_j phi(k_j) v_j^T) / phi(q_i) . sum_j phi(k_j)
+
+Time and memory grow with N, not with N^2; a causal layer is a recurrence whose state does not grow (`Sums`). It is another
+function than softmax attention: `approximation_error` says how far it is from it. Scores are not divided by sqrt(K).
+A scheme that turns acts on phi(q) and phi(k) above the line only, as RoFormer does (Su et al. 2021, section 3.3): the sum of
+weights then stays positive, but a row of weights no longer sums to 1 and may hold negative numbers.
+Source: Katharopoulos et al. 2020, "Transformers are RNNs", sections 3.2 to 3.4.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from equiscope.attention import kernels
+from equiscope.attention.heads import Held, MultiHeadAttention, Runs
+from equiscope.attention.mask import Causal, Everything, Mask
+from equiscope.attention.plan import Plan
+from equiscope.attention.scores import look_up
+from equiscope.errors import InputError
+from equiscope.position import NoPosition, Position
+from equiscope.symmetry import relative_error
+from equiscope.tokens import Tokens
+from equiscope.trace import constant, ops, recording
+
+Feature = Literal["elu", "relu", "softplus", "exp"]
+FEATURES: tuple[Feature, ...] = ("elu", "relu", "softplus", "exp")
+CHUNK = 64  # rows that meet one another directly; what came before them meets them as a sum
+
+
+def feature(x: Tensor, kind: Feature, name: str = "", label: str = "") -> Tensor:
+    """phi, never negative: "elu" is elu(x) + 1 (Katharopoulos 2020), which is x + 1 above 0 and exp(x) below."""
+    if kind == "relu":
+        return ops.activation(x, "relu", name=name, label=label)
+    if kind != "elu":
+        return ops.function(x, kind, name=name, label=label)
+    below = ops.function(ops.clamp(x, -(2.0**40), 0.0), "exp", label="exp(x) where x < 0, else 1")
+    return ops.add(ops.activation(x, "relu"), below, name=name, label=label)
+
+
+@dataclass
+class Sums:
+    """The state of a causal layer: what all rows so far add up to. It takes the place of a cache, and does not grow.
+
+    product  sum of phi(k) v^T, [..., H, K, V], keys turned; keys: sum of phi(k), [..., H, K], not turned
+    order    the last rank that was read; document: the text of the last row. A new text begins with empty sums
+    """
+
+    product: Tensor | None = None
+    keys: Tensor | None = None
+    order: Tensor | None = None
+    document: Tensor | None = None
+    length: int = 0  # rows read
+
+    def step(self, q: Tensor, k: Tensor, turned_q: Tensor, turned_k: Tensor, v: Tensor) -> Tensor:
+        """One row, [..., H, K] each: it is added to the sums, then reads them. Katharopoulos 2020, equations 18 to 20."""
+        outer = turned_k[..., :, None] * v[..., None, :]
+        self.product = outer if self.product is None else self.product + outer
+        self.keys = k if self.keys is None else self.keys + k
+        self.length += 1
+        return _quotient((turned_q[..., None, :] @ self.product)[..., 0, :], (q * self.keys).sum(-1, keepdim=True))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Features and values, [..., H, N, K]: q and k make the sum of weights, turned_q and turned_k the weights themselves."""
+
+    q: Tensor
+    k: Tensor
+    turned_q: Tensor
+    turned_k: Tensor
+    v: Tensor
+
+
+class LinearAttention(MultiHeadAttention):
+    """Tokens ask tokens: [..., N, D] to [..., N, D], in time and memory that grow with N.
+
+    mask     Everything() or Causal()
+    feature  phi: "elu", "relu", "softplus" or "exp"
+    raises   InputError for other masks, and for a scheme that acts on scores or weights: there are none
+
+    The other arguments are those of `MultiHeadAttention`. Documents, and ranks that do not grow from row to row, are taken
+    pair by pair: no more memory, but time grows with N^2. A causal layer over packed texts (documents that never go down)
+    stays linear.
+    """
+
+    def __init__(
+        self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
+        source_width: int | None = None, mask: Mask | None = None, feature: Feature = "elu", output: bool = True,
+        bias: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(width, heads, head_width, value_width, source_width, mask, output, bias)
+        if type(self.mask) not in (Everything, Causal):
+            raise InputError(
+                f"LinearAttention adds up the keys before a query is known, so its masks are Everything() and Causal(), but got "
+                f"{self.mask.name!r}. Use MultiHeadAttention for others."
+            )
+        if feature not in FEATURES:
+            raise InputError(f"The features are {', '.join(map(repr, FEATURES))}, but got {feature!r}.")
+        self.feature = feature
+
+    def forward(  # type: ignore[override]  # its cache is a sum
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None,
+        cache: Sums | None = None,
+    ) -> Tensor:  # fmt: skip
+        """As `MultiHeadAttention.forward`; cache: the sums of what was read before."""
+        position, source = position or NoPosition(), source or tokens
+        rows = self._rows(tokens, source, position)
+        if cache is not None:
+            _check_next(cache, tokens)
+            return self._close(self._running(rows, source, cache).to(tokens.x.dtype))
+        plan = Plan(position, tokens, source) if plan is None or recording() else plan
+        runs = self._way(plan)
+        if runs == "eager":
+            z = self._pairs(rows, plan)[0]
+        elif runs == "sums":
+            z = self._running(rows, source, Sums()) if isinstance(self.mask, Causal) else _all_at_once(rows)
+        else:
+
+            def some(start: int, stop: int) -> Tensor:
+                part = slice(start, stop)
+                few = _Rows(rows.q[..., part, :], rows.k, rows.turned_q[..., part, :], rows.turned_k, rows.v)
+                return self._pairs(few, plan.rows(start, stop))[0]
+
+            z = kernels.chunked(some, rows.q.shape[-2])
+        return self._close(ops.cast(z, tokens.x.dtype))
+
+    def look(
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """The output as from `forward`, and the weights [..., H, N, M] that made it."""
+        position, source = position or NoPosition(), source or tokens
+        z, weights = self._pairs(self._rows(tokens, source, position), Plan(position, tokens, source))
+        return self._close(ops.cast(z, tokens.x.dtype)), weights
+
+    def hold(self, source: Tokens, position: Position | None = None) -> Held:
+        """Refused: what is worth holding here are sums, and they are made for each call."""
+        raise InputError("LinearAttention holds no keys. Give the tokens that answer as source=...")
+
+    def cache(self) -> Sums:  # type: ignore[override]
+        """Empty sums for this layer. Raises InputError where the mask lets a token see later ones."""
+        super().cache()  # has the words for masks that look ahead
+        return Sums()
+
+    def runs_on(
+        self, tokens: Tokens | None = None, position: Position | None = None, source: Tokens | None = None
+    ) -> Runs:  # fmt: skip
+        """Where somebody watches "eager", else "chunked": keys and values are summed, or pairs taken some at a time."""
+        return "eager" if recording() else "chunked"
+
+    @torch.no_grad()
+    def approximation_error(self, tokens: Tokens, position: Position | None = None) -> float:
+        """Distance from exact softmax attention on the same queries, keys and values, relative to its size."""
+        position = position or NoPosition()
+        plan, rows = Plan(position, tokens, tokens), self._rows(tokens, tokens, position)
+        q, k, v = self.project(tokens, tokens, position)
+        seen = plan.seen(self.mask)
+        exact = look_up(q, k, v, visible=seen if seen is None or seen.ndim == 2 else seen.unsqueeze(-3))
+        return relative_error(self._pairs(rows, plan)[0], exact)
+
+    # --- features -----------------------------------------------------------------------------------------------------
+    def _rows(self, tokens: Tokens, source: Tokens, position: Position) -> _Rows:
+        acts = [place for place in ("bias", "term", "mix") if position.acts(place)]
+        if acts:
+            raise InputError(
+                f"{position.name} acts on scores or weights, but LinearAttention never makes them. Use a scheme that embeds or "
+                "turns, such as Sinusoidal() or Rope(), or MultiHeadAttention."
+            )
+        position.check(tokens.at)
+        position.check(source.at)
+        q, k, v = self.project(tokens, source, NoPosition())
+        wide = torch.promote_types(q.dtype, torch.float32)
+        q = feature(ops.cast(q, wide), self.feature, name="φ(Q)", label="features of the queries")
+        k = feature(ops.cast(k, wide), self.feature, name="φ(K)", label="features of the keys")
+        if source.valid is not None:
+            real = ops.cast(ops.column(source.valid), wide, label="1 for real words")
+            k = ops.multiply(k, real if k.ndim == 2 or real.ndim == 2 else ops.broadcast_heads(real), name="φ(K)", label=REAL)
+        turned_q, turned_k = position.turn(q, tokens.at, "query"), position.turn(k, source.at, "key")
+        return _Rows(q, k, turned_q, turned_k, ops.cast(v, wide))
+
+    # --- three ways through -------------------------------------------------------------------------------------------
+    def _way(self, plan: Plan) -> Literal["eager", "sums", "pairs"]:
+        if recording():
+            return "eager"
+        q, k = plan.queries, plan.keys
+        if isinstance(self.mask, Everything):
+            return "sums" if k.document is None and q.document is None else "pairs"
+        if q.order is not k.order:
+            return "pairs"
+        if torch.compiler.is_compiling() or q.order.device.type != "cpu":
+            return "sums" if q.in_steps and q.document is None else "pairs"
+        grows = bool((q.order.diff() > 0).all())
+        return "sums" if grows and (q.document is None or bool((q.document.diff() >= 0).all())) else "pairs"
+
+    def _pairs(self, rows: _Rows, plan: Plan) -> tuple[Tensor, Tensor]:
+        """Every query with every key, as one reads the formula."""
+        seen = plan.seen(self.mask)
+        seen = seen if seen is None or seen.ndim == 2 else ops.broadcast_heads(seen)
+
+        def products(q: Tensor, k: Tensor, name: str, label: str) -> Tensor:
+            made = ops.matmul(q, ops.transpose(k), name=name, label=label)
+            return made if seen is None else ops.multiply(made, ops.cast(seen, made.dtype), name=name, label=f"{label}, seen ones")
+
+        above = products(rows.turned_q, rows.turned_k, "S", "products of features")
+        if rows.turned_q is rows.q:
+            weights = ops.share(above, name="A", label="attention weights")
+        else:
+            below = products(rows.q, rows.k, "S₀", "products of features before they turned")
+            one = constant(torch.ones(below.shape[-1], 1, dtype=below.dtype, device=below.device), "1", "one a key", "token .")
+            nothing = constant(torch.zeros(1, 1, dtype=below.dtype, device=below.device), "0", "nothing", ". .")
+            total = ops.matmul(below, one, name="n", label="sum of the row")
+            total = ops.add(total, ops.cast(ops.equal(total, nothing), total.dtype), name="n", label="sum of the row, 1 for 0")
+            weights = ops.divide(above, total, name="A", label="attention weights")
+        return ops.matmul(weights, rows.v, name="Z", label="mix of the values"), weights
+
+    def _running(self, rows: _Rows, source: Tokens, sums: Sums) -> Tensor:
+        """Some rows at a time: they meet one another as pairs, and all that came before as a sum."""
+        alone = rows.q.ndim == 2
+        parts = [t.unsqueeze(0) if alone else t for t in (rows.q, rows.k, rows.turned_q, rows.turned_k, rows.v)]
+        found = []
+        for start in range(0, parts[0].shape[-2], CHUNK):
+            few = _Rows(*(t[..., start : start + CHUNK, :] for t in parts))
+            document = None if source.document is None else source.document[..., start : start + CHUNK]
+            found.append(_chunk(few, document, sums))
+        if source.order.shape[-1]:
+            sums.order = source.order[..., -1:]
+        sums.length += source.order.shape[-1]
+        z = torch.cat(found, -2) if found else parts[-1][..., :0, :]
+        return z[0] if alone else z
+
+
+REAL = "features of the keys, 0 where there is no word"
+
+
+def _all_at_once(rows: _Rows) -> Tensor:
+    above = rows.turned_q @ (rows.turned_k.mT @ rows.v)
+    return _quotient(above, rows.q @ rows.k.sum(-2).unsqueeze(-1))
+
+
+def _chunk(rows: _Rows, document: Tensor | None, sums: Sums) -> Tensor:
+    """One chunk [..., H, R, K] of rows that come next; the sums grow by it."""
+    size = rows.q.shape[-2]
+    seen = torch.ones(size, size, dtype=torch.bool, device=rows.q.device).tril()
+    same, last, kept = None, None, None
+    if document is not None:
+        document = document.unsqueeze(-2) if document.ndim > 1 else document  # beside the heads
+        last = document[..., -1:]
+        seen = seen & (document[..., :, None] == document[..., None, :])
+        if sums.document is not None:
+            same, kept = torch.eq(document, sums.document)[..., None], torch.eq(last, sums.document)[..., None]
+    weights, plain = rows.turned_q @ rows.turned_k.mT, rows.q @ rows.k.mT
+    above, below = (weights * seen) @ rows.v, (plain * seen).sum(-1, keepdim=True)
+    if sums.product is not None and sums.keys is not None:
+        before, total = rows.turned_q @ sums.product, rows.q @ sums.keys.unsqueeze(-1)
+        above, below = (above + before, below + total) if same is None else (above + before * same, below + total * same)
+    turned_k, k = rows.turned_k, rows.k
+    if document is not None and last is not None:
+        own = torch.eq(document, last)[..., None]
+        turned_k, k = turned_k * own, k * own
+    product, keys = turned_k.mT @ rows.v, k.sum(-2)
+    if sums.product is not None and sums.keys is not None:
+        old = (sums.product, sums.keys) if kept is None else (sums.product * kept, sums.keys * kept[..., 0])
+        product, keys = product + old[0], keys + old[1]
+    sums.product, sums.keys, sums.document = product, keys, last
+    return _quotient(above, below)
+
+
+def _quotient(above: Tensor, below: Tensor) -> Tensor:
+    """A row that may look nowhere gives 0."""
+    return above / below.masked_fill(below == 0, 1.0)
+
+
+def _check_next(sums: Sums, tokens: Tokens) -> None:
+    """Raises InputError for rows that do not come after those that the sums hold."""
+    order, document = tokens.order, tokens.document
+    if torch.compiler.is_compiling() or not order.shape[-1]:
+        return
+    ranks = order if sums.order is None else torch.cat([sums.order.expand(*order.shape[:-1], 1), order], -1)
+    if bool((ranks.diff() <= 0).any()):
+        raise InputError("Sums are read in order, but these ranks do not grow from row to row. Sort the tokens by rank first.")
+    if sums.length and (sums.document is None) != (document is None):
+        raise InputError("Some parts of this sequence have documents and others have none. Give them always or never.")
+    if document is not None:
+        before = None if sums.document is None else sums.document.reshape(*sums.document.shape[:-2], 1)
+        texts = document if before is None else torch.cat([before.expand(*document.shape[:-1], 1), document], -1)
+        if bool((texts.diff() < 0).any()):
+            raise InputError(
+                "Sums hold one text at a time, but a document number goes down. Number the texts of a packed row upwards."
+            )

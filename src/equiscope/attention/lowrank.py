@@ -1,0 +1,268 @@
+"""Low-rank attention: the table of weights is a product of thin ones, so its cost grows with N instead of N^2.
+
+`Linformer` mixes keys and values along the length into R rows by learned maps; `Nystrom` lets R landmarks, means of
+neighbouring rows, stand between queries and keys. Both look at all keys before a query is known, so neither can be causal,
+and neither treats all rows alike: see `preserves`. `approximation_error` compares with exact softmax attention.
+Sources: Wang et al. 2020, "Linformer", section 4; Xiong et al. 2021, "Nystromformer", sections 3.2 and 3.3.
+"""
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.attention.cache import Cache
+from equiscope.attention.heads import Held, MultiHeadAttention, Runs
+from equiscope.attention.mask import Everything, Mask
+from equiscope.attention.plan import Plan
+from equiscope.attention.scores import look, look_up
+from equiscope.errors import InputError, ShapeError
+from equiscope.position import NoPosition, Position
+from equiscope.symmetry import Action, Reverse, Shift, relative_error
+from equiscope.tokens import Tokens
+from equiscope.trace import constant, ops, recording
+
+
+class _LowRank(MultiHeadAttention):
+    """What both share: the maps of multi-head attention, what they refuse, and their distance from exact attention."""
+
+    because: str = ""
+    moves: ClassVar[tuple[str, ...]]  # how a scheme may not act
+
+    def __init__(
+        self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
+        source_width: int | None = None, mask: Mask | None = None, output: bool = True, bias: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(width, heads, head_width, value_width, source_width, mask, output, bias)
+        if type(self.mask) is not Everything:
+            raise InputError(
+                f"{type(self).__name__} mixes all keys before a query is known, so nothing can be hidden from one query alone, but "
+                f"the mask is {self.mask.name!r}. Use Everything(), or MultiHeadAttention or LinearAttention."
+            )
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset()
+
+    def forward(  # type: ignore[override]  # it has no held keys
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:  # fmt: skip
+        if cache is not None:
+            self.cache()  # says why there is none
+        return self._close(self._mix(tokens, source or tokens, position or NoPosition()))
+
+    def hold(self, source: Tokens, position: Position | None = None) -> Held:
+        """Refused: keys are mixed before they meet a query."""
+        raise InputError(f"{type(self).__name__} holds no keys. Give the tokens that answer as source=...")
+
+    @torch.no_grad()
+    def approximation_error(self, tokens: Tokens, position: Position | None = None) -> float:
+        """Distance from exact softmax attention on the same queries, keys and values, relative to its size."""
+        position = position or NoPosition()
+        seen = _per_head(tokens.valid)
+        exact = look_up(*self.project(tokens, tokens, position), visible=seen)
+        return relative_error(self._mix(tokens, tokens, position), exact)
+
+    def look(
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """Refused: the weights [..., H, N, M] are never made."""
+        raise InputError(f"{type(self).__name__} makes no weights of one token for another. Use MultiHeadAttention to see some.")
+
+    def runs_on(
+        self, tokens: Tokens | None = None, position: Position | None = None, source: Tokens | None = None
+    ) -> Runs:  # fmt: skip
+        """Always "eager": the tables are thin."""
+        return "eager"
+
+    def _mix(self, tokens: Tokens, source: Tokens, position: Position) -> Tensor:
+        """The heads' results [..., H, N, V]."""
+        raise AssertionError(f"{type(self).__name__} does not say how it mixes")
+
+    def _check(self, tokens: Tokens, source: Tokens, position: Position) -> None:
+        acts = [place for place in self.moves if position.acts(place)]
+        if acts:
+            able = "embeds, such as Sinusoidal()" if "turn" in self.moves else "embeds or turns, such as Sinusoidal() or Rope()"
+            raise InputError(
+                f"{position.name} speaks of one query and one key, but {type(self).__name__} mixes the keys before they meet a "
+                f"query. Use a scheme that {able}."
+            )
+        if tokens.document is not None or source.document is not None:
+            raise InputError(f"{type(self).__name__} would mix texts of one row. Give each text a row of its own, with padding.")
+        position.check(tokens.at)
+        position.check(source.at)
+
+
+class Linformer(_LowRank):
+    """Keys and values of all tokens, mixed into `rank` rows by maps [rank, longest], one column for each rank in the text.
+
+    longest  how many tokens the maps have columns for; order is 0 .. longest - 1
+    rank     R, rows of mixed keys and values
+    raises   InputError for a causal mask, for a scheme that does more than embed, for documents and for ranks beyond the maps;
+             ShapeError where rank or longest is not positive
+
+    The maps are shared by all heads, one for keys and one for values (the paper's "headwise" sharing).
+    """
+
+    moves = ("turn", "bias", "term", "mix")
+    because = "Linformer has a number of its own for each place, so words that move or trade places are mixed differently"
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        **MultiHeadAttention.legend,
+        "key_map": ("E", "row token", "how keys are mixed along the text"),
+        "value_map": ("F", "row token", "how values are mixed along the text"),
+    }
+
+    def __init__(
+        self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
+        source_width: int | None = None, mask: Mask | None = None, longest: int = 512, rank: int = 64, output: bool = True,
+        bias: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(width, heads, head_width, value_width, source_width, mask, output, bias)
+        if longest < 1 or rank < 1:
+            raise ShapeError(f"longest and rank are at least 1, but got {longest} and {rank}.")
+        self.longest, self.rank = longest, rank
+        self.key_map = nn.Parameter(torch.randn(rank, longest) / math.sqrt(rank))  # Johnson-Lindenstrauss, as in the paper
+        self.value_map = nn.Parameter(torch.randn(rank, longest) / math.sqrt(rank))
+
+    def _mix(self, tokens: Tokens, source: Tokens, position: Position) -> Tensor:
+        self._check(tokens, source, position)
+        self._fits(source.order)
+        q, k, v = self.project(tokens, source, position)
+        return look(q, self._shorter(k, self.key_map, source, "K"), self._shorter(v, self.value_map, source, "V"))[0]
+
+    def _shorter(self, x: Tensor, by: Tensor, source: Tokens, name: str) -> Tensor:
+        """[..., N, K] to [..., R, K]; padding takes no part."""
+        columns = ops.gather(ops.transpose(by), source.order, name="Eᵀ", label="the maps' columns for these places")
+        if source.valid is not None:
+            columns = ops.multiply(columns, ops.cast(ops.column(source.valid), columns.dtype), label="0 where there is no word")
+        mixing = ops.transpose(columns, name="E", label="how much of each word a row takes")
+        mixing = mixing if x.ndim == 2 or mixing.ndim == 2 else ops.broadcast_heads(mixing)
+        return ops.matmul(mixing, x, name=f"{name}_R", label="mixed along the text")
+
+    def _fits(self, order: Tensor) -> None:
+        if torch.compiler.is_compiling() or order.device.type != "cpu" or not order.numel():
+            return
+        low, high = int(order.min()), int(order.max())
+        if not 0 <= low <= high < self.longest:
+            raise InputError(
+                f"Linformer's maps know places 0..{self.longest - 1}, but got {low}..{high}. Use longest={high + 1} or more, or an "
+                "attention without maps along the text, such as LinearAttention."
+            )
+
+
+class Nystrom(_LowRank):
+    """softmax(Q L_K^T) softmax(L_Q L_K^T)^+ softmax(L_Q K^T) V, where the landmarks L are means of neighbouring rows.
+
+    landmarks   R; a text with no more words than landmarks is exact up to the pseudo-inverse
+    iterations  steps of the pseudo-inverse, 6 in the paper. More come closer to the inverse, not always to exact attention:
+                where the landmarks' table is badly conditioned, its true inverse magnifies what the few landmarks miss
+    raises      InputError for a causal mask, for a scheme that acts on scores, and for documents
+
+    Segments are rows that follow one another, padding left out, as even as they can be. Unlike Hugging Face's, the
+    pseudo-inverse of each table starts from its own norm, so that a text does not notice who else is in the batch; the
+    depthwise convolution beside the attention is left out, as it has no part in the approximation.
+    """
+
+    moves = ("bias", "term", "mix")
+    because = "Nystrom takes means of neighbouring rows, so words that trade places come into other means"
+
+    def __init__(
+        self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
+        source_width: int | None = None, mask: Mask | None = None, landmarks: int = 64, iterations: int = 6, output: bool = True,
+        bias: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(width, heads, head_width, value_width, source_width, mask, output, bias)
+        if landmarks < 1 or iterations < 0:
+            raise ShapeError(f"Nystrom needs a landmark and no negative iterations, but got {landmarks} and {iterations}.")
+        self.landmarks, self.iterations = landmarks, iterations
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset({Shift, Reverse})  # landmarks read rows, no places
+
+    def _mix(self, tokens: Tokens, source: Tokens, position: Position) -> Tensor:
+        self._check(tokens, source, position)
+        q, k, v = self.project(tokens, source, position)
+        wide = torch.promote_types(q.dtype, torch.float32)
+        root = self.head_width
+        q, k, v = ops.scale(ops.cast(q, wide), 1 / math.sqrt(root), name="Q/√K", root=root), ops.cast(k, wide), ops.cast(v, wide)
+        asked, has_q = self._means(q, tokens, "L_Q", "landmarks of the queries")
+        found, has_k = self._means(k, source, "L_K", "landmarks of the keys")
+        seen = _per_head(source.valid)
+        first = _weights(q, found, has_k, "A₁", "queries ask landmarks")
+        middle = _weights(asked, found, has_k, "A₂", "landmarks ask landmarks")
+        if has_q is not None:
+            middle = ops.multiply(middle, ops.cast(ops.column(has_q), wide), name="A₂", label="landmarks ask landmarks, real ones")
+        last = _weights(asked, k, seen, "A₃", "landmarks ask keys", row=False)
+        mixed = ops.matmul(last, v, name="A₃V", label="mix of the values at each landmark")
+        bridge = ops.matmul(first, self.pseudo_inverse(middle), name="A₁A₂⁺", label="from queries to landmarks")
+        z = ops.matmul(bridge, mixed, name="Z", label="mix of the values")
+        return ops.cast(z, tokens.x.dtype)
+
+    def _means(self, x: Tensor, tokens: Tokens, name: str, label: str) -> tuple[Tensor, Tensor | None]:
+        """Means of segments, [..., R, K], and which segments have a word, [..., R] bool with an axis for heads; None: all."""
+        n = x.shape[-2]
+        number = torch.arange(self.landmarks if tokens.valid is not None else min(self.landmarks, max(n, 1)), device=x.device)[
+            :, None
+        ]
+        if tokens.valid is None:
+            segment, real = torch.arange(n, device=x.device) * len(number) // max(n, 1), None
+        else:
+            real, count = tokens.valid, tokens.valid.sum(-1, keepdim=True)
+            segment = (real.cumsum(-1) - 1) * count.clamp(max=self.landmarks) // count.clamp(min=1)
+        member = segment.unsqueeze(-2) == number
+        if real is not None:
+            member = member & real.unsqueeze(-2)
+        count = member.sum(-1, keepdim=True)
+        share = member.to(x.dtype) / count.clamp(min=1)
+        share = share if x.ndim == 2 or share.ndim == 2 else share.unsqueeze(-3)
+        axes = ("head row token" if share.ndim > 2 else "row token") if share.ndim < 4 else "batch head row token"
+        share = constant(share, "P", "which words a landmark is the mean of", axes)
+        has = None if real is None else (count > 0).squeeze(-1)
+        has = has if has is None or x.ndim == 2 or has.ndim == 1 else has.unsqueeze(-2)
+        return ops.matmul(share, x, name=name, label=label), has
+
+    def pseudo_inverse(self, a: Tensor) -> Tensor:
+        """A+ by Z <- Z (13 - A Z (15 - A Z (7 - A Z))) / 4, from Z = A^T / (largest column sum x largest row sum)."""
+        size = a.shape[-1]
+        one = torch.eye(size, dtype=a.dtype, device=a.device)
+        by = {n: constant(n * one, f"{n}I", f"{n} on the diagonal", "row row") for n in (7, 13, 15)}
+        norm = ops.multiply(_largest_row(ops.transpose(a)), _largest_row(a), name="‖A‖", label="largest column and row sum")
+        z = ops.divide(ops.transpose(a), norm, name="Z₀", label="first guess of the inverse")
+        for _ in range(self.iterations):
+            az = ops.matmul(a, z)
+            inner = ops.subtract(by[15], ops.matmul(az, ops.subtract(by[7], az)))
+            z = ops.scale(ops.matmul(z, ops.subtract(by[13], ops.matmul(az, inner))), 0.25, name="Z", label="better inverse")
+        return z
+
+
+def _weights(q: Tensor, k: Tensor, seen: Tensor | None, name: str, label: str, row: bool = True) -> Tensor:
+    scores = ops.matmul(q, ops.transpose(k), name=f"S{name[1:]}", label=f"{label}: products")
+    if seen is not None:
+        scores = ops.mask(scores, ops.row(seen) if row else seen, name=f"S{name[1:]}", label="where there is a word")
+    return ops.softmax(scores, name=name, label=label)
+
+
+def _per_head(valid: Tensor | None) -> Tensor | None:
+    """Real words as who may be looked at: [N] to [1, N], [B, N] to [B, 1, 1, N]."""
+    if valid is None:
+        return None
+    seen = ops.row(valid, name="M", label="who may be looked at: real words")
+    return seen if seen.ndim == 2 else ops.broadcast_heads(seen)
+
+
+def _largest_row(a: Tensor) -> Tensor:
+    """The largest sum of a row, [..., 1, 1]. 1 for a table of zeros."""
+    one = constant(torch.ones(a.shape[-1], 1, dtype=a.dtype, device=a.device), "1", "one a column", "row .")
+    sums = ops.transpose(ops.matmul(a, one, name="Σ", label="sum of each row"))
+    if not recording():
+        largest = sums.amax(-1, keepdim=True)
+        return largest.masked_fill(largest == 0, 1.0)
+    while sums.shape[-1] > 1:
+        half = (sums.shape[-1] + 1) // 2
+        low, high = ops.columns(sums, 0, half), ops.columns(sums, sums.shape[-1] - half, sums.shape[-1])
+        sums = ops.maximum(low, high, label="the larger of two halves")
+    nothing = constant(torch.zeros(1, 1, dtype=a.dtype, device=a.device), "0", "nothing", ". .")
+    return ops.add(sums, ops.cast(ops.equal(sums, nothing), a.dtype), label="1 for 0")

@@ -1,0 +1,80 @@
+"""What cheaper attention costs in truth: the error of each approximate kind against exact attention on the same numbers.
+
+One idea: queries, keys and values stay, only the way from them to the mix changes; so the difference is the kind's own.
+Untrained weights: a model that is trained with a kind learns to live with it, so this is not a verdict on quality.
+Sources: Katharopoulos 2020 (linear), Wang 2020 (Linformer), Xiong 2021 (Nystrom), Child 2019 (windows, dilation).
+"""
+
+from typing import TypeVar
+
+import torch
+
+from equiscope.attention import Dilated, LinearAttention, Linformer, Mask, MultiHeadAttention, Nystrom, Window
+from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, shown
+from equiscope.symmetry import relative_error
+from equiscope.tokens import Tokens
+
+WIDTH, HEADS = 64, 4
+A = TypeVar("A", bound=MultiHeadAttention)
+
+
+def measure(quick: bool, each: Each) -> Finding:
+    """A random text of N tokens; budgets are keys (or mixed rows, or landmarks) that each query meets."""
+    length = 64 if quick else 256
+    tokens = Tokens.of(torch.randn(length, WIDTH, dtype=torch.float64))
+    budgets = [b for b in (4, 8, 16, 32, 64, 128, 256) if b <= length]
+    seed = int(torch.randint(2**31, ()))
+    kinds = {
+        "sliding window": lambda b: _masked(Window(max(b // 2, 1)), tokens, seed),
+        "dilated": lambda b: _masked(Dilated(max(length // b, 1)), tokens, seed),
+        "Linformer": lambda b: _own(Linformer(WIDTH, HEADS, longest=length, rank=b), tokens, seed),
+        "Nystrom": lambda b: _own(Nystrom(WIDTH, HEADS, landmarks=b), tokens, seed),
+    }
+    errors = {name: [kind(b) for b in budgets] for name, kind in each(list(kinds.items()), "kinds")}
+    linear = _own(LinearAttention(WIDTH, HEADS), tokens, seed)
+    middle = budgets.index(length // 4)
+    numbers: dict[str, float | None] = {f"{name}, N/4": found[middle] for name, found in errors.items()}
+    numbers |= {"linear": linear, "Nystrom, N": errors["Nystrom"][-1], "dilated, N": errors["dilated"][-1]}
+    best = min(errors, key=lambda name: errors[name][middle])
+    answer = (
+        f"With a quarter of {length} keys, untrained: "
+        + ", ".join(f"{name} is off by {shown(found[middle])}" for name, found in errors.items())
+        + f" of the exact output's size; the feature map elu + 1 by {shown(linear)} at any budget. The closest is {best}."
+    )
+    notes = [
+        "All are measured on the same queries, keys and values, against softmax over all keys, with random weights.",
+        f"Dilation with a step of 1 is exact ({shown(errors['dilated'][-1])}); Nystrom with a landmark for every token is exact "
+        f"up to its pseudo-inverse ({shown(errors['Nystrom'][-1])}). Linformer mixes at random here, so more rows help it slowly.",
+        "Multi-head, grouped, chunked and fused attention are exact and stand in the tests, not here.",
+    ]
+    lines = [Line(name, [float(b) for b in budgets], found, marked=True) for name, found in errors.items()]
+    lines.append(Line("linear (elu + 1)", [float(b) for b in budgets], [linear] * len(budgets)))
+    rows: list[list[Cell]] = [[b, *(found[i] for found in errors.values()), linear] for i, b in enumerate(budgets)]
+    return Finding(
+        "What cheaper attention leaves out", answer, numbers,
+        [Panel("error against exact attention", "keys that a query meets", "relative error", lines, log="x")],
+        Table(["budget", *errors, "linear"], rows), notes,
+    )  # fmt: skip
+
+
+def _own(attention: LinearAttention | Linformer | Nystrom, tokens: Tokens, seed: int) -> float:
+    return _same(attention, seed).approximation_error(tokens)
+
+
+def _masked(mask: Mask, tokens: Tokens, seed: int) -> float:
+    few, all_ = (_same(MultiHeadAttention(WIDTH, HEADS, mask=m, output=False), seed) for m in (mask, None))
+    with torch.no_grad():
+        return relative_error(few(tokens), all_(tokens))
+
+
+def _same(attention: A, seed: int) -> A:
+    """With the same projections, whatever the kind."""
+    generator = torch.Generator().manual_seed(seed)
+    attention = attention.double()
+    with torch.no_grad():
+        for weight in (attention.query, attention.key, attention.value):
+            weight.copy_(torch.randn(weight.shape, generator=generator, dtype=torch.float64) / WIDTH**0.5)
+    return attention
+
+
+STUDY = Study("approximate", "What does cheaper attention leave out?", "Katharopoulos 2020; Wang 2020; Xiong 2021", measure)

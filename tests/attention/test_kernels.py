@@ -1,0 +1,135 @@
+"""Fast paths beside the plain formula: blocks of rows, biases by distance, weights in sight. Numbers and gradients, in float64."""
+
+import itertools
+
+import pytest
+import torch
+
+from equiscope.attention import kernels, scores
+from equiscope.attention.plan import Distances
+from equiscope.attention.shown import in_steps, shown, takes
+from equiscope.trace import ops
+
+N = 300  # more than two blocks, and a rest
+
+
+def made(*shape, seed=0):
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+def rows(heads=3, n=N, batch=2, width=4):
+    return [made(batch, n, heads, width, seed=s).transpose(1, 2) for s in range(3)]
+
+
+def gradients(outputs, inputs):
+    return torch.autograd.grad(
+        sum((out * torch.linspace(-1, 1, out.numel()).view(out.shape)).sum() for out in outputs), inputs, retain_graph=True
+    )
+
+
+def same(ours, theirs, tolerance=1e-12):  # float64: rounding, measured 2e-15
+    for a, b in zip(ours, theirs, strict=True):
+        assert (a - b).norm() <= tolerance * b.norm()
+
+
+def hidden(kind):
+    causal, last = torch.ones(N, N, dtype=torch.bool).tril(), torch.arange(N) < 250
+    return {
+        "nobody": None,
+        "later": causal,
+        "far": causal & causal.mT.roll(20, 0),
+        "padding": (causal & last).expand(2, 1, N, N),
+        "a key among others": (torch.arange(N) != 140)[None],
+        "a whole row": causal & (torch.arange(N) != 140)[:, None],
+        "everybody": torch.zeros(N, N, dtype=torch.bool),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["nobody", "later", "far", "padding", "a key among others", "a whole row", "everybody"])
+@pytest.mark.parametrize("bias", ["no bias", "one a head", "one a pair", "one a key"])
+def test_weights_in_sight_are_those_of_the_plain_formula(kind, bias):
+    q, k, v = rows()
+    shape = {"no bias": None, "one a head": (3, N, N), "one a pair": (2, 3, N, N), "one a key": (1, N)}[bias]
+    table = None if shape is None else made(*shape, seed=3)
+    inputs = [q, k, v] if table is None else [q, k, v, table]
+    ours, theirs = (f(q, k, v, 0.5, hidden(kind), table) for f in (shown, in_steps))
+    same(ours, theirs)
+    if kind != "everybody":
+        same(gradients(ours, inputs), gradients(theirs, inputs))
+        same(gradients(ours[:1], inputs), gradients(theirs[:1], inputs))
+
+
+def test_a_look_on_the_fast_way_is_the_one_step_by_step(monkeypatch):
+    q, k, v = rows()
+    fast = scores.look(q, k, v, made(3, N, N, seed=3), hidden("later"))
+    monkeypatch.setattr(scores, "takes", lambda *_: False)
+    same(fast, scores.look(q, k, v, made(3, N, N, seed=3), hidden("later")))
+
+
+def test_weights_in_sight_have_second_derivatives():
+    q, k, v = (made(1, 2, 5, 3, seed=s) for s in range(3))
+    assert torch.autograd.gradgradcheck(lambda *qkv: shown(*qkv, 0.5, torch.ones(5, 5).tril().bool()), (q, k, v))
+
+
+@pytest.mark.parametrize("shape", [(N, 4), (3, N, 4), (2, 3, N, 4), (2, 3, 0, 4)])
+def test_weights_in_sight_of_any_number_of_heads(shape):
+    q, k, v = (made(*shape, seed=s) for s in range(3))
+    same(shown(q, k, v, 0.5), in_steps(q, k, v, 0.5))
+
+
+def test_the_fast_way_leaves_functional_transforms_to_the_plain_one():
+    q, k, v = (t.detach() for t in rows(n=5))
+    jacobian = torch.func.jacfwd(lambda q: scores.look_up(q, k, v))(q)
+    assert (jacobian - torch.func.jacrev(lambda q: scores.look_up(q, k, v))(q)).abs().max() < 1e-12
+    assert not takes(q[None], k[None], v[None])
+
+
+@pytest.mark.parametrize(("causal", "learned", "n"), itertools.product([True, False], [True, False], [N, 1100]))
+def test_a_bias_by_distance_is_its_table_added_to_the_scores(causal, learned, n):
+    q, k, v = rows(n=n, batch=1)
+    values = made(3, 2 * n - 1, seed=3)
+    values = values if learned else values.detach()
+    inputs = [q, k, v, values] if learned else [q, k, v]
+    distances = Distances(values, n)
+    seen = torch.ones(n, n, dtype=torch.bool).tril() if causal else None
+    ours = kernels.fused(q, k, v, 0.5, None, causal, distances)
+    theirs, _ = in_steps(q, k, v, 0.5, seen, distances.table())
+    same([ours], [theirs])
+    same(gradients([ours], inputs), gradients([theirs], inputs))
+
+
+@pytest.mark.parametrize("learned", [True, False])
+@pytest.mark.parametrize("seen", ["nobody", "padding", "a whole row"])
+def test_a_table_beside_a_causal_mask_is_added_to_the_scores(learned, seen):
+    q, k, v = rows()
+    table = made(1, 3, N, N, seed=3) if learned else made(1, 3, N, N, seed=3).detach()
+    inputs = [q, k, v, table] if learned else [q, k, v]
+    causal = hidden("later")
+    ours = kernels.fused(q, k, v, 0.5, hidden(seen), True, table)
+    theirs, _ = in_steps(q, k, v, 0.5, causal if seen == "nobody" else causal & hidden(seen), table)
+    same([ours], [theirs])
+    same(gradients([ours], inputs), gradients([theirs], inputs))
+
+
+def test_weights_too_small_to_count_are_left_out_without_a_trace():
+    q, k, v = (t.float() for t in rows(n=N, batch=1))
+    values = -30 * torch.arange(N - 1, -N, -1).abs().expand(3, -1)  # e^-9000: nothing, in float64 too
+    ours = kernels.fused(q, k, v, 0.5, None, True, Distances(values.float().requires_grad_(), N))
+    theirs, _ = in_steps(q, k, v, 0.5, hidden("later"), Distances(values.float(), N).table())
+    same([ours], [theirs], 1e-6)  # float32: measured 1e-7
+    same(gradients([ours], [v]), gradients([theirs], [v]), 1e-6)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_a_rotation_on_the_fast_way_is_the_readable_one(layout):
+    x, angles = made(2, 3, 7, 10), made(7, 4, seed=1).detach()
+
+    def plain(x):
+        return torch.cat([ops._as_pairs(x[..., :8], angles, layout), x[..., 8:]], -1)
+
+    same([ops.rotate(x, angles, layout)], [plain(x)])
+    same(gradients([ops.rotate(x, angles, layout)], [x]), gradients([plain(x)], [x]))
+    assert torch.autograd.gradcheck(lambda x: ops.rotate(x, angles, layout), x, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(lambda x: ops.rotate(x, angles, layout), x)
+    turned = torch.func.vmap(lambda x: ops.rotate(x, angles, layout))(x)
+    same([turned], [plain(x)])
