@@ -16,12 +16,12 @@ import math
 import pathlib
 
 import torch
-from torch._C._profiler import _EventType
-from torch.profiler import ProfilerActivity, profile
-
 from benchmarks.machine import ROOT, machine, versions
 from benchmarks.positions import ours, peers
 from benchmarks.positions.__main__ import given, passes
+from torch._C._profiler import _EventType
+from torch.profiler import ProfilerActivity, profile
+
 from equiscope.attention.heads import BACKENDS
 from equiscope.tokens import Tokens
 
@@ -103,10 +103,12 @@ def markdown(results):
         rows.append([entry["name"], entry["backend"], *sizes, f"T^{entry['exponent']:.2f}", tables])
     return "\n".join([
         "# Memory of one causal attention, forward and backward", "",
-        f"{results['date']}, {where.get('gpu', where['cpu'])}. B 1, H {results['heads']}, K {results['width']}, {results['dtype']}.",
+        f"{results['date']}, {where.get('gpu', where['cpu'])}. "
+        f"B 1, H {results['heads']}, K {results['width']}, {results['dtype']}.",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in results["versions"].items()) + ".", "",
-        "MiB at the peak, beyond the inputs: what torch's allocator held, gradients and work space included. The exponent is that of",
-        "the longer half of the lengths. The last column says how many float32 tables of all weights the peak would hold.", "",
+        "MiB at the peak, beyond the inputs: what torch's allocator held, gradients and work space included.",
+        "The exponent is that of the longer half of the lengths.",
+        "The last column says how many float32 tables of all weights the peak would hold.", "",
         *("| " + " | ".join(row) + " |" for row in rows),
     ]) + "\n"  # fmt: skip
 

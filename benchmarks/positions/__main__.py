@@ -16,7 +16,6 @@ import json
 import time
 
 import torch
-
 from benchmarks.machine import ROOT, machine, versions
 
 from . import ours, peers, table

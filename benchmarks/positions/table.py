@@ -24,14 +24,14 @@ def markdown(results):
     text = [
         "# What a position costs",
         "",
-        f"{results['date']}, {where.get('gpu', where['cpu'])}, {where['cores']} cores, {where['threads']} threads, load {where['load']} "
-        f"before and {where['load after']} after. {sizes}, {results['dtype'].removeprefix('torch.')}.",
+        f"{results['date']}, {where.get('gpu', where['cpu'])}, {where['cores']} cores, {where['threads']} threads, "
+        f"load {where['load']} before and {where['load after']} after. {sizes}, {results['dtype'].removeprefix('torch.')}.",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in results["versions"].items()) + ".",
         "",
         "Forward and backward of one causal attention, given q, k, v, over plain `F.scaled_dot_product_attention(is_causal=True)`;",
-        "each turn follows one of the plain kernel, in one process, and the median of the ratios is shown. Error: relative, against",
-        "the same function in float64 (one sequence, at most 512 tokens). Operations and bytes: over the plain kernel's, counted as",
-        "`benchmarks/positions/count.py` says.",
+        "each turn follows one of the plain kernel, in one process, and the median of the ratios is shown.",
+        "Error: relative, against the same function in float64 (one sequence, at most 512 tokens).",
+        "Operations and bytes: over the plain kernel's, counted as `benchmarks/positions/count.py` says.",
         "",
     ]
     for length, found in results["lengths"].items():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.drawn import LISTED, attending, title, words
+from tests.drawn import LISTED, attending, placed, title, words
 
 from equiscope.attention import Causal, Everything, MultiHeadAttention
 from equiscope.attention.mask import visible
@@ -19,7 +19,7 @@ backends = pytest.mark.parametrize("backend", ["eager", "sdpa"])
 @pytest.mark.parametrize("scheme", LISTED, ids=title)
 def test_a_hidden_word_has_a_gradient_of_exactly_nothing(scheme, backend):
     valid = torch.tensor([True, False, True, True, False, True])
-    tokens = replace(words(), valid=valid)
+    tokens = replace(placed(scheme, words()), valid=valid)
     x = tokens.x.requires_grad_()
     out = attending(scheme, backend=backend)(replace(tokens, x=x))
     out[valid].square().sum().backward()
@@ -30,7 +30,7 @@ def test_a_hidden_word_has_a_gradient_of_exactly_nothing(scheme, backend):
 @backends
 @pytest.mark.parametrize("scheme", LISTED, ids=title)
 def test_the_future_has_a_gradient_of_exactly_nothing(scheme, backend):
-    tokens = words()
+    tokens = placed(scheme, words())
     x = tokens.x.requires_grad_()
     attending(scheme, Causal(), backend=backend)(replace(tokens, x=x))[2].square().sum().backward()
     assert (x.grad[3:] == 0).all()
