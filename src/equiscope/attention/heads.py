@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from equiscope.attention import kernels
 from equiscope.attention.cache import Cache
+from equiscope.attention.chunks import chunked
 from equiscope.attention.mask import Everything, Mask, pairwise
 from equiscope.attention.plan import Plan
 from equiscope.attention.scores import ScaledDot, Score, look
@@ -264,7 +265,7 @@ class MultiHeadAttention(nn.Module):
             def some(start: int, stop: int) -> Tensor:
                 return self._step_by_step(q[..., start:stop, :], k, v, plan.rows(start, stop))[0]
 
-            return kernels.chunked(some, q.shape[-2])
+            return chunked(some, q.shape[-2])
         return self._step_by_step(q, k, v, plan)[0]
 
     def _step_by_step(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,8 @@
 fused    torch's kernel; where a bias stands beside a causal mask, its CPU form, which skips what is hidden (the public call
          takes one or the other). Biases may be learned: their gradient is made block by block, so no table of weights is kept.
 flex     FlexAttention: biases and masks as functions of row numbers, compiled into the kernel. It has no backward on CPU.
-chunked  some queries at a time, step by step: for everything that no fused kernel takes.
+
+What no fused kernel takes is computed step by step, some queries at a time (`chunks.chunked`).
 """
 
 import math
@@ -14,7 +15,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-from torch.utils.checkpoint import checkpoint
 
 from equiscope.attention.plan import Distances
 
@@ -35,7 +35,10 @@ def fused(
     """
     if bias is None:
         mask = None if seen is None else seen.expand(*q.shape[:-1], k.shape[-2])
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
+        width = v.shape[-1]
+        if q.device.type == "cpu" and width < q.shape[-1]:
+            v = F.pad(v, (0, q.shape[-1] - width))  # or torch takes the way that writes every table down
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)[..., :width]
     if q.ndim > 2 and q.device.type == "cpu" and not torch.compiler.is_compiling() and q.shape[-2] and k.shape[-2]:
         return _on_cpu(q, k, v, scale, seen, causal, bias)
     table = bias.table() if isinstance(bias, Distances) else bias
@@ -208,11 +211,3 @@ def flex(
     kernel: Any = torch.compile(flex_attention, dynamic=False) if compiled else flex_attention
     out = kernel(*flat, score_mod=bias, block_mask=mask, scale=scale)
     return out.reshape(*lead, heads, q.shape[-2], v.shape[-1])
-
-
-def chunked(attend: Callable[[int, int], Tensor], rows: int, size: int = 256) -> Tensor:
-    """attend(start, stop) for a few queries at a time, made again for the backward pass: memory grows with `size` alone."""
-    parts = [(start, min(start + size, rows)) for start in range(0, rows, size)] or [(0, 0)]
-    if torch.is_grad_enabled():
-        return torch.cat([checkpoint(attend, *part, use_reentrant=False) for part in parts], -2)
-    return torch.cat([attend(*part) for part in parts], -2)

@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from equiscope.attention import kernels
+from equiscope.attention.chunks import chunked
 from equiscope.attention.heads import Held, MultiHeadAttention, Runs
 from equiscope.attention.mask import Causal, Everything, Mask
 from equiscope.attention.plan import Plan
@@ -125,7 +125,7 @@ class LinearAttention(MultiHeadAttention):
                 few = _Rows(rows.q[..., part, :], rows.k, rows.turned_q[..., part, :], rows.turned_k, rows.v)
                 return self._pairs(few, plan.rows(start, stop))[0]
 
-            z = kernels.chunked(some, rows.q.shape[-2])
+            z = chunked(some, rows.q.shape[-2])
         return self._close(ops.cast(z, tokens.x.dtype))
 
     def look(

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from equiscope.attention.chunks import chunked
 from equiscope.attention.mask import Causal, Everything, Mask, visible
 from equiscope.position import Places, Position
 from equiscope.tokens import Tokens
 from equiscope.trace import constant, ops, recording
+
+WHOLE = 2**18  # pairs of rows whose bias is made in one go; more are made by rows
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ class Plan:
             if same is not None:
                 table = same.table()
                 table = table[0] if ndim == 2 else table
+            elif self._heavy():
+                table = self._by_rows(heads, ndim)
             else:
                 table = self._dense(heads, ndim)
             self._tables[heads, ndim] = table
@@ -99,6 +104,21 @@ class Plan:
         bias = self.position.bias(head, at_q, at_k)
         assert bias is not None
         return bias
+
+    def _by_rows(self, heads: int, ndim: int) -> Tensor:
+        """The same table, some rows at a time."""
+
+        def some(start: int, stop: int) -> Tensor:
+            bias = self.rows(start, stop)._dense(heads, ndim)
+            return bias.expand(*bias.shape[:-2], stop - start, self.keys.at.shape[-2])
+
+        return chunked(some, self.queries.at.shape[-2], max(1, WHOLE // self.keys.at.shape[-2]))
+
+    def _heavy(self) -> bool:
+        """Whether all steps from places to a learned bias, kept for its gradient, would be many tables of every pair."""
+        if recording() or torch.compiler.is_compiling() or next(self.position.parameters(), None) is None:
+            return False
+        return self.queries.at.shape[-2] * self.keys.at.shape[-2] > WHOLE
 
     def pairwise(self, heads: int) -> Callable[..., Tensor] | None:
         """The bias for one pair of row numbers at a time, (batch, head, row of the query, row of the key) to a number."""
