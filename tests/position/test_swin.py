@@ -97,13 +97,6 @@ def test_another_windows_table_is_the_bicubic_picture_of_the_old_one(shape):
     assert biased(fresh, cells(*shape)).isfinite().all()
 
 
-def test_another_windows_table_is_timms():
-    timm = pytest.importorskip("timm.layers")
-    scheme = made((7, 7))
-    theirs = timm.resize_rel_pos_bias_table_simple(scheme.table.detach(), (12, 12), (23 * 23, HEADS))
-    assert (resized(scheme, (12, 12)).table - theirs).abs().max() < 1e-12
-
-
 def test_what_is_missing_or_does_not_fit_is_said():
     with pytest.raises(InputError, match=r"SwinBias\(\) does not know its sizes yet"):
         biased(SwinBias(), cells(2, 2))

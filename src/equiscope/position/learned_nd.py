@@ -100,11 +100,12 @@ class LearnedNd(Added):
             raise InputError("LearnedNd has rows for whole numbers only. For places between cells use between=True or AxialRope().")
 
 
-def resized(scheme: LearnedNd, shape: tuple[int, ...]) -> LearnedNd:
+def resized(scheme: LearnedNd, shape: tuple[int, ...], smooth: bool = False) -> LearnedNd:
     """A new LearnedNd for another grid, its rows interpolated from the old one's: bicubic in the plane, linear on 1 or 3 axes.
 
-    As ViT's checkpoints are resized: cells are areas, whose borders stay (align_corners=False), and nothing is smoothed
-    (antialias=False; timm smooths where a grid shrinks).
+    As ViT's checkpoints are resized: cells are areas, whose borders stay (align_corners=False).
+    smooth  torch's antialias, in the plane: timm's way, which takes another cubic (also for larger grids) and blurs what shrinks.
+            Google's and Hugging Face's is without
     raises  InputError where the scheme has no table yet, or the grids have other axes or more than three
     """
     if not hasattr(scheme, "table"):
@@ -117,6 +118,6 @@ def resized(scheme: LearnedNd, shape: tuple[int, ...]) -> LearnedNd:
     wide = old.to(torch.promote_types(old.dtype, torch.float32))
     image = wide.unflatten(0, scheme.shape).movedim(-1, 0).unsqueeze(0)
     mode = ("linear", "bicubic", "trilinear")[axes - 1]
-    rows = F.interpolate(image, size=tuple(shape), mode=mode, align_corners=False)[0].flatten(1).T
+    rows = F.interpolate(image, size=tuple(shape), mode=mode, align_corners=False, antialias=smooth and axes == 2)[0].flatten(1).T
     fresh.table = nn.Parameter(rows.to(old.dtype).contiguous(), requires_grad=scheme.table.requires_grad)
     return fresh
