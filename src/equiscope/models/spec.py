@@ -40,7 +40,7 @@ class Attention(_Checked):
     position: Position = field(default_factory=NoPosition)
     causal: bool = False
     bias: bool = False
-    backend: Literal["auto", "eager", "sdpa"] = "auto"
+    backend: Literal["auto", "eager", "sdpa", "flex", "chunked"] = "auto"
 
 
 @dataclass(frozen=True)
