@@ -1,16 +1,23 @@
 """FlexAttention: compiled where it can be on this device, and giving way, with the reason, where it cannot."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+import torch.nn.attention.flex_attention as flex_attention
 from tests.drawn import HEADS, WIDTH, attending, title, words
 
-from equiscope.attention import Causal, Everything, MultiHeadAttention, Plan, Window, kernels
+from equiscope.attention import Causal, Edges, Everything, MultiHeadAttention, Plan, Window, kernels
+from equiscope.errors import InputError
 from equiscope.position import Alibi, NoPosition, Rope, Shaw, T5Bias
 from equiscope.symmetry import relative_error
 
 
 @pytest.mark.compile
-@pytest.mark.parametrize("mask", [Everything(), Causal(), Causal() & Window(3)], ids=["everything", "causal", "window"])
+@pytest.mark.parametrize(
+    "mask", [Everything(), Causal(), Causal() & Window(3), Edges([(i, i // 2) for i in range(32)], 32)],
+    ids=["everything", "causal", "window", "edges"],
+)  # fmt: skip
 @pytest.mark.parametrize("scheme", [NoPosition(), Rope(), Alibi(), T5Bias()], ids=title)
 def test_the_compiled_kernel_gives_what_eager_gives(scheme, mask, monkeypatch):
     """float32 on a CPU, forward: the compiled kernel has neither float64 nor a backward there."""
@@ -41,3 +48,22 @@ def test_a_scheme_that_reads_weights_goes_on_to_the_one_that_makes_them():
         assert attention.runs_on(tokens, scheme) == "chunked"
     assert "reads what the tokens hold" in attention.why_not("flex", Plan(scheme, tokens, tokens))
     assert "reads the weights" in attention.why_not("sdpa", Plan(scheme, tokens, tokens))
+
+
+def test_it_looks_at_what_it_is_given_as_the_others_do(monkeypatch):
+    monkeypatch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
+    tokens = words(batch=(2,))
+    packed = replace(tokens, document=torch.tensor([0, 0, 0, 1, 1, 1]))
+    with torch.no_grad():
+        with pytest.raises(InputError, match="which document its tokens belong to"):
+            MultiHeadAttention(WIDTH, HEADS, backend="flex").double()(packed, source=tokens)
+        with pytest.raises(InputError, match=r"nodes 0\.\.2, but the tokens have ranks 0\.\.5"):
+            MultiHeadAttention(WIDTH, HEADS, mask=Edges([(1, 1)], 3), backend="flex").double()(tokens)
+
+
+def test_without_pairs_it_gives_way():
+    attention = MultiHeadAttention(WIDTH, HEADS, mask=Causal(), backend="flex").double()
+    nothing = words(length=0, batch=(2,))
+    with torch.no_grad():
+        assert attention(nothing).shape == (2, 0, WIDTH)
+        assert attention(words(batch=(2,)), source=nothing).abs().max() == 0

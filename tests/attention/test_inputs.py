@@ -8,9 +8,9 @@ import torch
 from tests.drawn import HEADS, LISTED, WIDTH, attending, placed, title, words
 
 import equiscope as eq
-from equiscope.attention import Causal, Edges, Everything, MultiHeadAttention, Window
+from equiscope.attention import Causal, Edges, Everything, MultiHeadAttention, Plan, Sigmoid, Window
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import NoPosition, Rope
+from equiscope.position import Alibi, Kerple, MixedRope, NoPosition, Pope, Rope, SwinBias, T5Bias, TransformerXL
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
@@ -108,3 +108,75 @@ def test_a_place_that_was_changed_by_hand_is_seen():
     plain = model(tokens)
     tokens.at[2] += 5
     assert relative_error(model(tokens), plain) > 1e-4
+
+
+@pytest.mark.parametrize("far", [1.7e9, math.inf], ids=["seconds of an epoch", "infinite"])
+def test_places_too_large_to_count_are_not_taken_for_steps_of_one(far):
+    """In float32 the neighbours of 1.7e9 are 128 apart: all of these places are one."""
+    tokens = words().to(torch.float32)
+    tokens = replace(tokens, at=torch.full_like(tokens.at, far))
+    assert Plan(Alibi().sized(WIDTH, HEADS, WIDTH // HEADS), tokens, tokens).distances(HEADS) is None
+    if far < math.inf:
+        found, wanted = (attending(s, Causal()).float()(tokens) for s in (Alibi(), NoPosition()))
+        assert relative_error(found, wanted) < 1e-6
+    else:
+        with pytest.raises(InputError, match="NaN or infinite"):
+            attending(T5Bias(), Causal()).float()(tokens)
+
+
+def test_a_norm_that_there_is_not_is_refused():
+    with pytest.raises(InputError, match='norm is "rms", "layer" or None, but got \'layernorm\''):
+        MultiHeadAttention(8, 2, norm="layernorm")
+
+
+@pytest.mark.parametrize("scheme", [T5Bias(), Alibi(), SwinBias((8, 8)), Pope(), Kerple()], ids=title)
+def test_a_scheme_that_was_made_for_other_heads_is_refused(scheme):
+    tokens = placed(scheme, words())
+    with pytest.raises(ShapeError, match="was made for 1 heads, but the attention has 2"):
+        MultiHeadAttention(WIDTH, HEADS).double()(tokens, scheme.sized(WIDTH, 1, WIDTH))
+
+
+def test_features_that_do_not_fit_are_refused():
+    attention = MultiHeadAttention(WIDTH, HEADS, source_width=3)
+    with pytest.raises(ShapeError, match="reads tokens of 8 features, but got 5"):
+        attention(Tokens.of(torch.randn(4, 5)), source=Tokens.of(torch.randn(4, 3)))
+    with pytest.raises(ShapeError, match="reads source of 3 features, but got 8"):
+        attention(Tokens.of(torch.randn(4, 8)))
+    with pytest.raises(InputError, match=r"tokens are torch\.int64\. Look ids up"):
+        attention(Tokens.of(torch.ones(4, 8, dtype=torch.long)))
+
+
+@pytest.mark.parametrize("backend", ["eager", "sdpa"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e300])
+def test_what_padding_holds_reaches_nobody(value, backend):
+    tokens = words(batch=(2,))
+    valid = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
+    model = attending(Rope(), Causal(), backend=backend)
+    wanted = model(replace(tokens, valid=valid))[valid]
+    x = tokens.x.clone()
+    x[~valid] = value
+    assert torch.equal(model(replace(tokens, x=x, valid=valid))[valid], wanted)
+
+
+@pytest.mark.parametrize("backend", ["eager", "sdpa", "chunked"])
+@pytest.mark.parametrize("scheme", [MixedRope(axes=1), TransformerXL(), Alibi(), T5Bias()], ids=title)
+def test_places_of_some_batch_axes_serve_all_of_them(scheme, backend):
+    tokens = words(batch=(2, 2))
+    at = torch.stack([torch.arange(6.0), 3 * torch.arange(6.0)]).double().unsqueeze(-1)
+    model = attending(scheme, Causal(), backend=backend)
+    whole = model(replace(tokens, at=at.expand(2, 2, 6, 1)))
+    assert relative_error(model(replace(tokens, at=at)), whole) < 1e-13
+
+
+def test_nobody_to_ask_gives_nothing_also_to_a_sigmoid():
+    attention = MultiHeadAttention(WIDTH, HEADS, mask=Causal(), weigh=Sigmoid()).double()
+    for n in (1, 3):
+        assert attention(words(length=n, batch=(2,)), source=words(length=0, batch=(2,))).shape == (2, n, WIDTH)
+    hidden = replace(words(length=0, batch=(2,)), valid=torch.zeros(2, 0, dtype=torch.bool))
+    assert attending(Alibi(), Causal())(hidden).shape == (2, 0, WIDTH)
+
+
+def test_one_head_without_a_batch_is_turned_by_pope_as_with_one():
+    model, tokens = attending(Pope(), Causal(), heads=1), words()
+    assert relative_error(model(tokens), model(replace(tokens, x=tokens.x[None]))[0]) < 1e-14
+    assert model.attention.look(tokens, model.position)[1].shape == (6, 6)

@@ -1,13 +1,17 @@
 """Fast paths beside the plain formula: blocks of rows, biases by distance, weights in sight. Numbers and gradients, in float64."""
 
 import itertools
+import math
 
 import pytest
 import torch
+from tests.drawn import attending, placed, title, words
 
-from equiscope.attention import kernels, scores
+from equiscope.attention import Causal, kernels, scores
 from equiscope.attention.plan import Distances
 from equiscope.attention.shown import in_steps, shown, takes
+from equiscope.position import Alibi, Kerple, SwinBias, T5Bias
+from equiscope.symmetry import relative_error
 from equiscope.trace import ops
 
 N = 300  # more than two blocks, and a rest
@@ -133,3 +137,38 @@ def test_a_rotation_on_the_fast_way_is_the_readable_one(layout):
     assert torch.autograd.gradgradcheck(lambda x: ops.rotate(x, angles, layout), x)
     turned = torch.func.vmap(lambda x: ops.rotate(x, angles, layout))(x)
     same([turned], [plain(x)])
+
+
+@pytest.mark.parametrize("batch", [(), (1,)], ids=["alone", "batch"])
+def test_a_large_bias_keeps_its_digits_beside_half_precision(batch):
+    """0.5 a place, up to 512: rounded to bfloat16 before the sum, the last hundred places would look alike."""
+    tokens, scheme = words(length=1024, batch=batch), Alibi(slopes=(0.5,), kind="key")
+    wanted = attending(scheme, Causal(), heads=1, backend="eager")(tokens)
+    model = attending(scheme, Causal(), heads=1, backend="sdpa").bfloat16()
+    assert relative_error(model(tokens.to(torch.bfloat16)).double(), wanted) < 0.02  # bfloat16: 0.004 a step
+
+
+def test_few_digits_keep_what_weighs():
+    table = torch.tensor([[-1e5, 1024.0, 1026.5, -math.inf], [-math.inf] * 4], dtype=torch.float64)
+    narrow = kernels._narrowed(table, torch.float16)
+    assert narrow.tolist() == [[-math.inf, -2.5, 0.0, -math.inf], [-math.inf] * 4]
+
+
+@pytest.mark.parametrize("scheme", [T5Bias(), Kerple(), SwinBias((8, 8))], ids=title)
+def test_a_learned_bias_has_its_gradient_inside_autocast(scheme):
+    model, tokens = attending(scheme, Causal()).float(), placed(scheme, words(batch=(2,))).to(torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        model(tokens).float().square().sum().backward()
+    found = [p.grad.clone() for p in model.position.parameters()]
+    model.zero_grad()
+    model(tokens).square().sum().backward()
+    assert all(relative_error(a, p.grad) < 0.05 for a, p in zip(found, model.position.parameters(), strict=True))
+
+
+def test_weights_in_sight_whose_values_alone_learn_have_second_derivatives():
+    q, k = torch.randn(2, 1, 2, 5, 4, dtype=torch.float64)
+    v = torch.randn(1, 2, 5, 4, dtype=torch.float64, requires_grad=True)
+    z, weights = shown(q, k, v, 0.5)
+    (first,) = torch.autograd.grad(z.pow(3).sum() + weights.sum(), v, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), v)
+    assert relative_error(second, 6 * weights.mT @ z) < 1e-13  # rows of weights sum to 1

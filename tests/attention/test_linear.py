@@ -238,3 +238,15 @@ def test_an_encoding_that_is_added_beforehand_is_no_matter():
     tokens = words()
     embedded = replace(tokens, x=Sinusoidal().embed(tokens.x, tokens.at))
     assert relative_error(made()(embedded, Sinusoidal()), made()(embedded)) == 0
+
+
+def test_an_earlier_document_and_padding_of_any_size_reach_nobody():
+    """exp overflows on the first half; 0 times infinity would be NaN."""
+    attention = randomised(LinearAttention(WIDTH, HEADS, mask=Causal(), feature="exp"))
+    tokens = words(length=6)
+    x = torch.cat([tokens.x[:3] * 1e4, tokens.x[3:]])
+    wanted = attention(replace(Tokens.of(tokens.x[3:])))
+    packed = replace(Tokens.of(x), document=torch.tensor([0, 0, 0, 1, 1, 1]))
+    assert relative_error(attention(packed)[3:], wanted) < 1e-13
+    padded = replace(Tokens.of(x), valid=torch.tensor([False] * 3 + [True] * 3))
+    assert relative_error(attention(padded)[3:], wanted) < 1e-13

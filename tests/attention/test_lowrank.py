@@ -177,3 +177,15 @@ def test_linformer_refuses_a_turn_and_longer_texts():
 def test_sizes_of_nothing_are_refused(make):
     with pytest.raises(ShapeError, match="but got"):
         make()
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 5), (5, 3), (9, 4), (0, 4)])
+@pytest.mark.parametrize("padded", [False, True])
+def test_landmarks_of_queries_and_keys_may_be_of_another_number(n, m, padded):
+    """As many landmarks as rows on both sides: A_1 A_2^+ A_3 = A A^+ A = A."""
+    attention = randomised(Nystrom(WIDTH, HEADS, landmarks=9, iterations=60))
+    exact = randomised(MultiHeadAttention(WIDTH, HEADS))
+    source = words(1, length=m)
+    if padded:
+        source = replace(source, valid=torch.arange(m) < m - 1)
+    assert torch.allclose(attention(words(length=n), source=source), exact(words(length=n), source=source), atol=1e-6)

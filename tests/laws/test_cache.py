@@ -117,3 +117,37 @@ def test_what_an_encoder_says_is_made_once_and_asked_token_by_token(scheme):
     held = model.attention.hold(source, model.position)
     found = [model.attention(rows(tokens, i, i + 1), model.position, source=held) for i in range(4)]
     assert relative_error(torch.cat(found), model.attention(tokens, model.position, source=source)) < ROUNDING
+
+
+@pytest.mark.parametrize("mask", [Window(4), Blocks(4)], ids=title)
+def test_a_window_keeps_what_the_next_token_after_padding_on_the_right_sees(mask):
+    tokens = words(length=11, batch=(2,))
+    order = tokens.order.clone()
+    order[1, 10] = 5  # the second prompt has five tokens, then padding, then goes on
+    valid = torch.ones(2, 11, dtype=torch.bool)
+    valid[1, 5:10] = False
+    tokens = replace(tokens, order=order, at=order.unsqueeze(-1).double(), valid=valid)
+    model = attending(Rope(), Causal() & mask)
+    found, cache = decoded(model, tokens, [0, 10, 11])
+    assert relative_error(found[valid], model(tokens)[valid]) < ROUNDING
+    assert cache.rows["k"].shape[-2] < 11
+
+
+def test_a_window_keeps_what_each_of_two_documents_that_take_turns_sees():
+    tokens = words(length=10)
+    order = torch.stack([torch.arange(5), 100 + torch.arange(5)], -1).flatten()
+    tokens = replace(tokens, order=order, document=torch.arange(10) % 2)
+    model = attending(NoPosition(), Causal() & Window(3))
+    assert relative_error(decoded(model, tokens, range(11))[0], model(tokens)) < ROUNDING
+
+
+@pytest.mark.parametrize("late", [3, 2])
+def test_a_token_that_earlier_ones_would_have_seen_is_refused(late):
+    model, tokens = attending(NoPosition(), Causal()), replace(words(length=5), order=torch.tensor([0, 1, 2, 3, late]))
+    with pytest.raises(InputError, match="do not rank after those in the cache"):
+        decoded(model, tokens, [0, 4, 5])
+
+
+def test_a_sequence_may_begin_with_nothing():
+    model, tokens = attending(NoPosition(), Causal() & Window(3)), words(length=5)
+    assert relative_error(decoded(model, tokens, [0, 0, 2, 5])[0], model(tokens)) < ROUNDING

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from equiscope.attention import kernels
 from equiscope.attention.cache import Cache
 from equiscope.attention.chunks import chunked
-from equiscope.attention.mask import Everything, Mask, pairwise
+from equiscope.attention.mask import Everything, Mask
 from equiscope.attention.plan import Plan
 from equiscope.attention.scores import ScaledDot, Score, look
 from equiscope.attention.weigh import Softmax, Weigh
@@ -26,6 +26,7 @@ from equiscope.position.base import Role
 from equiscope.tokens import Tokens
 from equiscope.trace import ops, recording
 
+BLOCK = 128  # rows that FlexAttention takes at once
 Backend = Literal["auto", "eager", "sdpa", "flex", "chunked"]
 Runs = Literal["eager", "sdpa", "flex", "chunked"]
 BACKENDS: tuple[Runs, ...] = ("flex", "sdpa", "chunked", "eager")  # who gives way to whom
@@ -83,6 +84,8 @@ class MultiHeadAttention(nn.Module):
                 raise ShapeError(f"{name} is at least 1, but got {size}.")
         if heads < 1 or (head_width is None and width % heads):
             raise ShapeError(f"{heads} heads do not divide a width of {width}. Give head_width, or a width of {heads} x K.")
+        if norm not in ("rms", "layer", None):
+            raise InputError(f'norm is "rms", "layer" or None, but got {norm!r}.')
         if backend not in ("auto", *BACKENDS):
             raise InputError(f'The backends are "auto", "eager", "sdpa", "flex" and "chunked", but got {backend!r}.')
         self.heads, self.head_width = heads, head_width or width // heads
@@ -122,7 +125,7 @@ class MultiHeadAttention(nn.Module):
     def look(
         self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """The output as from `forward`, and the weights [..., H, N, M] that made it."""
+        """The output as from `forward`, and the weights [..., H, N, M] that made it; [N, M] of one head without a batch."""
         q, k, v, plan = self._ready(tokens, position, source, plan, None)
         z, weights = self._step_by_step(q, k, v, plan)
         return self._close(z), weights
@@ -153,6 +156,8 @@ class MultiHeadAttention(nn.Module):
         if backend == "flex":
             if ndim == 2:
                 return "one head without a batch has no axes for it"
+            if not plan.queries.at.shape[-2] or not plan.keys.at.shape[-2]:
+                return "there are no pairs"
             if reads:
                 return f"{position.name} reads what the tokens hold"
             if not (self.score.fused and self.weigh.fused):
@@ -174,7 +179,8 @@ class MultiHeadAttention(nn.Module):
         if recording() or self.backend == "eager":
             return "eager"
         if self.backend == "auto":
-            wanted: tuple[Runs, ...] = ("sdpa", "flex") if self._needs_no_table(plan) else ("flex", "sdpa")
+            small = plan.queries.at.shape[-2] < BLOCK  # as in decoding: a table of so few rows is small
+            wanted: tuple[Runs, ...] = ("sdpa", "flex") if small or self._needs_no_table(plan) else ("flex", "sdpa")
             able = [b for b in (wanted if self.query.device.type == "cuda" else ("sdpa",)) if not self.why_not(b, plan, ndim)]
             few = plan.queries.at.shape[-2] * plan.keys.at.shape[-2] <= kernels.TABLE // 8
             return able[0] if able else "eager" if few else "chunked"
@@ -190,6 +196,11 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor, Plan]:  # fmt: skip
         position, source = position or NoPosition(), source or tokens
         held, source = (source, source.tokens) if isinstance(source, Held) else (None, source)
+        if position.made_for not in (None, self.heads) and any(position.acts(place) for place in ("turn", "bias", "term", "mix")):
+            raise ShapeError(
+                f"This {type(position).__name__} was made for {position.made_for} heads, but the attention has {self.heads}. "
+                "Call .sized(width, heads, head_width) again."
+            )
         if plan is None:  # who made a plan has checked the places
             position.check(tokens.at)
             position.check(source.at)
@@ -215,13 +226,21 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys (turned by their places) and values, [..., H, N, K] each; [N, K] for one head without a batch."""
-        q = self._split(ops.affine(tokens.x, self.query, self.query_bias, name="Q", label="queries"), "Q", self.heads)
+        q = self._split(
+            ops.affine(_fitting(tokens, self.query, "tokens"), self.query, self.query_bias, name="Q", label="queries"),
+            "Q",
+            self.heads,
+        )
         k, v = self._pair(source)
         return self._turned(q, tokens, position, "query"), self._turned(k, source, position, "key"), v
 
     def ask(self, tokens: Tokens, position: Position) -> Tensor:
         """Queries alone."""
-        q = self._split(ops.affine(tokens.x, self.query, self.query_bias, name="Q", label="queries"), "Q", self.heads)
+        q = self._split(
+            ops.affine(_fitting(tokens, self.query, "tokens"), self.query, self.query_bias, name="Q", label="queries"),
+            "Q",
+            self.heads,
+        )
         return self._turned(q, tokens, position, "query")
 
     def answer(self, source: Tokens, position: Position) -> tuple[Tensor, Tensor]:
@@ -229,9 +248,14 @@ class MultiHeadAttention(nn.Module):
         k, v = self._pair(source)
         return self._turned(k, source, position, "key"), v
 
+    def _asked(self, tokens: Tokens) -> Tensor:
+        x = _fitting(tokens, self.query, "tokens")
+        return self._split(ops.affine(x, self.query, self.query_bias, name="Q", label="queries"), "Q", self.heads)
+
     def _pair(self, source: Tokens) -> tuple[Tensor, Tensor]:
-        k = self._split(ops.affine(source.x, self.key, self.key_bias, name="K", label="keys"), "K", self.kv_heads)
-        v = self._split(ops.affine(source.x, self.value, self.value_bias, name="V", label="values"), "V", self.kv_heads)
+        x = _without_padding(source, _fitting(source, self.key, "source"))
+        k = self._split(ops.affine(x, self.key, self.key_bias, name="K", label="keys"), "K", self.kv_heads)
+        v = self._split(ops.affine(x, self.value, self.value_bias, name="V", label="values"), "V", self.kv_heads)
         return k, v
 
     def _turned(self, x: Tensor, tokens: Tokens, position: Position, role: Role) -> Tensor:
@@ -265,7 +289,7 @@ class MultiHeadAttention(nn.Module):
             def some(start: int, stop: int) -> Tensor:
                 return self._step_by_step(q[..., start:stop, :], k, v, plan.rows(start, stop))[0]
 
-            return chunked(some, q.shape[-2])
+            return chunked(some, q.shape[-2], (self, plan.position))
         return self._step_by_step(q, k, v, plan)[0]
 
     def _step_by_step(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
@@ -299,7 +323,8 @@ class MultiHeadAttention(nn.Module):
         return kernels.fused(self.score.ask(q), k, v, scale, seen, causal, extra)
 
     def _flex(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> Tensor:
-        seen = None if plan.hides_nothing(self.mask) else pairwise(self.mask, plan.queries, plan.keys)
+        compiled = q.device.type != "cpu"
+        seen = None if plan.hides_nothing(self.mask) else plan.blocks(self.mask, q.shape[:-3].numel())
         bias = plan.pairwise(self.heads)
         cap = getattr(self.score, "cap", None)
 
@@ -309,7 +334,7 @@ class MultiHeadAttention(nn.Module):
 
         modified = change if bias is not None or cap is not None else None
         scale = self.score.factor(self.head_width)
-        return kernels.flex(self.score.ask(q), k, v, scale, seen, modified, compiled=q.device.type != "cpu")
+        return kernels.flex(self.score.ask(q), k, v, scale, seen, modified, compiled=compiled)
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, head_width={self.head_width}, mask={self.mask.name}, backend={self.backend}"
@@ -318,6 +343,20 @@ class MultiHeadAttention(nn.Module):
 def _map(rows: int, columns: int, bias: bool) -> tuple[nn.Parameter, nn.Parameter | None]:
     weight = nn.Parameter(torch.randn(rows, columns) / math.sqrt(rows))
     return weight, nn.Parameter(torch.zeros(columns)) if bias else None
+
+
+def _fitting(tokens: Tokens, weight: Tensor, name: str) -> Tensor:
+    """Their features. Raises ShapeError for another width than the weight's, InputError for what is no float."""
+    if tokens.x.shape[-1] != len(weight):
+        raise ShapeError(f"This attention reads {name} of {len(weight)} features, but got {tokens.x.shape[-1]}.")
+    if not tokens.x.is_floating_point():
+        raise InputError(f"Attention reads features, but {name} are {tokens.x.dtype}. Look ids up in an embedding first.")
+    return tokens.x
+
+
+def _without_padding(source: Tokens, x: Tensor) -> Tensor:
+    """Features with 0 in rows of padding: nobody looks there, but 0 times infinity would be NaN."""
+    return x if source.valid is None or recording() else x.masked_fill(~source.valid.unsqueeze(-1), 0.0)
 
 
 def _over_heads(seen: Tensor | None, q: Tensor) -> Tensor | None:

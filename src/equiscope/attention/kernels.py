@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from equiscope.attention.plan import Distances
 
@@ -41,8 +41,18 @@ def fused(
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)[..., :width]
     if q.ndim > 2 and q.device.type == "cpu" and not torch.compiler.is_compiling() and q.shape[-2] and k.shape[-2]:
         return _on_cpu(q, k, v, scale, seen, causal, bias)
-    table = bias.table() if isinstance(bias, Distances) else bias
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=_joined(table.to(q.dtype), seen, causal, q, k), scale=scale)
+    table = _joined(bias.table() if isinstance(bias, Distances) else bias, seen, causal, q, k)
+    # other devices' kernels take a mask in the dtype of the queries only
+    table = table.to(torch.promote_types(q.dtype, torch.float32)) if q.device.type == "cpu" else _narrowed(table, q.dtype)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=table, scale=scale)
+
+
+def _narrowed(table: Tensor, dtype: torch.dtype) -> Tensor:
+    """A table of scores in few digits, each row's best at 0: what is rounded then weighs little, and nothing overflows."""
+    if torch.promote_types(table.dtype, dtype) == dtype:
+        return table.to(dtype)
+    best = table.detach().amax(-1, keepdim=True)
+    return (table - best.masked_fill(best.isinf(), 0.0)).to(dtype)
 
 
 def _joined(table: Tensor, seen: Tensor | None, causal: bool, q: Tensor, k: Tensor) -> Tensor:
@@ -104,7 +114,8 @@ class _Biased(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         learned = ctx.needs_input_grad[3]
-        dq, dk, dv, d_bias = (_back_learned if learned else _back_fixed)(ctx, gradients[0])
+        with torch.autocast("cpu", enabled=False):
+            dq, dk, dv, d_bias = (_back_learned if learned else _back_fixed)(ctx, gradients[0])
         q, k, v = ctx.saved_tensors[:3]
         return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), d_bias if d_bias is None else d_bias.to(ctx.dtype), None, None, None
 
@@ -199,15 +210,11 @@ def _collect(d_bias: Tensor, room: Tensor, rows: int | None, part: slice, keys: 
 
 # --- other ways -------------------------------------------------------------------------------------------------------
 def flex(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, seen: Callable[..., Tensor] | None, bias: Callable[..., Tensor] | None,
-    compiled: bool,
+    q: Tensor, k: Tensor, v: Tensor, scale: float, mask: BlockMask | None, bias: Callable[..., Tensor] | None, compiled: bool,
 ) -> Tensor:  # fmt: skip
-    """q [..., H, N, K] to [..., H, N, V]; seen(b, h, i, j) and bias(score, b, h, i, j) speak of one pair of rows."""
+    """q [..., H, N, K] to [..., H, N, V]; bias(score, b, h, i, j) speaks of one pair of rows."""
     lead, heads = q.shape[:-3], q.shape[-3]
     flat = [t.reshape(-1, *t.shape[-3:]) for t in (q, k, v)]
-    mask = None
-    if seen is not None:
-        mask = create_block_mask(seen, len(flat[0]), None, q.shape[-2], k.shape[-2], device=str(q.device))
-    kernel: Any = torch.compile(flex_attention, dynamic=False) if compiled else flex_attention
+    kernel: Any = torch.compile(flex_attention) if compiled else flex_attention
     out = kernel(*flat, score_mod=bias, block_mask=mask, scale=scale)
     return out.reshape(*lead, heads, q.shape[-2], v.shape[-1])

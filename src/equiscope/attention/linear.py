@@ -125,7 +125,7 @@ class LinearAttention(MultiHeadAttention):
                 few = _Rows(rows.q[..., part, :], rows.k, rows.turned_q[..., part, :], rows.turned_k, rows.v)
                 return self._pairs(few, plan.rows(start, stop))[0]
 
-            z = chunked(some, rows.q.shape[-2])
+            z = chunked(some, rows.q.shape[-2], ())
         return self._close(ops.cast(z, tokens.x.dtype))
 
     def look(
@@ -252,17 +252,21 @@ def _chunk(rows: _Rows, document: Tensor | None, sums: Sums) -> Tensor:
         if sums.document is not None:
             same, kept = torch.eq(document, sums.document)[..., None], torch.eq(last, sums.document)[..., None]
     weights, plain = rows.turned_q @ rows.turned_k.mT, rows.q @ rows.k.mT
-    above, below = (weights * seen) @ rows.v, (plain * seen).sum(-1, keepdim=True)
+    above, below = weights.masked_fill(~seen, 0.0) @ rows.v, plain.masked_fill(~seen, 0.0).sum(-1, keepdim=True)
     if sums.product is not None and sums.keys is not None:
         before, total = rows.turned_q @ sums.product, rows.q @ sums.keys.unsqueeze(-1)
-        above, below = (above + before, below + total) if same is None else (above + before * same, below + total * same)
-    turned_k, k = rows.turned_k, rows.k
+        if same is not None:  # chosen, not multiplied: 0 times infinity would be NaN
+            before, total = before.masked_fill(~same, 0.0), total.masked_fill(~same, 0.0)
+        above, below = above + before, below + total
+    turned_k, k, v = rows.turned_k, rows.k, rows.v
     if document is not None and last is not None:
-        own = torch.eq(document, last)[..., None]
-        turned_k, k = turned_k * own, k * own
-    product, keys = turned_k.mT @ rows.v, k.sum(-2)
+        others = torch.ne(document, last)[..., None]
+        turned_k, k, v = (t.masked_fill(others, 0.0) for t in (turned_k, k, v))
+    product, keys = turned_k.mT @ v, k.sum(-2)
     if sums.product is not None and sums.keys is not None:
-        old = (sums.product, sums.keys) if kept is None else (sums.product * kept, sums.keys * kept[..., 0])
+        old = (sums.product, sums.keys)
+        if kept is not None:
+            old = (old[0].masked_fill(~kept, 0.0), old[1].masked_fill(~kept[..., 0], 0.0))
         product, keys = product + old[0], keys + old[1]
     sums.product, sums.keys, sums.document = product, keys, last
     return _quotient(above, below)

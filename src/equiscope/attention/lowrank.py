@@ -226,8 +226,7 @@ class Nystrom(_LowRank):
 
     def pseudo_inverse(self, a: Tensor) -> Tensor:
         """A+ by Z <- Z (13 - A Z (15 - A Z (7 - A Z))) / 4, from Z = A^T / (largest column sum x largest row sum)."""
-        size = a.shape[-1]
-        one = torch.eye(size, dtype=a.dtype, device=a.device)
+        one = torch.eye(a.shape[-2], dtype=a.dtype, device=a.device)
         by = {n: constant(n * one, f"{n}I", f"{n} on the diagonal", "row row") for n in (7, 13, 15)}
         norm = ops.multiply(_largest_row(ops.transpose(a)), _largest_row(a), name="‖A‖", label="largest column and row sum")
         z = ops.divide(ops.transpose(a), norm, name="Z₀", label="first guess of the inverse")

@@ -5,11 +5,12 @@ A mask reads `order`, never a coordinate: a repeated time or a 2-D place says no
 Masks combine: `Causal() & Window(8)`, `Causal() | Prefix(4)`, `~Blocks(2)`.
 """
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.symmetry import ACTIONS, Action, Reverse, Shift
@@ -161,6 +162,10 @@ class Edges(Mask):
         outside = [pair for pair in self.edges if not all(0 <= end < nodes for end in pair)]
         if outside:
             raise InputError(f"The graph has nodes 0..{nodes - 1}, but got the edge {outside[0]}. Use nodes={1 + max(outside[0])}.")
+        table = torch.zeros(nodes * nodes, dtype=torch.bool)
+        if self.edges:
+            table[[i * nodes + j for i, j in self.edges]] = True
+        self.register_buffer("table", table, persistent=False)
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
@@ -177,10 +182,7 @@ class Edges(Mask):
             )
 
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
-        table = torch.zeros(self.nodes * self.nodes, dtype=torch.bool, device=order_q.device)
-        if self.edges:
-            table[[i * self.nodes + j for i, j in self.edges]] = True
-        table = constant(table, "G", "which edges there are", "edge")
+        table = constant(self.get_buffer("table").to(order_q.device), "G", "which edges there are", "edge")
         pair = ops.add(ops.scale(order_q, self.nodes), order_k, name="edge", label="number of the pair")
         return ops.gather(table, pair, name="M", label="who may look: along an edge")
 
@@ -259,8 +261,7 @@ MASKS: tuple[type[Mask], ...] = (Everything, Causal, Window, Dilated, Blocks, Pr
 
 def visible(mask: Mask, queries: Tokens, keys: Tokens) -> Tensor | None:
     """The mask, the padding and the documents of two sequences joined: bool [..., N, M], or None where nothing is hidden."""
-    if (queries.document is None) != (keys.document is None):
-        raise InputError("One sequence says which document its tokens belong to, the other does not. Give both or neither.")
+    _check(mask, queries, keys)
     parts: list[Tensor] = []
     by_rank = None if isinstance(mask, Everything) else mask.visible(ops.column(queries.order), ops.row(keys.order))
     if by_rank is not None:
@@ -276,15 +277,11 @@ def visible(mask: Mask, queries: Tokens, keys: Tokens) -> Tensor | None:
     return joined
 
 
-def pairwise(mask: Mask, queries: Tokens, keys: Tokens) -> "Pairwise":
-    """The same as `visible`, for one pair of row numbers at a time: what a fused kernel calls."""
-    return Pairwise(mask, queries, keys)
-
-
 class Pairwise:
-    """(batch, head, row of the query, row of the key) to bool, elementwise."""
+    """The same as `visible`, for one pair of row numbers at a time, as a kernel calls it: (batch, head, row, row) to bool."""
 
     def __init__(self, mask: Mask, queries: Tokens, keys: Tokens) -> None:
+        _check(mask, queries, keys)
         self.mask = mask
         self.order_q, self.order_k = _batched(queries.order), _batched(keys.order)
         self.document_q, self.document_k = _batched(queries.document), _batched(keys.document)
@@ -300,6 +297,20 @@ class Pairwise:
         if self.document_q is not None and self.document_k is not None:
             out = out & (_entry(self.document_q, b, i) == _entry(self.document_k, b, j))
         return out
+
+
+def _check(mask: Mask, queries: Tokens, keys: Tokens) -> None:
+    """Raises InputError for documents on one side only, and where a mask of a fixed size does not fit."""
+    if (queries.document is None) != (keys.document is None):
+        raise InputError("One sequence says which document its tokens belong to, the other does not. Give both or neither.")
+    mask.check(queries, keys)
+
+
+def blocks(seen: Callable[..., Tensor], batch: int, n: int, m: int, device: torch.device) -> BlockMask:
+    """Which blocks of pairs hold any that may look, from seen(batch, head, row, row); on a GPU no table of all pairs is made."""
+    make: Any = create_block_mask if device.type == "cpu" else torch.compile(create_block_mask)
+    made: BlockMask = make(seen, batch, None, n, m, device=str(device))
+    return made
 
 
 def _batched(flag: Tensor | None) -> Tensor | None:

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask
 
 from equiscope.attention.chunks import chunked
-from equiscope.attention.mask import Causal, Everything, Mask, visible
+from equiscope.attention.mask import Causal, Everything, Mask, Pairwise, blocks, visible
 from equiscope.position import Places, Position
 from equiscope.tokens import Tokens
 from equiscope.trace import constant, ops, recording
 
+LARGE = 2.0**50  # places below it are counted exactly in float64
 WHOLE = 2**18  # pairs of rows whose bias is made in one go; more are made by rows
 
 
@@ -43,13 +45,13 @@ class Plan:
         self._seen: dict[int, Tensor | None] = {}
         self._tables: dict[tuple[int, int], Tensor] = {}
         self._distances: dict[int, Distances] = {}
+        self._blocks: dict[tuple[int, int], BlockMask] = {}
         self._in_steps: tuple[bool, bool] | None = None
 
     # --- who may look -------------------------------------------------------------------------------------------------
     def seen(self, mask: Mask) -> Tensor | None:
         """bool [..., N, M], or None where nothing is hidden."""
         if id(mask) not in self._seen:
-            mask.check(self.queries, self.keys)
             self._seen[id(mask)] = visible(mask, self.queries, self.keys)
         return self._seen[id(mask)]
 
@@ -57,12 +59,20 @@ class Plan:
         """Whether "causal" can be told from row numbers alone, so that a kernel needs no mask."""
         return isinstance(mask, Causal) and self._plain and self._even()[1]
 
+    def blocks(self, mask: Mask, batch: int) -> BlockMask:
+        """What FlexAttention reads of a mask, for so many sequences."""
+        if (id(mask), batch) not in self._blocks:
+            n, m = self.queries.at.shape[-2], self.keys.at.shape[-2]
+            seen = _by_row if self.by_row(mask) else Pairwise(mask, self.queries, self.keys)
+            self._blocks[id(mask), batch] = blocks(seen, batch, n, m, self.queries.at.device)
+        return self._blocks[id(mask), batch]
+
     def hides_nothing(self, mask: Mask) -> bool:
         return isinstance(mask, Everything) and self._plain
 
     @property
     def _plain(self) -> bool:
-        return self.keys.valid is None and self.keys.document is None
+        return self.keys.valid is None and self.keys.document is None and self.queries.document is None
 
     # --- what distance costs ------------------------------------------------------------------------------------------
     def distances(self, heads: int) -> Distances | None:
@@ -112,7 +122,7 @@ class Plan:
             bias = self.rows(start, stop)._dense(heads, ndim)
             return bias.expand(*bias.shape[:-2], stop - start, self.keys.at.shape[-2])
 
-        return chunked(some, self.queries.at.shape[-2], max(1, WHOLE // self.keys.at.shape[-2]))
+        return chunked(some, self.queries.at.shape[-2], (self.position,), max(1, WHOLE // self.keys.at.shape[-2]))
 
     def _heavy(self) -> bool:
         """Whether all steps from places to a learned bias, kept for its gradient, would be many tables of every pair."""
@@ -168,13 +178,21 @@ class Plan:
         return _steady(q), ranks
 
 
+def _by_row(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    return i >= j
+
+
 def _axes(at: Tensor) -> list[Tensor]:
     return [at] if at.shape[-1] == 1 else [ops.columns(at, a, a + 1, name=f"t{a}") for a in range(at.shape[-1])]
 
 
 def _steady(tokens: Tokens) -> bool:
     """Whether i - j is the difference of the row numbers for every pair that may look, within one text."""
-    start = tokens.at[..., 0] - torch.arange(tokens.at.shape[-2], dtype=tokens.at.dtype)
+    at = tokens.at[..., 0].double()
+    countable = at.abs() < LARGE
+    if not at.shape[-1] or not bool((countable if tokens.valid is None else countable | ~tokens.valid).all()):
+        return False
+    start = at - torch.arange(at.shape[-1], dtype=at.dtype)
     if tokens.valid is None and tokens.document is None:
         return bool((start == start[..., :1]).all())
     if tokens.valid is not None and tokens.document is None:

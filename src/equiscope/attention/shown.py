@@ -116,7 +116,8 @@ def _again(scale: float, seen: Tensor | None, gradients: tuple[Tensor | None, ..
     assert q is not None
     assert k is not None
     assert v is not None
-    pairs = [(out, g) for out, g in zip(in_steps(q, k, v, scale, seen, bias), gradients, strict=True) if g is not None]
+    made = in_steps(q, k, v, scale, seen, bias)
+    pairs = [(out, g) for out, g in zip(made, gradients, strict=True) if g is not None and out.requires_grad]
     learned = [t is not None and t.requires_grad for t in inputs]
     wanted, (outputs, given) = [t for t in inputs if t is not None and t.requires_grad], zip(*pairs, strict=True)
     found = iter(torch.autograd.grad(outputs, wanted, given, create_graph=True, allow_unused=True))

@@ -82,7 +82,7 @@ class Sigmoid(Weigh):
             return constant(torch.full((1, 1), by, dtype=scores.dtype, device=scores.device), "b", "bias of every score", ". .")
         one = constant(torch.ones(visible.shape[-1], 1, dtype=scores.dtype, device=scores.device), "1", "one a key", "token .")
         count = ops.matmul(ops.cast(visible, scores.dtype), one, name="n", label="how many may be seen")
-        others = ops.clamp(ops.subtract(count, constant(one[:1], "1", "the word itself", ". .")), 0.0, 2.0**40)
+        others = ops.clamp(ops.subtract(count, constant(one.new_ones(1, 1), "1", "the word itself", ". .")), 0.0, 2.0**40)
         return ops.scale(ops.function(others, "log1p"), -1.0, name="b", label="minus log of how many may be seen")
 
 

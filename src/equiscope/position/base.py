@@ -30,6 +30,7 @@ class Position(nn.Module):
     cost: ClassVar[str] = ""  # beyond plain attention, for N tokens
     because: str = ""
     axes: ClassVar[int | None] = 1  # numbers in a coordinate: 1 for text, 2 for images; None: any
+    made_for: int | None = None  # heads of the model that `sized` was told
     relative: ClassVar[bool] = False  # `bias` depends on the difference of two places only: one value for each distance will do
 
     @property
@@ -48,6 +49,7 @@ class Position(nn.Module):
         """A fresh copy for a model of this size; tables are made here. Raises ShapeError where the sizes do not fit."""
         fresh = type(self)(**self.settings)
         fresh.allocate(width, heads, head_width)
+        fresh.made_for = heads
         return fresh
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:

@@ -75,14 +75,14 @@ class Learned(Added):
             torch._assert_async(fits.all(), f"Learned knows positions 0..{end}")
         if not at.is_cpu:
             return
-        if at.isnan().any():
-            raise InputError("Some coordinates are NaN. Give every token a place.")
+        if not at.isfinite().all():
+            raise InputError("Some coordinates are NaN or infinite. Give every token a place.")
         worst = at.max() if at.min() >= 0 else at.min()
         if not 0 <= worst <= end:
             name = "length" if self.stretch is None else "stretch"
+            way = f"Use {name}={int(worst) + 1} or more" if worst > 0 else "Count places from 0"
             raise InputError(
-                f"Learned knows positions 0..{end}, but got {worst:g}. Use {name}={int(worst.abs()) + 1} or more, "
-                "or a scheme without a table such as Rope()."
+                f"Learned knows positions 0..{end}, but got {worst:g}. {way}, or use a scheme without a table such as Rope()."
             )
         if self.stretch is None and (at != at.floor()).any():
             raise InputError("Learned has rows for whole numbers only. For places between them use stretch=, Rope() or Alibi().")

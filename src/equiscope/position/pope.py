@@ -65,7 +65,8 @@ class Pope(Position):
         if hands.ndim > 2 and hands.ndim < x.ndim:
             hands = ops.broadcast_heads(hands)
         if role == "query":
-            phase = ops.row(ops.clamp(self.phase, -2 * math.pi, 0.0, name="δ", label="phases, at most one turn back"))
+            phase = ops.clamp(self.phase, -2 * math.pi, 0.0, name="δ", label="phases, at most one turn back")
+            phase = ops.row(phase) if x.ndim > 2 else phase
             hands = ops.subtract(hands, phase, name="Φ_q", label="where the hands point, with their phases")
         length = ops.function(x, "softplus", name="μ", label=f"lengths of the hands of the {label}")
         both = ops.concat(length, length, name="μμ", label="a length for the sine and one for the cosine")

@@ -47,6 +47,16 @@ class Tokens:
         for name, found in rows.items():
             if found != length:
                 raise ShapeError(f"x has {length} tokens, but {name} has {found}. Give one entry a token.")
+        if self.x.ndim > 3:
+            self._every_sequence()
+
+    def _every_sequence(self) -> None:
+        """Of several batch axes, what is given for some is given for all; what serves every sequence alike stays one list."""
+        lead = self.x.shape[:-2]
+        for name, axes in (("at", 2), ("order", 1), ("document", 1), ("valid", 1)):
+            flag = getattr(self, name)
+            if flag is not None and flag.ndim > axes and flag.shape[:-axes] != lead:
+                object.__setattr__(self, name, flag.expand(*lead, *flag.shape[-axes:]))
 
     @classmethod
     def of(cls, x: Tensor, start: int = 0, valid: Tensor | None = None) -> Self:
