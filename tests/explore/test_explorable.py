@@ -13,7 +13,7 @@ from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore import LIMIT, Choice, explorable, html, page, write
 from equiscope.explore.clocks import tour
 from equiscope.explore.exhibit import exhibit
-from equiscope.explore.explorable import SETTINGS, offers, rows
+from equiscope.explore.explorable import BROKEN, GROUPS, SETTINGS, offers, rows
 from equiscope.position import SCHEMES
 from equiscope.record import Explorable, unpack
 from equiscope.tokens import Tokens
@@ -82,6 +82,13 @@ def test_what_the_page_explains_is_what_the_model_computes(causal):
         made = exhibit(offer.make(), width=8, heads=2, seed=3, causal=causal)
         tokens = Tokens.of(rows(["one", "two", "three", "four", "five"], Choice(width=8, heads=2, seed=3)))
         assert torch.equal(made(tokens)[0], made.model(tokens)), offer.variant.name
+
+
+def test_schemes_of_one_group_stand_side_by_side_under_the_place_where_they_act(love):
+    groups = [v.group for v in love.schemes]
+    assert [g for g, before in zip(groups, [None, *groups], strict=False) if g != before] == ["", *GROUPS.values(), BROKEN]
+    wanted = {"none": "", "learned": "embed", "rope": "turn", "t5": "bias", "deberta": "term", "rope-two-speeds": BROKEN}
+    assert {v.name: v.group for v in love.schemes if v.name in wanted} == {k: GROUPS.get(w, w) for k, w in wanted.items()}
 
 
 def test_teaching_variants_say_which_scheme_they_break(love):

@@ -13,7 +13,7 @@ import torch
 from equiscope import record
 from equiscope.explore import Choice, explorable
 from equiscope.explore.exhibit import exhibit
-from equiscope.explore.explorable import offers, rows
+from equiscope.explore.explorable import BROKEN, GROUPS, offers, rows
 from equiscope.explore.golden import Case
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens, words
@@ -85,6 +85,28 @@ def test_the_browser_gives_pythons_numbers_on_every_golden_trace(visit):
                 assert np.allclose(got, wanted, rtol=1e-9, atol=1e-9), f"{name}, {move.name}: {step}"
 
 
+# --- the choice of schemes ----------------------------------------------------------------------------------------------
+def test_schemes_are_listed_under_the_place_where_they_act(visit):
+    tab = visit()
+    chosen = tab.get_by_label("position scheme").locator("visible=true").first
+    groups = chosen.locator("optgroup").evaluate_all("gs => gs.map(g => [g.label, [...g.children].map(o => o.value)])")
+    listed = [[name] for name in chosen.locator("> option").evaluate_all("os => os.map(o => o.value)")]
+    assert [name for names in [*listed, *(n for _, n in groups)] for name in names] == [o.variant.name for o in offers(1)]
+    assert [group for group, _ in groups] == [*GROUPS.values(), BROKEN]
+
+
+@pytest.mark.parametrize("wide", [390, 1280])
+@pytest.mark.parametrize("causal", ["true", "false"])
+def test_every_scheme_shows_its_numbers(visit, wide, causal):
+    tab = visit(f"causal={causal}", wide=wide, sentence="only who can prevent forest fires", heads=2, width=4)
+    for offer in offers(2):
+        tab.get_by_label("position scheme").locator("visible=true").first.select_option(offer.variant.name)
+        assert tab.locator("main figure").first.get_attribute("data-scheme") == offer.variant.name
+        assert tab.locator(".failed:visible").count() == 0, offer.variant.name
+        assert not re.search(r"NaN|undefined|\[object", tab.locator("main").inner_text()), offer.variant.name
+        assert tab.evaluate("document.documentElement.scrollWidth") <= wide, offer.variant.name
+
+
 # --- E1: numbers --------------------------------------------------------------------------------------------------------
 def test_pointing_at_a_number_shows_its_computation_with_the_operands(visit):
     tab = visit()
@@ -137,6 +159,21 @@ def test_arrow_keys_move_across_cells_and_the_cell_is_read_aloud(visit):
         assert tab.locator(".arithmetic").inner_text().startswith(where)
     eventually(tab, "document.querySelector('.spoken').textContent.includes('0.40·3')")
     assert tab.locator(".spoken").get_attribute("aria-live") == "polite"
+
+
+def test_a_long_table_rolls_to_the_number_that_was_asked_for(visit, tmp_path):
+    tab = visit("scheme=shaw")
+    table = tab.locator('figure.long[data-id$="key_table"]')
+    height, whole = table.evaluate("f => [f.clientHeight, f.scrollHeight]")
+    assert height < whole / 2
+    tab.locator('figure[data-id$="aᴷᵀ"] canvas').click(position={"x": 225, "y": 5})
+    top = table.locator(".operand").first.bounding_box()["y"]
+    assert table.bounding_box()["y"] < top < table.bounding_box()["y"] + height
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name="SVG").click()
+    download.value.save_as(tmp_path / "page.svg")
+    drawn = (tmp_path / "page.svg").read_text(encoding="utf-8")
+    assert int(re.search(r'height="(\d+)"', drawn)[1]) > tab.evaluate("document.querySelector('main').scrollHeight") + whole / 2
 
 
 def test_a_box_of_the_step_graph_leads_to_its_matrix(visit):

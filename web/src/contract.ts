@@ -44,12 +44,14 @@ export interface Explorable {
 /**
  * A choice that a page offers, e.g. a position scheme.
  *
+ *     group   the heading under which a list shows it, e.g. where it acts; empty for none
  *     switch  the name of the scheme that this variant breaks on purpose, for teaching; empty for a real scheme
  */
 export interface Variant {
   name: string;
   title: string;
   summary: string;
+  group?: string;
   switch?: string;
 }
 /**

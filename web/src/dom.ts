@@ -35,14 +35,28 @@ function attributes(element: Element, given: Attributes): void {
   }
 }
 
+/** One thing to choose; those of one group, which stand side by side, share a heading. */
+export interface Option {
+  name: string;
+  title: string;
+  group?: string;
+}
+
 /** A choice among named things. */
-export function select(label: string, options: [string, string][], value: string, choose: (value: string) => void): HTMLElement {
-  const list = h<HTMLSelectElement>(
-    "select",
-    { "aria-label": label, onchange: () => choose(list.value) },
-    options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)),
-  );
+export function select(label: string, options: Option[], value: string, choose: (value: string) => void): HTMLElement {
+  const list = h<HTMLSelectElement>("select", { "aria-label": label, onchange: () => choose(list.value) });
+  for (const [group, members] of grouped(options)) {
+    const items = members.map(({ name, title }) => h("option", { value: name, selected: name === value }, title));
+    list.append(...(group ? [h("optgroup", { label: group }, items)] : items));
+  }
   return h("label.choice", h("span", label), list);
+}
+
+/** Things by the heading of their group, in the order in which the headings come. */
+export function grouped<T extends { group?: string }>(things: T[]): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const thing of things) groups.set(thing.group ?? "", [...(groups.get(thing.group ?? "") ?? []), thing]);
+  return groups;
 }
 
 export function button(text: string, title: string, press: () => void, more: Attributes = {}): HTMLButtonElement {

@@ -16,6 +16,15 @@ const MARGIN = 20;
 
 /** An element as a stand-alone SVG, as large as it is on screen. */
 export function picture(root: HTMLElement): SVGElement {
+  root.classList.add("unrolled");
+  try {
+    return drawn(root);
+  } finally {
+    root.classList.remove("unrolled");
+  }
+}
+
+function drawn(root: HTMLElement): SVGElement {
   const box = root.getBoundingClientRect();
   const out = svg("svg", {
     xmlns: "http://www.w3.org/2000/svg",
@@ -138,8 +147,7 @@ function drawing(source: SVGSVGElement, at: DOMRect, box: DOMRect): SVGElement {
 }
 
 export function save(root: HTMLElement, name: string, kind: "svg" | "png"): void {
-  const drawn = picture(root);
-  const source = new XMLSerializer().serializeToString(drawn);
+  const source = new XMLSerializer().serializeToString(picture(root));
   if (kind === "svg") download(new Blob([source], { type: "image/svg+xml" }), `${name}.svg`);
   else paint(source, (blob) => download(blob, `${name}.png`));
 }

@@ -108,14 +108,8 @@ function header(app: App, main: HTMLElement): HTMLElement[] {
 function controls(app: App): HTMLElement[] {
   const { state, page } = app;
   const listens = ALL[state.story].controls;
-  const numbered = (counts: number[]) => counts.map((count): [string, string] => [String(count), String(count)]);
-  const scheme = () =>
-    select(
-      "position scheme",
-      page.schemes.map((s) => [s.name, s.title]),
-      state.scheme,
-      (scheme) => app.set({ scheme }, { structure: true }),
-    );
+  const numbered = (counts: number[]) => counts.map((count) => ({ name: String(count), title: String(count) }));
+  const scheme = () => select("position scheme", page.schemes, state.scheme, (scheme) => app.set({ scheme }, { structure: true }));
   const mask = () => {
     const change = () => app.set({ causal: !app.state.causal }, { structure: true });
     return h("label.choice", h("input", { type: "checkbox", checked: state.causal, onchange: change }), h("span", "causal mask"));

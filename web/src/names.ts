@@ -1,6 +1,6 @@
 // What rows, columns and values are called, and which colour a word has.
 import type { App } from "./app";
-import type { Leaf, Step } from "./contract";
+import type { Leaf, Step, Trace } from "./contract";
 import type { Run } from "./lab";
 
 export const COLOURS = 8;
@@ -24,19 +24,24 @@ export const word = (app: App, row: number): Name => ({ text: app.state.words[ro
 /** Rows that are places and no words. */
 export const numbered = (from: number[]): Name[] => from.map((place) => ({ text: String(place), colour: -1 }));
 
-export function value(run: Run, id: string): Leaf | Step {
-  const { leaves, steps } = run.record.trace;
-  return (steps.find((s) => s.id === id) ?? leaves.find((l) => l.id === id))!;
-}
+export const value = (run: Run, id: string): Leaf | Step => named(run.record.trace, id);
 
-/** Letters for a value: the part's own symbol, or what the operation is called. */
-export function symbolOf(found: Leaf | Step): string {
-  return (
-    found.symbol ||
-    ("op" in found
-      ? ({ matmul: "·", heads: "heads", transpose: "ᵀ", multiply: "×", column: "↓", row: "→" }[found.op] ?? found.op)
-      : found.id)
-  );
+const named = ({ leaves, steps }: Trace, id: string): Leaf | Step =>
+  (steps.find((s) => s.id === id) ?? leaves.find((l) => l.id === id))!;
+
+/** Letters for a value of a run. */
+export const letters = (run: Run, id: string): string => symbolOf(value(run, id), run.record.trace);
+
+const SHORT: Record<string, string> = { matmul: "·", multiply: "×", column: "↓", row: "→", maximum: "max" };
+
+/** Letters for a value of a trace: the part's own symbol, or what the operation is called. */
+export function symbolOf(found: Leaf | Step, trace: Trace): string {
+  if (found.symbol || !("op" in found)) return found.symbol || found.id;
+  if (found.op === "function" || found.op === "activation") return String(found.params?.kind);
+  if (found.op !== "transpose") return SHORT[found.op] ?? found.op;
+  const [base, under] = symbolOf(named(trace, found.inputs[0]), trace).split("_");
+  const turned = base.endsWith("ᵀ") ? base.slice(0, -1) : `${/[+−·]/.test(base) ? `(${base})` : base}ᵀ`;
+  return under ? `${turned}_${under}` : turned;
 }
 
 /** The key under which edits of a leaf are kept, or nothing where the page sets the numbers itself. */
@@ -58,6 +63,14 @@ export function heading(where: string | undefined): string {
 export function lead(app: App, axes: string[], shape: number[]): number[] {
   return axes.slice(0, -2).map((axis, i) => (axis === "head" ? Math.min(app.state.head, shape[i] - 1) : 0));
 }
+
+/** Whose matrix is on screen, where a leading axis is words: ", for Love". */
+export const slice = (app: App, axes: string[], shape: number[]): string =>
+  axes
+    .slice(0, -2)
+    .flatMap((axis, i) => along(app, axis, shape[i])?.[0] ?? [])
+    .map((name) => `, for ${name.text}`)
+    .join("");
 
 export const cellIndex = (rank: number, ahead: number[], row: number, column: number): number[] =>
   rank >= 2 ? [...ahead, row, column] : rank === 1 ? [column] : [];

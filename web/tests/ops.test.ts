@@ -488,6 +488,13 @@ test("a sum of more than eight products prints the first four and the last, and 
   expect([more!.length, value]).toEqual([8, 45]);
 });
 
+test("a sum of more than eight products leaves out those that are 0, says so, and points at them too", () => {
+  const [a, b] = [of([[0, 0, 3, 0, 5, 0, 0, 0, 0]]), of([1, 1, 1, 1, 2, 1, 1, 1, 1])];
+  const { terms, more, value, note } = OPERATIONS.matmul.explain([a, b], {}, [0], a);
+  expect(terms.map((term) => ("text" in term ? term.text : term.index.at(-1))).join("")).toBe("2·2 + 4·4");
+  expect([more!.length, value, note]).toEqual([14, 13, "products that are 0 are left out"]);
+});
+
 test.each([
   { buckets: 16, far: 40, both: true },
   { buckets: 16, far: 40, both: false },

@@ -12,7 +12,7 @@ from equiscope.errors import InputError, ShapeError, UnknownName
 from equiscope.explore.clocks import tour
 from equiscope.explore.exhibit import PLACES, exhibit
 from equiscope.explore.facts import facts
-from equiscope.position import SCHEMES, Alibi, Fire, Learned, Position, Rope, Sinusoidal
+from equiscope.position import SCHEMES, Alibi, Deberta, Fire, Learned, Position, Rope, Sinusoidal
 from equiscope.symmetry import derive
 from equiscope.tokens import Tokens, spelled, words
 from equiscope.trace import watch
@@ -24,6 +24,13 @@ GIVEN = {  # words of the docs' examples, width 2
     "Love": [1.0, 2.0], "conquers": [0.0, 2.0], "all": [1.0, 1.0],
     "the": [0.1, -0.3], "dog": [0.6, 0.2], "is": [-0.4, -0.1], "good": [0.2, -0.7],
 }  # fmt: skip
+GROUPS = {  # a place where schemes act, and the heading of their group; of several places the last one decides
+    "embed": "In the words",
+    "turn": "In queries and keys",
+    "bias": "In the scores, by place",
+    "term": "In the scores, by place and word",
+}
+BROKEN = "Broken on purpose"
 EXTRA: list[tuple[str, str, str, str, Callable[[], Position]]] = [  # name, title, summary, what it breaks, how it is made
     ("one-sine", "one sine", "A single sine of period 36: some places look the same.", "", lambda: Sinusoidal(waves="sine")),
     ("sine-cosine", "sine + cosine", "One clock hand of period 36: unique for one turn.", "", lambda: Sinusoidal(waves="pair")),
@@ -65,12 +72,15 @@ def offers(heads: int, length: int = 0) -> list[_Offer]:
     """Every listed scheme for places on a line, and variants that teach: one speed, another layout, two ways to break RoPE."""
     special: dict[type[Position], Callable[[], Position]] = {
         Learned: lambda: Learned(length=max(PLACES, length) + 1),
+        Deberta: lambda: Deberta(far=16),  # as many as Shaw's; the paper's 128 would be the largest table of a page
         Fire: lambda: Fire(length=2.0),  # the paper's threshold is longer than a sentence, which would then notice nothing
     }
     if heads == 1:
         special[Alibi] = lambda: Alibi(slopes=(0.5,))  # the paper's slope for one head, 1/256, would not be seen on a page
-    listed = [_Offer(_variant(s.name, s.title, s.summary), special.get(s, s)) for s in SCHEMES if s().axes in (1, None)]
-    return listed + [_Offer(_variant(name, title, summary, switch), make) for name, title, summary, switch, make in EXTRA]
+    listed = [(s.name, s.title, s.summary, "", special.get(s, s)) for s in SCHEMES if s().axes in (1, None)]
+    made = [_Offer(_variant(make(), name, title, summary, switch), make) for name, title, summary, switch, make in listed + EXTRA]
+    groups = ["", *GROUPS.values(), BROKEN]
+    return sorted(made, key=lambda offer: groups.index(offer.variant.group))
 
 
 def explorable(choice: Choice) -> record.Explorable:
@@ -135,8 +145,10 @@ def _words(choice: Choice) -> tuple[list[str], list[str]]:
     return names[:LIMIT], [note]
 
 
-def _variant(name: str, title: str, summary: str, switch: str = "") -> record.Variant:
-    return record.Variant(name=name, title=title, summary=summary, switch=switch)
+def _variant(scheme: Position, name: str, title: str, summary: str, switch: str) -> record.Variant:
+    places = [heading for place, heading in GROUPS.items() if scheme.acts(place)]
+    group = BROKEN if switch else places[-1] if places else ""
+    return record.Variant(name=name, title=title, summary=summary, group=group, switch=switch)
 
 
 def _program(

@@ -135,8 +135,8 @@ class ClassToken(Readout):
         if tokens.valid is not None:  # padding stands nowhere
             places = places.masked_fill(~tokens.valid.unsqueeze(-1), -torch.inf)
             ranks = ranks.masked_fill(~tokens.valid, torch.iinfo(ranks.dtype).min)
-        at = torch.cat(_like(places.amax(-2, keepdim=True) + 1, tokens.at, -2), -2)
-        order = torch.cat(_like(ranks.amax(-1, keepdim=True) + 1, tokens.order, -1), -1)
+        at = _ahead(places.amax(-2, keepdim=True) + 1, tokens.at, -2)
+        order = _ahead(ranks.amax(-1, keepdim=True) + 1, tokens.order, -1)
         at = constant(at, "at", "where the rows are", "token axis", kind="coordinate", symbol="t")
         order = constant(order, "order", "which row comes first", "token", kind="order", symbol="o")
         valid = tokens.valid
@@ -149,10 +149,9 @@ class ClassToken(Readout):
         return ops.pick(y, 0, name="class", label=self.title)
 
 
-def _like(first: Tensor, rest: Tensor, axis: int) -> list[Tensor]:
-    """Two tensors with the same leading axes, ready to be joined along `axis`."""
-    lead = torch.broadcast_shapes(first.shape[:axis], rest.shape[:axis])
-    return [t.expand(*lead, *t.shape[axis:]) for t in (first, rest)]
+def _ahead(first: Tensor, rest: Tensor, axis: int) -> Tensor:
+    """Joined along `axis`; leading axes are those of `first`, which padding may have given more of them."""
+    return torch.cat([first, rest.expand(*first.shape[:axis], *rest.shape[axis:])], axis)
 
 
 def _one_text(readout: Readout, tokens: Tokens) -> None:

@@ -21,12 +21,14 @@ class Claim(Struct, frozen=True, kw_only=True):
 class Variant(Struct, frozen=True, kw_only=True):
     """A choice that a page offers, e.g. a position scheme.
 
+    group   the heading under which a list shows it, e.g. where it acts; empty for none
     switch  the name of the scheme that this variant breaks on purpose, for teaching; empty for a real scheme
     """
 
     name: str
     title: str
     summary: str
+    group: str = ""
     switch: str = ""
 
 

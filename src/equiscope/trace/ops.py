@@ -275,14 +275,14 @@ def gather(table: Tensor, index: Tensor, name: str = "", label: str = "") -> Ten
 
 def take(x: Tensor, index: Tensor, name: str = "", label: str = "") -> Tensor:
     """One number of each row for every pair: x [..., N, R], index [..., N, M] in 0 .. R-1, out[i, j] = x[i, index[i, j]]."""
-    lead = torch.broadcast_shapes(x.shape[:-1], index.shape[:-1])
+    lead = _lead(x.shape[:-1], index.shape[:-1])
     picked = x.expand(*lead, x.shape[-1]).gather(-1, index.long().expand(*lead, index.shape[-1]))
     return note("take", picked, [x, index], name, label)
 
 
 def bins(x: Tensor, index: Tensor, count: int, name: str = "", label: str = "") -> Tensor:
     """The twin of `take`: out[i, r] = sum of x[i, j] over those j with index[i, j] = r. [..., N, M] to [..., N, count]."""
-    lead = torch.broadcast_shapes(x.shape[:-1], index.shape[:-1])
+    lead = _lead(x.shape[:-1], index.shape[:-1])
     width = x.shape[-1]
     empty = torch.zeros(*lead, count, dtype=x.dtype, device=x.device)
     total = empty.scatter_add(-1, index.long().expand(*lead, width), x.expand(*lead, width))
@@ -301,9 +301,16 @@ def repeat_heads(x: Tensor, times: int, name: str = "", label: str = "") -> Tens
 
 def concat(a: Tensor, b: Tensor, axis: int = -1, name: str = "", label: str = "") -> Tensor:
     """a then b: more columns (axis -1) or more rows (axis -2); leading axes broadcast."""
-    lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    lead = _lead(a.shape[:-2], b.shape[:-2])
     out = torch.cat([t.expand(*lead, *t.shape[-2:]) for t in (a, b)], axis)
     return note("concat", out, [a, b], name, label, axis=axis)
+
+
+def _lead(a: torch.Size, b: torch.Size) -> tuple[int, ...]:
+    """The shape that both broadcast to; where there is none, `expand` says so. torch.broadcast_shapes would load sympy first."""
+    rank = max(len(a), len(b))
+    sides = ((1,) * (rank - len(shape)) + tuple(shape) for shape in (a, b))
+    return tuple(n if m == 1 else m for m, n in zip(*sides, strict=True))
 
 
 def heads(x: Tensor, count: int, name: str = "", label: str = "") -> Tensor:

@@ -3,7 +3,7 @@ import { type App, guarded } from "../app";
 import { h, svg } from "../dom";
 import { number, symbol } from "../format";
 import type { Run } from "../lab";
-import { along, cellIndex, lead, symbolOf, value } from "../names";
+import { along, cellIndex, lead, letters, value } from "../names";
 import { matrixAt } from "../tensor";
 
 const MOST = 24;
@@ -12,7 +12,7 @@ export function circles(app: App, run: () => Run, id: string): HTMLElement {
   const figure = h(
     "figure.matrix.circles",
     { "data-circles": id },
-    h("figcaption", symbol(symbolOf(value(run(), id))), h("span.label", "the same, as circles")),
+    h("figcaption", symbol(letters(run(), id)), h("span.label", "the same, as circles")),
   );
   guarded(app, figure, () => {
     figure.querySelector("svg")?.remove();

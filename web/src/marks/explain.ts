@@ -2,7 +2,7 @@
 import type { App, Target } from "../app";
 import { button, h } from "../dom";
 import { column, number, plain, symbol } from "../format";
-import { along, editKey, symbolOf, value } from "../names";
+import { along, editKey, letters, value } from "../names";
 import { at } from "../tensor";
 
 export function explainer(app: App): HTMLElement {
@@ -89,18 +89,13 @@ export function explainer(app: App): HTMLElement {
         line.append(
           h(
             "span.term",
-            { title: plain(symbolOf(value(run, term.id))) },
-            brackets(write(term.id)(at(run.program.get(term.id), term.index))),
+            { title: plain(letters(run, term.id)) },
+            (operands.terms.length > 1 ? brackets : String)(write(term.id)(at(run.program.get(term.id), term.index))),
           ),
         );
     }
     line.append(" = ", h("b.result", write(id)(result)));
-    note.textContent = [
-      operands.note,
-      operands.more.length ? `${operands.more.length} more operands light up but are not printed` : "",
-    ]
-      .filter(Boolean)
-      .join("; ");
+    note.textContent = [operands.note, unprinted(operands.more.length)].filter(Boolean).join("; ");
   }
 
   function write(target: Target, number: number): void {
@@ -121,6 +116,8 @@ export function explainer(app: App): HTMLElement {
 }
 
 const decimals = (value: number): number => Math.min(8, (String(value).split(".")[1] ?? "").length);
+const unprinted = (count: number): string =>
+  count > 1 ? `${count} more operands light up but are not printed` : count ? "one more operand lights up but is not printed" : "";
 const brackets = (text: string): string => (text.startsWith("−") ? `(${text})` : text);
 
 /** Q[Love, 2]: the symbol, the word, the column counted from 1. */
@@ -137,7 +134,7 @@ function name(app: App, { run, id, index, names: own }: Target): HTMLElement {
   });
   return h(
     "span.name",
-    symbol(symbolOf(found)),
+    symbol(letters(run, id)),
     "[",
     parts.flatMap((part, i) => (i ? [", ", part] : [part])),
     "]",

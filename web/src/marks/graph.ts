@@ -4,6 +4,8 @@ import type { Step, Trace } from "../contract";
 import { symbolOf } from "../names";
 
 const [WIDE, HIGH, COLUMN, ROW, ARCH] = [50, 26, 70, 40, 26];
+const LETTERS = 7; // of a text that fits its box
+const [NARROW, SMALLEST] = [900, 0.72]; // in a narrower window it scrolls, so that texts can be read
 
 interface Box {
   id: string;
@@ -21,7 +23,7 @@ export function graph(trace: Trace, output: string, go: (id: string) => void): H
   const [width, height] = [levels * COLUMN, rows * ROW + ARCH];
   const picture = svg("svg.graph", {
     viewBox: `0 ${-ARCH} ${width} ${height}`,
-    style: `max-width:${width}px`,
+    style: `max-width:${width}px; min-width:${Math.max(NARROW, width * SMALLEST)}px`,
     role: "group",
     "aria-label": "steps of the computation, from left to right",
   });
@@ -55,7 +57,7 @@ function layout(trace: Trace, output: string): Box[] {
       const at = level.get(found.id)!;
       const row = taken.get(at) ?? 0;
       taken.set(at, row + 1);
-      return { id: found.id, text: symbolOf(found), label: found.label, level: at, row, given: !("op" in found) };
+      return { id: found.id, text: symbolOf(found, trace), label: found.label, level: at, row, given: !("op" in found) };
     });
 }
 
@@ -94,9 +96,13 @@ function node(box: Box, go: (id: string) => void): SVGElement {
     },
     svg("title", box.label || box.text),
     svg("rect", { x: x - WIDE / 2, y: y - HIGH / 2, width: WIDE, height: HIGH, rx: box.given ? 3 : 9 }),
-    svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "central" }, lettered(box.text)),
+    svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "central", ...squeezed(box.text) }, lettered(box.text)),
   );
 }
+
+/** A text that would stand over its box is set as wide as the box. */
+const squeezed = (text: string): Record<string, unknown> =>
+  text.replace("_", "").length > LETTERS ? { textLength: WIDE - 8, lengthAdjust: "spacingAndGlyphs" } : {};
 
 function lettered(text: string): (string | SVGElement)[] {
   const [base, under] = text.split("_");

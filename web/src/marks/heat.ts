@@ -3,7 +3,7 @@ import type { App, Mark } from "../app";
 import { h } from "../dom";
 import { number } from "../format";
 import type { Run } from "../lab";
-import { cellIndex, symbolOf, value } from "../names";
+import { cellIndex, letters, value } from "../names";
 import type { Place } from "../program";
 import { cellOf, type Options, seen, step, type View } from "./matrix";
 
@@ -89,7 +89,7 @@ export function heat(app: App, run: () => Run, id: string, rows: number, columns
       const { label } = value(run(), id);
       canvas.setAttribute(
         "aria-label",
-        `${symbolOf(value(run(), id))}, ${label}, ${rows} by ${columns}, largest ${number(largest, 2)}. Arrow keys read its numbers.`,
+        `${letters(run(), id)}, ${label}, ${rows} by ${columns}, largest ${number(largest, 2)}. Arrow keys read its numbers.`,
       );
     }
     const context = canvas.getContext("2d")!;

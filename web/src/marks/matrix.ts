@@ -4,7 +4,7 @@ import { type App, type Mark, guarded } from "../app";
 import { h } from "../dom";
 import { column, symbol } from "../format";
 import type { Run } from "../lab";
-import { along, cellIndex, editKey, lead, type Name, symbolOf, value } from "../names";
+import { along, cellIndex, editKey, lead, type Name, slice, letters, value } from "../names";
 import type { Place } from "../program";
 import { matrixAt, type Tensor } from "../tensor";
 import { glide } from "./glide";
@@ -12,6 +12,7 @@ import { heat } from "./heat";
 
 const CELLS = 420;
 const COLUMNS = 24;
+const ROWS = 16; // a longer table, of no words, is rolled up
 
 /** names: what the token axis shows, where it is not the person's words in their order; compact: for a small card. */
 export interface Options {
@@ -23,13 +24,18 @@ export interface Options {
 /** A figure of one value of a run, with its symbol and label. */
 export function matrix(app: App, run: () => Run, id: string, options: Options = {}): HTMLElement {
   const found = value(run(), id);
+  const of = h("span");
   const figure = h(
     "figure.matrix",
     { "data-id": id, "data-scheme": run().record.scheme },
-    h("figcaption", symbol(symbolOf(found)), h("span.label", options.caption ?? found.label ?? "")),
+    h("figcaption", symbol(letters(run(), id)), h("span.label", options.caption ?? found.label ?? "", of)),
   );
   let current: View | undefined;
-  guarded(app, figure, () => view().draw());
+  guarded(app, figure, () => {
+    view().draw();
+    const now = slice(app, found.axes, run().program.get(id).shape);
+    if (of.textContent !== now) of.textContent = now;
+  });
   return figure;
 
   function view(): View {
@@ -42,6 +48,7 @@ export function matrix(app: App, run: () => Run, id: string, options: Options = 
         ? typeset(app, run, id, rows, columns, options)
         : heat(app, run, id, rows, columns, options);
     figure.append(current.body);
+    figure.classList.toggle("long", rows > ROWS && found.axes.at(-2) !== "token");
     app.marks.add(current.mark);
     return current;
   }
@@ -107,6 +114,7 @@ function typeset(app: App, run: () => Run, id: string, rows: number, columns: nu
         const at = cellOf(place, tensor.shape.length, ahead);
         if (at) cells[at[0] * columns + at[1]]?.classList.add(style);
       }
+      if (style === "operand") unroll(grid);
     },
   };
 
@@ -118,7 +126,7 @@ function typeset(app: App, run: () => Run, id: string, rows: number, columns: nu
     const write = column(now.flat.data, app.state.digits);
     const largest = biggest(now.flat.data);
     const key = editKey(run(), id);
-    grid.setAttribute("aria-label", `${symbolOf(value(run(), id))}, ${value(run(), id).label}, ${rows} by ${columns}`);
+    grid.setAttribute("aria-label", `${letters(run(), id)}, ${value(run(), id).label}, ${rows} by ${columns}`);
     grid.classList.toggle("given", !!key);
     top.hidden = !now.columns;
     now.columns?.forEach((name, c) => paint(heads[c], name));
@@ -157,6 +165,13 @@ function typeset(app: App, run: () => Run, id: string, rows: number, columns: nu
     body.style.setProperty("--labels", now.rows ? `${Math.min(longest(now.rows.map((n) => n.text)), 11) * 0.56 + 0.9}rem` : "0rem");
   }
   return { rows, columns, body, mark, draw };
+}
+
+/** Roll a long table to the first number that lights up. */
+function unroll(grid: HTMLElement): void {
+  const figure = grid.closest("figure.long");
+  const cell = figure && grid.querySelector(".operand");
+  if (cell) figure.scrollTop += cell.getBoundingClientRect().top - figure.getBoundingClientRect().top - figure.clientHeight / 2;
 }
 
 function paint(element: HTMLElement, name: Name): void {

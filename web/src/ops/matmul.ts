@@ -1,6 +1,6 @@
 // matmul: each number is a row of a times a column of b.
 import { aligned, at, broadcast, size, spread, type Tensor, zeros } from "../tensor";
-import { cell, listing, type Op, pieces, symbol, terms } from "./op";
+import { cell, listing, type Op, pieces, PRINTED, symbol, terms } from "./op";
 
 export const matmul: Op = {
   evaluate([a, b]) {
@@ -13,13 +13,17 @@ export const matmul: Op = {
   },
   explain([a, b], _, index) {
     const products = operands(a, b, index);
+    const counts = ([i, j]: [number[], number[]]) => at(a, i) * at(b, j) !== 0;
+    const few = products.length > PRINTED && products.some(counts) ? products.filter(counts) : products;
+    const left = few === products ? [] : products.filter((product) => !counts(product));
     const { terms: printed, more } = listing(
-      products.map(([i, j]) => terms`${cell(0, i)}·${cell(1, j)}`),
+      few.map(([i, j]) => terms`${cell(0, i)}·${cell(1, j)}`),
       " + ",
     );
     let value = 0;
     for (const [i, j] of products) value += at(a, i) * at(b, j);
-    return { terms: printed, value, more };
+    const note = left.length ? { note: "products that are 0 are left out" } : {};
+    return { terms: printed, value, more: [...more, ...left.flatMap(([i, j]) => [cell(0, i), cell(1, j)])], ...note };
   },
   formula: () => pieces`${symbol(0)} ${symbol(1)}`,
 };

@@ -57,7 +57,7 @@ function weave<T>(texts: TemplateStringsArray, parts: Written<T>[]): (T | { text
 /** A number inside a sentence: six digits, and a minus sign that is not a hyphen. */
 export const short = (value: number): string => String(Number(value.toPrecision(6))).replaceAll("-", "−");
 
-const PRINTED = 8;
+export const PRINTED = 8; // terms of one computation
 const BEGINNING = 4;
 
 /** Parts with something between them; of more than eight, the first four and the last are printed. */

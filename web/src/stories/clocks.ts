@@ -13,10 +13,10 @@ import { Program } from "../program";
 import { tensor, type Tensor } from "../tensor";
 import { running, section, type Story } from "./story";
 
-const KINDS: [string, string][] = [
-  ["ladder", "many hands: sine and cosine at each speed"],
-  ["pair", "one hand: sine and cosine, period 36"],
-  ["sine", "one sine alone, period 36"],
+const KINDS = [
+  { name: "ladder", title: "many hands: sine and cosine at each speed" },
+  { name: "pair", title: "one hand: sine and cosine, period 36" },
+  { name: "sine", title: "one sine alone, period 36" },
 ];
 const TURN = 36;
 
@@ -111,7 +111,7 @@ function hands(app: App): HTMLElement {
 }
 
 function apart(app: App): HTMLElement {
-  const rows = KINDS.map(([name, title]) => {
+  const rows = KINDS.map(({ name, title }) => {
     const run = touring(app, name, () => ({ coordinate: places(0, TURN + 1) }));
     const encoding = run().program.get(id(run(), "P"));
     const one = distinctRows({ shape: [TURN, encoding.shape[1]], data: encoding.data });

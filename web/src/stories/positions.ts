@@ -1,7 +1,7 @@
 // E3: two position schemes on the same input: what each adds, and what each takes away.
 import { permute, reverse, shift } from "../actions";
 import { type App, guarded, perState } from "../app";
-import { button, h, select } from "../dom";
+import { button, grouped, h, select } from "../dom";
 import { error } from "../format";
 import { equivariance } from "../measure";
 import { circles } from "../marks/circles";
@@ -91,12 +91,7 @@ function column(app: App, which: "scheme" | "versus"): HTMLElement {
   );
   const roles = run().record.roles!;
   const brought = additions(run());
-  const choose = select(
-    "scheme",
-    app.page.schemes.map((s) => [s.name, s.title]),
-    name,
-    (value) => app.set({ [which]: value }, { structure: true }),
-  );
+  const choose = select("scheme", app.page.schemes, name, (value) => app.set({ [which]: value }, { structure: true }));
   const measured = h("div.measured");
   guarded(app, measured, () => {
     measured.querySelector(".inner")?.remove();
@@ -168,10 +163,14 @@ function table(app: App): HTMLElement {
       name,
       row: h("tr", { "data-scheme": name }, h("th", { scope: "row" }, title)),
     }));
+    const lines = [...grouped(app.page.schemes)].flatMap(([group, schemes]) => [
+      ...(group ? [h("tr.group", h("th", { colspan: 4, scope: "rowgroup" }, group))] : []),
+      ...schemes.map(({ name }) => rows.find((r) => r.name === name)!.row),
+    ]);
     const fill = (i: number) => {
       if (mine !== round || i === rows.length) return;
       rows[i].row.append(...measured(app, rows[i].name));
-      if (!i) body.replaceChildren(...rows.map(({ row }) => row));
+      if (!i) body.replaceChildren(...lines);
       setTimeout(fill, 0, i + 1); // one scheme at a time, so that a long sentence does not hold the page up
     };
     setTimeout(fill, 60, 0);

@@ -86,7 +86,12 @@ function card(app: App, scheme: string): HTMLElement {
   const now = standing(app, scheme, () => start(app), "slid");
   const before = standing(app, scheme, () => 0, "unmoved");
   const list = h("dl.changes");
-  const root = h("div.card", { "data-scheme": scheme }, h("h4", variant.title), h("p.quiet", variant.summary));
+  const root = h(
+    "div.card",
+    { "data-scheme": scheme },
+    h("h4", variant.title, h("span.quiet", variant.group)),
+    h("p.quiet", variant.summary),
+  );
   guarded(app, root, () => {
     const found = ROLES.map((role) => {
       const id = now().record.roles![role];
@@ -132,12 +137,7 @@ function distance(app: App): HTMLElement {
   root.append(
     h(
       "div.controls",
-      select(
-        "scheme",
-        app.page.schemes.map((s) => [s.name, s.title]),
-        scheme,
-        (value) => app.set({ scheme: value }, { structure: true }),
-      ),
+      select("scheme", app.page.schemes, scheme, (value) => app.set({ scheme: value }, { structure: true })),
       switches.map((s) =>
         h(
           "label.choice",

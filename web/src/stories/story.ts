@@ -7,7 +7,7 @@ import { formula, symbol } from "../format";
 import type { Run, Setting } from "../lab";
 import { equivariance, type Measurement } from "../measure";
 import { ancestors } from "../marks/graph";
-import { symbolOf, value } from "../names";
+import { letters } from "../names";
 import { OPERATIONS } from "../ops";
 import { dependsOn } from "../program";
 
@@ -69,10 +69,10 @@ export function sign({ verdict }: Measurement): { mark: string; kind: "holds" | 
 export function equation(run: Run, id: string): HTMLElement | undefined {
   const step = run.record.trace.steps.find((s) => s.id === id);
   if (!step) return undefined;
-  const symbols = step.inputs.map((input) => symbolOf(value(run, input)));
+  const symbols = step.inputs.map((input) => letters(run, input));
   const right = formula(OPERATIONS[step.op].formula(symbols, step.params ?? {}), symbols);
-  const left = symbol(symbolOf(step));
-  const same = left.textContent!.replace("ᵀ", "T") === right.textContent; // "Kᵀ = Kᵀ" says nothing
+  const left = symbol(letters(run, id));
+  const same = left.textContent!.replace("ᵀ", "T") === right.textContent || (step.op === "transpose" && !step.symbol); // "Kᵀ = Kᵀ" says nothing
   return h("span.equation", left, ...(same ? [] : [" = ", right]));
 }
 

@@ -1,0 +1,25 @@
+import { expect, test } from "vitest";
+import type { Step, Trace } from "../src/contract";
+import { symbolOf } from "../src/names";
+import { leaf, step } from "./toy";
+
+const unnamed = (id: string, op: string, inputs: string[], params: Step["params"] = {}): Step => ({
+  ...step(id, op, inputs, params),
+  symbol: "",
+});
+const trace: Trace = {
+  leaves: [leaf("W_R", [[1]]), leaf("i−j", [[1]])],
+  steps: [
+    unnamed("1", "transpose", ["W_R"]),
+    unnamed("2", "transpose", ["i−j"]),
+    unnamed("3", "transpose", ["1"]),
+    unnamed("4", "function", ["2"], { kind: "log1p" }),
+    unnamed("5", "transpose", ["4"]),
+    unnamed("6", "maximum", ["1", "2"]),
+  ],
+  outputs: ["5"],
+};
+
+test("a step without a symbol of its own is called by what it does", () => {
+  expect(trace.steps.map((found) => symbolOf(found, trace))).toEqual(["Wᵀ_R", "(i−j)ᵀ", "W_R", "log1p", "log1pᵀ", "max"]);
+});
