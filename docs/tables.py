@@ -46,7 +46,12 @@ RUNS = """
 - **eager** makes every number; whoever watches gets it, and it is differentiable twice.
 - **sdpa** is torch's fused kernel. Where a bias knows only differences and places are even, it takes one value for each distance.
 - **chunked** does what eager does for some queries at a time: memory grows with N, not N².
-- **flex** is FlexAttention, for CUDA: on a CPU it has no backward, and there it serves only the tests.
+- **flex** is FlexAttention, for CUDA, in float32, bfloat16 and float16: it is not compiled for float64.
+  On a CPU it has no backward, and serves only the tests: compiled in float32, and as plain Python in all precisions.
+
+A bias is made once for all layers. It needs a table of N²·H numbers, in every backend but chunked, where it does not know
+differences only (FIRE, ALiBi by key), or not on one axis (Swin, log-spaced networks), or where places are uneven.
+`python -m benchmarks.memory` measures what each scheme and backend takes.
 
 A cell is the reason why a backend gives way; empty means that it runs.
 

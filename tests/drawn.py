@@ -14,6 +14,8 @@ from equiscope.position import (
     Index,
     Kerple,
     Learned,
+    LogCpb,
+    MixedRope,
     Position,
     Rope,
     Shaw,
@@ -21,7 +23,7 @@ from equiscope.position import (
     T5Bias,
     XPos,
 )  # fmt: skip
-from equiscope.position.scaling import Llama3, Yarn
+from equiscope.position.scaling import DynamicNtk, Linear, Llama3, LongRope, Ntk, Yarn
 from equiscope.tokens import Tokens
 
 WIDTH, HEADS, LENGTH = 8, 2, 6
@@ -36,6 +38,8 @@ VARIANTS: list[Position] = [
     Concatenated(of=Learned(PLACES)), Concatenated(of=Index()),
     Concatenated(width=4), Rope(pairs="half"), Rope(fraction=0.5), Rope(fraction=0.5, pairs="half"), Rope(base=50.0),
     Rope(key_speed=0.0), Rope(key_speed=0.5), Rope(scaling=Yarn(8.0, 16)), Rope(fraction=0.5, scaling=Llama3(8.0)),
+    Rope(scaling=Linear(8.0)), Rope(scaling=Ntk(8.0)), Rope(scaling=DynamicNtk(8.0, 16, length=64)),
+    Rope(scaling=LongRope((1.0, 2.0), (3.0, 5.0), trained=16, length=64)), MixedRope(axes=3), LogCpb((3, 3, 3), hidden=8),
     XPos(pairs="half"), Learned(8, stretch=PLACES), Fourier(trained=True), Alibi(slopes=(0.5, 0.25)),
     Alibi(kind="asymmetric"), Alibi(kind="asymmetric", right=0.0), Alibi(kind="key"), T5Bias(both=False), Kerple(kind="power"),
     Shaw(values=False),

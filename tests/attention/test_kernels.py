@@ -129,7 +129,7 @@ def test_a_rotation_on_the_fast_way_is_the_readable_one(layout):
     x, angles = made(2, 3, 7, 10), made(7, 4, seed=1).detach()
 
     def plain(x):
-        return torch.cat([ops._as_pairs(x[..., :8], angles, layout), x[..., 8:]], -1)
+        return torch.cat([ops._as_pairs(x[..., :8], angles.cos(), angles.sin(), layout), x[..., 8:]], -1)
 
     same([ops.rotate(x, angles, layout)], [plain(x)])
     same(gradients([ops.rotate(x, angles, layout)], [x]), gradients([plain(x)], [x]))

@@ -32,8 +32,9 @@ from equiscope.attention import (
     look_up,
 )  # fmt: skip
 from equiscope.attention import plan as plans
+from equiscope.attention.heads import kv_major, kv_minor
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import Alibi, Fire, LogCpb, NoPosition, Rope, T5Bias
+from equiscope.position import Alibi, Cope, Fire, LogCpb, NoPosition, Pope, Rope, Shaw, T5Bias
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 from equiscope.trace import replay, watch
@@ -219,6 +220,20 @@ def test_a_norm_before_the_turn_keeps_the_law_of_shift_and_bounds_scores(norm):
     assert relative_error(attention(replace(tokens, x=tokens.x * 1e3)), attention(tokens) * 1e3) < 1e-3  # eps alone is left
 
 
+def test_heads_that_count_the_other_way_round_are_reordered():
+    """x-transformers repeats key heads as a list: query head h asks key head h mod G."""
+    heads, kv_heads, width = 6, 2, 4
+    q, k = torch.randn(heads, 5, width), torch.randn(kv_heads, 5, width)
+    minor = q @ k.repeat(heads // kv_heads, 1, 1).mT
+    joined = q.transpose(0, 1).flatten(1)  # columns of a projection
+    ours = kv_major(joined, heads, kv_heads).unflatten(-1, (heads, width)).transpose(0, 1)
+    major = ours @ repeat_kv(k[None], heads // kv_heads)[0].mT  # Hugging Face's order
+    assert torch.equal(major.unflatten(0, (kv_heads, -1)).transpose(0, 1).flatten(0, 1), minor)
+    assert torch.equal(kv_minor(kv_major(joined, heads, kv_heads), heads, kv_heads), joined)
+    with pytest.raises(ShapeError, match="24 columns do not make 6 query heads for 4 key heads"):
+        kv_major(joined, 6, 4)
+
+
 # --- masks --------------------------------------------------------------------------------------------------------------
 GRAPH = [(0, 1), (1, 1), (2, 5), (3, 0), (5, 4)]  # rank 4 may look nowhere
 MASKED = {
@@ -308,11 +323,16 @@ KINDS = {
     "sigmoid": {"weigh": Sigmoid()},
 }
 kinds = pytest.mark.parametrize("kind", list(KINDS))
-PLACED = [NoPosition(), Rope(), Alibi(), T5Bias(), *(s for s in LISTED if s.name in ("xl", "cope", "swin", "fire"))]
+MORE = ("transformer-xl", "shaw", "cope", "swin", "fire", "pope")
+PLACED = [NoPosition(), Rope(), Alibi(), T5Bias(), *(s for s in LISTED if s.name in MORE)]
+assert len(PLACED) == 4 + len(MORE)
+OWN_SIZE = ("general", "additive", "concat")  # their weights are as wide as a head: not for PoPE, which widens it
 
 
 def attend(kind, scheme, mask, backend, padded=True):
     settings = dict(KINDS[kind])
+    if scheme.name == "pope" and kind in OWN_SIZE:
+        pytest.skip("PoPE widens queries beyond this score's weights; test_a_score_of_another_width_is_refused")
     model = attending(scheme, mask, heads=settings.pop("heads", HEADS), backend=backend, **settings)
     tokens = placed(scheme, words(batch=(3,)))
     return model, replace(tokens, valid=VALID) if padded else tokens
@@ -428,3 +448,65 @@ def test_a_learned_bias_made_by_rows_is_the_one_made_at_once(scheme, backend, mo
 def test_a_width_that_heads_do_not_share_is_refused():
     with pytest.raises(ShapeError, match="Use a divisor of 4"):
         MultiHeadAttention(8, 4, kv_heads=3)
+
+
+# --- caches -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
+@pytest.mark.parametrize("mask", [Causal(), Causal() & Window(3), Causal() & Dilated(2), Causal() & Blocks(4)], ids=repr)
+@pytest.mark.parametrize("scheme", PLACED, ids=title)
+@kinds
+def test_every_causal_kind_decodes_as_the_full_pass(kind, scheme, mask, padded):
+    settings = dict(KINDS[kind])
+    if scheme.name == "pope" and kind in OWN_SIZE:
+        pytest.skip("PoPE widens queries beyond this score's weights")
+    model = attending(scheme, mask, heads=settings.pop("heads", HEADS), **settings)
+    tokens = placed(scheme, words(batch=(3,)))
+    tokens = replace(tokens, valid=VALID[[0, 2, 2]]) if padded else tokens  # padding on the left
+    cache, found = model.attention.cache(), []
+    for i in range(6):
+        part = slice(i, i + 1)
+        valid = None if tokens.valid is None else tokens.valid[:, part]
+        token = Tokens(x=tokens.x[:, part], at=tokens.at[:, part], order=tokens.order[:, part], valid=valid)
+        token = replace(token, x=model.position.embed(token.x, token.at))
+        found.append(model.attention(token, model.position, cache=cache))
+    assert relative_error(torch.cat(found, 1), model(tokens)) < ROUNDING
+
+
+@pytest.mark.parametrize("kind", OWN_SIZE)
+def test_a_score_of_another_width_is_refused(kind):
+    with pytest.raises(ShapeError, match=r"holds weights for queries of 4 channels, but they have 8.*goes with ScaledDot"):
+        attending(Pope(), **KINDS[kind])(words())
+
+
+# --- some rows at a time --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["plain", "grouped", "additive", "sink"])
+@pytest.mark.parametrize("scheme", [Rope(), T5Bias(), Shaw(), Cope()], ids=title)
+def test_three_chunks_are_what_one_is(scheme, kind):
+    settings, tokens, found = dict(KINDS[kind]), words(length=600), []
+    heads = settings.pop("heads", HEADS)
+    for backend in ("eager", "chunked"):
+        model = attending(scheme, Causal(), heads=heads, backend=backend, **settings)
+        z = model(tokens)
+        gradients = torch.autograd.grad(z.square().sum(), list(model.parameters()), allow_unused=True, materialize_grads=True)
+        found.append([z, *gradients])
+    largest = max(g.norm() for g in found[0])
+    assert all((a - b).norm() < ROUNDING * largest for a, b in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("scheme", [NoPosition(), Alibi(), T5Bias(), Cope()], ids=title)
+@pytest.mark.parametrize("backend", ["chunked", "sdpa"])
+def test_what_is_kept_for_the_gradient_grows_with_n(scheme, backend):
+    if scheme.name == "cope" and backend == "sdpa":
+        pytest.skip("CoPE reads scores: a table of them is its definition")
+    kept = {}
+    for n in (512, 1024):
+        model, sizes = attending(scheme, Causal(), backend=backend), set()
+
+        def keep(x, sizes=sizes):
+            sizes.add((x.untyped_storage().data_ptr(), x.untyped_storage().nbytes()))
+            return x
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+            model(words(length=n))
+        kept[n] = sum(size for _, size in sizes)
+    assert kept[1024] < 2.2 * kept[512]

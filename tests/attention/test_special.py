@@ -156,3 +156,11 @@ def test_an_mlp_of_another_depth_than_the_text_is_refused():
         unrolled_rnn_as_mlp(nn.RNN(3, 5, num_layers=2), 4)
     with pytest.raises(ShapeError, match="at least one layer"):
         unrolled_rnn_as_mlp(nn.RNN(3, 5), 0)
+
+
+def test_a_token_mlp_is_two_attentions_with_fixed_weights_around_its_activation():
+    n, hidden, width = 6, 9, 5
+    theirs = nn.Sequential(nn.Linear(n, hidden, bias=False), nn.GELU(), nn.Linear(hidden, n, bias=False)).double()
+    x = torch.randn(2, n, width, dtype=torch.float64)
+    first, second = (tokens_mlp_as_attention(theirs[i].weight.detach(), width) for i in (0, 2))
+    assert relative_error(second(nn.functional.gelu(first(x))), theirs(x.mT).mT) < ROUNDING

@@ -10,8 +10,8 @@ from tests.drawn import HEADS, LISTED, WIDTH, placed, randomised, title, words
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
-from equiscope.models import READOUTS
-from equiscope.position import Learned, Rope
+from equiscope.models import READOUTS, Attention, Block, Spec, build
+from equiscope.position import Fire, Kerple, Learned, Rope, T5Bias
 from equiscope.symmetry import relative_error
 
 VALID = torch.tensor([True, True, True, True, False, False])
@@ -158,3 +158,12 @@ def test_the_default_compiler_gives_the_same_with_and_without_watching_afterward
     before = eq.watch(made, x)
     assert relative_error(compiled(x), made(x)) < 1e-5
     assert eq.watch(made, x) == before
+
+
+@pytest.mark.parametrize("scheme", [T5Bias(), Fire(length=2.0), Kerple()], ids=title)
+def test_a_bias_is_made_once_for_all_layers(scheme, monkeypatch):
+    model = build(Spec(8, layers=3, block=Block(Attention(heads=2, position=scheme, causal=True))))
+    calls, bias = [], type(scheme).bias
+    monkeypatch.setattr(type(scheme), "bias", lambda self, *places: calls.append(1) or bias(self, *places))
+    model(torch.randn(2, 6, 8)).sum().backward()
+    assert len(calls) == 1

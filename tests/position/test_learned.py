@@ -37,10 +37,8 @@ def test_past_the_table_the_error_names_its_end_and_the_way_out(start, length, w
     tokens = Tokens.of(torch.zeros(length, 4), start)
     with pytest.raises(InputError) as caught:
         Learned(8).sized(4, 1, 4).embed(tokens.x, tokens.at)
-    assert str(caught.value) == (
-        f"Learned knows positions 0..7, but got {worst}. Use length={abs(worst) + 1} or more, "
-        "or a scheme without a table such as Rope()."
-    )
+    way = "Count places from 0, or use" if worst < 0 else f"Use length={worst + 1} or more, or"
+    assert str(caught.value) == f"Learned knows positions 0..7, but got {worst}. {way} a scheme without a table such as Rope()."
 
 
 def test_a_place_between_two_rows_is_refused():
@@ -64,7 +62,7 @@ def test_only_the_rows_that_were_used_learn():
 
 
 def test_a_place_that_is_no_number_is_refused():
-    with pytest.raises(InputError, match=r"are NaN. Give every token a place"):
+    with pytest.raises(InputError, match=r"are NaN or infinite\. Give every token a place"):
         Learned(8).sized(4, 1, 4).encode(torch.tensor([[0.0], [torch.nan]]), 4)
 
 
@@ -118,7 +116,7 @@ def test_a_stretched_table_reads_between_places_and_both_rows_learn():
 
 @pytest.mark.parametrize("worst", [15, 14.25, -0.5])
 def test_past_a_stretched_table_the_error_names_its_end(worst):
-    with pytest.raises(InputError, match=rf"knows positions 0..14, but got {worst:g}. Use stretch="):
+    with pytest.raises(InputError, match=rf"knows positions 0..14, but got {worst:g}. {'Count' if worst < 0 else 'Use stretch='}"):
         stretched(8, 15).encode(torch.tensor([[0.0], [worst]]).double(), 4)
 
 

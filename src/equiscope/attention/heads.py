@@ -340,6 +340,23 @@ class MultiHeadAttention(nn.Module):
         return f"heads={self.heads}, head_width={self.head_width}, mask={self.mask.name}, backend={self.backend}"
 
 
+def kv_major(weight: Tensor, heads: int, kv_heads: int) -> Tensor:
+    """Columns of a query projection [D, H*K] reordered from kv-minor heads (x-transformers) to kv-major ones, as they are here.
+
+    Kv-minor: query head h asks key head h mod G; kv-major: key head h // (H/G). The rows of an output projection [H*V, D] are
+    reordered alike: give its transpose.
+    raises  ShapeError where the columns do not make H heads, or G does not divide H
+    """
+    if heads < 1 or kv_heads < 1 or heads % kv_heads or weight.shape[-1] % heads:
+        raise ShapeError(f"{weight.shape[-1]} columns do not make {heads} query heads for {kv_heads} key heads.")
+    return weight.unflatten(-1, (heads // kv_heads, kv_heads, -1)).transpose(-3, -2).flatten(-3)
+
+
+def kv_minor(weight: Tensor, heads: int, kv_heads: int) -> Tensor:
+    """The inverse of `kv_major`."""
+    return kv_major(weight, heads, heads // max(kv_heads, 1))
+
+
 def _map(rows: int, columns: int, bias: bool) -> tuple[nn.Parameter, nn.Parameter | None]:
     weight = nn.Parameter(torch.randn(rows, columns) / math.sqrt(rows))
     return weight, nn.Parameter(torch.zeros(columns)) if bias else None

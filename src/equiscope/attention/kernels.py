@@ -33,13 +33,16 @@ def fused(
     causal  row i looks at rows 0 .. i, besides `seen`
     bias    added to the scaled scores: a table that broadcasts to [..., N, M], or a value for each distance
     """
+    if q.ndim < 4:  # without a batch torch takes the way that writes every table down
+        alone = (None,) * (4 - q.ndim)
+        return fused(q[alone], k[alone], v[alone], scale, seen, causal, bias)[(0,) * len(alone)]
     if bias is None:
         mask = None if seen is None else seen.expand(*q.shape[:-1], k.shape[-2])
         width = v.shape[-1]
         if q.device.type == "cpu" and width < q.shape[-1]:
             v = F.pad(v, (0, q.shape[-1] - width))  # or torch takes the way that writes every table down
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)[..., :width]
-    if q.ndim > 2 and q.device.type == "cpu" and not torch.compiler.is_compiling() and q.shape[-2] and k.shape[-2]:
+    if q.device.type == "cpu" and not torch.compiler.is_compiling() and q.shape[-2] and k.shape[-2]:
         return _on_cpu(q, k, v, scale, seen, causal, bias)
     table = _joined(bias.table() if isinstance(bias, Distances) else bias, seen, causal, q, k)
     # other devices' kernels take a mask in the dtype of the queries only

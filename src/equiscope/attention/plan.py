@@ -38,10 +38,13 @@ class Distances:
 
 
 class Plan:
-    """For one position scheme, those who ask and those who answer."""
+    """For one position scheme, those who ask and those who answer.
 
-    def __init__(self, position: Position, queries: Tokens, keys: Tokens) -> None:
-        self.position, self.queries, self.keys = position, queries, keys
+    whole  False where those who ask are some of many: then what is made for them is small already
+    """
+
+    def __init__(self, position: Position, queries: Tokens, keys: Tokens, whole: bool = True) -> None:
+        self.position, self.queries, self.keys, self.whole = position, queries, keys, whole
         self._seen: dict[int, Tensor | None] = {}
         self._tables: dict[tuple[int, int], Tensor] = {}
         self._distances: dict[int, Distances] = {}
@@ -126,7 +129,7 @@ class Plan:
 
     def _heavy(self) -> bool:
         """Whether all steps from places to a learned bias, kept for its gradient, would be many tables of every pair."""
-        if recording() or torch.compiler.is_compiling() or next(self.position.parameters(), None) is None:
+        if not self.whole or recording() or torch.compiler.is_compiling() or next(self.position.parameters(), None) is None:
             return False
         return self.queries.at.shape[-2] * self.keys.at.shape[-2] > WHOLE
 
@@ -160,7 +163,7 @@ class Plan:
             x=q.x[..., part, :], at=q.at[..., part, :], order=q.order[..., part],
             document=None if q.document is None else q.document[..., part],
         )  # fmt: skip
-        return Plan(self.position, few, self.keys)
+        return Plan(self.position, few, self.keys, whole=False)
 
     def _even(self) -> tuple[bool, bool]:
         """Whether places grow by one from row to row (for pairs that may see each other), and whether ranks grow at all."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from equiscope.attention.shown import shown, takes
 from equiscope.attention.weigh import Softmax, Weigh
-from equiscope.errors import InputError
+from equiscope.errors import InputError, ShapeError
 from equiscope.trace import constant, ops, recording
 
 
@@ -88,6 +88,7 @@ class General(Score):
         return made
 
     def ask(self, q: Tensor) -> Tensor:
+        _fits(self, q, self.weight.shape[-1])
         weight = self.weight if q.ndim > 2 else ops.gather(self.weight, torch.zeros((), dtype=torch.long, device=q.device))
         return ops.matmul(q, weight, name="QW_a", label="queries, mapped")
 
@@ -119,6 +120,7 @@ class Additive(Score):
         return made
 
     def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
+        _fits(self, q, len(self.ask_weight))
         asked = ops.matmul(q, self.ask_weight, name="QW_q", label="queries, mapped")
         found = ops.matmul(k, self.key_weight, name="KW_k", label="keys, mapped")
         pairs = ops.add(ops.row(asked), ops.broadcast_heads(found), name="q+k", label="every query with every key")
@@ -150,6 +152,7 @@ class Concat(Score):
         return made
 
     def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
+        _fits(self, q, len(self.weight) // 2)
         room = {name: torch.zeros(shape, dtype=q.dtype, device=q.device) for name, shape in
                 {"q": (k.shape[-2], 1), "k": (q.shape[-2], 1, 1)}.items()}  # fmt: skip
         first = ops.add(
@@ -158,6 +161,14 @@ class Concat(Score):
         second = ops.add(ops.broadcast_heads(k), constant(room["k"], "0", "room for the queries", "token . ."), label="its key")
         hidden = ops.activation(ops.matmul(ops.concat(first, second), self.weight), "tanh", name="tanh")
         return ops.squeeze(ops.matmul(hidden, self.out), name="S", label="scores")
+
+
+def _fits(score: Score, q: Tensor, width: int) -> None:
+    if q.shape[-1] != width:
+        raise ShapeError(
+            f"{type(score).__name__} holds weights for queries of {width} channels, but they have {q.shape[-1]}. A scheme that "
+            "widens queries and keys (PoPE) goes with ScaledDot() and Dot()."
+        )
 
 
 SCORES: tuple[type[Score], ...] = (ScaledDot, Dot, General, Additive, Concat)

@@ -131,7 +131,7 @@ class ClassToken(Readout):
     def open(self, tokens: Tokens) -> Tokens:
         _one_text(self, tokens)
         x = ops.concat(self.row, tokens.x, axis=-2, name="X_c", label="a class token in front")
-        places, ranks = tokens.at, tokens.order
+        places, ranks = tokens.at.to(torch.promote_types(tokens.at.dtype, torch.float32)), tokens.order
         if tokens.valid is not None:  # padding stands nowhere
             places = places.masked_fill(~tokens.valid.unsqueeze(-1), -torch.inf)
             ranks = ranks.masked_fill(~tokens.valid, torch.iinfo(ranks.dtype).min)

@@ -104,7 +104,8 @@ class Alibi(Position):
         return ops.scale(cost, -1.0, name="B", label="what distance costs")
 
     def _of(self, head: Tensor, slopes: Sequence[float], name: str, like: Tensor) -> Tensor:
-        rates = constant(torch.tensor(slopes, dtype=like.dtype, device=like.device), name, "slope of each head", "head")
+        wide = torch.promote_types(like.dtype, torch.float32)  # places may be whole numbers, slopes are not
+        rates = constant(torch.tensor(slopes, dtype=wide, device=like.device), name, "slope of each head", "head")
         return ops.gather(rates, head, name=f"{name}_h", label="slope of the head")
 
 

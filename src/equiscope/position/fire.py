@@ -36,7 +36,7 @@ class Fire(Position):
     source = "Li 2024, section 3"
     formula = "sᵢⱼ + f(ψ(i − j) / ψ(max(L, i))), ψ(x) = log(1 + c·x)"
     longer = "2.5 × the training length in arithmetic, as torchtune's issue 2325 reports it"
-    cost = "N² × (hidden + heads) numbers, with gradients"
+    cost = "a small network for N² pairs, again for the gradient; one table of N²·H for all layers"
     because = "Fire measures distance against the query's own place"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         "rate": ("c", ".", "how early the logarithm bends"),
@@ -70,7 +70,8 @@ class Fire(Position):
         (place,) = at_q
         least = ops.scale(size(self.threshold, "size of the factor"), self.length, name="L", label="the threshold")
         room = ops.maximum(place, least, name="max(L,i)", label="how far back the query could look")
-        small = constant(torch.full((1,), SMALL, dtype=place.dtype, device=place.device), "ε", "against 0 / 0", ".")
+        wide = torch.promote_types(place.dtype, torch.float32)  # places may be whole numbers
+        small = constant(torch.full((1,), SMALL, dtype=wide, device=place.device), "ε", "against 0 / 0", ".")
         whole = ops.add(self.bent(room), small, name="ψ(max(L,i))", label="which is the whole")
         part = ops.divide(self.bent(far(at_q, at_k)), whole, name="ρ", label="how far back, as a share")
         return network(part, (self.first, self.first_bias, self.second, self.second_bias), head)

@@ -80,10 +80,8 @@ class Learned(Added):
         worst = at.max() if at.min() >= 0 else at.min()
         if not 0 <= worst <= end:
             name = "length" if self.stretch is None else "stretch"
-            way = f"Use {name}={int(worst) + 1} or more" if worst > 0 else "Count places from 0"
-            raise InputError(
-                f"Learned knows positions 0..{end}, but got {worst:g}. {way}, or use a scheme without a table such as Rope()."
-            )
+            way = f"Use {name}={int(worst) + 1} or more, or" if worst > 0 else "Count places from 0, or use"
+            raise InputError(f"Learned knows positions 0..{end}, but got {worst:g}. {way} a scheme without a table such as Rope().")
         if self.stretch is None and (at != at.floor()).any():
             raise InputError("Learned has rows for whole numbers only. For places between them use stretch=, Rope() or Alibi().")
 

@@ -34,7 +34,7 @@ class LogCpb(Position):
     source = "Liu 2022 (Swin v2), section 3.3"
     formula = "sᵢⱼ + 16·σ(f(sign(Δ)·log₂(1 + 8|Δ|/(w−1))/3))"
     longer = "–"
-    cost = "N² × (hidden + heads) numbers, with gradients"
+    cost = "a small network for N² pairs, again for the gradient; one table of N²·H for all layers"
     because = "LogCpb makes a number of each gap and side"
     relative = True
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {

@@ -31,7 +31,7 @@ class SwinBias(Position):
     source = "Liu 2021, section 3.2"
     formula = "sᵢⱼ + B[yᵢ − yⱼ, xᵢ − xⱼ, h]"
     longer = "Swin-T, 224 → 384 pixels without tuning: 81.2 → 78.9 % (rope-vit's README, Heo 2024)"
-    cost = "one value per gap and head"
+    cost = "one value per gap and head; one table of N²·H for all layers"
     because = "SwinBias has a number of its own for each gap and side"
     axes = 2
     relative = True

@@ -5,12 +5,13 @@ Untrained weights: a model that is trained with a kind learns to live with it, s
 Sources: Katharopoulos 2020 (linear), Wang 2020 (Linformer), Xiong 2021 (Nystrom), Child 2019 (windows, dilation).
 """
 
+from functools import partial
 from typing import TypeVar
 
 import torch
 
-from equiscope.attention import Dilated, LinearAttention, Linformer, Mask, MultiHeadAttention, Nystrom, Window
-from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, shown
+from equiscope.attention import Blocks, Dilated, LinearAttention, Linformer, Mask, MultiHeadAttention, Nystrom, Window
+from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, shown, timed, turn_by_turn
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
@@ -26,12 +27,15 @@ def measure(quick: bool, each: Each) -> Finding:
     seed = int(torch.randint(2**31, ()))
     kinds = {
         "sliding window": lambda b: _masked(Window(max(b // 2, 1)), tokens, seed),
+        "blocks": lambda b: _masked(Blocks(b), tokens, seed),
         "dilated": lambda b: _masked(Dilated(max(length // b, 1)), tokens, seed),
         "Linformer": lambda b: _own(Linformer(WIDTH, HEADS, longest=length, rank=b), tokens, seed),
         "Nystrom": lambda b: _own(Nystrom(WIDTH, HEADS, landmarks=b), tokens, seed),
     }
     errors = {name: [kind(b) for b in budgets] for name, kind in each(list(kinds.items()), "kinds")}
     linear = _own(LinearAttention(WIDTH, HEADS), tokens, seed)
+    lengths = [64, 128] if quick else [128, 256, 512, 1024, 2048, 4096]
+    times = {n: _times(n, 3 if quick else 7) for n in each(lengths, "lengths")}
     middle = budgets.index(length // 4)
     numbers: dict[str, float | None] = {f"{name}, N/4": found[middle] for name, found in errors.items()}
     numbers |= {"linear": linear, "Nystrom, N": errors["Nystrom"][-1], "dilated, N": errors["dilated"][-1]}
@@ -45,16 +49,34 @@ def measure(quick: bool, each: Each) -> Finding:
         "All are measured on the same queries, keys and values, against softmax over all keys, with random weights.",
         f"Dilation with a step of 1 is exact ({shown(errors['dilated'][-1])}); Nystrom with a landmark for every token is exact "
         f"up to its pseudo-inverse ({shown(errors['Nystrom'][-1])}). Linformer mixes at random here, so more rows help it slowly.",
+        "Windows, blocks and dilation are masks: what they save is computed by kernels that skip hidden blocks (FlexAttention on a "
+        "GPU); on a CPU every pair is computed, so no time of theirs is drawn. Times: forward, float32, width "
+        f"{WIDTH}, budgets of 32, one thread; the band spans the middle half.",
+        f"At {lengths[-1]} tokens exact attention takes {shown(times[lengths[-1]]['exact'][0])} ms, linear attention "
+        f"{shown(times[lengths[-1]]['linear'][0])}, Linformer {shown(times[lengths[-1]]['Linformer'][0])}, Nystrom "
+        f"{shown(times[lengths[-1]]['Nystrom'][0])}.",
         "Multi-head, grouped, chunked and fused attention are exact and stand in the tests, not here.",
     ]
+    x = [float(n) for n in lengths]
     lines = [Line(name, [float(b) for b in budgets], found, marked=True) for name, found in errors.items()]
     lines.append(Line("linear (elu + 1)", [float(b) for b in budgets], [linear] * len(budgets)))
     rows: list[list[Cell]] = [[b, *(found[i] for found in errors.values()), linear] for i, b in enumerate(budgets)]
     return Finding(
         "What cheaper attention leaves out", answer, numbers,
-        [Panel("error against exact attention", "keys that a query meets", "relative error", lines, log="x")],
+        [Panel("error against exact attention", "keys that a query meets", "relative error", lines, log="x"),
+         Panel("milliseconds", "N", "", [timed(name, x, [t[name] for t in times.values()]) for name in times[lengths[0]]],
+               log="xy")],
         Table(["budget", *errors, "linear"], rows), notes,
     )  # fmt: skip
+
+
+def _times(n: int, rounds: int) -> dict[str, tuple[float, float, float]]:
+    tokens = Tokens.of(torch.randn(1, n, WIDTH))
+    kinds: dict[str, MultiHeadAttention] = {
+        "exact": MultiHeadAttention(WIDTH, HEADS), "linear": LinearAttention(WIDTH, HEADS),
+        "Linformer": Linformer(WIDTH, HEADS, longest=n, rank=32), "Nystrom": Nystrom(WIDTH, HEADS, landmarks=32),
+    }  # fmt: skip
+    return turn_by_turn({name: partial(kind, tokens) for name, kind in kinds.items()}, rounds)
 
 
 def _own(attention: LinearAttention | Linformer | Nystrom, tokens: Tokens, seed: int) -> float:

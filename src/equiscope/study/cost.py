@@ -49,10 +49,13 @@ def measure(quick: bool, each: Each) -> Finding:
         "Counted on the eager path, 4 heads, inner width 4 D.",
         f"At N = 64, D = 16 it counts {eager} for attention, under a causal mask {causal} (hidden pairs are counted in "
         f"full), and on the path of torch's fused kernel on a CPU {fused}: its projections are {mapped}.",
+        "Softmax takes one exponential for every pair and head, H·N² of them, which the counter leaves out.",
         "Times: forward, float32, one thread, medians of calls made turn by turn; the band spans the middle half.",
     ]  # fmt: skip
     lengths = [64, 256] if quick else [64, 128, 256, 512, 1024, 2048]
     times = {n: _times(n, 64, 3 if quick else 9) for n in each(lengths, "lengths")}
+    widths = [32, 64] if quick else [32, 64, 128, 256, 512]
+    wider = {d: _times(256, d, 3 if quick else 9) for d in each(widths, "widths")}
     x = [float(n) for n in lengths]
     rows: list[list[Cell]] = [[n, d, *counted[n, d].values()] for n, d in sizes]
     counts = [Line(f"{part} {text}", x, [float(formula(n, 64)) for n in lengths]) for part, (text, formula) in FORMULAS.items()]
@@ -60,6 +63,9 @@ def measure(quick: bool, each: Each) -> Finding:
         "Attention grows with N squared and overtakes the feed-forward", answer, numbers,
         [Panel("multiply-adds at D = 64", "N", "", counts, log="xy"),
          Panel("milliseconds at D = 64", "N", "", [timed(part, x, [t[part] for t in times.values()]) for part in times[lengths[0]]],
+               log="xy"),
+         Panel("milliseconds at N = 256", "D", "",
+               [timed(part, [float(d) for d in widths], [t[part] for t in wider.values()]) for part in wider[widths[0]]],
                log="xy")],
         Table(["N", "D", *FORMULAS], rows), notes,
     )  # fmt: skip

@@ -7,7 +7,7 @@ Source: Vaswani et al. 2017, section 3.5; Su et al. 2021, section 3.4.3; Press e
 import torch
 from torch import Tensor
 
-from equiscope.position import Added, Alibi, Learned, Rope, Sinusoidal
+from equiscope.position import Added, Alibi, Kerple, Learned, Pope, Position, Rope, Sinusoidal, XPos
 from equiscope.study.base import Each, Finding, Line, Panel, Study, Table, mean_of, shown
 from equiscope.symmetry import relative_error
 
@@ -22,14 +22,15 @@ def measure(quick: bool, each: Each) -> Finding:
     added: dict[str, Added] = {
         "sinusoidal": Sinusoidal(), "sinusoidal, base 100": Sinusoidal(base=100), "learned, untrained": Learned(length + 1),
     }  # fmt: skip
-    turned = {"rope": Rope(), "rope, base 500 000": Rope(base=500_000)}
+    turned = {
+        "rope": Rope(), "rope, base 500 000": Rope(base=500_000), "xpos": XPos(), "pope": Pope().sized(WIDTH, 1, WIDTH).double(),
+    }  # fmt: skip
     curves = {name: _by_distance(_cosines(scheme, at)) for name, scheme in each(list(added.items()), "added")}
     alike = {name: _turned(scheme, vectors, at) for name, scheme in each(list(turned.items()), "turned")}
     curves |= {name: found.mean(0) for name, found in alike.items()}
-    weights = (
-        Alibi().sized(WIDTH, HEADS, WIDTH // HEADS).bias(torch.arange(HEADS)[:, None, None], (at[:1],), (at.T,)).squeeze(-2).exp()
-    )
-    curves |= {f"alibi, head {h + 1} of {HEADS}": weights[h] for h in (0, HEADS // 2 - 1, HEADS - 1)}
+    heads = (0, HEADS // 2 - 1, HEADS - 1)
+    curves |= {f"alibi, head {h + 1} of {HEADS}": _left(Alibi(), at)[h] for h in heads}
+    curves["kerple, untrained"] = _left(Kerple(), at).mean(0)
     same = relative_error(curves["sinusoidal"], _bare(Rope(), at))
     numbers: dict[str, float | None] = {f"half, {name}": half(c) for name, c in curves.items()} | {
         "rope, mean of the far half": curves["rope"][length // 2 :].mean().item(),
@@ -45,15 +46,19 @@ def measure(quick: bool, each: Each) -> Finding:
         f"{length // 2}..{length} is {shown(numbers['rope, mean of the far half'])}.",
         f"Sinusoids and RoPE of one base have the same clocks: a vector with equal pairs, turned, gives the curve of the "
         f"sinusoids up to {shown(same)}. Single random vectors scatter around it by {shown(numbers['rope, spread'])}.",
-        "A learned table starts without any decay: what it knows of distance it has to learn.",
+        "A learned table starts without any decay: what it knows of distance it has to learn. So does T5's, which is not drawn.",
+        f"xPos shrinks the product by distance, to {shown(curves['xpos'][-1].item())} of itself at {length}; PoPE turns lengths "
+        f"that are never negative, and keeps {shown(curves['pope'][-1].item())}. KERPLE, untrained, is below one half after "
+        f"{_steps(numbers, 'kerple, untrained')}.",
     ]
     x = [float(d) for d in range(length + 1)]
     panels = [("cosine of two encodings", list(added)), ("cosine of one vector, turned twice", list(turned)),
-              ("weight left by the bias", [n for n in curves if n.startswith("alibi")])]  # fmt: skip
+              ("weight left by the bias", [n for n in curves if n.startswith(("alibi", "kerple"))])]  # fmt: skip
+    bands = {"rope": alike["rope"]}  # one is enough to see how vectors scatter
     far = [d for d in (1, 4, 16, 64, 256) if d <= length]
     return Finding(
         "Clocks level off, a linear bias does not", answer, numbers,
-        [Panel(title, "distance", "similarity", [_curve(n, x, curves[n], alike.get(n)) for n in names]) for title, names in panels],
+        [Panel(title, "distance", "similarity", [_curve(n, x, curves[n], bands.get(n)) for n in names]) for title, names in panels],
         Table(["scheme", *(f"at {d}" for d in far), "below one half at"],
               [[n, *(c[d].item() for d in far), half(c)] for n, c in curves.items()]), notes,
     )  # fmt: skip
@@ -81,10 +86,20 @@ def _by_distance(similar: Tensor) -> Tensor:
     return torch.stack([similar.diagonal(d).mean() for d in range(len(similar))])
 
 
-def _turned(scheme: Rope, vectors: Tensor, at: Tensor) -> Tensor:
-    """[S, N]: the cosine of each vector at place 0 and at every place."""
-    rows = scheme.turn(vectors.expand(-1, len(at), -1), at, "query")
-    return (rows * vectors).sum(-1) / vectors.square().sum(-1)
+def _turned(scheme: Position, vectors: Tensor, at: Tensor) -> Tensor:
+    """[S, N]: each vector as a query at every place with itself as a key at place 0, relative to the product there."""
+    with torch.no_grad():
+        asked, found = scheme.turn(vectors.expand(-1, len(at), -1), at, "query"), scheme.turn(vectors, at[:1], "key")
+    product = (asked * found).sum(-1)
+    return product / product[:, :1]
+
+
+def _left(scheme: Position, at: Tensor) -> Tensor:
+    """[H, N]: what a bias alone leaves of a weight for a key so many steps back."""
+    made = scheme.sized(WIDTH, HEADS, WIDTH // HEADS).double()
+    bias = made.bias(torch.arange(HEADS)[:, None, None], (at[:1],), (-at.mT,))
+    assert bias is not None
+    return bias.squeeze(-2).exp().detach()
 
 
 def _bare(scheme: Rope, at: Tensor) -> Tensor:

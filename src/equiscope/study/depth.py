@@ -15,12 +15,15 @@ from equiscope.study.base import Each, Finding, Line, Panel, Study, Table, shown
 from equiscope.tokens import Tokens
 
 WIDTH, LENGTH = 32, 8
-ORDERS: dict[str, Norm | None] = {"no norm": None, "pre": Norm(order="pre"), "post": Norm(order="post")}
+ORDERS: dict[str, Norm | None] = {
+    "no norm": None, "pre": Norm(order="pre"), "post": Norm(order="post"),
+    "pre (RMS)": Norm("rms", "pre"), "post (RMS)": Norm("rms", "post"),
+}  # fmt: skip
 KINDS = {f"{name}, {'residual' if r else 'no residual'}": (norm, r) for r in (True, False) for name, norm in ORDERS.items()}
 
 
 def measure(quick: bool, each: Each) -> Finding:
-    """Six kinds of block, 48 layers deep, at random parameters; medians over seeds."""
+    """Ten kinds of block, 48 layers deep, at random parameters; medians over seeds."""
     layers, samples = (16, 1) if quick else (48, 9)
     runs = {kind: [_sizes(*KINDS[kind], layers) for _ in range(samples)] for kind in each(list(KINDS), "kinds of block")}
     size, gradient, apart = (
@@ -43,6 +46,9 @@ def measure(quick: bool, each: Each) -> Finding:
         f"{shown(numbers['growth, post, residual'])}-fold, since every norm divides the whole stream.",
         f"Norms alone, without a residual, also keep the gradient from vanishing ({arrives['pre, no residual']} pre, "
         f"{arrives['post, no residual']} post). But untrained attention averages, and the words become one word.",
+        f"RMSNorm in the place of LayerNorm, with a residual: the gradient comes to {arrives['pre (RMS), residual']} (pre) and "
+        f"{arrives['post (RMS), residual']} (post), and words differ in {stays['pre (RMS), residual']} and "
+        f"{stays['post (RMS), residual']} of the stream: what holds sizes is the division, not the mean that is taken off.",
         f"Width {WIDTH}, {LENGTH} words, 2 heads, GELU, weights of variance 1 / inputs, untrained; the gradient starts in a random "
         f"direction behind the last block; medians of {samples}. Apart: the share of the stream that is not common to all words.",
     ]

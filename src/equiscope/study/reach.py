@@ -12,10 +12,9 @@ from torch import Tensor, nn
 
 from equiscope.attention import MultiHeadAttention
 from equiscope.study.base import Each, Finding, Line, Panel, Study, Table, shown
-from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
-WIDTH, LENGTH, LAYERS, KERNEL = 32, 64, 8, 3
+WIDTH, LENGTH, LAYERS, KERNEL, MOVED = 32, 64, 8, 3, 5
 FAR = [0, 1, 2, 4, 8, 9, 16, 32, 63]
 
 
@@ -30,7 +29,8 @@ def measure(quick: bool, each: Each) -> Finding:
     lstm, convolution, attention = curves.values()
     fading = (lstm[0] / lstm[16]).item() ** (1 / 16)
     edge = int((convolution > 0).nonzero().max())
-    equivariance = {circular: _shift_error(circular) for circular in (True, False)}
+    moved = {circular: _shift_error(circular) for circular in (True, False)}
+    equivariance = {circular: (_worst(e, inside=True), _worst(e, inside=False)) for circular, e in moved.items()}
     numbers: dict[str, float | None] = {
         "LSTM, factor a step": fading, "LSTM at 63": lstm[63].item(), "reach of the convolutions": edge,
         "convolutions beyond": convolution[edge + 1 :].max().item(),
@@ -49,13 +49,17 @@ def measure(quick: bool, each: Each) -> Finding:
         f"error is {shown(numbers['shift, zeros, at the edge'])}.",
         "What sets the reach: for convolutions the kernel and the layers, for an LSTM its gates "
         "(torch's random ones here: a trained forget gate near 1 reaches further), for attention only the mask.",
+        f"Kernels of {KERNEL} along a line: a stack of {KERNEL}×{KERNEL} reaches as far along each axis of an image.",
         "All curves are relative to distance 0, where attention has only its look-up: no residual is added here.",
     ]
     x = [float(d) for d in range(LENGTH)]
     lines = [Line(name, x, [v if v > 0 else None for v in c.tolist()]) for name, c in curves.items()]
     return Finding(
         "An LSTM fades, convolutions end, attention reaches all", answer, numbers,
-        [Panel("gradient of the last output, relative", "words back", "", lines, log="y")],
+        [Panel("gradient of the last output, relative", "words back", "", lines, log="y"),
+         Panel(f"{LAYERS} convolutions of words moved by {MOVED}: error of the moved output", "place", "relative error", [
+             Line("a circle" if circular else "zeros at the ends", x, e.clamp_min(1e-17).tolist()) for circular, e in moved.items()
+         ], log="y")],
         Table(["net", *(f"at {d}" for d in FAR)], [[name, *(c[d].item() for d in FAR)] for name, c in curves.items()]), notes,
     )  # fmt: skip
 
@@ -94,16 +98,20 @@ def _median(net: Callable[[Tensor], Tensor], nets: int) -> Tensor:
     return median / median[0]
 
 
-def _shift_error(circular: bool, by: int = 5) -> tuple[float, float]:
-    """How far the convolutions of shifted words are from shifted outputs: inside, and within their reach of the ends."""
+def _shift_error(circular: bool) -> Tensor:
+    """How far the convolutions of moved words are from moved outputs, at each place, relative to a row's size: [N]."""
     x = torch.randn(LENGTH, WIDTH, dtype=torch.float64)
     state = torch.random.get_rng_state()
     y = stack(x, circular)
     torch.random.set_rng_state(state)  # the same weights
-    found, wanted = stack(x.roll(by, 0), circular), y.roll(by, 0)
-    inside = slice(LAYERS + by, LENGTH - LAYERS)
-    ends = torch.cat([torch.arange(LAYERS + by), torch.arange(LENGTH - LAYERS, LENGTH)])
-    return relative_error(found[inside], wanted[inside]), relative_error(found[ends], wanted[ends])
+    found, wanted = stack(x.roll(MOVED, 0), circular), y.roll(MOVED, 0)
+    return (found - wanted).norm(dim=-1) / wanted.norm(dim=-1).mean()
+
+
+def _worst(error: Tensor, inside: bool) -> float:
+    """The largest error further from the ends than the convolutions reach, or the largest of those nearer."""
+    middle = slice(LAYERS + MOVED, LENGTH - LAYERS)
+    return (error[middle] if inside else torch.cat([error[: middle.start], error[middle.stop :]])).max().item()
 
 
 STUDY = Study("reach", "How far does an input reach?", "Vaswani 2017, table 1", measure)

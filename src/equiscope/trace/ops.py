@@ -146,8 +146,9 @@ def _rotate(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
     width = 2 * angles.shape[-1]
     head, rest = x[..., :width].to(wide), x[..., width:]
     angles = angles.to(wide)
+    cosine, sine = angles.cos(), angles.sin()
     turn = _as_pairs if angles.requires_grad or transformed(x) else _Turned.apply
-    out = turn(head, angles, layout).to(x.dtype)
+    out = turn(head, cosine, sine, layout).to(x.dtype)
     return torch.cat([out, rest], -1) if rest.shape[-1] else out
 
 
@@ -162,11 +163,10 @@ class _Turned(torch.autograd.Function):
     """`_as_pairs` in few passes over x, for angles that are not learned; the way back is a turn by the opposite angles."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
-        ctx.save_for_backward(angles)
+    def forward(ctx: Any, x: Tensor, cosine: Tensor, sine: Tensor, layout: Layout) -> Tensor:
+        ctx.save_for_backward(cosine, sine)
         ctx.layout = layout
         if layout == "half":
-            cosine, sine = angles.cos(), angles.sin()
             out = x * torch.cat([cosine, cosine], -1)
             (a, b), (first, second) = x.chunk(2, -1), out.chunk(2, -1)
             first.addcmul_(b, sine, value=-1.0)
@@ -175,17 +175,17 @@ class _Turned(torch.autograd.Function):
         pairs = x.unflatten(-1, (-1, 2))
         if any(step % 2 for step in pairs.stride()[:-1]) or pairs.stride(-1) != 1 or pairs.storage_offset() % 2:
             pairs = pairs.contiguous()  # numbers that torch can read as complex ones
-        turn = torch.polar(torch.ones_like(angles), angles)
+        turn = torch.complex(cosine, sine)
         return torch.view_as_real(torch.view_as_complex(pairs) * turn).flatten(-2)  # (a + bi) e^(i angle)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        return _Turned.apply(gradients[0], -ctx.saved_tensors[0], ctx.layout), None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        cosine, sine = ctx.saved_tensors
+        return _Turned.apply(gradients[0], cosine, -sine, ctx.layout), None, None, None
 
 
-def _as_pairs(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
+def _as_pairs(x: Tensor, cosine: Tensor, sine: Tensor, layout: Layout) -> Tensor:
     """The readable form: (a, b) to (a cos - b sin, a sin + b cos)."""
-    cosine, sine = angles.cos(), angles.sin()
     a, b = (x[..., 0::2], x[..., 1::2]) if layout == "interleaved" else x.chunk(2, -1)
     first, second = a * cosine - b * sine, a * sine + b * cosine
     return torch.stack([first, second], -1).flatten(-2) if layout == "interleaved" else torch.cat([first, second], -1)
