@@ -131,7 +131,7 @@ def draw(results, path):
             axes.set(title=backend, xlabel="tokens")
             axes.set_xticks(results["lengths"], [str(t) for t in results["lengths"]], minor=False)
             axes.minorticks_off()
-            axes.legend(fontsize=7)
+        figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=7, frameon=False)
         figure.axes[0].set_ylabel("MiB at the peak, forward and backward")
         figure.savefig(path, metadata={"Software": None})
 

@@ -51,7 +51,9 @@ RUNS = """
 
 A bias is made once for all layers. It needs a table of N²·H numbers, in every backend but chunked, where it does not know
 differences only (FIRE, ALiBi by key), or not on one axis (Swin, log-spaced networks), or where places are uneven.
-`python -m benchmarks.memory` measures what each scheme and backend takes.
+`python -m benchmarks.memory` measures what each scheme and backend takes:
+
+![Memory of one attention against the length, for each backend](../pictures/memory.png)
 
 A cell is the reason why a backend gives way; empty means that it runs.
 
