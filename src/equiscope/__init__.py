@@ -8,7 +8,20 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_ROOMS = ("attention", "blocks", "errors", "explore", "models", "position", "record", "study", "symmetry", "tokens", "trace")
+_ROOMS = (
+    "attention",
+    "blocks",
+    "errors",
+    "explore",
+    "models",
+    "position",
+    "pretrained",
+    "record",
+    "study",
+    "symmetry",
+    "tokens",
+    "trace",
+)
 _NAMES = {
     "Attention": "models",
     "Block": "models",
@@ -18,6 +31,8 @@ _NAMES = {
     "Tokens": "tokens",
     "Trace": "record",
     "build": "models",
+    "load": "pretrained",
+    "save": "pretrained",
     "watch": "trace",
 }
 __all__ = [*_ROOMS, *_NAMES, "__version__"]

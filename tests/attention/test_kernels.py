@@ -88,7 +88,7 @@ def test_the_fast_way_leaves_functional_transforms_to_the_plain_one():
     assert not takes(q[None], k[None], v[None])
 
 
-@pytest.mark.parametrize(("causal", "learned", "n"), itertools.product([True, False], [True, False], [N, 1100]))
+@pytest.mark.parametrize(("causal", "learned", "n"), list(itertools.product([True, False], [True, False], [N, 1100])))
 def test_a_bias_by_distance_is_its_table_added_to_the_scores(causal, learned, n):
     q, k, v = rows(n=n, batch=1)
     values = made(3, 2 * n - 1, seed=3)

@@ -10,9 +10,10 @@ from tests.drawn import HEADS, LISTED, WIDTH, placed, randomised, title, words
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
-from equiscope.models import READOUTS, Attention, Block, Spec, build
+from equiscope.models import READOUTS, Attention, Block, FeedForward, Norm, Spec, build
 from equiscope.position import Fire, Kerple, Learned, Rope, T5Bias
 from equiscope.symmetry import relative_error
+from equiscope.trace import replay
 
 VALID = torch.tensor([True, True, True, True, False, False])
 
@@ -167,3 +168,65 @@ def test_a_bias_is_made_once_for_all_layers(scheme, monkeypatch):
     monkeypatch.setattr(type(scheme), "bias", lambda self, *places: calls.append(1) or bias(self, *places))
     model(torch.randn(2, 6, 8)).sum().backward()
     assert len(calls) == 1
+
+
+DECODERS = {
+    "tied": Spec(8, vocabulary=11, outputs=11, tied=True, block=Block(Attention(heads=2, position=Rope(), causal=True))),
+    "grouped, gated, normed, near": Spec(
+        8, layers=2, block=Block(
+            Attention(heads=4, kv_heads=2, position=Rope(), causal=True, window=3, bias="qkv", qk_norm="rms"), Norm("rms"),
+            FeedForward(activation="silu", gated=True),
+        ),
+    ),
+    "parallel": Spec(8, layers=2, block=Block(Attention(heads=2, position=Rope(), causal=True), parallel=True)),
+}  # fmt: skip
+decoders = pytest.mark.parametrize("name", DECODERS)
+
+
+def given(spec, length=6):
+    generator = torch.Generator().manual_seed(5)
+    if spec.vocabulary:
+        return torch.randint(spec.vocabulary, (length,), generator=generator)
+    return torch.randn(length, spec.width, generator=generator, dtype=torch.float64)
+
+
+@decoders
+def test_a_decoder_does_not_read_the_future_and_decodes_with_caches(name):
+    model = randomised(build(DECODERS[name]))
+    x = given(DECODERS[name])
+    with torch.no_grad():
+        whole = model(x)
+        assert relative_error(model(x[:4]), whole[:4]) < 1e-12
+        caches = model.caches()
+        parts = [model(part, caches) for part in (x[:3], x[3:4], x[4:])]
+        assert relative_error(torch.cat(parts), whole) < 1e-12
+
+
+@decoders
+def test_whoever_watches_a_decoder_sees_the_same_numbers(name):
+    model = randomised(build(DECODERS[name]))
+    x = given(DECODERS[name])
+    tokens = model.tokens(x) if DECODERS[name].vocabulary else eq.Tokens.of(x)
+    trace = eq.watch(model, tokens)
+    assert relative_error(replay(trace)[trace.outputs[0]], model(x)) < 1e-12
+
+
+@decoders
+def test_a_spec_of_a_decoder_survives_a_file(name):
+    assert Spec.of(DECODERS[name].to_dict()) == DECODERS[name]
+
+
+def test_a_gate_multiplies_what_it_lets_through():
+    model = randomised(build(Spec(8, block=Block(norm=None, feedforward=FeedForward(activation="silu", bias=False, gated=True)))))
+    part, x = model.blocks[0].feedforward, torch.randn(3, 8, dtype=torch.float64)
+    wanted = (torch.nn.functional.silu(x @ part.gate) * (x @ part.inward)) @ part.outward
+    assert relative_error(part(x), wanted) < 1e-14
+
+
+def test_parts_that_cannot_stand_together_are_refused():
+    with pytest.raises(InputError, match="as many outputs as the vocabulary, 11, but got outputs=5"):
+        Spec(8, vocabulary=11, outputs=5, tied=True)
+    with pytest.raises(InputError, match="no norm can stand between them"):
+        Spec(8, block=Block(norm=Norm(order="post"), parallel=True))
+    with pytest.raises(ShapeError, match="3 key heads cannot serve 4 query heads"):
+        build(Spec(8, block=Block(Attention(heads=4, kv_heads=3))))

@@ -47,6 +47,7 @@ CASES = {
     "activation": [
         ((A, "relu"), {}, A.clamp(min=0)),
         ((A, "gelu"), {}, A * 0.5 * (1 + torch.erf(A / math.sqrt(2)))),
+        ((A, "gelu-tanh"), {}, A / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (A + 0.044715 * A**3)))),
         ((A, "silu"), {}, A / (1 + (-A).exp())),
         ((A, "tanh"), {}, (2 * A).expm1() / ((2 * A).exp() + 1)),
     ],

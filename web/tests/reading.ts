@@ -22,6 +22,8 @@ const plain = (line: string): string =>
     .replaceAll("⌊", "Math.floor(1e-9 + ") // 2·ln 3 / ln 9 is 1, but a little less in floating point
     .replaceAll("⌋", ")")
     .replaceAll("²", " ** 2")
+    .replaceAll("³", " ** 3")
+    .replaceAll("π", "Math.PI")
     .replaceAll(" = ", " == ")
     .replace(/e\^/g, "Math.E ** ")
     .replace(/∞/g, "Infinity")

@@ -73,7 +73,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(
         self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
-        source_width: int | None = None, mask: Mask | None = None, output: bool = True, bias: bool = False,
+        source_width: int | None = None, mask: Mask | None = None, output: bool = True, bias: bool | Literal["qkv"] = False,
         backend: Backend = "auto", kv_heads: int | None = None, score: Score | None = None, weigh: Weigh | None = None,
         norm: Literal["rms", "layer"] | None = None,
     ) -> None:  # fmt: skip
@@ -97,15 +97,15 @@ class MultiHeadAttention(nn.Module):
         self.score = (score or ScaledDot()).sized(heads, self.head_width)
         self.weigh = (weigh or Softmax()).sized(heads)
         source = source_width or width
-        self.query, self.query_bias = _map(width, heads * self.head_width, bias)
-        self.key, self.key_bias = _map(source, self.kv_heads * self.head_width, bias)
-        self.value, self.value_bias = _map(source, self.kv_heads * self.value_width, bias)
+        self.query, self.query_bias = _map(width, heads * self.head_width, bool(bias))
+        self.key, self.key_bias = _map(source, self.kv_heads * self.head_width, bool(bias))
+        self.value, self.value_bias = _map(source, self.kv_heads * self.value_width, bool(bias))
         self.query_gain = nn.Parameter(torch.ones(self.head_width)) if norm else None
         self.key_gain = nn.Parameter(torch.ones(self.head_width)) if norm else None
         self.output: nn.Parameter | None = None
         self.output_bias: nn.Parameter | None = None
         if output:
-            self.output, self.output_bias = _map(heads * self.value_width, width, bias)
+            self.output, self.output_bias = _map(heads * self.value_width, width, bias is True)
 
     # --- the way through ----------------------------------------------------------------------------------------------
     def forward(

@@ -16,17 +16,20 @@ NormOrder = Literal["pre", "post"]
 
 
 class Block(nn.Module):
-    """One layer. Either part may be absent: no norm, no feed-forward, no residual."""
+    """One layer. Either part may be absent: no norm, no feed-forward, no residual.
+
+    parallel  both parts read the same stream, as in GPT-J and GPT-NeoX, instead of one after the other
+    """
 
     def __init__(
         self, attention: MultiHeadAttention, feedforward: FeedForward | None = None, norms: tuple[Norm, Norm] | None = None,
-        order: NormOrder = "pre", residual: bool = True,
+        order: NormOrder = "pre", residual: bool = True, parallel: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         self.attention, self.feedforward = attention, feedforward
         self.attention_norm: Norm | None = norms[0] if norms else None
         self.feedforward_norm: Norm | None = norms[1] if norms else None
-        self.order, self.residual = order, residual
+        self.order, self.residual, self.parallel = order, residual, parallel
 
     def forward(
         self, tokens: Tokens, position: Position | None = None, plan: Plan | None = None, cache: Cache | None = None
@@ -35,6 +38,10 @@ class Block(nn.Module):
         x = tokens.x
         seen = self._before(x, self.attention_norm)
         change = self.attention(replace(tokens, x=seen), position, plan=plan, cache=cache)
+        if self.parallel and self.feedforward is not None:
+            own = self.feedforward(self._before(x, self.feedforward_norm))
+            change = ops.add(change, own, name="ΔE+ΔY", label="what both parts add")
+            return self._after(x, change, self.attention_norm, "Y", "words with what both parts add")
         x = self._after(x, change, self.attention_norm, "E′", "words with their context")
         if self.feedforward is None:
             return x

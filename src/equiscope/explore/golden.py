@@ -35,6 +35,7 @@ from equiscope.attention import (
 from equiscope.explore.clocks import tour
 from equiscope.explore.exhibit import exhibit, numbers
 from equiscope.explore.explorable import Choice, offers, rows
+from equiscope.models import Attention, Block, FeedForward, Model, Norm, Spec, build
 from equiscope.position import Position, Rope
 from equiscope.tokens import Tokens, spelled, words
 from equiscope.trace import replay, watch
@@ -106,9 +107,20 @@ def attentions() -> dict[str, tuple[MultiHeadAttention, Position | None]]:
     return {name: (made, Rope() if name in ("sink", "linear-turned") else None) for name, made in full.items()}
 
 
+def blocks() -> dict[str, Model]:
+    """Blocks as checkpoints have them, on the same words."""
+    gated = Block(
+        Attention(heads=4, kv_heads=2, position=Rope(pairs="half"), causal=True, window=3, qk_norm="rms"), Norm("rms"),
+        FeedForward(inner=6, activation="silu", bias=False, gated=True),
+    )  # fmt: skip
+    parallel = Block(Attention(heads=2, bias="qkv"), Norm(), FeedForward(inner=6, activation="gelu-tanh"), parallel=True)
+    return {"gated": build(Spec(8, block=gated)), "parallel": build(Spec(8, block=parallel))}
+
+
 def cases() -> dict[str, Case]:
     made = {f"{s.scheme}-{s.setting}-{s.choice.width}x{s.choice.heads}": case(_trace(s)) for s in SETTINGS}
     made |= {f"attention-{name}": case(_layer(name, *one)) for name, one in attentions().items()}
+    made |= {f"block-{name}": case(_layer(name, one)) for name, one in blocks().items()}
     return made | {f"tour-{name}": case(trace) for name, trace in tour().items()}
 
 
@@ -142,13 +154,14 @@ def _trace(s: Setting) -> record.Trace:
     return watch(made, tokens, arrays=False, title=f"{s.scheme}, {s.setting}")
 
 
-def _layer(name: str, layer: MultiHeadAttention, position: Position | None) -> record.Trace:
+def _layer(name: str, layer: MultiHeadAttention | Model, position: Position | None = None) -> record.Trace:
     layer = layer.double()
     with torch.no_grad():
         for path, parameter in layer.named_parameters():
             parameter.copy_(numbers(path, tuple(parameter.shape), WIDE.width, WIDE.seed))
     tokens = Tokens.of(rows(words(WIDE.sentence), WIDE))
-    return watch(layer, tokens, kwargs={"position": position}, arrays=False, title=f"attention, {name}")
+    kwargs = {"position": position} if isinstance(layer, MultiHeadAttention) else {}
+    return watch(layer, tokens, kwargs=kwargs, arrays=False, title=f"{'attention' if kwargs else 'block'}, {name}")
 
 
 def _values(trace: record.Trace, act: Act, edits: list[Edit]) -> dict[str, record.Array]:

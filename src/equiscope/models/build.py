@@ -40,7 +40,8 @@ class Model(nn.Module):
         self.blocks = nn.ModuleList(_block(spec.block, width) for _ in range(spec.layers))
         norm = spec.block.norm
         self.norm = blocks.Norm(width, norm.kind, norm.eps) if norm is not None and norm.order == "pre" else None
-        self.head = nn.Parameter(torch.randn(width, spec.outputs) / math.sqrt(width)) if spec.outputs else None
+        own = spec.outputs and not spec.tied
+        self.head = nn.Parameter(torch.randn(width, spec.outputs or 0) / math.sqrt(width)) if own else None
 
     def forward(self, inputs: Tokens | Tensor, caches: list[attention.Cache] | None = None) -> Tensor:
         """caches: one a layer, from `caches()`; inputs then are the tokens that come next, at places that go on."""
@@ -52,7 +53,10 @@ class Model(nn.Module):
             tokens = replace(tokens, x=block(tokens, self.position, plan, caches[layer] if caches else None))
         y = tokens.x if self.norm is None else self.norm(tokens.x)
         y = self.readout(y, tokens)
-        return y if self.head is None else ops.affine(y, self.head, None, name="out", label="the model's answer")
+        head: Tensor | None = self.head
+        if self.spec.tied and self.embedding is not None:
+            head = ops.transpose(self.embedding.table, name="Eᵀ", label="embedding table, transposed")
+        return y if head is None else ops.affine(y, head, None, name="out", label="the model's answer")
 
     def caches(self) -> list[attention.Cache]:
         """An empty cache for every layer. Raises InputError where the model looks ahead, or its read-out needs all rows."""
@@ -79,8 +83,17 @@ def _block(spec: "specs.Block", width: int) -> blocks.Block:
     a, f, n = spec.attention, spec.feedforward, spec.norm
     heads = attention.MultiHeadAttention(
         width, heads=a.heads, head_width=a.head_width, value_width=a.value_width, bias=a.bias, backend=a.backend,
-        mask=attention.Causal() if a.causal else attention.Everything(),
+        mask=_mask(a), kv_heads=a.kv_heads, norm=a.qk_norm,
     )  # fmt: skip
-    forward = blocks.FeedForward(width, f.inner or 4 * width, f.activation, f.bias) if f is not None else None
+    forward = blocks.FeedForward(width, f.inner or 4 * width, f.activation, f.bias, f.gated) if f is not None else None
     norms = (blocks.Norm(width, n.kind, n.eps), blocks.Norm(width, n.kind, n.eps)) if n is not None else None
-    return blocks.Block(heads, forward, norms, order=n.order if n is not None else "pre", residual=spec.residual)
+    return blocks.Block(
+        heads, forward, norms, order=n.order if n is not None else "pre", residual=spec.residual, parallel=spec.parallel
+    )
+
+
+def _mask(a: "specs.Attention") -> attention.Mask:
+    mask = attention.Causal() if a.causal else attention.Everything()
+    if a.window is None:
+        return mask
+    return mask & attention.Window(a.window) if a.causal else attention.Window(a.window)

@@ -32,14 +32,23 @@ class _Checked:
 
 @dataclass(frozen=True)
 class Attention(_Checked):
-    """Who may look, with how many heads, knowing what of positions. head_width and value_width: D / heads unless said."""
+    """Who may look, with how many heads, knowing what of positions. head_width and value_width: D / heads unless said.
+
+    kv_heads  key heads, which groups of query heads share; as many as heads unless said
+    window    a token sees those less than so many ranks away; None for all
+    bias      of the projections; "qkv" leaves out the output's
+    qk_norm   norm of queries and keys, each head by itself; None for none
+    """
 
     heads: Size = 1
+    kv_heads: Size | None = None
     head_width: Size | None = None
     value_width: Size | None = None
     position: Position = field(default_factory=NoPosition)
     causal: bool = False
-    bias: bool = False
+    window: Size | None = None
+    bias: bool | Literal["qkv"] = False
+    qk_norm: Literal["rms", "layer"] | None = None
     backend: Literal["auto", "eager", "sdpa", "flex", "chunked"] = "auto"
 
 
@@ -54,21 +63,23 @@ class Norm(_Checked):
 
 @dataclass(frozen=True)
 class FeedForward(_Checked):
-    """inner: hidden features, 4 times the width unless said."""
+    """inner: hidden features, 4 times the width unless said. gated: times the activated features of a second map (SwiGLU)."""
 
     inner: Size | None = None
-    activation: Literal["relu", "gelu", "silu", "tanh"] = "gelu"
+    activation: Literal["relu", "gelu", "gelu-tanh", "silu", "tanh"] = "gelu"
     bias: bool = True
+    gated: bool = False
 
 
 @dataclass(frozen=True)
 class Block(_Checked):
-    """One layer; norm and feed-forward may be None."""
+    """One layer; norm and feed-forward may be None. parallel: both parts read the same stream (GPT-NeoX)."""
 
     attention: Attention = field(default_factory=Attention)
     norm: Norm | None = field(default_factory=Norm)
     feedforward: FeedForward | None = field(default_factory=FeedForward)
     residual: bool = True
+    parallel: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,6 +91,7 @@ class Spec(_Checked):
     layers      how many blocks
     readout     "each" (one row a token), "mean", "first", "last", "concatenation", "class"
     outputs     width of a final linear map; None for none
+    tied        the final map is the embedding table, transposed
     """
 
     width: Size
@@ -88,6 +100,7 @@ class Spec(_Checked):
     block: Block = field(default_factory=Block)
     readout: str = "each"
     outputs: Size | None = None
+    tied: bool = False
 
     def __post_init__(self) -> None:
         from equiscope.models.readout import READOUTS
@@ -97,6 +110,13 @@ class Spec(_Checked):
             raise UnknownName("read-out", self.readout, list(READOUTS))
         if self.readout == "concatenation" and self.outputs is not None:
             raise InputError("The width of a concatenation depends on the length, so no linear map can follow. Use outputs=None.")
+
+        if self.tied and (self.vocabulary is None or self.outputs != self.vocabulary):
+            raise InputError(
+                f"A tied map has as many outputs as the vocabulary, {self.vocabulary}, but got outputs={self.outputs}."
+            )
+        if self.block.parallel and (self.block.norm is not None and self.block.norm.order == "post"):
+            raise InputError('Parallel parts read one stream, so no norm can stand between them. Use order="pre".')
 
     def with_position(self, position: Position) -> Self:
         """The same model with another position scheme."""

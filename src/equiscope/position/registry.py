@@ -41,8 +41,11 @@ def to_json(scheme: Position) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A setting as files hold it: a scaling becomes an object that says its kind."""
-    return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value
+    """A setting as files hold it: a scaling becomes an object that says its kind, and what is not its default."""
+    if not isinstance(value, msgspec.Struct):
+        return value
+    defaults = {f.name: f.default for f in msgspec.structs.fields(value)}
+    return {k: v for k, v in msgspec.to_builtins(value).items() if k not in defaults or v != defaults[k]}
 
 
 def from_json(data: dict[str, Any] | str) -> Position:

@@ -6,6 +6,7 @@ formula ("Q"), `label` what it is in words. Tensors may have any leading axes; r
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -16,7 +17,7 @@ from torch.autograd import forward_ad
 from equiscope.trace.recorder import note, recording
 
 Layout = Literal["interleaved", "half"]
-Activation = Literal["relu", "gelu", "silu", "tanh"]
+Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh"]
 Function = Literal["exp", "log1p", "sqrt", "square", "floor", "round", "sigmoid", "softplus"]
 
 
@@ -75,10 +76,11 @@ def cast(x: Tensor, dtype: torch.dtype | str, name: str = "", label: str = "") -
 
 
 def activation(x: Tensor, kind: Activation, name: str = "", label: str = "") -> Tensor:
-    """A function of each number: relu, gelu (exact, with erf), silu or tanh."""
+    """A function of each number: relu, gelu (exact, with erf), gelu-tanh (its approximation, as in GPT-2), silu or tanh."""
     functions: dict[str, Callable[[Tensor], Tensor]] = {
         "relu": F.relu,
         "gelu": F.gelu,
+        "gelu-tanh": partial(F.gelu, approximate="tanh"),
         "silu": F.silu,
         "tanh": torch.tanh,
     }

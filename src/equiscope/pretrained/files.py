@@ -1,0 +1,84 @@
+"""Files of a checkpoint folder: config.json, and safetensors in one file or in shards. Pickles are never opened."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from equiscope import __version__
+from equiscope.errors import InputError
+
+CONFIG, ONE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The object in config.json. Raises InputError where it is not there or is none."""
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {folder}. Give one with {CONFIG} and {ONE}.")
+    return _object(folder / CONFIG)
+
+
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """Every tensor of the folder by its name, mapped from disk until it is used.
+
+    raises  InputError where there are only pickles, a shard is missing, a file is damaged, or a name stands in two shards
+    """
+    names = [ONE] if (folder / ONE).exists() else _shards(folder)
+    found: dict[str, Tensor] = {}
+    for name in names:
+        path = folder / name
+        if not path.exists():
+            raise InputError(f"{INDEX} names the shard {name}, which is not in {folder}. Fetch it again.")
+        try:
+            with safe_open(path, "pt") as opened:
+                tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118  # no mapping
+        except (SafetensorError, OSError, RuntimeError) as error:
+            raise InputError(f"{path} is damaged or incomplete ({error}). Fetch it again.") from error
+        if twice := sorted(found.keys() & tensors.keys()):
+            raise InputError(f"{twice[0]} stands in two files of {folder}. Which one counts is not known: remove one.")
+        found |= tensors
+    return found
+
+
+def _shards(folder: Path) -> list[str]:
+    if (folder / INDEX).exists():
+        places = _object(folder / INDEX).get("weight_map")
+        if not isinstance(places, dict) or not all(isinstance(n, str) and Path(n).name == n for n in places.values()):
+            raise InputError(f"{folder / INDEX} should say in weight_map which file of the folder holds each tensor.")
+        return sorted(set(places.values()))
+    pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
+    if pickles:
+        raise InputError(
+            f"{folder} holds its weights in {pickles[0]}, a pickle, which can run any code when it is opened; it was not opened. "
+            "Convert it where you trust it: transformers' model.save_pretrained(folder, safe_serialization=True) writes "
+            f"{ONE}."
+        )
+    raise InputError(f"{folder} has no {ONE} and no {INDEX}.")
+
+
+def write(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    """config.json and model.safetensors; both are complete before either takes its place."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / INDEX).exists():
+        raise InputError(f"{folder} holds a checkpoint in shards, which would stand beside the new one. Give another folder.")
+    parts = {ONE: folder / f".{ONE}", CONFIG: folder / f".{CONFIG}"}
+    save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, parts[ONE], {"format": "pt"})
+    parts[CONFIG].write_text(json.dumps(config | {"equiscope_version": __version__}, indent=2) + "\n", encoding="utf-8")
+    for name, part in parts.items():
+        part.replace(folder / name)
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"There is no file {path}.") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(data, dict):
+        raise InputError(f"{path} should hold an object.")
+    return data

@@ -1,0 +1,102 @@
+"""GPT-2: learned places, pre-norm, GELU by tanh, all maps with a bias; queries, keys and values in one matrix.
+
+Source: Radford et al. 2019; names as in transformers' GPT2LMHeadModel. Its maps are stored [in, out], as ours are.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from equiscope.models import Attention, Block, FeedForward, Norm, Spec
+from equiscope.position import Learned
+from equiscope.pretrained.family import Family, Fields, Pair, refuse
+from equiscope.trace.ops import Activation
+
+ACTIVATIONS: dict[str, Activation] = {
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "gelu": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+}
+
+
+def read(config: dict[str, Any]) -> Spec:
+    """The spec that config.json describes."""
+    f = Fields("gpt2", config)
+    width, heads, vocabulary = f.get("n_embd", int, 768), f.get("n_head", int, 12), f.get("vocab_size", int, 50257)
+    f.only("activation_function", "gelu_new", *ACTIVATIONS)
+    f.only("scale_attn_weights", True)
+    f.only("scale_attn_by_inverse_layer_idx", False)
+    f.only("add_cross_attention", False)
+    tied = f.get("tie_word_embeddings", bool, True)
+    f.skip("reorder_and_upcast_attn", "attn_pdrop", "embd_pdrop", "resid_pdrop", "n_ctx", "gradient_checkpointing")
+    f.skip(*(name for name in config if name.startswith("summary_")))
+    spec = Spec(
+        width, vocabulary=vocabulary, layers=f.get("n_layer", int, 12), outputs=vocabulary, tied=tied,
+        block=Block(
+            Attention(heads=heads, position=Learned(f.get("n_positions", int, 1024)), causal=True, bias=True),
+            Norm(eps=f.get("layer_norm_epsilon", float, 1e-5)),
+            FeedForward(f.get("n_inner", int, None), ACTIVATIONS[config.get("activation_function", "gelu_new")]),
+        ),
+    )  # fmt: skip
+    f.close()
+    return spec
+
+
+def write(spec: Spec) -> dict[str, Any]:
+    """config.json of a spec. Raises InputError for what GPT-2 has not."""
+    a, n, f = spec.block.attention, spec.block.norm, spec.block.feedforward
+    position = a.position
+    refuse(not isinstance(position, Learned) or position.stretch is not None, "places are a learned table there.")
+    refuse(n is None or n.kind != "layer" or n.order != "pre", "its norm is LayerNorm before each part.")
+    refuse(f is None or f.gated or not f.bias or a.bias is not True, "all its maps have a bias, and none is gated.")
+    refuse(f is not None and f.activation not in ACTIVATIONS.values(), "its activations are others.")
+    refuse(
+        not a.causal or a.window is not None or a.kv_heads not in (None, a.heads) or a.qk_norm is not None,
+        "its attention is plain.",
+    )
+    refuse(bool(a.head_width or a.value_width), "its heads divide the width.")
+    refuse(spec.readout != "each" or spec.outputs is None or spec.outputs != spec.vocabulary, "it answers with its vocabulary.")
+    refuse(spec.block.parallel or not spec.block.residual, "its parts follow one another.")
+    assert n is not None
+    assert f is not None
+    assert isinstance(position, Learned)
+    names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+    return {
+        "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": spec.width, "n_head": a.heads, "n_layer": spec.layers,
+        "n_positions": position.length, "vocab_size": spec.vocabulary, "n_inner": f.inner, "layer_norm_epsilon": n.eps,
+        "activation_function": names[f.activation], "tie_word_embeddings": spec.tied,
+    }  # fmt: skip
+
+
+def pairs(spec: Spec) -> Iterable[Pair]:
+    """Their names and ours."""
+    yield Pair("wte.weight", ("embedding.table",))
+    yield Pair("wpe.weight", ("position.table",))
+    for i in range(spec.layers):
+        here, there = f"blocks.{i}", f"h.{i}"
+        yield from _norm(f"{there}.ln_1", f"{here}.attention_norm")
+        yield from _norm(f"{there}.ln_2", f"{here}.feedforward_norm")
+        a = f"{here}.attention"
+        yield Pair(f"{there}.attn.c_attn.weight", (f"{a}.query", f"{a}.key", f"{a}.value"))
+        yield Pair(f"{there}.attn.c_attn.bias", (f"{a}.query_bias", f"{a}.key_bias", f"{a}.value_bias"))
+        yield Pair(f"{there}.attn.c_proj.weight", (f"{a}.output",))
+        yield Pair(f"{there}.attn.c_proj.bias", (f"{a}.output_bias",))
+        yield Pair(f"{there}.mlp.c_fc.weight", (f"{here}.feedforward.inward",))
+        yield Pair(f"{there}.mlp.c_fc.bias", (f"{here}.feedforward.inward_bias",))
+        yield Pair(f"{there}.mlp.c_proj.weight", (f"{here}.feedforward.outward",))
+        yield Pair(f"{there}.mlp.c_proj.bias", (f"{here}.feedforward.outward_bias",))
+    yield from _norm("ln_f", "norm")
+    if not spec.tied:
+        yield Pair("lm_head.weight", ("head",), turned=True, bare=True)
+
+
+def _norm(theirs: str, ours: str) -> Iterable[Pair]:
+    yield Pair(f"{theirs}.weight", (f"{ours}.gain",))
+    yield Pair(f"{theirs}.bias", (f"{ours}.shift",))
+
+
+GPT2 = Family(
+    "gpt2", read, write, pairs, prefix="transformer.", table="wte.weight",
+    unread=(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",),
+)  # fmt: skip
