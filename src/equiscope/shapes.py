@@ -8,11 +8,11 @@
 Leading axes are free ("..."): a part takes [N, D], [B, N, D] or more. Rows are tokens, so maps act as `x @ W`.
 """
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 Features = Float[Tensor, "*batch N D"]  # one row a token
-Coordinates = Float[Tensor, "*#batch N A"]  # where each token is; what positions read; one list may serve a whole batch
+Coordinates = Real[Tensor, "*#batch N A"]  # where each token is, floats or integers; one list may serve a whole batch
 Order = Int[Tensor, "*#batch N"]  # which token comes first; what a causal mask reads
 Flags = Bool[Tensor, "*#batch N"]
 

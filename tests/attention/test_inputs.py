@@ -124,6 +124,7 @@ def test_places_too_large_to_count_are_not_taken_for_steps_of_one(far):
             attending(T5Bias(), Causal()).float()(tokens)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_norm_that_there_is_not_is_refused():
     with pytest.raises(InputError, match='norm is "rms", "layer" or None, but got \'layernorm\''):
         MultiHeadAttention(8, 2, norm="layernorm")
@@ -136,6 +137,7 @@ def test_a_scheme_that_was_made_for_other_heads_is_refused(scheme):
         MultiHeadAttention(WIDTH, HEADS).double()(tokens, scheme.sized(WIDTH, 1, WIDTH))
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_features_that_do_not_fit_are_refused():
     attention = MultiHeadAttention(WIDTH, HEADS, source_width=3)
     with pytest.raises(ShapeError, match="reads tokens of 8 features, but got 5"):

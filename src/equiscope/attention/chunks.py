@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-Held = list[tuple[dict[str, nn.Parameter | None], str, nn.Parameter, int]]
+Held = list[tuple[dict[str, Any], str, Tensor, int]]
 
 
 def chunked(some: Callable[[int, int], Tensor], rows: int, owners: tuple[nn.Module, ...], size: int = 256) -> Tensor:

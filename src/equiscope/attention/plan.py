@@ -66,7 +66,8 @@ class Plan:
         """What FlexAttention reads of a mask, for so many sequences."""
         if (id(mask), batch) not in self._blocks:
             n, m = self.queries.at.shape[-2], self.keys.at.shape[-2]
-            seen = _by_row if self.by_row(mask) else Pairwise(mask, self.queries, self.keys)
+            pairs = Pairwise(mask, self.queries, self.keys)
+            seen = (lambda b, h, i, j: i >= j) if self.by_row(mask) else pairs
             self._blocks[id(mask), batch] = blocks(seen, batch, n, m, self.queries.at.device)
         return self._blocks[id(mask), batch]
 
@@ -179,10 +180,6 @@ class Plan:
             return q.in_steps, q.in_steps  # the numbers lie elsewhere; looking at them would wait for the device
         ranks = self._plain and bool((q.order.diff() > 0).all())
         return _steady(q), ranks
-
-
-def _by_row(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-    return i >= j
 
 
 def _axes(at: Tensor) -> list[Tensor]:
