@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 from tests.lifted import Lifted, lifted
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import AutoModelForCausalLM, GPT2Config, GPTNeoXConfig, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
 
 import equiscope as eq
 from equiscope.position import Rope
@@ -17,6 +17,10 @@ from equiscope.tokens import Tokens
 SMALL = {
     "vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "max_position_embeddings": 64,
+}  # fmt: skip
+WIDE = {
+    "vocab_size": 50, "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "max_position_embeddings": 64,
 }  # fmt: skip
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "rope_theta": 5e4}
 LLAMA3 = {
@@ -39,6 +43,10 @@ CONFIGS = {
     "mistral, no window": lambda: MistralConfig(**SMALL, sliding_window=None),
     "qwen2": lambda: Qwen2Config(**SMALL),
     "qwen2, window": lambda: Qwen2Config(**SMALL, use_sliding_window=True, sliding_window=5, max_window_layers=0),
+    "gpt-neox": lambda: GPTNeoXConfig(**WIDE),
+    "gpt-neox, one part after the other": lambda: GPTNeoXConfig(
+        **WIDE, use_parallel_residual=False, attention_bias=False, rope_parameters={"rope_theta": 5e3, "partial_rotary_factor": 0.5}
+    ),
     "qwen3": lambda: Qwen3Config(**SMALL, head_dim=8),
 }  # fmt: skip
 configs = pytest.mark.parametrize("name", CONFIGS)
@@ -130,6 +138,16 @@ def test_the_old_way_to_say_the_rotation_is_read(folder):
     said = config.pop("rope_parameters")
     config["rope_theta"] = said.pop("rope_theta")
     config["rope_scaling"] = {"type": said.pop("rope_type"), **said}
+    (path / "config.json").write_text(json.dumps(config))
+    with torch.no_grad():
+        assert relative_error(eq.load(path)(ids()), theirs(ids()).logits) < 1e-5
+
+
+def test_a_pythia_of_its_time_is_read(folder):
+    theirs, path = folder("gpt-neox")
+    config = json.loads((path / "config.json").read_text())
+    said = config.pop("rope_parameters")
+    config |= {"rotary_pct": said["partial_rotary_factor"], "rotary_emb_base": int(said["rope_theta"]), "torch_dtype": "float16"}
     (path / "config.json").write_text(json.dumps(config))
     with torch.no_grad():
         assert relative_error(eq.load(path)(ids()), theirs(ids()).logits) < 1e-5

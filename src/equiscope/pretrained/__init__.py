@@ -10,10 +10,10 @@ import torch
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import Model
-from equiscope.pretrained import files, gpt2, llama
+from equiscope.pretrained import files, gpt2, llama, neox
 from equiscope.pretrained.family import Family
 
-FAMILIES: tuple[Family, ...] = (gpt2.GPT2, *llama.FAMILIES)
+FAMILIES: tuple[Family, ...] = (gpt2.GPT2, *llama.FAMILIES, neox.NEOX)
 
 
 def load(folder: str | Path, dtype: torch.dtype | None = None) -> Model:

@@ -25,13 +25,26 @@ REQUIRED: Any = object()
 class Pair:
     """One tensor of theirs, and what it is made of here: side by side along the last axis, then transposed where `turned`.
 
-    bare  without the family's prefix
+    bare   without the family's prefix
+    heads  theirs has the parts of each of so many heads beside one another, not all of one part first
     """
 
     theirs: str
     ours: tuple[str, ...]
     turned: bool = False
     bare: bool = False
+    heads: int = 0
+
+    def apart(self, joined: Tensor) -> Tensor:
+        """Parts of each head [..., H*P*K] to one part after the other [..., P*H*K]."""
+        return self._swapped(joined, (self.heads, len(self.ours))) if self.heads else joined
+
+    def beside(self, joined: Tensor) -> Tensor:
+        """The inverse of `apart`."""
+        return self._swapped(joined, (len(self.ours), self.heads)) if self.heads else joined
+
+    def _swapped(self, joined: Tensor, sizes: tuple[int, int]) -> Tensor:
+        return joined.unflatten(-1, (*sizes, -1)).transpose(-3, -2).flatten(-3)
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,7 @@ class Family:
                 wrong.append(f"{pair.theirs} is {tuple(found.shape)}, but the config makes it "
                              f"{wanted[::-1] if pair.turned and len(wanted) > 1 else wanted}")  # fmt: skip
                 continue
-            for name, part in zip(pair.ours, made.split([p.shape[-1] for p in parts], -1), strict=True):
+            for name, part in zip(pair.ours, pair.apart(made).split([p.shape[-1] for p in parts], -1), strict=True):
                 _put(model, name, part.to(dtype or part.dtype, copy=True).contiguous())
         wrong += [f"{name} belongs to no part" for name in rest if not any(re.fullmatch(pattern, name) for pattern in self.unread)]
         wrong += [f"{name} gets no number" for name in own] if not wrong else []
@@ -95,7 +108,7 @@ class Family:
         own = dict(model.named_parameters())
         made = {}
         for pair in self.pairs(model.spec):
-            joined = torch.cat([own[name].detach() for name in pair.ours], -1)
+            joined = pair.beside(torch.cat([own[name].detach() for name in pair.ours], -1))
             made[pair.theirs if pair.bare else f"{self.prefix}{pair.theirs}"] = (
                 joined.mT.contiguous() if pair.turned and joined.ndim > 1 else joined
             )

@@ -12,7 +12,7 @@ from typing import Any
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.position import Rope
-from equiscope.position.scaling import Linear, Llama3, Scaling, Yarn
+from equiscope.pretrained import rotary
 from equiscope.pretrained.family import Family, Fields, Pair, refuse
 from equiscope.trace.ops import Activation
 
@@ -69,8 +69,9 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
         width, vocabulary=vocabulary, layers=layers, outputs=vocabulary, tied=tied,
         block=Block(
             Attention(
-                heads=heads, kv_heads=f.get("num_key_value_heads", int, heads), head_width=None if own == width // heads else own,
-                position=_rope(f), causal=True, bias=bias, window=_window(f, kind, layers), qk_norm="rms" if kind.normed else None,
+                heads=heads, kv_heads=f.get("num_key_value_heads", int, heads),
+                head_width=None if own == width // heads else own, position=rotary.read(f), causal=True, bias=bias,
+                window=_window(f, kind, layers), qk_norm="rms" if kind.normed else None,
             ),
             Norm("rms", eps=f.get("rms_norm_eps", float, 1e-6)),
             FeedForward(
@@ -81,7 +82,6 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
     )  # fmt: skip
     if kind.normed and spec.block.norm is not None and spec.block.norm.eps != 1e-6:
         raise InputError(f"config.json: rms_norm_eps is {spec.block.norm.eps}, but normed queries are built with 1e-06 only.")
-    f.skip("max_position_embeddings", "rope_theta", "rope_scaling", "rope_parameters")
     f.close()
     return spec
 
@@ -101,38 +101,6 @@ def _window(f: Fields, kind: Kind, layers: int) -> int | None:
     if any(sliding) and size is None:
         raise InputError("config.json: layer_types has sliding_attention, but sliding_window is missing.")
     return size if any(sliding) else None
-
-
-def _rope(f: Fields) -> Rope:
-    """Both ways in which configs say it: rope_parameters, or rope_theta beside rope_scaling."""
-    new = f.get("rope_parameters", dict, None)
-    old = f.get("rope_scaling", dict, None)
-    said = dict(new or old or {})
-    base = said.pop("rope_theta", None) or f.get("rope_theta", float, 10000.0)
-    longest = f.get("max_position_embeddings", int, 2048)
-    kind = said.pop("rope_type", None) or said.pop("type", "default")
-    said.pop("type", None)
-    scaling: Scaling | None = None
-    if kind == "linear":
-        scaling = Linear(float(said.pop("factor")))
-    elif kind == "yarn":
-        trained = said.pop("original_max_position_embeddings", None) or longest
-        renamed = {"beta_fast": "beta_fast", "beta_slow": "beta_slow", "attention_factor": "attention", "truncate": "truncate"}
-        scaling = Yarn(float(said.pop("factor")), trained, **{renamed[k]: said.pop(k) for k in list(said) if k in renamed})
-    elif kind == "llama3":
-        scaling = Llama3(
-            float(said.pop("factor")), float(said.pop("low_freq_factor")), float(said.pop("high_freq_factor")),
-            said.pop("original_max_position_embeddings"),
-        )  # fmt: skip
-    elif kind != "default":
-        raise InputError(
-            f"config.json: rope_type is {kind!r}, but only default, linear, yarn and llama3 can be built: others follow the length "
-            "of the text, which breaks causality and caches."
-        )
-    if left := {k: v for k, v in said.items() if v is not None}:
-        name = next(iter(left))
-        raise InputError(f"config.json: rope_parameters has {name!r} = {left[name]!r}, which is not known here for {kind!r}.")
-    return Rope(base=float(base), pairs="half", scaling=scaling)
 
 
 def write(kind: Kind, spec: Spec) -> dict[str, Any]:
@@ -161,7 +129,7 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
         "intermediate_size": f.inner or 4 * spec.width, "num_hidden_layers": spec.layers, "num_attention_heads": a.heads,
         "num_key_value_heads": a.kv_heads or a.heads, "head_dim": a.head_width or spec.width // a.heads,
         "hidden_act": names[f.activation], "rms_norm_eps": n.eps, "tie_word_embeddings": spec.tied,
-        "rope_parameters": {"rope_theta": rope.base, **_scaling(rope.scaling)},
+        "rope_parameters": rotary.write(rope),
     }  # fmt: skip
     if kind.name in ("llama", "qwen3"):
         config["attention_bias"] = a.bias
@@ -172,21 +140,6 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
     if kind.name in ("qwen2", "qwen3"):
         config |= {"use_sliding_window": a.window is not None, "max_window_layers": 0}
     return config
-
-
-def _scaling(scaling: Scaling | None) -> dict[str, Any]:
-    if scaling is None:
-        return {"rope_type": "default"}
-    if isinstance(scaling, Linear):
-        return {"rope_type": "linear", "factor": scaling.factor}
-    if isinstance(scaling, Yarn):
-        said = {"rope_type": "yarn", "factor": scaling.factor, "original_max_position_embeddings": scaling.trained,
-                "beta_fast": scaling.beta_fast, "beta_slow": scaling.beta_slow, "truncate": scaling.truncate}  # fmt: skip
-        return said | ({} if scaling.attention is None else {"attention_factor": scaling.attention})
-    if isinstance(scaling, Llama3):
-        return {"rope_type": "llama3", "factor": scaling.factor, "low_freq_factor": scaling.low, "high_freq_factor": scaling.high,
-                "original_max_position_embeddings": scaling.trained}  # fmt: skip
-    raise InputError(f"its scalings are linear, yarn and llama3, not {type(scaling).__name__}.")
 
 
 def pairs(spec: Spec) -> Iterable[Pair]:

@@ -1,0 +1,108 @@
+"""GPT-NeoX and Pythia: part of each head turns, attention and feed-forward read one stream, queries lie beside keys and values.
+
+Sources: Black et al. 2022; Biderman et al. 2023; names as in transformers' GPTNeoXForCausalLM.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from equiscope.models import Attention, Block, FeedForward, Norm, Spec
+from equiscope.position import Rope
+from equiscope.pretrained import rotary
+from equiscope.pretrained.family import Family, Fields, Pair, refuse
+from equiscope.trace.ops import Activation
+
+ACTIVATIONS: dict[str, Activation] = {
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_fast": "gelu-tanh",
+    "relu": "relu",
+    "silu": "silu",
+}
+ABSENT = {
+    "vocab_size": 50432, "hidden_size": 6144, "num_hidden_layers": 44, "num_attention_heads": 64, "intermediate_size": 24576,
+}  # fmt: skip
+
+
+def read(config: dict[str, Any]) -> Spec:
+    """The spec that config.json describes."""
+    f = Fields("gpt_neox", ABSENT | config)
+    vocabulary = f.get("vocab_size", int)
+    f.only("hidden_act", *ACTIVATIONS)
+    f.skip("hidden_dropout", "classifier_dropout")
+    spec = Spec(
+        f.get("hidden_size", int), vocabulary=vocabulary, layers=f.get("num_hidden_layers", int), outputs=vocabulary,
+        tied=f.get("tie_word_embeddings", bool, False),
+        block=Block(
+            Attention(
+                heads=f.get("num_attention_heads", int), position=rotary.read(f, "rotary_emb_base", ("rotary_pct", 0.25)),
+                causal=True, bias=f.get("attention_bias", bool, True),
+            ),
+            Norm(eps=f.get("layer_norm_eps", float, 1e-5)),
+            FeedForward(f.get("intermediate_size", int), ACTIVATIONS[config.get("hidden_act", "gelu")]),
+            parallel=f.get("use_parallel_residual", bool, True),
+        ),
+    )  # fmt: skip
+    f.close()
+    return spec
+
+
+def write(spec: Spec) -> dict[str, Any]:
+    """config.json of a spec. Raises InputError for what GPT-NeoX has not."""
+    a, n, f = spec.block.attention, spec.block.norm, spec.block.feedforward
+    rope = a.position
+    refuse(not isinstance(rope, Rope) or rope.pairs != "half" or rope.key_speed != 1, 'places are RoPE with pairs="half" there.')
+    refuse(n is None or n.kind != "layer" or n.order != "pre", "its norm is LayerNorm before each part.")
+    refuse(f is None or f.gated or not f.bias, "its feed-forward has biases and no gate.")
+    refuse(f is not None and f.activation not in ACTIVATIONS.values(), "its activations are others.")
+    refuse(
+        not a.causal or a.window is not None or a.kv_heads not in (None, a.heads), "its attention is causal, every head its own."
+    )
+    refuse(a.qk_norm is not None or a.bias == "qkv", "its attention has a bias everywhere or nowhere, and no norm.")
+    refuse(bool(a.head_width or a.value_width), "its heads divide the width.")
+    refuse(spec.readout != "each" or spec.outputs is None or spec.outputs != spec.vocabulary, "it answers with its vocabulary.")
+    refuse(not spec.block.residual, "its parts are added to the stream.")
+    assert isinstance(rope, Rope)
+    assert n is not None
+    assert f is not None
+    names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+    return {
+        "model_type": "gpt_neox", "architectures": ["GPTNeoXForCausalLM"], "vocab_size": spec.vocabulary, "hidden_size": spec.width,
+        "num_hidden_layers": spec.layers, "num_attention_heads": a.heads, "intermediate_size": f.inner or 4 * spec.width,
+        "hidden_act": names[f.activation], "layer_norm_eps": n.eps, "use_parallel_residual": spec.block.parallel,
+        "attention_bias": a.bias, "tie_word_embeddings": spec.tied,
+        "rope_parameters": {"partial_rotary_factor": 1.0, **rotary.write(rope)},
+    }  # fmt: skip
+
+
+def pairs(spec: Spec) -> Iterable[Pair]:
+    """Their names and ours."""
+    a = spec.block.attention
+    yield Pair("embed_in.weight", ("embedding.table",))
+    for i in range(spec.layers):
+        here, there = f"blocks.{i}", f"layers.{i}"
+        yield from _norm(f"{there}.input_layernorm", f"{here}.attention_norm")
+        yield from _norm(f"{there}.post_attention_layernorm", f"{here}.feedforward_norm")
+        parts = [f"{here}.attention.{part}" for part in ("query", "key", "value")]
+        yield Pair(f"{there}.attention.query_key_value.weight", tuple(parts), turned=True, heads=a.heads)
+        yield Pair(f"{there}.attention.dense.weight", (f"{here}.attention.output",), turned=True)
+        if a.bias:
+            yield Pair(f"{there}.attention.query_key_value.bias", tuple(f"{part}_bias" for part in parts), heads=a.heads)
+            yield Pair(f"{there}.attention.dense.bias", (f"{here}.attention.output_bias",))
+        for theirs, ours in (("dense_h_to_4h", "inward"), ("dense_4h_to_h", "outward")):
+            yield Pair(f"{there}.mlp.{theirs}.weight", (f"{here}.feedforward.{ours}",), turned=True)
+            yield Pair(f"{there}.mlp.{theirs}.bias", (f"{here}.feedforward.{ours}_bias",))
+    yield from _norm("final_layer_norm", "norm")
+    if not spec.tied:
+        yield Pair("embed_out.weight", ("head",), turned=True, bare=True)
+
+
+def _norm(theirs: str, ours: str) -> Iterable[Pair]:
+    yield Pair(f"{theirs}.weight", (f"{ours}.gain",))
+    yield Pair(f"{theirs}.bias", (f"{ours}.shift",))
+
+
+NEOX = Family(
+    "gpt_neox", read, write, pairs, prefix="gpt_neox.", table="embed_in.weight",
+    unread=(r".*rotary_emb\.inv_freq", r".*attention\.(masked_)?bias"),
+)  # fmt: skip

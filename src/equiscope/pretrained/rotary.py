@@ -1,0 +1,70 @@
+"""Rotary positions as configs say them, in the words of today and of before.
+
+Source: transformers' modeling_rope_utils; its rotations are by halves.
+"""
+
+from typing import Any
+
+from equiscope.errors import InputError
+from equiscope.position import Rope
+from equiscope.position.scaling import Linear, Llama3, Scaling, Yarn
+from equiscope.pretrained.family import Fields
+
+
+def read(f: Fields, base_name: str = "rope_theta", part: tuple[str, float] | None = None) -> Rope:
+    """Both ways in which configs say it: rope_parameters, or the base and rope_scaling side by side.
+
+    part  old name and default of the share of columns that turn, where not all do
+    """
+    new = f.get("rope_parameters", dict, None)
+    old = f.get("rope_scaling", dict, None)
+    said = dict(new or old or {})
+    base = said.pop("rope_theta", None) or f.get(base_name, float, 10000.0)
+    fraction = said.pop("partial_rotary_factor", None)
+    if fraction is None:
+        fraction = f.get(part[0], float, part[1]) if part else 1.0
+    longest = f.get("max_position_embeddings", int, 2048)
+    kind = said.pop("rope_type", None) or said.pop("type", "default")
+    said.pop("type", None)
+    scaling: Scaling | None = None
+    if kind == "linear":
+        scaling = Linear(float(said.pop("factor")))
+    elif kind == "yarn":
+        trained = said.pop("original_max_position_embeddings", None) or longest
+        renamed = {"beta_fast": "beta_fast", "beta_slow": "beta_slow", "attention_factor": "attention", "truncate": "truncate"}
+        scaling = Yarn(float(said.pop("factor")), trained, **{renamed[k]: said.pop(k) for k in list(said) if k in renamed})
+    elif kind == "llama3":
+        scaling = Llama3(
+            float(said.pop("factor")), float(said.pop("low_freq_factor")), float(said.pop("high_freq_factor")),
+            said.pop("original_max_position_embeddings"),
+        )  # fmt: skip
+    elif kind != "default":
+        raise InputError(
+            f"config.json: rope_type is {kind!r}, but only default, linear, yarn and llama3 can be built: others follow the length "
+            "of the text, which breaks causality and caches."
+        )
+    if left := {k: v for k, v in said.items() if v is not None}:
+        name = next(iter(left))
+        raise InputError(f"config.json: rope_parameters has {name!r} = {left[name]!r}, which is not known here for {kind!r}.")
+    return Rope(base=float(base), pairs="half", fraction=float(fraction), scaling=scaling)
+
+
+def write(scheme: Rope) -> dict[str, Any]:
+    """rope_parameters of a scheme. Raises InputError for a scaling that configs have no words for."""
+    part = {} if scheme.fraction == 1 else {"partial_rotary_factor": scheme.fraction}
+    return {"rope_theta": scheme.base, **part, **_scaling(scheme.scaling)}
+
+
+def _scaling(scaling: Scaling | None) -> dict[str, Any]:
+    if scaling is None:
+        return {"rope_type": "default"}
+    if isinstance(scaling, Linear):
+        return {"rope_type": "linear", "factor": scaling.factor}
+    if isinstance(scaling, Yarn):
+        said = {"rope_type": "yarn", "factor": scaling.factor, "original_max_position_embeddings": scaling.trained,
+                "beta_fast": scaling.beta_fast, "beta_slow": scaling.beta_slow, "truncate": scaling.truncate}  # fmt: skip
+        return said | ({} if scaling.attention is None else {"attention_factor": scaling.attention})
+    if isinstance(scaling, Llama3):
+        return {"rope_type": "llama3", "factor": scaling.factor, "low_freq_factor": scaling.low, "high_freq_factor": scaling.high,
+                "original_max_position_embeddings": scaling.trained}  # fmt: skip
+    raise InputError(f"its scalings are linear, yarn and llama3, not {type(scaling).__name__}.")
