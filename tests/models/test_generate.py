@@ -1,0 +1,139 @@
+"""Generation: token for token what transformers generates, and what sampling promises (M5)."""
+
+import pytest
+import torch
+from tests.pretrained.test_parity import ids, peer
+
+import equiscope as eq
+from equiscope.errors import InputError, ShapeError
+from equiscope.models import Attention, Block, Norm, Sampling, Spec, build, generate, stream
+from equiscope.position import Alibi, Learned, Rope
+
+NAMES = ("gpt2", "llama 3.1, tied", "mistral, window", "qwen3", "gpt-neox")
+
+
+def model(position=None, seed=0):
+    torch.manual_seed(seed)
+    block = Block(Attention(heads=2, position=position or Rope(), causal=True), Norm())
+    return build(Spec(16, vocabulary=40, outputs=40, layers=2, block=block)).eval()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_greedy_is_transformers_token_for_token(name, tmp_path):
+    theirs = peer(name).double()
+    theirs.save_pretrained(tmp_path)
+    wanted = theirs.generate(ids(), max_new_tokens=24, do_sample=False, pad_token_id=0, eos_token_id=None)[:, 12:]
+    found = generate(eq.load(tmp_path), ids(), 24)
+    assert torch.equal(torch.stack(found), wanted)
+
+
+@pytest.mark.parametrize("settings", [{"repetition": 1.3}, {"repetition": 0.7}], ids=str)
+def test_greedy_with_a_penalty_is_theirs(settings, tmp_path):
+    theirs = peer("gpt2")
+    theirs.save_pretrained(tmp_path)
+    wanted = theirs.generate(
+        ids(), max_new_tokens=20, do_sample=False, pad_token_id=0, eos_token_id=None, repetition_penalty=settings["repetition"]
+    )
+    assert torch.equal(torch.stack(generate(eq.load(tmp_path), ids(), 20, Sampling(**settings))), wanted[:, 12:])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"temperature": 0.7}, {"temperature": 1.0, "top_k": 5}, {"temperature": 1.5, "top_p": 0.6}, {"temperature": 1.0, "min_p": 0.2},
+     {"temperature": 0.9, "top_k": 9, "top_p": 0.8, "min_p": 0.1, "repetition": 1.2}],
+    ids=str,
+)  # fmt: skip
+def test_filters_are_theirs(settings):
+    from transformers import LogitsProcessorList
+    from transformers.generation import logits_process as theirs
+
+    scores = 3 * torch.randn(4, 40, generator=torch.Generator().manual_seed(1))
+    prompt = torch.randint(40, (4, 6), generator=torch.Generator().manual_seed(2))
+    made = {
+        "repetition": theirs.RepetitionPenaltyLogitsProcessor, "temperature": theirs.TemperatureLogitsWarper,
+        "top_k": theirs.TopKLogitsWarper, "top_p": theirs.TopPLogitsWarper, "min_p": theirs.MinPLogitsWarper,
+    }  # fmt: skip
+    processors = LogitsProcessorList([kind(settings[name]) for name, kind in made.items() if name in settings])
+    seen = torch.zeros(4, 40, dtype=torch.bool).scatter(1, prompt, True)
+    assert torch.allclose(Sampling(**settings).filtered(scores, seen), processors(prompt, scores.clone()))
+
+
+@pytest.mark.parametrize("position", [Rope(), Alibi(), Learned(64)], ids=lambda p: p.name)
+def test_prompts_of_different_lengths_go_on_as_each_alone(position):
+    made = model(position).double()
+    prompts = [torch.arange(n) % 40 for n in (1, 7, 4)]
+    together = generate(made, prompts, 10)
+    for prompt, found in zip(prompts, together, strict=True):
+        assert torch.equal(found, generate(made, prompt, 10)[0])
+
+
+def test_the_cache_gives_what_the_whole_text_gives():
+    made, text = model().double(), torch.arange(5)
+    for token in stream(made, text, 12):
+        with torch.no_grad():
+            assert token.item() == made(text)[-1].argmax().item()
+        text = torch.cat([text, token])
+
+
+def test_a_seed_repeats_and_another_does_not():
+    made, sampling = model(), Sampling(temperature=1.0)
+    one, again, other = (generate(made, torch.arange(5), 20, sampling, seed=s)[0].tolist() for s in (1, 1, 2))
+    assert one == again != other
+
+
+def test_samples_follow_the_probabilities():
+    made = model()
+    with torch.no_grad():
+        wanted = (made(torch.arange(5))[-1] / 2).softmax(-1)
+    drawn = torch.cat(generate(made, torch.arange(5).repeat(20000, 1), 1, Sampling(temperature=2.0), seed=0))
+    share = torch.bincount(drawn, minlength=40) / 20000
+    assert (share - wanted).abs().max() < 5 * (wanted.max() / 20000) ** 0.5  # five standard errors
+
+
+def test_a_sequence_ends_with_its_stop_token_and_the_others_go_on():
+    made = model()
+    prompts = torch.arange(10).view(2, 5)
+    free = generate(made, prompts, 15)
+    stop = int(free[0][3])
+    first = free[0].tolist().index(stop)
+    found = generate(made, prompts, 15, stop={stop})
+    assert found[0].tolist() == free[0][: first + 1].tolist()
+    others = free[1].tolist()
+    assert found[1].tolist() == (others[: others.index(stop) + 1] if stop in others else others)
+    assert len(list(stream(made, prompts[:1], 15, stop={stop}))) == first + 1
+
+
+def test_a_table_that_ends_is_said_before_the_first_step():
+    with pytest.raises(InputError, match=r"knows positions 0\.\.15, but got 16\. Use length=17"):
+        next(stream(model(Learned(16)), torch.arange(5), 13))
+    assert len(generate(model(Learned(16)), torch.arange(5), 12)[0]) == 12
+
+
+@pytest.mark.parametrize(
+    ("prompt", "error", "message"),
+    [
+        (torch.zeros(0, dtype=torch.long), InputError, "A prompt is empty"),
+        (torch.zeros(3), ShapeError, "Prompts are lists of ids"),
+        (torch.tensor([3, 40]), InputError, r"ids 0\.\.39, but got 3\.\.40"),
+    ],
+    ids=["empty", "floats", "unknown id"],
+)
+def test_prompts_that_are_none_are_refused(prompt, error, message):
+    with pytest.raises(error, match=message):
+        generate(model(), prompt, 3)
+
+
+def test_a_model_that_cannot_go_on_is_refused():
+    with pytest.raises(InputError, match="Only a model that answers with its vocabulary"):
+        generate(build(Spec(8, vocabulary=10, outputs=3)), torch.arange(3), 2)
+    with pytest.raises(InputError, match="never looks ahead"):
+        generate(build(Spec(8, vocabulary=10, outputs=10)), torch.arange(3), 2)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"temperature": -1.0}, {"top_k": 0}, {"top_p": 1.5}, {"min_p": -0.1}, {"repetition": 0.0}], ids=str
+)
+def test_numbers_out_of_range_are_refused(wrong):
+    (name,) = wrong
+    with pytest.raises(InputError, match=f"{name} is in"):
+        Sampling(**wrong)
