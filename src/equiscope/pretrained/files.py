@@ -19,7 +19,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """The object in config.json. Raises InputError where it is not there or is none."""
     if not folder.is_dir():
         raise InputError(f"There is no folder {folder}. Give one with {CONFIG} and {ONE}.")
-    return _object(folder / CONFIG)
+    return read_object(folder / CONFIG)
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
@@ -46,7 +46,7 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
 
 def _shards(folder: Path) -> list[str]:
     if (folder / INDEX).exists():
-        places = _object(folder / INDEX).get("weight_map")
+        places = read_object(folder / INDEX).get("weight_map")
         if not isinstance(places, dict) or not all(isinstance(n, str) and Path(n).name == n for n in places.values()):
             raise InputError(f"{folder / INDEX} should say in weight_map which file of the folder holds each tensor.")
         return sorted(set(places.values()))
@@ -72,7 +72,8 @@ def write(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) -> N
         part.replace(folder / name)
 
 
-def _object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises InputError where it is not there or is none."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

@@ -1,0 +1,69 @@
+"""`equiscope generate`: text from a checkpoint on the command line."""
+
+import json
+
+import pytest
+import torch
+from tests.cli.test_cli import equi, refused  # noqa: F401
+from tests.pretrained.test_parity import peer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+import equiscope as eq
+from equiscope.models import generate
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A tiny GPT-2 whose fifty tokens are bytes, so that some signs take several of them."""
+    model = peer("gpt2")
+    model.config.eos_token_id = None
+    model.save_pretrained(tmp_path)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    some = [c for c in alphabet if c.isascii()][:40] + [c for c in alphabet if not c.isascii()][:10]
+    bytewise = Tokenizer(models.BPE({c: i for i, c in enumerate(some)}, [], unk_token=some[0]))
+    bytewise.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bytewise.decoder = decoders.ByteLevel()
+    bytewise.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path
+
+
+def test_it_goes_on_with_a_text(equi, folder):  # noqa: F811
+    code, out, err = equi("generate", folder, "12:34", "--steps", 20)
+    assert code == 0
+    assert out.startswith("12:34")
+    assert "20 tokens in" in err
+    code, out_json, _ = equi("generate", folder, "12:34", "--steps", 20, "--json")
+    found = json.loads(out_json)
+    wanted = generate(eq.load(folder), torch.tensor(found["ids"]), 20)[0].tolist()
+    assert found["new_ids"] == wanted
+    assert out == "12:34" + found["text"] + "\n"
+
+
+def test_without_a_tokenizer_it_takes_ids(equi, folder):  # noqa: F811
+    (folder / "tokenizer.json").unlink()
+    code, out, _ = equi("generate", folder, "1, 2 3", "--ids", "--steps", 5)
+    assert code == 0
+    assert [int(n) for n in out.split()] == generate(eq.load(folder), torch.tensor([1, 2, 3]), 5)[0].tolist()
+    refused(equi("generate", folder, "12"), "has no tokenizer.json", "--ids")
+    refused(equi("generate", folder, "one two", "--ids"), "a list of whole numbers")
+
+
+def test_it_ends_where_the_checkpoint_says(equi, folder):  # noqa: F811
+    wanted = generate(eq.load(folder), torch.tensor([1, 2, 3]), 9)[0].tolist()
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [wanted[2]]}))
+    _, out, _ = equi("generate", folder, "1 2 3", "--ids", "--steps", 9)
+    assert [int(n) for n in out.split()] == wanted[: wanted.index(wanted[2]) + 1]
+
+
+def test_a_seed_repeats(equi, folder):  # noqa: F811
+    words = ("generate", folder, "12", "--steps", 20, "--temperature", 1.5, "--top-k", 20, "--seed")
+    assert equi(*words, 3)[1] == equi(*words, 3)[1] != equi(*words, 4)[1]
+
+
+def test_mistakes_are_sentences(equi, folder, tmp_path):  # noqa: F811
+    refused(equi("generate", tmp_path / "nowhere", "12"), "There is no folder")
+    refused(equi("generate", folder, ""), "A prompt is empty")
+    refused(equi("generate", folder, "12", "--steps", 70), "knows positions 0..63")
+    refused(equi("generate", folder, "12", "--repetition", 0), "repetition is in")
+    (folder / "tokenizer.json").write_text("{}")
+    refused(equi("generate", folder, "12"), "is no tokenizer")
