@@ -40,8 +40,8 @@ eq.save(model, "somewhere/else")         # the same folder again
 A field of config.json that is not known, or asks for what cannot be built, is an error that names the field.
 
 Measured on tiny models with random weights, against `transformers` on the same folder: the difference of the logits, relative to
-their size, rounded up to a power of ten. In float64 the peer's casts to float32 are lifted (rotary angles, RMSNorm and softmax
-of every class with RoPE; GPT-2 has none).
+their size, rounded up to a power of ten. In float64 the peer's casts to float32 are lifted (rotary angles and softmax of
+every class with RoPE, and RMSNorm where there is one; GPT-2 has none).
 
 """
 

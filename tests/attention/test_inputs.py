@@ -182,3 +182,15 @@ def test_one_head_without_a_batch_is_turned_by_pope_as_with_one():
     model, tokens = attending(Pope(), Causal(), heads=1), words()
     assert relative_error(model(tokens), model(replace(tokens, x=tokens.x[None]))[0]) < 1e-14
     assert model.attention.look(tokens, model.position)[1].shape == (6, 6)
+
+
+def test_batches_that_do_not_match_are_refused():
+    attention = MultiHeadAttention(WIDTH, HEADS).double()
+    with pytest.raises(ShapeError, match=r"A batch of \(2,\) cannot ask one of \(3,\)"):
+        attention(words(batch=(2,)), source=words(batch=(3,)))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_flags_of_another_batch_are_refused():
+    with pytest.raises(ShapeError, match=r"x is a batch of \(2,\), but valid is one of \(3,\)"):
+        replace(words(batch=(2,)), valid=torch.ones(3, 6, dtype=torch.bool))

@@ -24,6 +24,7 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.position import NoPosition, Position
 from equiscope.position.base import Role
 from equiscope.tokens import Tokens
+from equiscope.tokens.base import alike
 from equiscope.trace import ops, recording
 
 BLOCK = 128  # rows that FlexAttention takes at once
@@ -201,6 +202,8 @@ class MultiHeadAttention(nn.Module):
                 f"This {type(position).__name__} was made for {position.made_for} heads, but the attention has {self.heads}. "
                 "Call .sized(width, heads, head_width) again."
             )
+        if not alike(tokens.x.shape[:-2], source.at.shape[:-2]) or not alike(tokens.x.shape[:-2], source.x.shape[:-2]):
+            raise ShapeError(f"A batch of {tuple(tokens.x.shape[:-2])} cannot ask one of {tuple(source.x.shape[:-2])}.")
         if plan is None:  # who made a plan has checked the places
             position.check(tokens.at)
             position.check(source.at)

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from equiscope.errors import InputError
 from equiscope.models import Sampling, stream
+from equiscope.models.spec import read_object
 from equiscope.pretrained import load
-from equiscope.pretrained.files import read_object
 
 TOKENIZER = "tokenizer.json"
 

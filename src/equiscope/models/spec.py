@@ -134,7 +134,11 @@ class Spec(_Checked):
         """A spec from a spec, a dict, or a JSON file. Raises InputError naming the field that does not fit."""
         if isinstance(source, Spec):
             return source
-        data = dict(source) if isinstance(source, dict) else _read(Path(source))
+        data = (
+            dict(source)
+            if isinstance(source, dict)
+            else read_object(Path(source), " Give a spec as a dict, a Spec, or a JSON file.", "an object with the fields of Spec")
+        )
         if (version := data.pop("version", VERSION)) != VERSION:
             raise InputError(f"This spec has version {version!r}, but this equiscope reads version {VERSION}.")
         return _object(Spec, data, "spec")
@@ -186,13 +190,14 @@ def _value(name: str, value: Any, hint: Any, path: str) -> Any:
     return _object(_PARTS[name], value, path) if name in _PARTS else checked(value, hint, path)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_object(path: Path, missing: str = "", what: str = "an object") -> dict[str, Any]:
+    """The object in a JSON file. Raises InputError where it is not there (and says `missing`), or is none."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise InputError(f"There is no file {path}. Give a spec as a dict, a Spec, or a JSON file.") from error
+        raise InputError(f"There is no file {path}.{missing}") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not JSON: {error}.") from error
     if not isinstance(data, dict):
-        raise InputError(f"{path} should hold an object with the fields of Spec.")
+        raise InputError(f"{path} should hold {what}.")
     return data

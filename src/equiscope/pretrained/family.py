@@ -155,6 +155,12 @@ class Fields:
             )
 
 
+def layer_norm(theirs: str, ours: str) -> Iterable[Pair]:
+    """Gain and shift of a LayerNorm."""
+    yield Pair(f"{theirs}.weight", (f"{ours}.gain",))
+    yield Pair(f"{theirs}.bias", (f"{ours}.shift",))
+
+
 def refuse(when: bool, why: str) -> None:
     """Raises InputError: a spec that a family cannot hold."""
     if when:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from equiscope import __version__
 from equiscope.errors import InputError
+from equiscope.models.spec import read_object
 
 CONFIG, ONE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
@@ -70,16 +71,3 @@ def write(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) -> N
     parts[CONFIG].write_text(json.dumps(config | {"equiscope_version": __version__}, indent=2) + "\n", encoding="utf-8")
     for name, part in parts.items():
         part.replace(folder / name)
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file. Raises InputError where it is not there or is none."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InputError(f"There is no file {path}.") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not JSON: {error}.") from error
-    if not isinstance(data, dict):
-        raise InputError(f"{path} should hold an object.")
-    return data

@@ -8,7 +8,7 @@ from typing import Any
 
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.position import Learned
-from equiscope.pretrained.family import Family, Fields, Pair, refuse
+from equiscope.pretrained.family import Family, Fields, Pair, layer_norm, refuse
 from equiscope.trace.ops import Activation
 
 ACTIVATIONS: dict[str, Activation] = {
@@ -75,8 +75,8 @@ def pairs(spec: Spec) -> Iterable[Pair]:
     yield Pair("wpe.weight", ("position.table",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"h.{i}"
-        yield from _norm(f"{there}.ln_1", f"{here}.attention_norm")
-        yield from _norm(f"{there}.ln_2", f"{here}.feedforward_norm")
+        yield from layer_norm(f"{there}.ln_1", f"{here}.attention_norm")
+        yield from layer_norm(f"{there}.ln_2", f"{here}.feedforward_norm")
         a = f"{here}.attention"
         yield Pair(f"{there}.attn.c_attn.weight", (f"{a}.query", f"{a}.key", f"{a}.value"))
         yield Pair(f"{there}.attn.c_attn.bias", (f"{a}.query_bias", f"{a}.key_bias", f"{a}.value_bias"))
@@ -86,14 +86,9 @@ def pairs(spec: Spec) -> Iterable[Pair]:
         yield Pair(f"{there}.mlp.c_fc.bias", (f"{here}.feedforward.inward_bias",))
         yield Pair(f"{there}.mlp.c_proj.weight", (f"{here}.feedforward.outward",))
         yield Pair(f"{there}.mlp.c_proj.bias", (f"{here}.feedforward.outward_bias",))
-    yield from _norm("ln_f", "norm")
+    yield from layer_norm("ln_f", "norm")
     if not spec.tied:
         yield Pair("lm_head.weight", ("head",), turned=True, bare=True)
-
-
-def _norm(theirs: str, ours: str) -> Iterable[Pair]:
-    yield Pair(f"{theirs}.weight", (f"{ours}.gain",))
-    yield Pair(f"{theirs}.bias", (f"{ours}.shift",))
 
 
 GPT2 = Family(

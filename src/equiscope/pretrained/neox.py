@@ -9,7 +9,7 @@ from typing import Any
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.position import Rope
 from equiscope.pretrained import rotary
-from equiscope.pretrained.family import Family, Fields, Pair, refuse
+from equiscope.pretrained.family import Family, Fields, Pair, layer_norm, refuse
 from equiscope.trace.ops import Activation
 
 ACTIVATIONS: dict[str, Activation] = {
@@ -81,8 +81,8 @@ def pairs(spec: Spec) -> Iterable[Pair]:
     yield Pair("embed_in.weight", ("embedding.table",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"layers.{i}"
-        yield from _norm(f"{there}.input_layernorm", f"{here}.attention_norm")
-        yield from _norm(f"{there}.post_attention_layernorm", f"{here}.feedforward_norm")
+        yield from layer_norm(f"{there}.input_layernorm", f"{here}.attention_norm")
+        yield from layer_norm(f"{there}.post_attention_layernorm", f"{here}.feedforward_norm")
         parts = [f"{here}.attention.{part}" for part in ("query", "key", "value")]
         yield Pair(f"{there}.attention.query_key_value.weight", tuple(parts), turned=True, heads=a.heads)
         yield Pair(f"{there}.attention.dense.weight", (f"{here}.attention.output",), turned=True)
@@ -92,14 +92,9 @@ def pairs(spec: Spec) -> Iterable[Pair]:
         for theirs, ours in (("dense_h_to_4h", "inward"), ("dense_4h_to_h", "outward")):
             yield Pair(f"{there}.mlp.{theirs}.weight", (f"{here}.feedforward.{ours}",), turned=True)
             yield Pair(f"{there}.mlp.{theirs}.bias", (f"{here}.feedforward.{ours}_bias",))
-    yield from _norm("final_layer_norm", "norm")
+    yield from layer_norm("final_layer_norm", "norm")
     if not spec.tied:
         yield Pair("embed_out.weight", ("head",), turned=True, bare=True)
-
-
-def _norm(theirs: str, ours: str) -> Iterable[Pair]:
-    yield Pair(f"{theirs}.weight", (f"{ours}.gain",))
-    yield Pair(f"{theirs}.bias", (f"{ours}.shift",))
 
 
 NEOX = Family(

@@ -4,7 +4,7 @@ Coordinates are data, never implied by the row number: sliding a text, padding o
 all "other coordinates". Positions read `at`; masks read `order`, `document` and `valid`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -47,6 +47,10 @@ class Tokens:
         for name, found in rows.items():
             if found != length:
                 raise ShapeError(f"x has {length} tokens, but {name} has {found}. Give one entry a token.")
+        for name, axes in (("at", 2), ("order", 1), ("document", 1), ("valid", 1)):
+            flag = getattr(self, name)
+            if flag is not None and not alike(self.x.shape[:-2], flag.shape[:-axes]):
+                raise ShapeError(f"x is a batch of {tuple(self.x.shape[:-2])}, but {name} is one of {tuple(flag.shape[:-axes])}.")
         if self.x.ndim > 3:
             self._every_sequence()
 
@@ -100,3 +104,8 @@ class Tokens:
         for name, (flag, symbol, label, kind) in flags.items():
             if flag is not None:
                 yield flag, (name, symbol, label, (*("batch",) * (flag.ndim - 1), axis), kind)
+
+
+def alike(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether two lists of leading axes broadcast. (`torch.broadcast_shapes` would load sympy first.)"""
+    return all(n == m or 1 in (n, m) for n, m in zip(reversed(a), reversed(b), strict=False))
