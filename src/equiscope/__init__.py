@@ -25,7 +25,9 @@ _ROOMS = (
 _NAMES = {
     "Attention": "models",
     "Block": "models",
+    "Entry": "models",
     "FeedForward": "models",
+    "Head": "models",
     "Norm": "models",
     "Spec": "models",
     "Tokens": "tokens",

@@ -3,7 +3,7 @@
 from equiscope.attention.cache import Cache
 from equiscope.attention.differential import DifferentialAttention
 from equiscope.attention.graph import GraphAttention, edge_attention
-from equiscope.attention.heads import MultiHeadAttention
+from equiscope.attention.heads import Held, MultiHeadAttention
 from equiscope.attention.linear import LinearAttention, Sums
 from equiscope.attention.lowrank import Linformer, Nystrom
 from equiscope.attention.mask import MASKS, Blocks, Causal, Dilated, Edges, Everything, Mask, Prefix, Window
@@ -34,6 +34,7 @@ __all__ = [
     "Everything",
     "General",
     "GraphAttention",
+    "Held",
     "LinearAttention",
     "Linformer",
     "Mask",

@@ -52,7 +52,7 @@ class MultiHeadAttention(nn.Module):
     mask         who may look, besides padding and documents
     score        how much a query asks for a key: ScaledDot(), Dot(), General(), Additive(), Concat()
     weigh        how scores become weights: Softmax(), Softmax(sink=True), Sigmoid()
-    norm         "rms" or "layer": queries and keys are brought to one size, with a gain, before they are turned
+    norm         "rms" or "layer": queries and keys are brought to one size, with a gain, before they are turned; eps: of it
     output       whether a projection [H*V, D] follows; without it the result is [..., N, H*V]
     bias         whether the projections add one
     backend      "auto" takes the fastest that can, and the readable one where somebody watches
@@ -76,7 +76,7 @@ class MultiHeadAttention(nn.Module):
         self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
         source_width: int | None = None, mask: Mask | None = None, output: bool = True, bias: bool | Literal["qkv"] = False,
         backend: Backend = "auto", kv_heads: int | None = None, score: Score | None = None, weigh: Weigh | None = None,
-        norm: Literal["rms", "layer"] | None = None,
+        norm: Literal["rms", "layer"] | None = None, eps: float = 1e-6,
     ) -> None:  # fmt: skip
         super().__init__()
         sizes = {"width": width, "head_width": head_width, "value_width": value_width, "source_width": source_width}
@@ -94,7 +94,7 @@ class MultiHeadAttention(nn.Module):
         if self.kv_heads < 1 or heads % self.kv_heads:
             raise ShapeError(f"{self.kv_heads} key heads cannot serve {heads} query heads alike. Use a divisor of {heads}.")
         self.value_width = value_width or self.head_width
-        self.mask, self.backend, self.normed = mask or Everything(), backend, norm
+        self.mask, self.backend, self.normed, self.eps = mask or Everything(), backend, norm, eps
         self.score = (score or ScaledDot()).sized(heads, self.head_width)
         self.weigh = (weigh or Softmax()).sized(heads)
         source = source_width or width
@@ -264,7 +264,7 @@ class MultiHeadAttention(nn.Module):
     def _turned(self, x: Tensor, tokens: Tokens, position: Position, role: Role) -> Tensor:
         gain, name = (self.query_gain, "Q") if role == "query" else (self.key_gain, "K")
         if gain is not None:
-            x = ops.norm(x, center=self.normed == "layer", eps=1e-6, name=f"{name}_n", label="brought to one size")
+            x = ops.norm(x, center=self.normed == "layer", eps=self.eps, name=f"{name}_n", label="brought to one size")
             x = ops.multiply(x, gain, name=f"{name}_g", label="times the gain")
         return position.turn(x, tokens.at, role)
 

@@ -1,11 +1,12 @@
 """Block: attention and feed-forward, each added to the stream (residual), with a norm before ("pre") or after ("post")."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from torch import Tensor, nn
 
-from equiscope.attention import Cache, MultiHeadAttention, Plan
+from equiscope.attention import Cache, Held, MultiHeadAttention, Plan
 from equiscope.blocks.feedforward import FeedForward
 from equiscope.blocks.norm import Norm
 from equiscope.position import Position
@@ -18,23 +19,30 @@ NormOrder = Literal["pre", "post"]
 class Block(nn.Module):
     """One layer. Either part may be absent: no norm, no feed-forward, no residual.
 
+    norms     of attention and feed-forward; then of `cross`
     parallel  both parts read the same stream, as in GPT-J and GPT-NeoX, instead of one after the other
+    cross     attention to the rows of an encoder, between the two
     """
 
     def __init__(
-        self, attention: MultiHeadAttention, feedforward: FeedForward | None = None, norms: tuple[Norm, Norm] | None = None,
-        order: NormOrder = "pre", residual: bool = True, parallel: bool = False,
+        self, attention: MultiHeadAttention, feedforward: FeedForward | None = None, norms: Sequence[Norm] | None = None,
+        order: NormOrder = "pre", residual: bool = True, parallel: bool = False, cross: MultiHeadAttention | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.attention, self.feedforward = attention, feedforward
+        self.attention, self.feedforward, self.cross = attention, feedforward, cross
         self.attention_norm: Norm | None = norms[0] if norms else None
         self.feedforward_norm: Norm | None = norms[1] if norms else None
+        self.cross_norm: Norm | None = norms[2] if norms and cross is not None else None
         self.order, self.residual, self.parallel = order, residual, parallel
 
     def forward(
-        self, tokens: Tokens, position: Position | None = None, plan: Plan | None = None, cache: Cache | None = None
+        self, tokens: Tokens, position: Position | None = None, plan: Plan | None = None, cache: Cache | None = None,
+        source: Tokens | Held | None = None, across: Position | None = None, cross_plan: Plan | None = None,
     ) -> Tensor:  # fmt: skip
-        """Tokens to features [..., N, D]. plan: what this layer shares with the others; cache: what was read before."""
+        """Tokens to features [..., N, D]. plan: what this layer shares with the others; cache: what was read before.
+
+        source  the encoder's rows, or what `cross.hold` made of them; across and cross_plan are for them
+        """
         x = tokens.x
         seen = self._before(x, self.attention_norm)
         change = self.attention(replace(tokens, x=seen), position, plan=plan, cache=cache)
@@ -43,6 +51,10 @@ class Block(nn.Module):
             change = ops.add(change, own, name="ΔE+ΔY", label="what both parts add")
             return self._after(x, change, self.attention_norm, "Y", "words with what both parts add")
         x = self._after(x, change, self.attention_norm, "E′", "words with their context")
+        if self.cross is not None and source is not None:
+            seen = self._before(x, self.cross_norm)
+            change = self.cross(replace(tokens, x=seen), across, source, cross_plan)
+            x = self._after(x, change, self.cross_norm, "E″", "words with what they found in the source")
         if self.feedforward is None:
             return x
         return self._after(

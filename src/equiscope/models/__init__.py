@@ -1,9 +1,9 @@
 """Models from a spec: frozen data in, an ordinary `nn.Module` out."""
 
-from equiscope.models.build import Model, build
+from equiscope.models.build import Memory, Model, build
 from equiscope.models.generate import Sampling, generate, stream
 from equiscope.models.readout import READOUTS, ClassToken, Concatenation, Each, First, Last, Mean, Readout
-from equiscope.models.spec import Attention, Block, FeedForward, Norm, Spec
+from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 
 __all__ = [
     "READOUTS",
@@ -12,10 +12,13 @@ __all__ = [
     "ClassToken",
     "Concatenation",
     "Each",
+    "Entry",
     "FeedForward",
     "First",
+    "Head",
     "Last",
     "Mean",
+    "Memory",
     "Model",
     "Norm",
     "Readout",

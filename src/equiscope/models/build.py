@@ -1,9 +1,9 @@
 """Build: a spec becomes an ordinary module. Positions enter the tokens once, and queries, keys and scores in every layer."""
 
-import math
-from dataclasses import replace
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from equiscope import attention, blocks
 from equiscope.errors import InputError, ShapeError
 from equiscope.models import spec as specs
-from equiscope.models.readout import READOUTS
+from equiscope.models.entry import Entry, Head
+from equiscope.models.readout import READOUTS, ClassToken
+from equiscope.position import Position, to_json
 from equiscope.tokens import Embedding, Tokens
 from equiscope.trace import ops
 
@@ -21,42 +23,70 @@ def build(source: "specs.Spec | dict[str, Any] | str | Path") -> "Model":
     return Model(specs.Spec.of(source))
 
 
+@dataclass(frozen=True)
+class Memory:
+    """What an encoder made of its input, and the keys and values that each layer asks: made once for many steps."""
+
+    tokens: Tokens
+    held: tuple[attention.Held, ...]
+
+
 class Model(nn.Module):
-    """Tokens, features [..., N, D], or ids [..., N] in; what the read-out takes out."""
+    """Tokens, features [..., N, D], ids [..., N], or samples [..., C, *sizes] in; what the read-out takes out."""
 
-    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
-        "head": ("W_out", "feature output", "output map"),
-    }
-
-    def __init__(self, spec: "specs.Spec") -> None:
+    def __init__(self, spec: "specs.Spec", table: Embedding | None = None) -> None:
+        """table: an embedding to share (an encoder's with its decoder)."""
         super().__init__()
         self.spec = spec
-        parts = spec.block.attention
-        head_width = parts.head_width or spec.width // parts.heads
-        self.embedding = Embedding(spec.vocabulary, spec.width) if spec.vocabulary else None
-        self.position = parts.position.sized(spec.width, parts.heads, head_width)
+        self.embedding = table or (Embedding(spec.vocabulary, spec.width) if spec.vocabulary else None)
+        self.encoder = Model(spec.encoder, self.embedding if spec.shared else None) if spec.encoder is not None else None
+        schemes = _Schemes(spec.width)
+        self.position = schemes.of(spec.blocks[0].attention)
         width = self.position.widened(spec.width)
-        self.readout = READOUTS[spec.readout](spec.width)
-        self.blocks = nn.ModuleList(_block(spec.block, width) for _ in range(spec.layers))
-        norm = spec.block.norm
+        own = [schemes.of(block.attention) for block in spec.blocks]
+        crossing = [schemes.of(block.cross) for block in spec.blocks if block.cross is not None]
+        self.others = nn.ModuleList(schemes.made[1:])  # schemes besides `position`, where layers have several
+        self._own, self._crossing = [schemes.made.index(s) for s in own], [schemes.made.index(s) for s in crossing]
+        self.entry = Entry(spec, width)
+        self.readout = READOUTS[spec.readout](width)
+        if spec.entry.registers is not None:
+            self.readout = ClassToken(width, 1 + spec.entry.registers)
+        source = spec.encoder.width if spec.encoder is not None else None
+        self.blocks = nn.ModuleList(_block(block, width, source) for block in spec.blocks)
+        norm = spec.blocks[-1].norm
         self.norm = blocks.Norm(width, norm.kind, norm.eps) if norm is not None and norm.order == "pre" else None
-        own = spec.outputs and not spec.tied
-        self.head = nn.Parameter(torch.randn(width, spec.outputs or 0) / math.sqrt(width)) if own else None
+        self.head = Head(spec, width) if spec.outputs else None
 
-    def forward(self, inputs: Tokens | Tensor, caches: list[attention.Cache] | None = None) -> Tensor:
-        """caches: one a layer, from `caches()`; inputs then are the tokens that come next, at places that go on."""
-        tokens = self.readout.open(self.tokens(inputs, caches[0].length if caches else 0))
-        self.position.check(tokens.at)
-        tokens = replace(tokens, x=self.position.embed(tokens.x, tokens.at))
-        plan = attention.Plan(self.position, tokens, tokens)
+    def forward(
+        self, inputs: Tokens | Tensor, caches: list[attention.Cache] | None = None, source: Tokens | Tensor | Memory | None = None
+    ) -> Tensor:  # fmt: skip
+        """caches: one a layer, from `caches()`; inputs then are the tokens that come next, at places that go on.
+
+        source  what the encoder reads, of a model that has one; or what `read` made of it, once for many steps
+        """
+        tokens = self.entered(self.tokens(inputs, caches[0].length if caches else 0))
+        memory = self._memory(source)
+        schemes = self.schemes
+        plans = {i: attention.Plan(schemes[i], tokens, tokens) for i in set(self._own)}
+        across = {i: attention.Plan(schemes[i], tokens, memory.tokens) for i in set(self._crossing)} if memory else {}
         for layer, block in enumerate(self.blocks):
-            tokens = replace(tokens, x=block(tokens, self.position, plan, caches[layer] if caches else None))
+            i = self._own[layer]
+            asked: tuple[Any, ...] = ()
+            if memory is not None:
+                j = self._crossing[layer]
+                asked = (memory.held[layer], schemes[j], across[j])
+            x = block(tokens, schemes[i], plans[i], caches[layer] if caches else None, *asked)
+            tokens = replace(tokens, x=x)
         y = tokens.x if self.norm is None else self.norm(tokens.x)
         y = self.readout(y, tokens)
-        head: Tensor | None = self.head
-        if self.spec.tied and self.embedding is not None:
-            head = ops.transpose(self.embedding.table, name="Eᵀ", label="embedding table, transposed")
-        return y if head is None else ops.affine(y, head, None, name="out", label="the model's answer")
+        if self.head is None:
+            return y
+        return self.head(y, self.embedding.table if self.spec.tied and self.embedding is not None else None)
+
+    @property
+    def schemes(self) -> list[Position]:
+        """Every position scheme of the layers, each once."""
+        return [self.position, *cast(list[Position], list(self.others))]
 
     def caches(self) -> list[attention.Cache]:
         """An empty cache for every layer. Raises InputError where the model looks ahead, or its read-out needs all rows."""
@@ -64,32 +94,96 @@ class Model(nn.Module):
             raise InputError(f"The read-out {self.readout.name!r} needs all rows, which a cache does not keep. Use each or last.")
         return [cast(blocks.Block, block).attention.cache() for block in self.blocks]
 
-    def tokens(self, inputs: Tokens | Tensor, start: int = 0) -> Tokens:
-        """Ids are looked up, bare features get places start, start + 1, ..."""
-        if isinstance(inputs, Tokens):
-            tokens = inputs
-        elif self.embedding is not None:
-            if inputs.is_floating_point():
-                raise InputError(f"This model has a vocabulary and takes ids (integers), but got {inputs.dtype}.")
-            tokens = Tokens.of(self.embedding(inputs), start)
-        else:
-            tokens = Tokens.of(inputs, start)
-        if tokens.x.shape[-1] != self.spec.width:
+    def tokens(self, inputs: Tokens | Tensor, start: int = 0, types: Tensor | None = None) -> Tokens:
+        """Ids are looked up, samples cut into cells, raw features mapped; bare rows get places start, start + 1, ...
+
+        types  kind of each token [..., N], of a model that has a table of kinds
+        """
+        tokens = self._looked_up(inputs, start)
+        if tokens.x.shape[-1] == self.spec.entry.features and tokens.x.shape[-1] != self.spec.width:
+            tokens = replace(tokens, x=self.entry.mapped(tokens.x))
+        elif self.spec.vocabulary is None and self.spec.entry.features is not None:
+            if tokens.x.shape[-1] != self.spec.entry.features:
+                raise ShapeError(f"The model takes {self.spec.entry.features} numbers a token, but got {tokens.x.shape[-1]}.")
+            tokens = replace(tokens, x=self.entry.mapped(tokens.x))
+        elif tokens.x.shape[-1] != self.spec.width:
             raise ShapeError(f"The model is {self.spec.width} wide, but the tokens have {tokens.x.shape[-1]} features.")
-        return tokens
+        return tokens if self.entry.types is None and types is None else replace(tokens, x=self.entry.typed(tokens.x, types))
+
+    def _looked_up(self, inputs: Tokens | Tensor, start: int) -> Tokens:
+        if isinstance(inputs, Tokens):
+            return inputs
+        if self.embedding is not None and not inputs.is_floating_point():
+            x = self.embedding(inputs)
+            if self.spec.entry.scale is not None:
+                x = ops.scale(x, self.spec.entry.scale, name="X·c", label="what the words are, scaled")
+            return Tokens.of(x, start)
+        if self.spec.entry.patch is not None:
+            return self.entry.cut(inputs)
+        if self.embedding is not None and self.spec.entry.features is None:
+            raise InputError(f"This model has a vocabulary and takes ids (integers), but got {inputs.dtype}.")
+        return Tokens.of(inputs, start)
+
+    def entered(self, tokens: Tokens) -> Tokens:
+        """Tokens as the first layer takes them: with their places, normed, and with the rows that the read-out adds."""
+        x = tokens.x
+        for scheme in self.schemes:
+            scheme.check(tokens.at)
+            x = scheme.embed(x, tokens.at)
+        return self.readout.open(replace(tokens, x=self.entry(x)))
+
+    def read(self, source: Tokens | Tensor) -> Memory:
+        """Let the encoder read: give the result as `source` of many calls. Raises InputError where there is no encoder."""
+        if self.encoder is None:
+            raise InputError("This model has no encoder, so there is no source to read.")
+        entered = self.encoder.tokens(source)
+        y = self.encoder(entered)
+        tokens = replace(entered, x=y)
+        layers = zip(self.blocks, self._crossing, strict=True)
+        schemes = self.schemes
+        held = [cast(attention.MultiHeadAttention, cast(blocks.Block, b).cross).hold(tokens, schemes[j]) for b, j in layers]
+        return Memory(tokens, tuple(held))
+
+    def _memory(self, source: Tokens | Tensor | Memory | None) -> Memory | None:
+        if self.encoder is None and source is None:
+            return None
+        if source is None:
+            raise InputError("This model has an encoder: give what it reads as source=.")
+        return source if isinstance(source, Memory) else self.read(source)
 
 
-def _block(spec: "specs.Block", width: int) -> blocks.Block:
-    a, f, n = spec.attention, spec.feedforward, spec.norm
-    heads = attention.MultiHeadAttention(
-        width, heads=a.heads, head_width=a.head_width, value_width=a.value_width, bias=a.bias, backend=a.backend,
-        mask=_mask(a), kv_heads=a.kv_heads, norm=a.qk_norm,
-    )  # fmt: skip
+class _Schemes:
+    """One module for each different scheme, so that layers of one scheme share its parameters (T5)."""
+
+    def __init__(self, width: int) -> None:
+        self.width, self.made, self._known = width, [], {}  # type: tuple[int, list[Position], dict[str, Position]]
+
+    def of(self, a: "specs.Attention") -> Position:
+        head_width = a.head_width or self.width // a.heads
+        key = json.dumps([to_json(a.position), a.heads, head_width], sort_keys=True)
+        if key not in self._known:
+            self._known[key] = a.position.sized(self.width, a.heads, head_width)
+            self.made.append(self._known[key])
+        return self._known[key]
+
+
+def _block(spec: "specs.Block", width: int, source: int | None) -> blocks.Block:
+    f, n = spec.feedforward, spec.norm
+    eps = n.eps if n is not None else 1e-6
     forward = blocks.FeedForward(width, f.inner or 4 * width, f.activation, f.bias, f.gated) if f is not None else None
-    norms = (blocks.Norm(width, n.kind, n.eps), blocks.Norm(width, n.kind, n.eps)) if n is not None else None
+    norms = [blocks.Norm(width, n.kind, n.eps) for _ in range(3 if spec.cross else 2)] if n is not None else None
     return blocks.Block(
-        heads, forward, norms, order=n.order if n is not None else "pre", residual=spec.residual, parallel=spec.parallel
-    )
+        _heads(spec.attention, width, None, eps), forward, norms, order=n.order if n is not None else "pre",
+        residual=spec.residual, parallel=spec.parallel, cross=_heads(spec.cross, width, source, eps) if spec.cross else None,
+    )  # fmt: skip
+
+
+def _heads(a: "specs.Attention", width: int, source: int | None, eps: float) -> attention.MultiHeadAttention:
+    return attention.MultiHeadAttention(
+        width, heads=a.heads, head_width=a.head_width, value_width=a.value_width, source_width=source, bias=a.bias,
+        backend=a.backend, mask=_mask(a), kv_heads=a.kv_heads, norm=a.qk_norm, eps=eps,
+        score=attention.ScaledDot(a.scale) if a.scale is not None else None,
+    )  # fmt: skip
 
 
 def _mask(a: "specs.Attention") -> attention.Mask:

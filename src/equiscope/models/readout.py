@@ -113,16 +113,19 @@ class Concatenation(Readout):
 
 
 class ClassToken(Readout):
-    """A learned row in front, one place after the last word (so that it moves with the text and sees all): [..., D]."""
+    """A learned row in front, one place after the last word (so that it moves with the text and sees all): [..., D].
+
+    Nothing is added to it for its place. rows: with more, the others stand beside it, and nobody reads them out.
+    """
 
     name = "class"
     title = "class token"
     because = "the class token stays behind the last place when the words turn round"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"row": ("c", "token feature", "class token")}
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, rows: int = 1) -> None:
         super().__init__(width)
-        self.row = nn.Parameter(torch.randn(1, width) / width**0.5)
+        self.row = nn.Parameter(torch.randn(rows, width) / width**0.5)
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
@@ -135,13 +138,14 @@ class ClassToken(Readout):
         if tokens.valid is not None:  # padding stands nowhere
             places = places.masked_fill(~tokens.valid.unsqueeze(-1), -torch.inf)
             ranks = ranks.masked_fill(~tokens.valid, torch.iinfo(ranks.dtype).min)
-        at = _ahead(places.amax(-2, keepdim=True) + 1, tokens.at, -2)
-        order = _ahead(ranks.amax(-1, keepdim=True) + 1, tokens.order, -1)
+        rows = len(self.row)
+        at = _ahead((places.amax(-2, keepdim=True) + 1).repeat_interleave(rows, -2), tokens.at, -2)
+        order = _ahead((ranks.amax(-1, keepdim=True) + 1).repeat_interleave(rows, -1), tokens.order, -1)
         at = constant(at, "at", "where the rows are", "token axis", kind="coordinate", symbol="t")
         order = constant(order, "order", "which row comes first", "token", kind="order", symbol="o")
         valid = tokens.valid
         if valid is not None:
-            valid = torch.cat([torch.ones_like(valid[..., :1]), valid], -1)
+            valid = torch.cat([torch.ones_like(valid[..., :1]).repeat_interleave(rows, -1), valid], -1)
             valid = constant(valid, "valid", "whether there is a word", "token", kind="valid", symbol="v")
         return Tokens(x=x, at=at, order=order, valid=valid)
 

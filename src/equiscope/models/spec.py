@@ -4,6 +4,7 @@ A spec reads from JSON and writes to JSON without loss; defaults are left out of
 """
 
 import json
+import math
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -26,8 +27,8 @@ class _Checked:
     def __post_init__(self) -> None:
         for f in fields(self):  # type: ignore[arg-type]
             value = getattr(self, f.name)
-            if f.name != "position" and f.name not in _PARTS:
-                checked(value, f.type, f"{type(self).__name__}.{f.name}")
+            if f.name != "position" and not _part(type(self), f.name):
+                checked(list(value) if isinstance(value, tuple) else value, f.type, f"{type(self).__name__}.{f.name}")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Attention(_Checked):
     window    a token sees those less than so many ranks away; None for all
     bias      of the projections; "qkv" leaves out the output's
     qk_norm   norm of queries and keys, each head by itself; None for none
+    scale     factor on the scores; 1 / sqrt(K) unless said
     """
 
     heads: Size = 1
@@ -49,6 +51,7 @@ class Attention(_Checked):
     window: Size | None = None
     bias: bool | Literal["qkv"] = False
     qk_norm: Literal["rms", "layer"] | None = None
+    scale: float | None = None
     backend: Literal["auto", "eager", "sdpa", "flex", "chunked"] = "auto"
 
 
@@ -73,54 +76,167 @@ class FeedForward(_Checked):
 
 @dataclass(frozen=True)
 class Block(_Checked):
-    """One layer; norm and feed-forward may be None. parallel: both parts read the same stream (GPT-NeoX)."""
+    """One layer; norm and feed-forward may be None.
+
+    cross     attention to an encoder's rows, between the two; None for none
+    parallel  attention and feed-forward read the same stream (GPT-NeoX)
+    """
 
     attention: Attention = field(default_factory=Attention)
     norm: Norm | None = field(default_factory=Norm)
     feedforward: FeedForward | None = field(default_factory=FeedForward)
     residual: bool = True
     parallel: bool = False
+    cross: Attention | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.parallel and self.norm is not None and self.norm.order == "post":
+            raise InputError('Parallel parts read one stream, so no norm can stand between them. Use order="pre".')
+        if self.cross is not None and self.parallel:
+            raise InputError("Attention to an encoder stands between two parts, which parallel parts have no place for.")
+        if self.cross is not None and (self.cross.causal or self.cross.window or self.cross.position.acts("embed")):
+            raise InputError(
+                "Attention to an encoder looks at all its rows, without causal and window, and its scheme turns queries and keys "
+                "or adds to scores; what is added to tokens belongs to the block's own attention."
+            )
+
+
+@dataclass(frozen=True)
+class Entry(_Checked):
+    """What tokens are made of, before the first layer.
+
+    features   raw numbers of a token, [..., N, features], mapped to the width; None where tokens come as they are
+    patch      inputs come whole, [..., C, *sizes], and are cut into cells of so many samples an axis, one token each
+    types      rows of a second table, added: which kind of token it is (BERT's sentence A or B)
+    scale      factor on what the embedding holds (sqrt(D) in Vaswani et al. 2017)
+    norm       whether a norm of the blocks' kind follows, after positions are added (BERT, BLOOM)
+    registers  learned rows beside the class token that nobody reads out (DeiT's distillation token, DINOv2)
+    """
+
+    features: Size | None = None
+    patch: tuple[Size, ...] | None = None
+    types: Size | None = None
+    scale: float | None = None
+    norm: bool = False
+    registers: Size | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.patch is not None:
+            object.__setattr__(self, "patch", tuple(self.patch))
+            if self.features is None or self.features % math.prod(self.patch):
+                raise InputError(
+                    f"A patch {self.patch} has features = channels x {math.prod(self.patch)}, but got features={self.features}."
+                )
+
+
+@dataclass(frozen=True)
+class Head(_Checked):
+    """The final linear map, to `outputs` of the spec.
+
+    bias    whether it adds one
+    scale   factor on what it reads (T5's tied map: 1 / sqrt(D))
+    hidden  activation of a map [D, D] before it (BERT's transform and pooler); None for no such map
+    norm    whether a norm of the blocks' kind stands between the two
+    """
+
+    bias: bool = False
+    scale: float | None = None
+    hidden: Literal["relu", "gelu", "gelu-tanh", "silu", "tanh"] | None = None
+    norm: bool = False
 
 
 @dataclass(frozen=True)
 class Spec(_Checked):
-    """A sequence model of one modality.
+    """A model of sequences.
 
     width       D
     vocabulary  size of the learned embedding table; None takes features [..., N, D] as they are
+    entry       raw features, cells, kinds of tokens
     layers      how many blocks
+    block       of every layer; or several, which take turns
     readout     "each" (one row a token), "mean", "first", "last", "concatenation", "class"
     outputs     width of a final linear map; None for none
     tied        the final map is the embedding table, transposed
+    head        what else belongs to that map
+    encoder     a model whose rows the blocks' `cross` looks at
+    shared      the encoder looks its ids up in this model's table
     """
 
     width: Size
     vocabulary: Size | None = None
+    entry: Entry = field(default_factory=Entry)
     layers: Size = 1
-    block: Block = field(default_factory=Block)
+    block: Block | tuple[Block, ...] = field(default_factory=Block)
     readout: str = "each"
     outputs: Size | None = None
     tied: bool = False
+    head: Head = field(default_factory=Head)
+    encoder: "Spec | None" = None
+    shared: bool = False
 
     def __post_init__(self) -> None:
         from equiscope.models.readout import READOUTS
 
         super().__post_init__()
+        if not isinstance(self.block, Block):
+            object.__setattr__(self, "block", tuple(self.block))
+            if not self.block or self.layers % len(self.block):
+                raise InputError(f"{len(self.block)} blocks cannot take turns in {self.layers} layers. Give a divisor of them.")
         if self.readout not in READOUTS:
             raise UnknownName("read-out", self.readout, list(READOUTS))
         if self.readout == "concatenation" and self.outputs is not None:
             raise InputError("The width of a concatenation depends on the length, so no linear map can follow. Use outputs=None.")
-
         if self.tied and (self.vocabulary is None or self.outputs != self.vocabulary):
             raise InputError(
                 f"A tied map has as many outputs as the vocabulary, {self.vocabulary}, but got outputs={self.outputs}."
             )
-        if self.block.parallel and (self.block.norm is not None and self.block.norm.order == "post"):
-            raise InputError('Parallel parts read one stream, so no norm can stand between them. Use order="pre".')
+        if self.outputs is None and self.head != Head():
+            raise InputError("The head belongs to a final map, but outputs is None. Say how many outputs there are.")
+        if self.entry.registers is not None and self.readout != "class":
+            raise InputError(f'Registers stand beside a class token, but the read-out is {self.readout!r}. Use readout="class".')
+        if self.vocabulary is not None and self.entry.features == self.width:
+            raise InputError(
+                f"Raw features as wide as the model, {self.width}, could not be told from looked-up tokens. Use another width."
+            )
+        self._with_encoder()
+
+    def _with_encoder(self) -> None:
+        crossing = {block.cross is not None for block in self.blocks}
+        if self.encoder is None:
+            if crossing == {True} or len(crossing) > 1 or self.shared:
+                raise InputError("A block's cross and `shared` need an encoder. Give encoder=Spec(...), or leave them out.")
+            return
+        if crossing != {True}:
+            raise InputError("Every block of a model with an encoder needs cross=Attention(...), which looks at the encoder's rows.")
+        e = self.encoder
+        if e.readout != "each" or e.outputs is not None or e.encoder is not None:
+            raise InputError('An encoder gives all its rows: readout="each", no outputs, and no encoder of its own.')
+        if self.shared and (e.width, e.vocabulary) != (self.width, self.vocabulary):
+            raise InputError(
+                f"A shared table has one size, but the encoder has {e.vocabulary} x {e.width} and the model "
+                f"{self.vocabulary} x {self.width}."
+            )
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The block of every layer."""
+        turns = (self.block,) if isinstance(self.block, Block) else self.block
+        return turns * (self.layers // len(turns))
+
+    @property
+    def one(self) -> Block:
+        """The block of all layers. Raises InputError where they differ."""
+        if isinstance(self.block, Block):
+            return self.block
+        raise InputError("The layers of this spec differ, so there is no one block. Use spec.blocks.")
 
     def with_position(self, position: Position) -> Self:
-        """The same model with another position scheme."""
-        return replace(self, block=replace(self.block, attention=replace(self.block.attention, position=position)))
+        """The same model with another position scheme in every layer; an encoder keeps its own."""
+        changed = tuple(replace(b, attention=replace(b.attention, position=position)) for b in self.blocks)
+        turns = 1 if isinstance(self.block, Block) else len(self.block)
+        return replace(self, block=changed[0] if isinstance(self.block, Block) else changed[:turns])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with the version of the format; defaults are left out."""
@@ -150,7 +266,16 @@ class Spec(_Checked):
         return hash(self.to_json())
 
 
-_PARTS = {"block": Block, "attention": Attention, "norm": Norm, "feedforward": FeedForward}
+_PARTS: dict[str, type] = {
+    "entry": Entry, "block": Block, "attention": Attention, "cross": Attention, "norm": Norm, "feedforward": FeedForward,
+    "head": Head, "encoder": Spec,
+}  # fmt: skip
+_ABSENT = ("norm", "feedforward", "cross", "encoder")  # the parts that may be None
+
+
+def _part(kind: type, name: str) -> bool:
+    """Whether a field holds a part, and not a switch of the same name."""
+    return name in _PARTS and not (kind in (Entry, Head) and name == "norm")
 
 
 def _plain(part: Any) -> dict[str, Any]:
@@ -160,11 +285,13 @@ def _plain(part: Any) -> dict[str, Any]:
         if isinstance(value, Position):
             if not isinstance(value, NoPosition):
                 written[f.name] = to_json(value)
-        elif f.name in _PARTS and value is not None:
+        elif isinstance(value, tuple) and _part(type(part), f.name):
+            written[f.name] = [_plain(one) for one in value]
+        elif _part(type(part), f.name) and value is not None:
             if inner := _plain(value):
                 written[f.name] = inner
         elif value != f.default:
-            written[f.name] = value
+            written[f.name] = list(value) if isinstance(value, tuple) else value
     return written
 
 
@@ -175,19 +302,23 @@ def _object(kind: type, data: Any, path: str) -> Any:
     for name in data:
         if name not in known:
             raise UnknownName(f"field of {path}", name, sorted(known))
-    made = {name: _value(name, value, known[name], f"{path}.{name}") for name, value in data.items()}
+    made = {name: _value(kind, name, value, known[name], f"{path}.{name}") for name, value in data.items()}
     try:
         return kind(**made)
     except TypeError as error:
         raise InputError(f"{path} is incomplete: {error}.") from error
 
 
-def _value(name: str, value: Any, hint: Any, path: str) -> Any:
+def _value(kind: type, name: str, value: Any, hint: Any, path: str) -> Any:
     if name == "position":
         return from_json(value)
-    if value is None and name in ("norm", "feedforward"):  # the parts that may be absent
+    if not _part(kind, name):
+        return checked(value, hint, path)
+    if value is None and name in _ABSENT:
         return None
-    return _object(_PARTS[name], value, path) if name in _PARTS else checked(value, hint, path)
+    if name == "block" and isinstance(value, list):
+        return tuple(_object(Block, one, f"{path}[{i}]") for i, one in enumerate(value))
+    return _object(_PARTS[name], value, path)
 
 
 def read_object(path: Path, missing: str = "", what: str = "an object") -> dict[str, Any]:

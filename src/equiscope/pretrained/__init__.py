@@ -46,7 +46,7 @@ def save(model: Model, folder: str | Path, family: str | None = None) -> Path:
     reasons: list[str] = []
     for one in made:
         try:
-            config = one.write(model.spec)
+            config = one.config(model.spec)
         except InputError as error:
             reasons.append(f"{one.name}: {error}")
             continue

@@ -1,15 +1,18 @@
 """Family: how one kind of checkpoint says its spec and names its weights, both ways."""
 
+import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
-from equiscope.models import Model, Spec
+from equiscope.models import Attention, Block, Model, Spec
+from equiscope.position import Position, to_json
+from equiscope.trace.ops import Activation
 
 EVERYWHERE = frozenset({  # fields that change no number of a forward pass
     "_name_or_path", "architectures", "bos_token_id", "chunk_size_feed_forward", "decoder_start_token_id", "dtype", "eos_token_id",
@@ -19,6 +22,11 @@ EVERYWHERE = frozenset({  # fields that change no number of a forward pass
     "attention_dropout", "pretraining_tp", "use_bfloat16", "tf_legacy_loss", "pruned_heads", "is_decoder",
 })  # fmt: skip
 REQUIRED: Any = object()
+ACTIVATIONS: dict[str, Activation] = {  # the first word for each of ours is the one that is written
+    "gelu": "gelu", "gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh", "relu": "relu",
+    "silu": "silu", "swish": "silu", "tanh": "tanh",
+}  # fmt: skip
+THEIRS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
 
 
 @dataclass(frozen=True)
@@ -48,21 +56,42 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Made:
+    """Tensors of theirs that become tensors of ours by more than laying them side by side, and the way back."""
+
+    theirs: tuple[str, ...]
+    ours: tuple[str, ...]
+    into: Callable[[list[Tensor]], list[Tensor]]
+    back: Callable[[list[Tensor]], list[Tensor]]
+
+
+@dataclass(frozen=True)
 class Family:
     """name is the config's model_type; `read` makes a spec of a config, `write` a config of a spec, `pairs` names the weights.
 
     prefix   what may stand before their names
     table    their name of the embedding's table
+    copies   names under which the table may stand again; what is there must be the table
     unread   patterns of names that hold no weight, such as buffers
+    old      patterns of names of before, and what they are called today
     """
 
     name: str
     read: Callable[[dict[str, Any]], Spec]
     write: Callable[[Spec], dict[str, Any]]
-    pairs: Callable[[Spec], Iterable[Pair]]
+    pairs: Callable[[Spec], Iterable[Pair | Made]]
     prefix: str = ""
     table: str = ""
+    copies: tuple[str, ...] = ("lm_head.weight",)
     unread: tuple[str, ...] = field(default=())
+    old: tuple[tuple[str, str], ...] = field(default=())
+
+    def config(self, spec: Spec) -> dict[str, Any]:
+        """config.json of a spec. Raises InputError where this family would read another model from it, naming the field."""
+        config = self.write(spec)
+        if other := _difference(spec, self.read(config), ""):
+            raise InputError(f"its models have another {other}.")
+        return config
 
     def take(self, model: Model, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> None:
         """Give a model (on "meta") the tensors of a checkpoint.
@@ -70,24 +99,18 @@ class Family:
         raises  InputError for tensors that are missing, too many, or of another shape than the config says
         """
         own = {name: p for name, p in model.named_parameters()}
-        rest, wrong = dict(tensors), []
-        if model.spec.tied and (head := rest.pop("lm_head.weight", None)) is not None:
-            self._same(head, rest)
+        rest, wrong = {self._today(name): tensor for name, tensor in tensors.items()}, []
+        if model.spec.tied or model.spec.shared:
+            self._same(model.spec, rest)
         for pair in self.pairs(model.spec):
-            found = rest.pop(f"{self.prefix}{pair.theirs}", None)
-            found = rest.pop(pair.theirs, None) if found is None else found
-            if found is None:
-                wrong.append(f"{self.prefix}{pair.theirs} is missing")
+            found, missing = self._found(pair, rest)
+            if missing:
+                wrong += [f"{self.prefix}{name} is missing" for name in missing]
                 continue
             parts = [own.pop(name) for name in pair.ours]
-            wide = sum(p.shape[-1] for p in parts)
-            wanted = (*parts[0].shape[:-1], wide)
-            made = found.mT if pair.turned and found.ndim > 1 else found
-            if tuple(made.shape) != wanted:
-                wrong.append(f"{pair.theirs} is {tuple(found.shape)}, but the config makes it "
-                             f"{wanted[::-1] if pair.turned and len(wanted) > 1 else wanted}")  # fmt: skip
-                continue
-            for name, part in zip(pair.ours, pair.apart(made).split([p.shape[-1] for p in parts], -1), strict=True):
+            made, reason = _fitted(pair, found, parts)
+            wrong += [reason] if reason else []
+            for name, part in zip(pair.ours, made, strict=False):
                 _put(model, name, part.to(dtype or part.dtype, copy=True).contiguous())
         wrong += [f"{name} belongs to no part" for name in rest if not any(re.fullmatch(pattern, name) for pattern in self.unread)]
         wrong += [f"{name} gets no number" for name in own] if not wrong else []
@@ -95,24 +118,98 @@ class Family:
             more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
             raise InputError(f"The weights do not fit config.json of a {self.name}: {'; '.join(wrong[:3])}{more}.")
 
-    def _same(self, head: Tensor, tensors: dict[str, Tensor]) -> None:
-        """Raise where a head is said to be the embedding and is not."""
-        table = tensors.get(f"{self.prefix}{self.table}", tensors.get(self.table))
-        if table is not None and not torch.equal(head, table):
-            raise InputError(
-                "config.json says tie_word_embeddings, but lm_head.weight is not the embedding's table. Set it to false."
-            )
-
     def give(self, model: Model) -> dict[str, Tensor]:
         """The model's tensors under their names."""
         own = dict(model.named_parameters())
         made = {}
         for pair in self.pairs(model.spec):
-            joined = pair.beside(torch.cat([own[name].detach() for name in pair.ours], -1))
+            parts = [own[name].detach() for name in pair.ours]
+            if isinstance(pair, Made):
+                made |= {f"{self.prefix}{name}": tensor for name, tensor in zip(pair.theirs, pair.back(parts), strict=True)}
+                continue
+            joined = pair.beside(torch.cat(parts, -1))
             made[pair.theirs if pair.bare else f"{self.prefix}{pair.theirs}"] = (
                 joined.mT.contiguous() if pair.turned and joined.ndim > 1 else joined
             )
         return made
+
+    def _today(self, name: str) -> str:
+        for pattern, now in self.old:
+            name = re.sub(pattern, now, name)
+        return name
+
+    def _found(self, pair: Pair | Made, rest: dict[str, Tensor]) -> tuple[list[Tensor], list[str]]:
+        """Their tensors, taken out of the rest, and the names of those that are not there."""
+        names = (pair.theirs,) if isinstance(pair, Pair) else pair.theirs
+        full = [f"{self.prefix}{name}" if f"{self.prefix}{name}" in rest else name for name in names]
+        missing = [name for name, there in zip(names, full, strict=True) if there not in rest]
+        return ([], missing) if missing else ([rest.pop(name) for name in full], [])
+
+    def _same(self, spec: Spec, tensors: dict[str, Tensor]) -> None:
+        """Take copies of the table out. Raises InputError where one is said to be the table and is not."""
+        table = tensors.get(f"{self.prefix}{self.table}", tensors.get(self.table))
+        for name in self.copies:
+            if name == self.copies[0] and not spec.tied:
+                continue
+            copy = tensors.pop(name, None)
+            if copy is not None and table is None:
+                table = tensors[self.table] = copy
+            if copy is not None and table is not None and not torch.equal(copy, table):
+                raise InputError(
+                    f"config.json says tie_word_embeddings, but {name} is not the embedding's table. Set it to false."
+                )
+
+
+def _fitted(pair: Pair | Made, found: list[Tensor], parts: list[Tensor]) -> tuple[list[Tensor], str]:
+    """Their tensors as ours, and what is wrong with their shapes."""
+    if isinstance(pair, Made):
+        try:
+            made = pair.into(found)
+        except (RuntimeError, IndexError):
+            made = []
+        shapes, wanted = [tuple(t.shape) for t in made], [tuple(p.shape) for p in parts]
+        if shapes != wanted:
+            return [], f"{pair.theirs[0]} is {tuple(found[0].shape)}, which does not make {wanted[0]}"
+        return made, ""
+    wide = sum(p.shape[-1] for p in parts)
+    wanted_shape = (*parts[0].shape[:-1], wide)
+    turned = found[0].mT if pair.turned and found[0].ndim > 1 else found[0]
+    if tuple(turned.shape) != wanted_shape:
+        said = wanted_shape[::-1] if pair.turned and len(wanted_shape) > 1 else wanted_shape
+        return [], f"{pair.theirs} is {tuple(found[0].shape)}, but the config makes it {said}"
+    return list(pair.apart(turned).split([p.shape[-1] for p in parts], -1)), ""
+
+
+def _difference(a: Any, b: Any, path: str) -> str:
+    """The first field in which two specs make other models, in words; empty where there is none."""
+    if isinstance(a, Spec) and isinstance(b, Spec):
+        pairs: list[tuple[str, Any, Any]] = [(f"block[{i}]", x, y) for i, (x, y) in enumerate(zip(a.blocks, b.blocks, strict=False))]
+        named = {f.name for f in fields(a)} - {"block"}
+        pairs = [(name, getattr(a, name), getattr(b, name)) for name in sorted(named)] + pairs
+        return next((d for name, x, y in pairs if (d := _difference(_said(x, a), _said(y, b), f"{path}{name}"))), "")
+    if is_dataclass(a) and type(a) is type(b) and not isinstance(a, type):
+        pairs = [(f.name, getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.name != "backend"]
+        return next((d for name, x, y in pairs if (d := _difference(x, y, f"{path}.{name}"))), "")
+    if isinstance(a, Position) and isinstance(b, Position):
+        a, b = to_json(a), to_json(b)
+    return "" if a == b else f"{path}: {b!r}, not {a!r}"
+
+
+def _said(part: Any, spec: Spec) -> Any:
+    """A block with what it left to the spec said."""
+    if not isinstance(part, Block):
+        return part
+    f = part.feedforward
+    return replace(
+        part, attention=_sizes(part.attention, spec.width), cross=_sizes(part.cross, spec.width) if part.cross else None,
+        feedforward=replace(f, inner=f.inner or 4 * spec.width) if f else None,
+    )  # fmt: skip
+
+
+def _sizes(a: Attention, width: int) -> Attention:
+    wide = a.head_width or width // a.heads
+    scale = None if a.scale is not None and math.isclose(a.scale, wide**-0.5) else a.scale
+    return replace(a, head_width=wide, value_width=a.value_width or wide, kv_heads=a.kv_heads or a.heads, scale=scale)
 
 
 class Fields:
@@ -155,10 +252,17 @@ class Fields:
             )
 
 
-def layer_norm(theirs: str, ours: str) -> Iterable[Pair]:
+def layer_norm(theirs: str, ours: str, bare: bool = False) -> Iterable[Pair]:
     """Gain and shift of a LayerNorm."""
-    yield Pair(f"{theirs}.weight", (f"{ours}.gain",))
-    yield Pair(f"{theirs}.bias", (f"{ours}.shift",))
+    yield Pair(f"{theirs}.weight", (f"{ours}.gain",), bare=bare)
+    yield Pair(f"{theirs}.bias", (f"{ours}.shift",), bare=bare)
+
+
+def linear(theirs: str, ours: str, bias: str | None = None, bare: bool = False) -> Iterable[Pair]:
+    """Weight [out, in] and bias of a linear map: ours is [in, out]; bias: name of ours, `ours`_bias unless said, "" for none."""
+    yield Pair(f"{theirs}.weight", (ours,), turned=True, bare=bare)
+    if bias != "":
+        yield Pair(f"{theirs}.bias", (f"{ours}_bias" if bias is None else bias,), bare=bare)
 
 
 def refuse(when: bool, why: str) -> None:

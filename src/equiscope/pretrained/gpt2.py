@@ -8,16 +8,7 @@ from typing import Any
 
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.position import Learned
-from equiscope.pretrained.family import Family, Fields, Pair, layer_norm, refuse
-from equiscope.trace.ops import Activation
-
-ACTIVATIONS: dict[str, Activation] = {
-    "gelu_new": "gelu-tanh",
-    "gelu_pytorch_tanh": "gelu-tanh",
-    "gelu": "gelu",
-    "relu": "relu",
-    "silu": "silu",
-}
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Pair, layer_norm, refuse
 
 
 def read(config: dict[str, Any]) -> Spec:
@@ -45,27 +36,25 @@ def read(config: dict[str, Any]) -> Spec:
 
 def write(spec: Spec) -> dict[str, Any]:
     """config.json of a spec. Raises InputError for what GPT-2 has not."""
-    a, n, f = spec.block.attention, spec.block.norm, spec.block.feedforward
+    a, n, f = spec.one.attention, spec.one.norm, spec.one.feedforward
     position = a.position
     refuse(not isinstance(position, Learned) or position.stretch is not None, "places are a learned table there.")
     refuse(n is None or n.kind != "layer" or n.order != "pre", "its norm is LayerNorm before each part.")
     refuse(f is None or f.gated or not f.bias or a.bias is not True, "all its maps have a bias, and none is gated.")
-    refuse(f is not None and f.activation not in ACTIVATIONS.values(), "its activations are others.")
     refuse(
         not a.causal or a.window is not None or a.kv_heads not in (None, a.heads) or a.qk_norm is not None,
         "its attention is plain.",
     )
     refuse(bool(a.head_width or a.value_width), "its heads divide the width.")
     refuse(spec.readout != "each" or spec.outputs is None or spec.outputs != spec.vocabulary, "it answers with its vocabulary.")
-    refuse(spec.block.parallel or not spec.block.residual, "its parts follow one another.")
+    refuse(spec.one.parallel or not spec.one.residual, "its parts follow one another.")
     assert n is not None
     assert f is not None
     assert isinstance(position, Learned)
-    names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     return {
         "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": spec.width, "n_head": a.heads, "n_layer": spec.layers,
         "n_positions": position.length, "vocab_size": spec.vocabulary, "n_inner": f.inner, "layer_norm_epsilon": n.eps,
-        "activation_function": names[f.activation], "tie_word_embeddings": spec.tied,
+        "activation_function": THEIRS[f.activation], "tie_word_embeddings": spec.tied,
     }  # fmt: skip
 
 
@@ -88,7 +77,7 @@ def pairs(spec: Spec) -> Iterable[Pair]:
         yield Pair(f"{there}.mlp.c_proj.bias", (f"{here}.feedforward.outward_bias",))
     yield from layer_norm("ln_f", "norm")
     if not spec.tied:
-        yield Pair("lm_head.weight", ("head",), turned=True, bare=True)
+        yield Pair("lm_head.weight", ("head.weight",), turned=True, bare=True)
 
 
 GPT2 = Family(

@@ -13,12 +13,7 @@ from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.position import Rope
 from equiscope.pretrained import rotary
-from equiscope.pretrained.family import Family, Fields, Pair, refuse
-from equiscope.trace.ops import Activation
-
-ACTIVATIONS: dict[str, Activation] = {
-    "silu": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu-tanh", "gelu_new": "gelu-tanh", "relu": "relu",
-}  # fmt: skip
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Pair, refuse
 
 
 @dataclass(frozen=True)
@@ -80,8 +75,8 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
             ),
         ),
     )  # fmt: skip
-    if kind.normed and spec.block.norm is not None and spec.block.norm.eps != 1e-6:
-        raise InputError(f"config.json: rms_norm_eps is {spec.block.norm.eps}, but normed queries are built with 1e-06 only.")
+    if kind.normed and spec.one.norm is not None and spec.one.norm.eps != 1e-6:
+        raise InputError(f"config.json: rms_norm_eps is {spec.one.norm.eps}, but normed queries are built with 1e-06 only.")
     f.close()
     return spec
 
@@ -105,30 +100,28 @@ def _window(f: Fields, kind: Kind, layers: int) -> int | None:
 
 def write(kind: Kind, spec: Spec) -> dict[str, Any]:
     """config.json of a spec. Raises InputError for what this family has not."""
-    a, n, f = spec.block.attention, spec.block.norm, spec.block.feedforward
+    a, n, f = spec.one.attention, spec.one.norm, spec.one.feedforward
     rope = a.position
     refuse(not isinstance(rope, Rope) or rope.pairs != "half", 'places are RoPE with pairs="half" there.')
     assert isinstance(rope, Rope)
     refuse(rope.fraction != 1 or rope.key_speed != 1, "all columns turn, queries and keys alike.")
     refuse(n is None or n.kind != "rms" or n.order != "pre", "its norm is RMSNorm before each part.")
     refuse(f is None or not f.gated or (f.bias and kind.name != "llama"), "its feed-forward is gated, without a bias.")
-    refuse(f is not None and f.activation not in ACTIVATIONS.values(), "its activations are others.")
     refuse(not a.causal or (a.window is not None and not kind.window), "its attention is causal, without a window.")
     refuse((a.qk_norm is not None) != kind.normed or a.qk_norm == "layer", "queries and keys are not normed so.")
     wanted = ("qkv",) if kind.qkv_bias else (False, True) if kind.name in ("llama", "qwen3") else (False,)
     refuse(a.bias not in wanted, "the biases of its attention are others.")
     refuse(a.value_width is not None and a.value_width != a.head_width, "values are as wide as keys.")
     refuse(spec.readout != "each" or spec.outputs is None or spec.outputs != spec.vocabulary, "it answers with its vocabulary.")
-    refuse(spec.block.parallel or not spec.block.residual, "its parts follow one another.")
+    refuse(spec.one.parallel or not spec.one.residual, "its parts follow one another.")
     assert n is not None
     assert f is not None
     refuse(kind.normed and n.eps != 1e-6, "its norms have an eps of 1e-06 here.")
-    names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     config: dict[str, Any] = {
         "model_type": kind.name, "architectures": [kind.architecture], "vocab_size": spec.vocabulary, "hidden_size": spec.width,
         "intermediate_size": f.inner or 4 * spec.width, "num_hidden_layers": spec.layers, "num_attention_heads": a.heads,
         "num_key_value_heads": a.kv_heads or a.heads, "head_dim": a.head_width or spec.width // a.heads,
-        "hidden_act": names[f.activation], "rms_norm_eps": n.eps, "tie_word_embeddings": spec.tied,
+        "hidden_act": THEIRS[f.activation], "rms_norm_eps": n.eps, "tie_word_embeddings": spec.tied,
         "rope_parameters": rotary.write(rope),
     }  # fmt: skip
     if kind.name in ("llama", "qwen3"):
@@ -144,7 +137,7 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
 
 def pairs(spec: Spec) -> Iterable[Pair]:
     """Their names and ours."""
-    a, f = spec.block.attention, spec.block.feedforward
+    a, f = spec.one.attention, spec.one.feedforward
     yield Pair("embed_tokens.weight", ("embedding.table",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"layers.{i}"
@@ -162,7 +155,7 @@ def pairs(spec: Spec) -> Iterable[Pair]:
                 yield Pair(f"{there}.mlp.{theirs}_proj.bias", (f"{here}.feedforward.{ours}_bias",))
     yield Pair("norm.weight", ("norm.gain",))
     if not spec.tied:
-        yield Pair("lm_head.weight", ("head",), turned=True, bare=True)
+        yield Pair("lm_head.weight", ("head.weight",), turned=True, bare=True)
 
 
 def _family(kind: Kind) -> Family:

@@ -9,16 +9,8 @@ from typing import Any
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.position import Rope
 from equiscope.pretrained import rotary
-from equiscope.pretrained.family import Family, Fields, Pair, layer_norm, refuse
-from equiscope.trace.ops import Activation
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Pair, layer_norm, refuse
 
-ACTIVATIONS: dict[str, Activation] = {
-    "gelu": "gelu",
-    "gelu_new": "gelu-tanh",
-    "gelu_fast": "gelu-tanh",
-    "relu": "relu",
-    "silu": "silu",
-}
 ABSENT = {
     "vocab_size": 50432, "hidden_size": 6144, "num_hidden_layers": 44, "num_attention_heads": 64, "intermediate_size": 24576,
 }  # fmt: skip
@@ -49,27 +41,25 @@ def read(config: dict[str, Any]) -> Spec:
 
 def write(spec: Spec) -> dict[str, Any]:
     """config.json of a spec. Raises InputError for what GPT-NeoX has not."""
-    a, n, f = spec.block.attention, spec.block.norm, spec.block.feedforward
+    a, n, f = spec.one.attention, spec.one.norm, spec.one.feedforward
     rope = a.position
     refuse(not isinstance(rope, Rope) or rope.pairs != "half" or rope.key_speed != 1, 'places are RoPE with pairs="half" there.')
     refuse(n is None or n.kind != "layer" or n.order != "pre", "its norm is LayerNorm before each part.")
     refuse(f is None or f.gated or not f.bias, "its feed-forward has biases and no gate.")
-    refuse(f is not None and f.activation not in ACTIVATIONS.values(), "its activations are others.")
     refuse(
         not a.causal or a.window is not None or a.kv_heads not in (None, a.heads), "its attention is causal, every head its own."
     )
     refuse(a.qk_norm is not None or a.bias == "qkv", "its attention has a bias everywhere or nowhere, and no norm.")
     refuse(bool(a.head_width or a.value_width), "its heads divide the width.")
     refuse(spec.readout != "each" or spec.outputs is None or spec.outputs != spec.vocabulary, "it answers with its vocabulary.")
-    refuse(not spec.block.residual, "its parts are added to the stream.")
+    refuse(not spec.one.residual, "its parts are added to the stream.")
     assert isinstance(rope, Rope)
     assert n is not None
     assert f is not None
-    names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     return {
         "model_type": "gpt_neox", "architectures": ["GPTNeoXForCausalLM"], "vocab_size": spec.vocabulary, "hidden_size": spec.width,
         "num_hidden_layers": spec.layers, "num_attention_heads": a.heads, "intermediate_size": f.inner or 4 * spec.width,
-        "hidden_act": names[f.activation], "layer_norm_eps": n.eps, "use_parallel_residual": spec.block.parallel,
+        "hidden_act": THEIRS[f.activation], "layer_norm_eps": n.eps, "use_parallel_residual": spec.one.parallel,
         "attention_bias": a.bias, "tie_word_embeddings": spec.tied,
         "rope_parameters": {"partial_rotary_factor": 1.0, **rotary.write(rope)},
     }  # fmt: skip
@@ -77,7 +67,7 @@ def write(spec: Spec) -> dict[str, Any]:
 
 def pairs(spec: Spec) -> Iterable[Pair]:
     """Their names and ours."""
-    a = spec.block.attention
+    a = spec.one.attention
     yield Pair("embed_in.weight", ("embedding.table",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"layers.{i}"
@@ -94,7 +84,7 @@ def pairs(spec: Spec) -> Iterable[Pair]:
             yield Pair(f"{there}.mlp.{theirs}.bias", (f"{here}.feedforward.{ours}_bias",))
     yield from layer_norm("final_layer_norm", "norm")
     if not spec.tied:
-        yield Pair("embed_out.weight", ("head",), turned=True, bare=True)
+        yield Pair("embed_out.weight", ("head.weight",), turned=True, bare=True)
 
 
 NEOX = Family(

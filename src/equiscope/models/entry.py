@@ -1,0 +1,127 @@
+"""Entry and head: raw features, or cells cut from a grid, become rows of the model's width; rows become answers.
+
+A patch of an image, a frame of sound and a tubelet of video are one thing: a cell of a grid of samples, laid out as one line
+and mapped linearly, which is a convolution whose stride is its size (Dosovitskiy et al. 2021, section 3.1).
+"""
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.blocks import Norm
+from equiscope.errors import InputError, ShapeError
+from equiscope.models import spec as specs
+from equiscope.tokens import Tokens
+from equiscope.trace import ops
+
+
+class Entry(nn.Module):
+    """Raw features [..., N, F] to [..., N, D]; and what else is done to tokens before the first layer."""
+
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "features": ("W_x", "value feature", "weights of raw numbers"),
+        "features_bias": ("b_x", "feature", "bias of raw numbers"),
+        "types": ("T_k", "type feature", "table of kinds"),
+    }
+
+    def __init__(self, spec: "specs.Spec", width: int) -> None:
+        super().__init__()
+        self.spec = e = spec.entry
+        raw = e.features or 0
+        self.features = nn.Parameter(torch.randn(raw, spec.width) / math.sqrt(raw)) if raw else None
+        self.features_bias = nn.Parameter(torch.zeros(spec.width)) if raw else None
+        self.types = nn.Parameter(torch.randn(e.types, spec.width) / math.sqrt(spec.width)) if e.types else None
+        norm = spec.blocks[0].norm
+        self.norm = Norm(width, norm.kind, norm.eps) if e.norm and norm is not None else None
+
+    def mapped(self, x: Tensor) -> Tensor:
+        """Raw features to the model's width."""
+        assert self.features is not None
+        return ops.affine(x, self.features, self.features_bias, name="X", label="what the tokens are")
+
+    def cut(self, grid: Tensor) -> Tokens:
+        """Samples [..., C, *sizes] to one raw token a cell; its place counts cells along each axis."""
+        patch, raw = self.spec.patch or (), self.spec.features or 0
+        channels = raw // math.prod(patch)
+        if grid.ndim <= len(patch) or grid.shape[-len(patch) - 1] != channels:
+            raise ShapeError(
+                f"This model cuts cells of {' x '.join(map(str, patch))} out of [..., {channels}, {', '.join(['size'] * len(patch))}], "
+                f"but got the shape {tuple(grid.shape)}."
+            )
+        return cells(grid, patch)
+
+    def typed(self, x: Tensor, types: Tensor | None) -> Tensor:
+        """Rows with the row of their kind added; kind 0 unless said."""
+        if self.types is None:
+            if types is not None:
+                raise InputError("This model knows no kinds of tokens. Build it with entry=Entry(types=...), or leave types out.")
+            return x
+        kinds = torch.zeros(x.shape[:-1], dtype=torch.long, device=x.device) if types is None else types
+        return ops.add(x, ops.gather(self.types, kinds, name="K", label="rows of the kinds"), name="X+K", label="with their kinds")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """After positions were added."""
+        return x if self.norm is None else self.norm(x)
+
+
+def cells(grid: Tensor, patch: tuple[int, ...]) -> Tokens:
+    """Cut [..., C, *sizes] into cells: x [..., N, C * prod(patch)], in the layout of a convolution's kernel; at [N, axes].
+
+    raises  ShapeError where a size is no multiple of the cell's
+    """
+    axes = len(patch)
+    sizes = grid.shape[-axes:]
+    if any(size < p or size % p for size, p in zip(sizes, patch, strict=True)):
+        fitting = " x ".join(str(max(size // p, 1) * p) for size, p in zip(sizes, patch, strict=True))
+        raise ShapeError(
+            f"{' x '.join(map(str, sizes))} samples do not divide into cells of {' x '.join(map(str, patch))}. "
+            f"Crop, pad or resize, for example to {fitting}."
+        )
+    counts = [size // p for size, p in zip(sizes, patch, strict=True)]
+    lead = grid.ndim - axes - 1
+    split = grid.reshape(*grid.shape[: lead + 1], *(n for pair in zip(counts, patch, strict=True) for n in pair))
+    outer = [lead + 1 + 2 * a for a in range(axes)]
+    inner = [lead + 2 + 2 * a for a in range(axes)]
+    x = split.permute(*range(lead), *outer, lead, *inner).flatten(lead, lead + axes - 1).flatten(lead + 1)
+    at = torch.cartesian_prod(*(torch.arange(n, device=grid.device) for n in counts)).reshape(-1, axes)
+    order = torch.arange(len(at), device=grid.device)
+    return Tokens(x=x, at=at.to(torch.promote_types(grid.dtype, torch.float32)), order=order)
+
+
+class Head(nn.Module):
+    """Rows [..., D] to answers [..., outputs]."""
+
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "weight": ("W_out", "feature output", "output map"),
+        "bias": ("b_out", "output", "bias of the answer"),
+        "map": ("W_h", "feature channel", "map before the output map"),
+        "map_bias": ("b_h", "channel", "bias of the map before"),
+    }
+
+    def __init__(self, spec: "specs.Spec", width: int) -> None:
+        super().__init__()
+        self.spec = h = spec.head
+        outputs = spec.outputs or 0
+        self.weight = None if spec.tied else nn.Parameter(torch.randn(width, outputs) / math.sqrt(width))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if h.bias else None
+        self.map = nn.Parameter(torch.randn(width, width) / math.sqrt(width)) if h.hidden else None
+        self.map_bias = nn.Parameter(torch.zeros(width)) if h.hidden else None
+        norm = spec.blocks[0].norm
+        self.norm = Norm(width, norm.kind, norm.eps) if h.norm and norm is not None else None
+
+    def forward(self, y: Tensor, table: Tensor | None = None) -> Tensor:
+        """table: of the embedding [vocabulary, D], where the map is tied to it."""
+        if self.spec.hidden is not None:
+            y = ops.affine(y, self.map, self.map_bias, name="H", label="before the output map")
+            y = ops.activation(y, self.spec.hidden, name="H⁺", label=f"after {self.spec.hidden}")
+        if self.norm is not None:
+            y = self.norm(y)
+        if self.spec.scale is not None:
+            y = ops.scale(y, self.spec.scale, name="Y·c", label="scaled")
+        weight: Tensor | None = self.weight
+        if weight is None:
+            assert table is not None
+            weight = ops.transpose(table, name="Eᵀ", label="embedding table, transposed")
+        return ops.affine(y, weight, self.bias, name="out", label="the model's answer")
