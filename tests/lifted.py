@@ -19,9 +19,16 @@ class Lifted(TorchFunctionMode):
 
 
 def lifted(model):
-    """The model in float64, its buffers made again from their definition where they were rounded: rotary clocks."""
+    """The model in float64, made again from its definition where that was rounded: rotary clocks, Marian's
+    sinusoids, BLOOM's constant of GELU."""
     model = model.double()
     for module in model.modules():
+        if type(module).__name__ == "BloomGelu":  # sqrt(2 / pi) in eight digits
+            module.forward = lambda x: torch.nn.functional.gelu(x, approximate="tanh")
+        if type(module).__name__ == "MarianSinusoidalPositionalEmbedding":
+            rows, width = module.weight.shape
+            angles = torch.arange(rows).double()[:, None] / 10000 ** (torch.arange(0, width, 2).double() / width)
+            module.weight.data = torch.cat([angles.sin(), angles.cos()], -1)
         if hasattr(module, "original_inv_freq"):
             with Lifted():
                 exact = _clocks(module)

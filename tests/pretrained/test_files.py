@@ -116,5 +116,7 @@ def test_a_model_that_no_family_holds_says_why(tmp_path):
     model = eq.build(eq.Spec(8, vocabulary=10, outputs=10, block=eq.Block(eq.Attention(heads=2, position=Alibi(), causal=True))))
     with pytest.raises(InputError, match=r"No family.*gpt2: places are a learned table there\. llama: places are RoPE"):
         eq.save(model, tmp_path)
-    with pytest.raises(UnknownName, match="t5"):
-        eq.save(model, tmp_path, family="t5")
+    with pytest.raises(UnknownName, match="t6"):
+        eq.save(model, tmp_path, family="t6")
+    with pytest.raises(InputError, match=r"bloom: its models have another entry\.norm: True, not False"):
+        eq.save(model, tmp_path, family="bloom")

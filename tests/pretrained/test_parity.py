@@ -7,7 +7,24 @@ import pytest
 import torch
 import transformers
 from tests.lifted import Lifted, lifted
-from transformers import AutoModelForCausalLM, GPT2Config, GPTNeoXConfig, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import (
+    AutoModelForCausalLM,
+    BertConfig,
+    BloomConfig,
+    DeiTConfig,
+    DistilBertConfig,
+    GPT2Config,
+    GPTNeoXConfig,
+    LlamaConfig,
+    MarianConfig,
+    MistralConfig,
+    Qwen2Config,
+    Qwen3Config,
+    RobertaConfig,
+    SmolLM3Config,
+    T5Config,
+    ViTConfig,
+)  # fmt: skip
 
 import equiscope as eq
 from equiscope.position import Rope
@@ -48,6 +65,58 @@ CONFIGS = {
         **WIDE, use_parallel_residual=False, attention_bias=False, rope_parameters={"rope_theta": 5e3, "partial_rotary_factor": 0.5}
     ),
     "qwen3": lambda: Qwen3Config(**SMALL, head_dim=8),
+    "qwen3, window in every other layer": lambda: Qwen3Config(
+        **SMALL | {"num_hidden_layers": 4}, head_dim=8, sliding_window=5, use_sliding_window=True,
+        layer_types=["full_attention", "sliding_attention"] * 2,
+    ),
+    "qwen2, window from the second layer on": lambda: Qwen2Config(
+        **SMALL | {"num_hidden_layers": 3}, use_sliding_window=True, sliding_window=5, max_window_layers=1
+    ),
+    "smollm3": lambda: SmolLM3Config(**SMALL | {"num_hidden_layers": 8}, pad_token_id=0),
+    "smollm3, windows without places": lambda: SmolLM3Config(
+        **SMALL | {"num_hidden_layers": 4}, pad_token_id=0, no_rope_layers=[1, 0, 0, 1], use_sliding_window=True, sliding_window=5,
+        attention_bias=True, mlp_bias=True, tie_word_embeddings=False,
+    ),
+    "bloom": lambda: BloomConfig(vocab_size=50, hidden_size=24, n_layer=2, n_head=4),
+    "bloom, six heads": lambda: BloomConfig(vocab_size=50, hidden_size=24, n_layer=2, n_head=6),
+}  # fmt: skip
+PLAIN = {
+    "vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "max_position_embeddings": 30,
+}  # fmt: skip
+DISTIL = {"vocab_size": 50, "dim": 24, "n_layers": 2, "n_heads": 4, "hidden_dim": 40, "max_position_embeddings": 30}
+SEEN = {
+    "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40, "image_size": 32, "patch_size": 8,
+}  # fmt: skip
+ENCODERS = {
+    "bert, masked words": ("BertForMaskedLM", lambda: BertConfig(**PLAIN)),
+    "bert, masked words, untied": ("BertForMaskedLM", lambda: BertConfig(**PLAIN, tie_word_embeddings=False)),
+    "bert, classes": ("BertForSequenceClassification", lambda: BertConfig(**PLAIN, num_labels=3, hidden_act="gelu_new")),
+    "bert, rows": ("BertModel", lambda: BertConfig(**PLAIN)),
+    "roberta, masked words": ("RobertaForMaskedLM", lambda: RobertaConfig(**PLAIN, type_vocab_size=1)),
+    "roberta, classes": ("RobertaForSequenceClassification", lambda: RobertaConfig(**PLAIN)),
+    "distilbert, masked words": ("DistilBertForMaskedLM", lambda: DistilBertConfig(**DISTIL)),
+    "distilbert, classes": ("DistilBertForSequenceClassification", lambda: DistilBertConfig(**DISTIL, num_labels=4)),
+    "vit, classes": ("ViTForImageClassification", lambda: ViTConfig(**SEEN, num_labels=5)),
+    "vit, oblong, no biases of queries": (
+        "ViTForImageClassification",
+        lambda: ViTConfig(**SEEN | {"image_size": [32, 48], "num_channels": 1}, qkv_bias=False),
+    ),
+    "deit, classes": ("DeiTForImageClassification", lambda: DeiTConfig(**SEEN)),
+}  # fmt: skip
+TRANSLATOR = {
+    "vocab_size": 50, "d_model": 24, "encoder_layers": 2, "decoder_layers": 1, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 40, "decoder_ffn_dim": 36, "max_position_embeddings": 30, "pad_token_id": 49,
+    "decoder_start_token_id": 49,
+}  # fmt: skip
+T5_SMALL = {"vocab_size": 50, "d_model": 24, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_heads": 4, "num_decoder_layers": 3}
+PAIRED = {
+    "t5": ("T5ForConditionalGeneration", lambda: T5Config(**T5_SMALL)),
+    "t5, gated, unscaled": (
+        "T5ForConditionalGeneration", lambda: T5Config(**T5_SMALL, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+    ),
+    "marian": ("MarianMTModel", lambda: MarianConfig(**TRANSLATOR, scale_embedding=True, activation_function="swish")),
+    "marian, unscaled": ("MarianMTModel", lambda: MarianConfig(**TRANSLATOR)),
 }  # fmt: skip
 configs = pytest.mark.parametrize("name", CONFIGS)
 
@@ -55,11 +124,45 @@ configs = pytest.mark.parametrize("name", CONFIGS)
 def peer(name):
     """Their model with every parameter drawn, gains and biases too."""
     torch.manual_seed(3)
-    model = AutoModelForCausalLM.from_config(CONFIGS[name](), attn_implementation="eager").eval()
+    if name in CONFIGS:
+        model = AutoModelForCausalLM.from_config(CONFIGS[name](), attn_implementation="eager").eval()
+    else:
+        architecture, config = (ENCODERS | PAIRED)[name]
+        model = getattr(transformers, architecture)._from_config(config(), attn_implementation="eager").eval()
     with torch.no_grad():
-        for p in model.parameters():
-            p.normal_(std=0.3)
+        for name, p in model.named_parameters():
+            if "embed_positions" not in name:  # Marian's sinusoids
+                p.normal_(std=0.3)
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.normal_()
     return model
+
+
+def asked(name):
+    """What a model without a causal mask takes: pictures, ids, or two texts."""
+    generator = torch.Generator().manual_seed(7)
+    config = (ENCODERS | PAIRED)[name][1]()
+    if hasattr(config, "patch_size"):
+        sizes = config.image_size if isinstance(config.image_size, list) else [config.image_size] * 2
+        return {"pixel_values": torch.randn(2, config.num_channels, *sizes, generator=generator)}
+    source = {"input_ids": ids().clamp(min=2)}  # RoBERTa counts no places for id 1
+    return source | ({"decoder_input_ids": ids(length=7)} if name in PAIRED else {})
+
+
+def answered(model, given):
+    """Our model's answer to the same."""
+    if "decoder_input_ids" in given:
+        return model(given["decoder_input_ids"], source=given["input_ids"])
+    return model(given.get("pixel_values", given.get("input_ids")))
+
+
+def answer(output):
+    """Their logits, or the rows of a model without a head."""
+    return output.logits if "logits" in output else output.last_hidden_state
+
+
+def doubled(given):
+    return {name: t.double() if t.is_floating_point() else t for name, t in given.items()}
 
 
 @pytest.fixture
@@ -122,6 +225,87 @@ def test_decoding_with_caches_gives_the_same(name, folder):
         caches = model.caches()
         parts = [model(ids()[:, i : i + 1], caches) for i in range(12)]
         assert relative_error(torch.cat(parts, 1), model(ids())) < 1e-10
+
+
+others = pytest.mark.parametrize("name", ENCODERS | PAIRED)
+
+
+@others
+def test_encoders_and_pairs_answer_as_theirs_do_in_both_precisions(name, folder):
+    theirs, path = folder(name)
+    given = asked(name)
+    with torch.no_grad():
+        ours = eq.load(path)
+        assert relative_error(answered(ours, given), answer(theirs(**given))) < 1e-5
+        with Lifted():
+            exact = answer(lifted(theirs)(**doubled(given)))
+        assert exact.dtype == torch.float64
+        ours = eq.load(path, dtype=torch.float64)
+        assert relative_error(answered(ours, doubled(given)), exact) < 1e-10
+
+
+@others
+def test_encoders_and_pairs_are_written_so_that_they_and_we_read_them(name, folder, tmp_path):
+    theirs, path = folder(name)
+    ours, given, (architecture, config) = eq.load(path), asked(name), (ENCODERS | PAIRED)[name]
+    written = eq.save(ours, tmp_path / "ours", family=config().model_type)
+    with torch.no_grad():
+        again = getattr(transformers, architecture).from_pretrained(written, attn_implementation="eager").eval()
+        assert torch.equal(answer(again(**given)), answer(theirs(**given)))
+        assert torch.equal(answered(eq.load(written), given), answered(ours, given))
+    assert eq.load(written).spec == ours.spec
+
+
+@pytest.mark.parametrize("name", [n for n in ENCODERS if "vit" not in n and "deit" not in n] + list(PAIRED))
+def test_padding_on_either_side_of_what_an_encoder_reads_changes_nothing(name, folder):
+    theirs, path = folder(name)
+    ours, given = eq.load(path), asked(name)
+    left, right = torch.ones(2, 12, dtype=torch.bool), torch.ones(2, 12, dtype=torch.bool)
+    left[1, :5], right[1, 9:] = False, False
+    embedding = ours.encoder if ours.encoder is not None else ours
+    for valid in (left, right):
+        places = (valid.long().cumsum(-1) - 1).clamp(min=0)
+        looked_up = embedding.tokens(given["input_ids"])
+        tokens = Tokens(x=looked_up.x, at=places.float().unsqueeze(-1), order=torch.arange(12).expand(2, 12), valid=valid)
+        with torch.no_grad():
+            found = ours(given["decoder_input_ids"], source=tokens) if name in PAIRED else ours(tokens)
+            alone = {**given, "input_ids": given["input_ids"][1:, valid[1]]}
+            if name in PAIRED:
+                alone["decoder_input_ids"] = given["decoder_input_ids"][1:]
+            wanted = answer(theirs(**alone))[0]
+            rows = found[1] if name in PAIRED or ours.spec.readout == "first" else found[1][valid[1]]
+            assert relative_error(rows, wanted) < 1e-5
+
+
+def test_kinds_of_tokens_are_theirs(folder):
+    theirs, path = folder("bert, masked words")
+    kinds = (torch.arange(12) > 5).long().expand(2, 12)
+    ours = eq.load(path)
+    with torch.no_grad():
+        assert relative_error(ours(ours.tokens(ids(), types=kinds)), theirs(ids(), token_type_ids=kinds).logits) < 1e-5
+
+
+@pytest.mark.parametrize("name", PAIRED)
+def test_a_decoder_with_caches_and_a_source_read_once_gives_the_same(name, folder):
+    model, given = eq.load(folder(name)[1]).double(), asked(name)
+    with torch.no_grad():
+        memory, caches = model.read(given["input_ids"]), model.caches()
+        parts = [model(given["decoder_input_ids"][:, i : i + 1], caches, memory) for i in range(7)]
+        assert relative_error(torch.cat(parts, 1), answered(model, given)) < 1e-10
+
+
+def test_a_bert_of_its_time_is_read(folder):
+    """bert-base-uncased on the hub: gamma and beta, a pooler and a head for sentences that the architecture does not use."""
+    from safetensors.torch import load_file, save_file
+
+    theirs, path = folder("bert, masked words")
+    old = {n.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): t
+           for n, t in load_file(path / "model.safetensors").items()}  # fmt: skip
+    old |= {"bert.pooler.dense.weight": torch.ones(24, 24), "bert.pooler.dense.bias": torch.ones(24),
+            "cls.seq_relationship.weight": torch.ones(2, 24), "cls.seq_relationship.bias": torch.ones(2)}  # fmt: skip
+    save_file(old, path / "model.safetensors")
+    with torch.no_grad():
+        assert relative_error(eq.load(path)(ids()), theirs(ids()).logits) < 1e-5
 
 
 def test_a_checkpoint_in_shards_is_read(tmp_path):
@@ -187,4 +371,4 @@ def test_a_model_of_ones_own_spec_becomes_a_folder_of_theirs(tmp_path):
 
 def test_the_page_has_every_checkpoint():
     text = (Path(__file__).parents[2] / "docs" / "reference" / "checkpoints.md").read_text(encoding="utf-8")
-    assert all(f"| {name} |" in text for name in CONFIGS), "Run python docs/checkpoints.py"
+    assert all(f"| {name} |" in text for name in CONFIGS | ENCODERS | PAIRED), "Run python docs/checkpoints.py"

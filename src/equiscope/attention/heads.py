@@ -54,7 +54,7 @@ class MultiHeadAttention(nn.Module):
     weigh        how scores become weights: Softmax(), Softmax(sink=True), Sigmoid()
     norm         "rms" or "layer": queries and keys are brought to one size, with a gain, before they are turned; eps: of it
     output       whether a projection [H*V, D] follows; without it the result is [..., N, H*V]
-    bias         whether the projections add one
+    bias         whether the projections add one; "qkv" or "output": only those
     backend      "auto" takes the fastest that can, and the readable one where somebody watches
     raises       ShapeError where D is not a multiple of H and no head width is given, or H not of kv_heads
     """
@@ -74,7 +74,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(
         self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
-        source_width: int | None = None, mask: Mask | None = None, output: bool = True, bias: bool | Literal["qkv"] = False,
+        source_width: int | None = None, mask: Mask | None = None, output: bool = True, bias: bool | Literal["qkv", "output"] = False,
         backend: Backend = "auto", kv_heads: int | None = None, score: Score | None = None, weigh: Weigh | None = None,
         norm: Literal["rms", "layer"] | None = None, eps: float = 1e-6,
     ) -> None:  # fmt: skip
@@ -98,15 +98,16 @@ class MultiHeadAttention(nn.Module):
         self.score = (score or ScaledDot()).sized(heads, self.head_width)
         self.weigh = (weigh or Softmax()).sized(heads)
         source = source_width or width
-        self.query, self.query_bias = _map(width, heads * self.head_width, bool(bias))
-        self.key, self.key_bias = _map(source, self.kv_heads * self.head_width, bool(bias))
-        self.value, self.value_bias = _map(source, self.kv_heads * self.value_width, bool(bias))
+        asks = bias in (True, "qkv")
+        self.query, self.query_bias = _map(width, heads * self.head_width, asks)
+        self.key, self.key_bias = _map(source, self.kv_heads * self.head_width, asks)
+        self.value, self.value_bias = _map(source, self.kv_heads * self.value_width, asks)
         self.query_gain = nn.Parameter(torch.ones(self.head_width)) if norm else None
         self.key_gain = nn.Parameter(torch.ones(self.head_width)) if norm else None
         self.output: nn.Parameter | None = None
         self.output_bias: nn.Parameter | None = None
         if output:
-            self.output, self.output_bias = _map(heads * self.value_width, width, bias is True)
+            self.output, self.output_bias = _map(heads * self.value_width, width, bias in (True, "output"))
 
     # --- the way through ----------------------------------------------------------------------------------------------
     def forward(

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-import torch
 from torch import Tensor, nn
 
 from equiscope import attention, blocks
@@ -97,17 +96,19 @@ class Model(nn.Module):
     def tokens(self, inputs: Tokens | Tensor, start: int = 0, types: Tensor | None = None) -> Tokens:
         """Ids are looked up, samples cut into cells, raw features mapped; bare rows get places start, start + 1, ...
 
-        types  kind of each token [..., N], of a model that has a table of kinds
+        types  kind of each token [..., N], of a model that has a table of kinds; 0 unless said. Tokens that are as wide as the
+               model were looked up before: they keep what was added, and get kinds only where some are given
         """
-        tokens = self._looked_up(inputs, start)
-        if tokens.x.shape[-1] == self.spec.entry.features and tokens.x.shape[-1] != self.spec.width:
-            tokens = replace(tokens, x=self.entry.mapped(tokens.x))
-        elif self.spec.vocabulary is None and self.spec.entry.features is not None:
-            if tokens.x.shape[-1] != self.spec.entry.features:
-                raise ShapeError(f"The model takes {self.spec.entry.features} numbers a token, but got {tokens.x.shape[-1]}.")
-            tokens = replace(tokens, x=self.entry.mapped(tokens.x))
-        elif tokens.x.shape[-1] != self.spec.width:
+        tokens, raw = self._looked_up(inputs, start), self.spec.entry.features
+        ready = isinstance(inputs, Tokens)
+        if raw is not None and (self.spec.vocabulary is None or tokens.x.shape[-1] == raw):
+            if tokens.x.shape[-1] != raw:
+                raise ShapeError(f"The model takes {raw} numbers a token, but got {tokens.x.shape[-1]}.")
+            tokens, ready = replace(tokens, x=self.entry.mapped(tokens.x)), False
+        if tokens.x.shape[-1] != self.spec.width:
             raise ShapeError(f"The model is {self.spec.width} wide, but the tokens have {tokens.x.shape[-1]} features.")
+        if ready and types is None:  # looked up before: kinds are in it
+            return tokens
         return tokens if self.entry.types is None and types is None else replace(tokens, x=self.entry.typed(tokens.x, types))
 
     def _looked_up(self, inputs: Tokens | Tensor, start: int) -> Tokens:

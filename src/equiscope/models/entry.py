@@ -47,8 +47,8 @@ class Entry(nn.Module):
         channels = raw // math.prod(patch)
         if grid.ndim <= len(patch) or grid.shape[-len(patch) - 1] != channels:
             raise ShapeError(
-                f"This model cuts cells of {' x '.join(map(str, patch))} out of [..., {channels}, {', '.join(['size'] * len(patch))}], "
-                f"but got the shape {tuple(grid.shape)}."
+                f"This model cuts cells of {' x '.join(map(str, patch))} samples out of {channels} channels, "
+                f"[..., {channels}, {', '.join(['size'] * len(patch))}], but got the shape {tuple(grid.shape)}."
             )
         return cells(grid, patch)
 
@@ -113,7 +113,7 @@ class Head(nn.Module):
 
     def forward(self, y: Tensor, table: Tensor | None = None) -> Tensor:
         """table: of the embedding [vocabulary, D], where the map is tied to it."""
-        if self.spec.hidden is not None:
+        if self.spec.hidden is not None and self.map is not None:
             y = ops.affine(y, self.map, self.map_bias, name="H", label="before the output map")
             y = ops.activation(y, self.spec.hidden, name="H⁺", label=f"after {self.spec.hidden}")
         if self.norm is not None:

@@ -37,7 +37,7 @@ class Attention(_Checked):
 
     kv_heads  key heads, which groups of query heads share; as many as heads unless said
     window    a token sees those less than so many ranks away; None for all
-    bias      of the projections; "qkv" leaves out the output's
+    bias      of the projections; "qkv" or "output": of those only
     qk_norm   norm of queries and keys, each head by itself; None for none
     scale     factor on the scores; 1 / sqrt(K) unless said
     """
@@ -49,7 +49,7 @@ class Attention(_Checked):
     position: Position = field(default_factory=NoPosition)
     causal: bool = False
     window: Size | None = None
-    bias: bool | Literal["qkv"] = False
+    bias: bool | Literal["qkv", "output"] = False
     qk_norm: Literal["rms", "layer"] | None = None
     scale: float | None = None
     backend: Literal["auto", "eager", "sdpa", "flex", "chunked"] = "auto"
@@ -209,7 +209,7 @@ class Spec(_Checked):
                 raise InputError("A block's cross and `shared` need an encoder. Give encoder=Spec(...), or leave them out.")
             return
         if crossing != {True}:
-            raise InputError("Every block of a model with an encoder needs cross=Attention(...), which looks at the encoder's rows.")
+            raise InputError("Every block of a model with an encoder needs cross=Attention(...) to look at the encoder's rows.")
         e = self.encoder
         if e.readout != "each" or e.outputs is not None or e.encoder is not None:
             raise InputError('An encoder gives all its rows: readout="each", no outputs, and no encoder of its own.')

@@ -10,10 +10,12 @@ import torch
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import Model
-from equiscope.pretrained import files, gpt2, llama, neox
+from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, t5, vit
 from equiscope.pretrained.family import Family
 
-FAMILIES: tuple[Family, ...] = (gpt2.GPT2, *llama.FAMILIES, neox.NEOX)
+FAMILIES: tuple[Family, ...] = (
+    gpt2.GPT2, *llama.FAMILIES, neox.NEOX, bloom.BLOOM, *bert.FAMILIES, *vit.FAMILIES, t5.T5, marian.MARIAN,
+)  # fmt: skip
 
 
 def load(folder: str | Path, dtype: torch.dtype | None = None) -> Model:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
@@ -108,6 +108,8 @@ class Family:
                 wrong += [f"{self.prefix}{name} is missing" for name in missing]
                 continue
             parts = [own.pop(name) for name in pair.ours]
+            if isinstance(pair, Made) and dtype is not None:  # what is computed is computed in that precision
+                found = [tensor.to(dtype) for tensor in found]
             made, reason = _fitted(pair, found, parts)
             wrong += [reason] if reason else []
             for name, part in zip(pair.ours, made, strict=False):
@@ -121,7 +123,7 @@ class Family:
     def give(self, model: Model) -> dict[str, Tensor]:
         """The model's tensors under their names."""
         own = dict(model.named_parameters())
-        made = {}
+        made: dict[str, Tensor] = {}
         for pair in self.pairs(model.spec):
             parts = [own[name].detach() for name in pair.ours]
             if isinstance(pair, Made):
@@ -155,12 +157,10 @@ class Family:
             if copy is not None and table is None:
                 table = tensors[self.table] = copy
             if copy is not None and table is not None and not torch.equal(copy, table):
-                raise InputError(
-                    f"config.json says tie_word_embeddings, but {name} is not the embedding's table. Set it to false."
-                )
+                raise InputError(f"config.json says tie_word_embeddings, but {name} is not the embedding's table. Set it to false.")
 
 
-def _fitted(pair: Pair | Made, found: list[Tensor], parts: list[Tensor]) -> tuple[list[Tensor], str]:
+def _fitted(pair: Pair | Made, found: list[Tensor], parts: Sequence[Tensor]) -> tuple[list[Tensor], str]:
     """Their tensors as ours, and what is wrong with their shapes."""
     if isinstance(pair, Made):
         try:
@@ -183,7 +183,9 @@ def _fitted(pair: Pair | Made, found: list[Tensor], parts: list[Tensor]) -> tupl
 def _difference(a: Any, b: Any, path: str) -> str:
     """The first field in which two specs make other models, in words; empty where there is none."""
     if isinstance(a, Spec) and isinstance(b, Spec):
-        pairs: list[tuple[str, Any, Any]] = [(f"block[{i}]", x, y) for i, (x, y) in enumerate(zip(a.blocks, b.blocks, strict=False))]
+        pairs: list[tuple[str, Any, Any]] = [
+            (f"block[{i}]", x, y) for i, (x, y) in enumerate(zip(a.blocks, b.blocks, strict=False))
+        ]
         named = {f.name for f in fields(a)} - {"block"}
         pairs = [(name, getattr(a, name), getattr(b, name)) for name in sorted(named)] + pairs
         return next((d for name, x, y in pairs if (d := _difference(_said(x, a), _said(y, b), f"{path}{name}"))), "")
@@ -263,6 +265,14 @@ def linear(theirs: str, ours: str, bias: str | None = None, bare: bool = False) 
     yield Pair(f"{theirs}.weight", (ours,), turned=True, bare=bare)
     if bias != "":
         yield Pair(f"{theirs}.bias", (f"{ours}_bias" if bias is None else bias,), bare=bare)
+
+
+def shortest(blocks: list[Block]) -> Block | tuple[Block, ...]:
+    """The shortest turn that gives these layers; one block where all are alike."""
+    for length in range(1, len(blocks) + 1):
+        if len(blocks) % length == 0 and blocks[:length] * (len(blocks) // length) == blocks:
+            break
+    return blocks[0] if length == 1 else tuple(blocks[:length])
 
 
 def refuse(when: bool, why: str) -> None:

@@ -1,19 +1,19 @@
-"""Llama and its kin (Mistral, Qwen2, Qwen3): rotary places in halves, RMSNorm, gated feed-forward, grouped queries.
+"""Llama and its kin (Mistral, Qwen2, Qwen3, SmolLM3): rotary places in halves, RMSNorm, gated feed-forward, grouped queries.
 
 Their linear maps are stored [out, in]; ours are [in, out]. What differs between them is said in `Kind`.
 Sources: Touvron et al. 2023; Jiang et al. 2023; Qwen team 2024, 2025; names as in transformers' ...ForCausalLM.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
-from equiscope.position import Rope
+from equiscope.position import NoPosition, Rope
 from equiscope.pretrained import rotary
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Pair, refuse
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Pair, refuse, shortest
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Kind:
     absent: dict[str, Any] = field(default_factory=dict)
 
 
+OPEN, MLP = ("llama", "qwen3", "smollm3"), ("llama", "smollm3")  # those whose configs choose the biases
 COMMON = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32}
 QWEN = COMMON | {"vocab_size": 151936, "intermediate_size": 22016, "num_key_value_heads": 32}
 KINDS = (
@@ -44,6 +45,10 @@ KINDS = (
     }),
     Kind("qwen2", "Qwen2ForCausalLM", qkv_bias=True, window=True, absent=QWEN),
     Kind("qwen3", "Qwen3ForCausalLM", normed=True, window=True, absent=QWEN | {"head_dim": 128}),
+    Kind("smollm3", "SmolLM3ForCausalLM", window=True, absent={
+        "vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 11008, "num_hidden_layers": 36, "num_attention_heads": 16,
+        "num_key_value_heads": 4, "tie_word_embeddings": True, "rope_theta": 2000000.0,
+    }),
 )  # fmt: skip
 
 
@@ -54,69 +59,72 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
     vocabulary, tied = f.get("vocab_size", int), f.get("tie_word_embeddings", bool, False)
     own = f.get("head_dim", int, None)
     f.only("hidden_act", *ACTIVATIONS)
-    if kind.name in ("llama", "qwen3"):
+    if kind.name in OPEN:
         bias: Any = f.get("attention_bias", bool, False)
     else:
         f.only("attention_bias", None, kind.qkv_bias)
         bias = "qkv" if kind.qkv_bias else False
-    f.only("mlp_bias", None, False) if kind.name != "llama" else None
-    spec = Spec(
-        width, vocabulary=vocabulary, layers=layers, outputs=vocabulary, tied=tied,
-        block=Block(
-            Attention(
-                heads=heads, kv_heads=f.get("num_key_value_heads", int, heads),
-                head_width=None if own == width // heads else own, position=rotary.read(f), causal=True, bias=bias,
-                window=_window(f, kind, layers), qk_norm="rms" if kind.normed else None,
-            ),
-            Norm("rms", eps=f.get("rms_norm_eps", float, 1e-6)),
-            FeedForward(
-                f.get("intermediate_size", int), ACTIVATIONS[config.get("hidden_act", "silu")],
-                bias=f.get("mlp_bias", bool, False) if kind.name == "llama" else False, gated=True,
-            ),
-        ),
+    f.only("mlp_bias", None, False) if kind.name not in MLP else None
+    eps = f.get("rms_norm_eps", float, 1e-6)
+    whole = Attention(
+        heads=heads, kv_heads=f.get("num_key_value_heads", int, heads), head_width=None if own == width // heads else own,
+        position=rotary.read(f), causal=True, bias=bias, qk_norm="rms" if kind.normed else None,
     )  # fmt: skip
-    if kind.normed and spec.one.norm is not None and spec.one.norm.eps != 1e-6:
-        raise InputError(f"config.json: rms_norm_eps is {spec.one.norm.eps}, but normed queries are built with 1e-06 only.")
+    inner = FeedForward(
+        f.get("intermediate_size", int), ACTIVATIONS[config.get("hidden_act", "silu")],
+        bias=f.get("mlp_bias", bool, False) if kind.name in MLP else False, gated=True,
+    )  # fmt: skip
+    turning, nowhere = _turning(f, kind, layers), NoPosition()
+    blocks = [
+        Block(replace(whole, window=window, position=whole.position if turns else nowhere), Norm("rms", eps=eps), inner)
+        for window, turns in zip(_windows(f, kind, layers, turning), turning, strict=True)
+    ]
     f.close()
-    return spec
+    return Spec(width, vocabulary=vocabulary, layers=layers, outputs=vocabulary, tied=tied, block=shortest(blocks))
 
 
-def _window(f: Fields, kind: Kind, layers: int) -> int | None:
-    """How far back a token looks; the same in all layers, or the config is refused."""
+def _windows(f: Fields, kind: Kind, layers: int, turning: list[bool]) -> list[int | None]:
+    """How far back a token looks, in each layer."""
     types = f.get("layer_types", list, None)
     use = f.get("use_sliding_window", bool, False)
     size, first = f.get("sliding_window", int, None), f.get("max_window_layers", int, 0)
     if not kind.window:
-        return None
+        return [None] * layers
+    if kind.name == "smollm3":
+        sliding = [t == "sliding_attention" for t in types] if types else [not turns for turns in turning]
+        return [size if use and slides else None for slides in sliding]
     sliding = (
         [t == "sliding_attention" for t in types] if types else [use and size is not None and i >= first for i in range(layers)]
     )
-    if len(set(sliding)) > 1:
-        raise InputError("config.json: layer_types differ from layer to layer, but every layer here has one spec.")
     if any(sliding) and size is None:
         raise InputError("config.json: layer_types has sliding_attention, but sliding_window is missing.")
-    return size if any(sliding) else None
+    if len(sliding) != layers:
+        raise InputError(f"config.json: layer_types has {len(sliding)} entries, but there are {layers} layers.")
+    return [size if slides else None for slides in sliding]
+
+
+def _turning(f: Fields, kind: Kind, layers: int) -> list[bool]:
+    """Which layers turn queries and keys: all but SmolLM3's, of which every so many know no places."""
+    if kind.name != "smollm3":
+        return [True] * layers
+    every, said = f.get("no_rope_layer_interval", int, 4), f.get("no_rope_layers", list, None)
+    turning = [bool(t) for t in said] if said is not None else [(i + 1) % every != 0 for i in range(layers)]
+    if len(turning) != layers:
+        raise InputError(f"config.json: no_rope_layers has {len(turning)} entries, but there are {layers} layers.")
+    return turning
 
 
 def write(kind: Kind, spec: Spec) -> dict[str, Any]:
-    """config.json of a spec. Raises InputError for what this family has not."""
-    a, n, f = spec.one.attention, spec.one.norm, spec.one.feedforward
-    rope = a.position
-    refuse(not isinstance(rope, Rope) or rope.pairs != "half", 'places are RoPE with pairs="half" there.')
-    assert isinstance(rope, Rope)
-    refuse(rope.fraction != 1 or rope.key_speed != 1, "all columns turn, queries and keys alike.")
-    refuse(n is None or n.kind != "rms" or n.order != "pre", "its norm is RMSNorm before each part.")
-    refuse(f is None or not f.gated or (f.bias and kind.name != "llama"), "its feed-forward is gated, without a bias.")
-    refuse(not a.causal or (a.window is not None and not kind.window), "its attention is causal, without a window.")
-    refuse((a.qk_norm is not None) != kind.normed or a.qk_norm == "layer", "queries and keys are not normed so.")
-    wanted = ("qkv",) if kind.qkv_bias else (False, True) if kind.name in ("llama", "qwen3") else (False,)
-    refuse(a.bias not in wanted, "the biases of its attention are others.")
-    refuse(a.value_width is not None and a.value_width != a.head_width, "values are as wide as keys.")
-    refuse(spec.readout != "each" or spec.outputs is None or spec.outputs != spec.vocabulary, "it answers with its vocabulary.")
-    refuse(spec.one.parallel or not spec.one.residual, "its parts follow one another.")
+    """config.json of a spec."""
+    ropes = [b.attention.position for b in spec.blocks if isinstance(b.attention.position, Rope)]
+    first = spec.blocks[0]
+    a, n, f, rope = first.attention, first.norm, first.feedforward, ropes[0] if ropes else None
+    refuse(rope is None or rope.pairs != "half", 'places are RoPE with pairs="half" there.')
+    refuse(n is None or f is None or f.activation not in THEIRS, "every layer has norms and a feed-forward there.")
+    assert rope is not None
     assert n is not None
     assert f is not None
-    refuse(kind.normed and n.eps != 1e-6, "its norms have an eps of 1e-06 here.")
+    windows = [b.attention.window for b in spec.blocks]
     config: dict[str, Any] = {
         "model_type": kind.name, "architectures": [kind.architecture], "vocab_size": spec.vocabulary, "hidden_size": spec.width,
         "intermediate_size": f.inner or 4 * spec.width, "num_hidden_layers": spec.layers, "num_attention_heads": a.heads,
@@ -124,20 +132,24 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
         "hidden_act": THEIRS[f.activation], "rms_norm_eps": n.eps, "tie_word_embeddings": spec.tied,
         "rope_parameters": rotary.write(rope),
     }  # fmt: skip
-    if kind.name in ("llama", "qwen3"):
-        config["attention_bias"] = a.bias
-    if kind.name == "llama":
+    if kind.name in OPEN:
+        config["attention_bias"] = a.bias is True
+    if kind.name in MLP:
         config["mlp_bias"] = f.bias
     if kind.window:
-        config["sliding_window"] = a.window
-    if kind.name in ("qwen2", "qwen3"):
-        config |= {"use_sliding_window": a.window is not None, "max_window_layers": 0}
+        config["sliding_window"] = next((w for w in windows if w is not None), None)
+    if kind.name in ("qwen2", "qwen3", "smollm3"):
+        config["use_sliding_window"] = any(windows)
+        config["layer_types"] = ["sliding_attention" if w else "full_attention" for w in windows]
+    if kind.name == "smollm3":
+        config["no_rope_layers"] = [int(isinstance(b.attention.position, Rope)) for b in spec.blocks]
+        config["pad_token_id"] = None  # else its own, 128004
     return config
 
 
 def pairs(spec: Spec) -> Iterable[Pair]:
     """Their names and ours."""
-    a, f = spec.one.attention, spec.one.feedforward
+    a, f = spec.blocks[0].attention, spec.blocks[0].feedforward
     yield Pair("embed_tokens.weight", ("embedding.table",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"layers.{i}"

@@ -19,7 +19,8 @@ def read(f: Fields, base_name: str = "rope_theta", part: tuple[str, float] | Non
     new = f.get("rope_parameters", dict, None)
     old = f.get("rope_scaling", dict, None)
     said = dict(new or old or {})
-    base = said.pop("rope_theta", None) or f.get(base_name, float, 10000.0)
+    plain = f.get(base_name, float, 10000.0)
+    base = said.pop("rope_theta", None) or plain
     fraction = said.pop("partial_rotary_factor", None)
     if fraction is None:
         fraction = f.get(part[0], float, part[1]) if part else 1.0

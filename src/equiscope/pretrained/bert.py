@@ -1,0 +1,199 @@
+"""BERT, RoBERTa and DistilBERT: encoders with learned places, a norm after each part, and three kinds of head.
+
+The head follows `architectures`: masked words (a map, activation and norm, then the table), classes (a map of the first row,
+then one of the classes), or none (all rows). What differs between them is said in `Kind`; DistilBERT has names of its own.
+Sources: Devlin et al. 2019; Liu et al. 2019; Sanh et al. 2019; names as in transformers.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from equiscope.errors import InputError
+from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
+from equiscope.position import Learned
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Made, Pair, layer_norm, linear, refuse
+
+Ends = Literal["words", "classes", "rows"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A model_type.
+
+    architecture  what stands before ForMaskedLM
+    fields        our word for a field of the config, and theirs
+    names         our word for a module of a layer, and theirs
+    words         names of the head for words: map, norm, bias
+    classes       names of the head for classes: map, classes
+    before        rows of the table of places that come before place 0 (RoBERTa counts from its padding's id + 1)
+    pooled        activation of the head's map for classes
+    """
+
+    name: str
+    architecture: str
+    fields: dict[str, str]
+    names: dict[str, str]
+    words: tuple[str, str, str]
+    classes: tuple[str, str]
+    before: int = 0
+    pooled: Literal["tanh", "relu"] = "tanh"
+    layer: str = "encoder.layer"
+    inner: bool = False  # whether the head's map for classes stands inside the prefix
+    unread: tuple[str, ...] = field(default=())
+
+
+LONG = {
+    "width": "hidden_size", "heads": "num_attention_heads", "layers": "num_hidden_layers", "inner": "intermediate_size",
+    "activation": "hidden_act",
+}  # fmt: skip
+LAYER = {
+    "query": "attention.self.query", "key": "attention.self.key", "value": "attention.self.value",
+    "output": "attention.output.dense", "attention_norm": "attention.output.LayerNorm", "inward": "intermediate.dense", "outward": "output.dense",
+    "feedforward_norm": "output.LayerNorm",
+}  # fmt: skip
+POOLER = (r"(bert\.|roberta\.)?pooler\..*", r"cls\.seq_relationship\..*", r"(bert\.|roberta\.)?embeddings\.position_ids")
+KINDS = (
+    Kind("bert", "Bert", LONG, LAYER,
+         ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"),
+         ("pooler.dense", "classifier"), inner=True, unread=(*POOLER, r"cls\.predictions\.(decoder\.)?bias")),
+    Kind("roberta", "Roberta", LONG, LAYER, ("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
+         ("classifier.dense", "classifier.out_proj"), before=2, unread=(*POOLER, r"lm_head\.(decoder\.)?bias")),
+    Kind("distilbert", "DistilBert",
+         {"width": "dim", "heads": "n_heads", "layers": "n_layers", "inner": "hidden_dim", "activation": "activation"},
+         {"query": "attention.q_lin", "key": "attention.k_lin", "value": "attention.v_lin", "output": "attention.out_lin",
+          "attention_norm": "sa_layer_norm", "inward": "ffn.lin1", "outward": "ffn.lin2", "feedforward_norm": "output_layer_norm"},
+         ("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"), ("pre_classifier", "classifier"),
+         pooled="relu", layer="transformer.layer"),
+)  # fmt: skip
+ENDINGS: dict[str, Ends] = {
+    "ForMaskedLM": "words",
+    "ForPreTraining": "words",
+    "ForSequenceClassification": "classes",
+    "Model": "rows",
+}
+
+
+def read(kind: Kind, config: dict[str, Any]) -> Spec:
+    """The spec that config.json describes."""
+    f = Fields(kind.name, config)
+    said = {ours: f.get(theirs, int) for ours, theirs in kind.fields.items() if ours != "activation"}
+    f.only(kind.fields["activation"], "gelu", *ACTIVATIONS)
+    activation = ACTIVATIONS[config.get(kind.fields["activation"], "gelu")]
+    f.only("is_decoder", False)
+    f.only("add_cross_attention", False)
+    f.only("position_embedding_type", "absolute")
+    f.only("sinusoidal_pos_embds", False)
+    f.skip("attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout", "gradient_checkpointing", "dropout",
+           "qa_dropout", "seq_classif_dropout", "use_bfloat16", "tie_weights_", "directionality",
+           *(n for n in config if n.startswith("pooler_")))  # fmt: skip
+    distil = kind.name == "distilbert"
+    eps = 1e-12 if distil else f.get("layer_norm_eps", float, 1e-12)
+    ends, vocabulary = _ends(kind, config), f.get("vocab_size", int, 30522)
+    tied = f.get("tie_word_embeddings", bool, True)
+    classes = len(f.get("id2label", dict, {0: "", 1: ""}))
+    heads = {
+        "words": Head(bias=True, hidden="gelu" if kind.name == "roberta" else activation, norm=True),
+        "classes": Head(bias=True, hidden=kind.pooled), "rows": Head(),
+    }  # fmt: skip
+    places = f.get("max_position_embeddings", int, 512) - kind.before
+    spec = Spec(
+        said["width"], vocabulary, Entry(types=None if distil else f.get("type_vocab_size", int, 2), norm=True), said["layers"],
+        Block(
+            Attention(heads=said["heads"], position=Learned(places), bias=True), Norm(order="post", eps=eps),
+            FeedForward(said["inner"], activation),
+        ),
+        readout="first" if ends == "classes" else "each",
+        outputs={"words": vocabulary, "classes": classes, "rows": None}[ends], tied=tied and ends == "words", head=heads[ends],
+    )  # fmt: skip
+    if kind.before and (padding := f.config.get("pad_token_id", 1)) != kind.before - 1:
+        raise InputError(f"config.json: pad_token_id is {padding}, but places are counted from {kind.before - 1} + 1 here.")
+    f.close()
+    return spec
+
+
+def _ends(kind: Kind, config: dict[str, Any]) -> Ends:
+    said = config.get("architectures") or [f"{kind.architecture}Model"]
+    ending = str(said[0]).removeprefix(kind.architecture)
+    if ending not in ENDINGS:
+        known = ", ".join(kind.architecture + e for e in ENDINGS)
+        raise InputError(f"config.json: architectures is {said[0]!r}, but only {known} can be built.")
+    return ENDINGS[ending]
+
+
+def _ends_of(spec: Spec) -> Ends:
+    return "rows" if spec.outputs is None else "words" if spec.readout == "each" else "classes"
+
+
+def write(kind: Kind, spec: Spec) -> dict[str, Any]:
+    """config.json of a spec."""
+    a, n, f = spec.one.attention, spec.one.norm, spec.one.feedforward
+    refuse(not isinstance(a.position, Learned), "places are a learned table there.")
+    refuse(n is None or f is None or f.activation not in THEIRS, "every layer has norms and a feed-forward there.")
+    assert isinstance(a.position, Learned)
+    assert n is not None
+    assert f is not None
+    ends = _ends_of(spec)
+    ending = next(e for e, kinds in ENDINGS.items() if kinds == ends)
+    said = {"width": spec.width, "heads": a.heads, "layers": spec.layers, "inner": f.inner or 4 * spec.width,
+            "activation": THEIRS[f.activation]}  # fmt: skip
+    config = {theirs: said[ours] for ours, theirs in kind.fields.items()} | {
+        "model_type": kind.name, "architectures": [kind.architecture + ending], "vocab_size": spec.vocabulary,
+        "max_position_embeddings": a.position.length + kind.before, "pad_token_id": 1 if kind.before else 0,
+        "tie_word_embeddings": spec.tied if ends == "words" else True,
+    }  # fmt: skip
+    if kind.name != "distilbert":
+        config |= {"layer_norm_eps": n.eps, "type_vocab_size": spec.entry.types}
+    if ends == "classes":
+        config["id2label"] = {str(i): f"LABEL_{i}" for i in range(spec.outputs or 0)}
+    return config
+
+
+def pairs(kind: Kind, spec: Spec) -> Iterable[Pair | Made]:
+    """Their names and ours."""
+    yield Pair("embeddings.word_embeddings.weight", ("embedding.table",))
+    before = kind.before
+    yield Made(("embeddings.position_embeddings.weight",), ("position.table",), lambda t: [t[0][before:]], partial(_ahead, before))
+    if spec.entry.types:
+        yield Pair("embeddings.token_type_embeddings.weight", ("entry.types",))
+    yield from layer_norm("embeddings.LayerNorm", "entry.norm")
+    for i in range(spec.layers):
+        here, there = f"blocks.{i}", f"{kind.layer}.{i}"
+        for ours, theirs in kind.names.items():
+            if ours.endswith("norm"):
+                yield from layer_norm(f"{there}.{theirs}", f"{here}.{ours}")
+            else:
+                part = "feedforward" if ours in ("inward", "outward") else "attention"
+                yield from linear(f"{there}.{theirs}", f"{here}.{part}.{ours}")
+    ends = _ends_of(spec)
+    if ends == "words":
+        mapped, norm, bias = kind.words
+        yield from linear(mapped, "head.map", bare=True)
+        yield from layer_norm(norm, "head.norm", bare=True)
+        if spec.tied:
+            yield Pair(bias, ("head.bias",), bare=True)
+        else:
+            yield from linear(COPIES[kind.name].removesuffix(".weight"), "head.weight", "head.bias", bare=True)
+    if ends == "classes":
+        yield from linear(kind.classes[0], "head.map", bare=not kind.inner)
+        yield from linear(kind.classes[1], "head.weight", "head.bias", bare=True)
+
+
+def _ahead(rows: int, parts: list[Tensor]) -> list[Tensor]:
+    """The table with rows of nobody in front."""
+    return [torch.cat([parts[0].new_zeros(rows, parts[0].shape[-1]), parts[0]])]
+
+
+COPIES = {"bert": "cls.predictions.decoder.weight", "roberta": "lm_head.decoder.weight", "distilbert": "vocab_projector.weight"}
+FAMILIES = tuple(
+    Family(
+        kind.name, partial(read, kind), partial(write, kind), partial(pairs, kind), prefix=f"{kind.name}.",
+        table="embeddings.word_embeddings.weight", copies=(COPIES[kind.name],), unread=kind.unread,
+        old=((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias")),
+    )
+    for kind in KINDS
+)  # fmt: skip

@@ -1,0 +1,72 @@
+"""BLOOM: ALiBi, a norm after the embedding, queries beside keys and values, the head tied.
+
+Source: BigScience 2022; names as in transformers' BloomForCausalLM.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from equiscope.models import Attention, Block, Entry, FeedForward, Norm, Spec
+from equiscope.position import Alibi
+from equiscope.pretrained.family import Family, Fields, Pair, layer_norm, linear, refuse
+
+ABSENT = {"vocab_size": 250880, "hidden_size": 64, "n_layer": 2, "n_head": 8}
+PARTS = ("query", "key", "value")
+
+
+def read(config: dict[str, Any]) -> Spec:
+    """The spec that config.json describes."""
+    today = {{"n_embed": "hidden_size", "num_attention_heads": "n_head"}.get(name, name): value for name, value in config.items()}
+    f = Fields("bloom", ABSENT | today)
+    f.only("apply_residual_connection_post_layernorm", False)
+    f.skip("hidden_dropout", "slow_but_exact", "seq_length", "skip_bias_add", "skip_bias_add_qkv", "unk_token_id", "n_inner",
+           "offset_alibi", "attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion")  # fmt: skip
+    vocabulary, eps = f.get("vocab_size", int), f.get("layer_norm_epsilon", float, 1e-5)
+    block = Block(
+        Attention(heads=f.get("n_head", int), position=Alibi(), causal=True, bias=True),
+        Norm(eps=eps),
+        FeedForward(None, "gelu-tanh"),
+    )
+    spec = Spec(
+        f.get("hidden_size", int), vocabulary, Entry(norm=True), f.get("n_layer", int), block, outputs=vocabulary,
+        tied=f.get("tie_word_embeddings", bool, True),
+    )  # fmt: skip
+    f.close()
+    return spec
+
+
+def write(spec: Spec) -> dict[str, Any]:
+    """config.json of a spec."""
+    a, n = spec.one.attention, spec.one.norm
+    refuse(n is None or spec.one.feedforward is None, "every layer has norms and a feed-forward there.")
+    assert n is not None
+    return {
+        "model_type": "bloom", "architectures": ["BloomForCausalLM"], "vocab_size": spec.vocabulary, "hidden_size": spec.width,
+        "n_layer": spec.layers, "n_head": a.heads, "layer_norm_epsilon": n.eps, "tie_word_embeddings": spec.tied,
+    }  # fmt: skip
+
+
+def pairs(spec: Spec) -> Iterable[Pair]:
+    """Their names and ours."""
+    yield Pair("word_embeddings.weight", ("embedding.table",))
+    yield from layer_norm("word_embeddings_layernorm", "entry.norm")
+    for i in range(spec.layers):
+        here, there = f"blocks.{i}", f"h.{i}"
+        yield from layer_norm(f"{there}.input_layernorm", f"{here}.attention_norm")
+        yield from layer_norm(f"{there}.post_attention_layernorm", f"{here}.feedforward_norm")
+        parts, joined, heads = (
+            [f"{here}.attention.{p}" for p in PARTS],
+            f"{there}.self_attention.query_key_value",
+            spec.one.attention,
+        )
+        yield Pair(f"{joined}.weight", tuple(parts), turned=True, heads=heads.heads)
+        yield Pair(f"{joined}.bias", tuple(f"{p}_bias" for p in parts), heads=heads.heads)
+        yield from linear(f"{there}.self_attention.dense", f"{here}.attention.output")
+        yield from linear(f"{there}.mlp.dense_h_to_4h", f"{here}.feedforward.inward")
+        yield from linear(f"{there}.mlp.dense_4h_to_h", f"{here}.feedforward.outward")
+    yield from layer_norm("ln_f", "norm")
+    if not spec.tied:
+        yield Pair("lm_head.weight", ("head.weight",), turned=True, bare=True)
+
+
+BLOOM = Family("bloom", read, write, pairs, prefix="transformer.", table="word_embeddings.weight")

@@ -1,0 +1,102 @@
+"""Marian (OPUS-MT): the transformer of 2017, an encoder and a decoder with sinusoids (all sines, then all cosines) and post-norm.
+
+Its decoder has one table with the encoder and the head, and a bias on the answer.
+Sources: Junczys-Dowmunt et al. 2018; Vaswani et al. 2017; names as in transformers' MarianMTModel.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
+from equiscope.position import Sinusoidal
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Made, Pair, layer_norm, linear, refuse
+
+ABSENT = {
+    "vocab_size": 58101, "d_model": 1024, "encoder_layers": 12, "decoder_layers": 12, "encoder_attention_heads": 16,
+    "decoder_attention_heads": 16, "encoder_ffn_dim": 4096, "decoder_ffn_dim": 4096,
+}  # fmt: skip
+IGNORED = (  # of generation, training and older versions
+    "activation_dropout", "decoder_layerdrop", "dropout", "encoder_layerdrop", "forced_eos_token_id", "init_std", "bad_words_ids",
+    "max_length", "num_beams", "classif_dropout", "classifier_dropout", "gradient_checkpointing", "num_hidden_layers",
+    "max_position_embeddings", "extra_pos_embeddings", "unk_token_id",
+)  # fmt: skip
+
+
+def read(config: dict[str, Any]) -> Spec:
+    """The spec that config.json describes."""
+    f = Fields("marian", ABSENT | config)
+    f.skip(*IGNORED)
+    for name in ("normalize_embedding", "normalize_before", "add_bias_logits", "add_final_layer_norm"):
+        f.only(name, False)
+    f.only("static_position_embeddings", True)
+    f.only("share_encoder_decoder_embeddings", True)
+    f.only("tie_word_embeddings", True)
+    f.only("activation_function", "gelu", *ACTIVATIONS)
+    f.only("is_encoder_decoder", True)
+    width, vocabulary = f.get("d_model", int), f.get("vocab_size", int)
+    f.only("decoder_vocab_size", None, vocabulary)
+    scaled = f.get("scale_embedding", bool, False)
+    activation = ACTIVATIONS[config.get("activation_function", "gelu")]
+
+    def side(name: str) -> tuple[int, Block]:
+        heads = f.get(f"{name}_attention_heads", int)
+        own = Attention(heads=heads, position=Sinusoidal(layout="half"), causal=name == "decoder", bias=True)
+        looks = Attention(heads=heads, bias=True) if name == "decoder" else None
+        part = FeedForward(f.get(f"{name}_ffn_dim", int), activation)
+        return f.get(f"{name}_layers", int), Block(own, Norm(order="post"), part, cross=looks)
+
+    entry = Entry(scale=math.sqrt(width)) if scaled else Entry()
+    layers, block = side("encoder")
+    encoder = Spec(width, vocabulary, entry, layers, block)
+    layers, block = side("decoder")
+    spec = Spec(
+        width, vocabulary, entry, layers, block, outputs=vocabulary, tied=True, head=Head(bias=True), encoder=encoder, shared=True
+    )
+    f.close()
+    return spec
+
+
+def write(spec: Spec) -> dict[str, Any]:
+    """config.json of a spec. Its files hold a table of so many places; the sinusoids themselves go on."""
+    refuse(spec.encoder is None, "it has an encoder.")
+    assert spec.encoder is not None
+    said: dict[str, Any] = {}
+    for name, one in (("encoder", spec.encoder), ("decoder", spec)):
+        f = one.one.feedforward
+        refuse(f is None or f.activation not in THEIRS, "every layer has a feed-forward there.")
+        assert f is not None
+        said |= {f"{name}_layers": one.layers, f"{name}_attention_heads": one.one.attention.heads,
+                 f"{name}_ffn_dim": f.inner or 4 * spec.width, "activation_function": THEIRS[f.activation]}  # fmt: skip
+    last = (spec.vocabulary or 1) - 1  # where OPUS-MT has its padding, which begins the decoder's text
+    return said | {
+        "model_type": "marian", "architectures": ["MarianMTModel"], "vocab_size": spec.vocabulary, "d_model": spec.width,
+        "scale_embedding": spec.entry.scale is not None, "is_encoder_decoder": True, "tie_word_embeddings": True,
+        "pad_token_id": last, "decoder_start_token_id": last, "eos_token_id": 0, "forced_eos_token_id": 0,
+        "max_position_embeddings": 512, "share_encoder_decoder_embeddings": True, "decoder_vocab_size": spec.vocabulary,
+    }  # fmt: skip
+
+
+def pairs(spec: Spec) -> Iterable[Pair | Made]:
+    """Their names and ours."""
+    assert spec.encoder is not None
+    yield Pair("model.shared.weight", ("embedding.table",))
+    yield Made(("final_logits_bias",), ("head.bias",), lambda t: [t[0][0]], lambda t: [t[0].unsqueeze(0)])
+    for side, ours, one in (("encoder", "encoder.", spec.encoder), ("decoder", "", spec)):
+        for i in range(one.layers):
+            here, there = f"{ours}blocks.{i}", f"model.{side}.layers.{i}"
+            looks = {"attention": "self_attn", "cross": "encoder_attn"} if side == "decoder" else {"attention": "self_attn"}
+            for part, name in looks.items():
+                yield from layer_norm(f"{there}.{name}_layer_norm", f"{here}.{part}_norm")
+                for theirs, part_ours in (("q", "query"), ("k", "key"), ("v", "value"), ("out", "output")):
+                    yield from linear(f"{there}.{name}.{theirs}_proj", f"{here}.{part}.{part_ours}")
+            yield from layer_norm(f"{there}.final_layer_norm", f"{here}.feedforward_norm")
+            yield from linear(f"{there}.fc1", f"{here}.feedforward.inward")
+            yield from linear(f"{there}.fc2", f"{here}.feedforward.outward")
+
+
+MARIAN = Family(
+    "marian", read, write, pairs, table="model.shared.weight",
+    copies=("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"),
+    unread=(r"model\.(encoder|decoder)\.embed_positions\.weight",),
+)  # fmt: skip

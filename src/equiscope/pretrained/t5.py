@@ -1,0 +1,108 @@
+"""T5: an encoder and a decoder, buckets of distances for all layers of each, no scale on the scores, RMSNorm, no biases.
+
+The first version ties its head to the table and scales what the head reads; v1.1 and Flan-T5 have gated feed-forwards and a
+head of their own.
+Source: Raffel et al. 2020; names as in transformers' T5ForConditionalGeneration.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from equiscope.errors import InputError
+from equiscope.models import Attention, Block, FeedForward, Head, Norm, Spec
+from equiscope.position import T5Bias
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Pair, refuse
+
+ABSENT = {"vocab_size": 32128, "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 6, "num_heads": 8}
+
+
+def read(config: dict[str, Any]) -> Spec:
+    """The spec that config.json describes."""
+    f = Fields("t5", ABSENT | config)
+    f.skip("dropout_rate", "classifier_dropout", "initializer_factor", "dense_act_fn", "is_gated_act", "n_positions", "output_past")
+    f.only("is_encoder_decoder", True)
+    width, heads, wide = f.get("d_model", int), f.get("num_heads", int), f.get("d_kv", int)
+    vocabulary, tied = f.get("vocab_size", int), f.get("tie_word_embeddings", bool, True)
+    words = f.get("feed_forward_proj", str, "relu").split("-")
+    activation = {"gelu": "gelu_new"}.get(words[-1], words[-1]) if words[0] == "gated" else words[-1]
+    if activation not in ACTIVATIONS or words[0] not in (words[-1], "gated"):
+        raise InputError(f"config.json: feed_forward_proj is {'-'.join(words)!r}, which cannot be built.")
+    buckets, far = f.get("relative_attention_num_buckets", int, 32), f.get("relative_attention_max_distance", int, 128)
+    scaled = f.get("scale_decoder_outputs", bool, tied)
+
+    def block(decoder: bool) -> Block:
+        looks = Attention(heads=heads, head_width=wide, scale=1.0)
+        own = Attention(heads=heads, head_width=wide, scale=1.0, causal=decoder, position=T5Bias(buckets, far, both=not decoder))
+        return Block(
+            own, Norm("rms", eps=f.get("layer_norm_epsilon", float, 1e-6)),
+            FeedForward(f.get("d_ff", int), ACTIVATIONS[activation], bias=False, gated=words[0] == "gated"),
+            cross=looks if decoder else None,
+        )  # fmt: skip
+
+    layers = f.get("num_layers", int)
+    spec = Spec(
+        width, vocabulary, layers=f.get("num_decoder_layers", int, layers), block=block(True), outputs=vocabulary, tied=tied,
+        head=Head(scale=width**-0.5) if scaled else Head(), shared=True,
+        encoder=Spec(width, vocabulary, layers=layers, block=block(False)),
+    )  # fmt: skip
+    f.close()
+    return spec
+
+
+def write(spec: Spec) -> dict[str, Any]:
+    """config.json of a spec."""
+    refuse(spec.encoder is None, "it has an encoder.")
+    assert spec.encoder is not None
+    a, n, f = spec.one.attention, spec.one.norm, spec.one.feedforward
+    refuse(not isinstance(a.position, T5Bias), "places are T5's buckets there.")
+    refuse(n is None or f is None or f.activation not in THEIRS, "every layer has norms and a feed-forward there.")
+    assert isinstance(a.position, T5Bias)
+    assert n is not None
+    assert f is not None
+    name = "gelu" if f.gated and f.activation == "gelu-tanh" else THEIRS[f.activation]
+    return {
+        "model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": spec.vocabulary, "d_model": spec.width,
+        "d_kv": a.head_width or spec.width // a.heads, "d_ff": f.inner or 4 * spec.width, "num_layers": spec.encoder.layers,
+        "num_decoder_layers": spec.layers, "num_heads": a.heads, "relative_attention_num_buckets": a.position.buckets,
+        "relative_attention_max_distance": a.position.far, "layer_norm_epsilon": n.eps, "is_encoder_decoder": True,
+        "feed_forward_proj": f"gated-{name}" if f.gated else name, "tie_word_embeddings": spec.tied, "pad_token_id": 0,
+        "scale_decoder_outputs": spec.head.scale is not None, "decoder_start_token_id": 0, "eos_token_id": 1,
+    }  # fmt: skip
+
+
+def pairs(spec: Spec) -> Iterable[Pair]:
+    """Their names and ours."""
+    assert spec.encoder is not None
+    yield Pair("shared.weight", ("embedding.table",))
+    for side, ours, one in (("encoder", "encoder.", spec.encoder), ("decoder", "", spec)):
+        yield Pair(f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight", (f"{ours}position.table",))
+        for i in range(one.layers):
+            here, there = f"{ours}blocks.{i}", f"{side}.block.{i}.layer"
+            parts = ("attention", "cross", "feedforward") if side == "decoder" else ("attention", "feedforward")
+            for number, part in enumerate(parts):
+                yield Pair(f"{there}.{number}.layer_norm.weight", (f"{here}.{part}_norm.gain",))
+                yield from _part(f"{there}.{number}", here, part, one)
+        yield Pair(f"{side}.final_layer_norm.weight", (f"{ours}norm.gain",))
+    if not spec.tied:
+        yield Pair("lm_head.weight", ("head.weight",), turned=True)
+
+
+def _part(there: str, here: str, part: str, spec: Spec) -> Iterable[Pair]:
+    if part != "feedforward":
+        name = "SelfAttention" if part == "attention" else "EncDecAttention"
+        for theirs, ours in (("q", "query"), ("k", "key"), ("v", "value"), ("o", "output")):
+            yield Pair(f"{there}.{name}.{theirs}.weight", (f"{here}.{part}.{ours}",), turned=True)
+        return
+    f = spec.one.feedforward
+    gated = f is not None and f.gated
+    for theirs, ours in (
+        (("wi_0", "gate"), ("wi_1", "inward"), ("wo", "outward")) if gated else (("wi", "inward"), ("wo", "outward"))
+    ):
+        yield Pair(f"{there}.DenseReluDense.{theirs}.weight", (f"{here}.feedforward.{ours}",), turned=True)
+
+
+T5 = Family(
+    "t5", read, write, pairs, table="shared.weight",
+    copies=("lm_head.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
+    unread=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
+)  # fmt: skip

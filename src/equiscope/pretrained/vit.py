@@ -1,0 +1,131 @@
+"""ViT and DeiT: patches, a class token, learned places on a grid.
+
+Their table of places begins with a row for the class token (and for DeiT's distillation token); here that row is part of
+the token itself, which is the same sum.
+Sources: Dosovitskiy et al. 2021; Touvron et al. 2021; names as in transformers' ...ForImageClassification.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equiscope.errors import InputError
+from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
+from equiscope.position import LearnedNd
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Made, Pair, layer_norm, linear, refuse
+
+LAYER = {
+    "query": "attention.attention.query", "key": "attention.attention.key", "value": "attention.attention.value",
+    "output": "attention.output.dense", "inward": "intermediate.dense", "outward": "output.dense",
+}  # fmt: skip
+ABSENT = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
+ARCHITECTURE = {"vit": "ViT", "deit": "DeiT"}
+
+
+def read(name: str, config: dict[str, Any]) -> Spec:
+    """The spec that config.json describes."""
+    f = Fields(name, ABSENT | config)
+    f.only("hidden_act", *ACTIVATIONS)
+    f.skip("attention_probs_dropout_prob", "hidden_dropout_prob", "encoder_stride", "pooler_act", "pooler_output_size")
+    f.skip("tie_word_embeddings")
+    image, patch = _square(f, "image_size", 224), _square(f, "patch_size", 16)
+    if image[0] % patch[0] or image[1] % patch[1]:
+        raise InputError(f"config.json: image_size {image} is no multiple of patch_size {patch}.")
+    said = (config.get("architectures") or [f"{ARCHITECTURE[name]}Model"])[0]
+    known = {f"{ARCHITECTURE[name]}ForImageClassification": True, f"{ARCHITECTURE[name]}Model": False}
+    if said not in known:
+        raise InputError(f"config.json: architectures is {said!r}, but only {' and '.join(known)} can be built.")
+    classes = len(f.get("id2label", dict, {0: "", 1: ""})) if known[said] else None
+    grid = (image[0] // patch[0], image[1] // patch[1])
+    spec = Spec(
+        f.get("hidden_size", int), None,
+        Entry(
+            features=f.get("num_channels", int, 3) * patch[0] * patch[1], patch=patch, registers=1 if name == "deit" else None,
+        ),
+        f.get("num_hidden_layers", int),
+        Block(
+            Attention(
+                heads=f.get("num_attention_heads", int), position=LearnedNd(grid),
+                bias=True if f.get("qkv_bias", bool, True) else "output",
+            ),
+            Norm(eps=f.get("layer_norm_eps", float, 1e-12)),
+            FeedForward(f.get("intermediate_size", int), ACTIVATIONS[config.get("hidden_act", "gelu")]),
+        ),
+        readout="class", outputs=classes, head=Head(bias=True) if classes else Head(),
+    )  # fmt: skip
+    f.close()
+    return spec
+
+
+def _square(f: Fields, name: str, default: int) -> tuple[int, int]:
+    size = f.get(name, (int, list), default)
+    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
+
+
+def write(name: str, spec: Spec) -> dict[str, Any]:
+    """config.json of a spec."""
+    a, n, f, patch = spec.one.attention, spec.one.norm, spec.one.feedforward, spec.entry.patch
+    refuse(patch is None or len(patch) != 2, "it cuts images into patches.")
+    refuse(not isinstance(a.position, LearnedNd), "places are a learned grid there.")
+    refuse(n is None or f is None or f.activation not in THEIRS, "every layer has norms and a feed-forward there.")
+    assert isinstance(a.position, LearnedNd)
+    assert patch is not None
+    assert n is not None
+    assert f is not None
+    image = [cells * size for cells, size in zip(a.position.shape, patch, strict=False)]
+    config = {
+        "model_type": name, "architectures": [f"{ARCHITECTURE[name]}{'ForImageClassification' if spec.outputs else 'Model'}"],
+        "hidden_size": spec.width, "num_hidden_layers": spec.layers, "num_attention_heads": a.heads,
+        "intermediate_size": f.inner or 4 * spec.width, "hidden_act": THEIRS[f.activation], "layer_norm_eps": n.eps,
+        "image_size": image[0] if image[0] == image[-1] else image, "patch_size": patch[0] if patch[0] == patch[1] else list(patch),
+        "num_channels": (spec.entry.features or 0) // (patch[0] * patch[1]), "qkv_bias": a.bias is True,
+    }  # fmt: skip
+    if spec.outputs:
+        config["id2label"] = {str(i): f"LABEL_{i}" for i in range(spec.outputs)}
+    return config
+
+
+def pairs(name: str, spec: Spec) -> Iterable[Pair | Made]:
+    """Their names and ours."""
+    rows = 1 + (spec.entry.registers or 0)
+    own = ("cls_token", "distillation_token")[:rows]
+    yield Made(
+        (*(f"embeddings.{token}" for token in own), "embeddings.position_embeddings"), ("readout.row", "position.table"),
+        lambda t: [torch.cat([one[0] for one in t[:-1]]) + t[-1][0, :rows], t[-1][0, rows:]], partial(_apart, rows),
+    )  # fmt: skip
+    patch = spec.entry.patch or (1, 1)
+    kernel = ((spec.entry.features or 0) // (patch[0] * patch[1]), *patch)
+    projection = "embeddings.patch_embeddings.projection"
+    yield Made(
+        (f"{projection}.weight",), ("entry.features",), lambda t: [t[0].flatten(1).mT], lambda t: [t[0].mT.unflatten(1, kernel)]
+    )
+    yield Pair(f"{projection}.bias", ("entry.features_bias",))
+    for i in range(spec.layers):
+        here, there = f"blocks.{i}", f"encoder.layer.{i}"
+        yield from layer_norm(f"{there}.layernorm_before", f"{here}.attention_norm")
+        yield from layer_norm(f"{there}.layernorm_after", f"{here}.feedforward_norm")
+        for ours, theirs in LAYER.items():
+            part = "feedforward" if ours in ("inward", "outward") else "attention"
+            silent = ours in ("query", "key", "value") and spec.one.attention.bias == "output"
+            yield from linear(f"{there}.{theirs}", f"{here}.{part}.{ours}", "" if silent else None)
+    yield from layer_norm("layernorm", "norm")
+    if spec.outputs:
+        yield from linear("classifier", "head.weight", "head.bias", bare=True)
+
+
+def _apart(rows: int, parts: list[Tensor]) -> list[Tensor]:
+    """Tokens of their own shape, and a table whose first rows add nothing to them."""
+    row, table = parts
+    return [*row.unsqueeze(1).unsqueeze(1), torch.cat([torch.zeros_like(row), table]).unsqueeze(0)]
+
+
+FAMILIES = tuple(
+    Family(
+        name, partial(read, name), partial(write, name), partial(pairs, name), prefix=f"{name}.", copies=(),
+        unread=(rf"({name}\.)?pooler\..*",),
+    )
+    for name in ARCHITECTURE
+)  # fmt: skip
