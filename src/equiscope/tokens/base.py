@@ -72,6 +72,17 @@ class Tokens:
         at = order.to(dtype).unsqueeze(-1)
         return cls(x=x, at=at, order=order, valid=valid, counted=(at, order))
 
+    @classmethod
+    def on_grid(cls, x: Tensor, axes: int = 2) -> Self:
+        """Features [..., G1, ..., GA, D] of the cells of a grid with A axes, last axis fastest: at [N, A] counts cells from 0."""
+        if x.ndim <= axes:
+            raise ShapeError(f"A grid with {axes} axes needs features of {axes + 1} axes or more, but got shape {tuple(x.shape)}.")
+        counts = x.shape[-axes - 1 : -1]
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        steps = torch.meshgrid(*(torch.arange(n, dtype=dtype, device=x.device) for n in counts), indexing="ij")
+        at = torch.stack(steps, -1).flatten(0, -2)
+        return cls(x=x.flatten(-axes - 1, -2), at=at, order=torch.arange(len(at), device=x.device))
+
     @property
     def in_steps(self) -> bool:
         """Whether places and ranks are known, without a look at the numbers, to grow by one from row to row.

@@ -31,9 +31,14 @@ def characters(sentence: str) -> list[str]:
     return found
 
 
+def readable(text: str) -> str:
+    """The text, with the replacement sign for bytes that were no text where they came from."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
 def _text(sentence: str) -> str:
-    """Composed letters; bytes that were no text where they came from become the replacement sign."""
-    return unicodedata.normalize("NFC", sentence.encode("utf-8", "surrogatepass").decode("utf-8", "replace"))
+    """Composed letters (NFC) of what is readable."""
+    return unicodedata.normalize("NFC", readable(sentence))
 
 
 def vocabulary(tokens: Iterable[str]) -> dict[str, int]:

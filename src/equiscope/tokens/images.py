@@ -1,0 +1,130 @@
+"""Pictures as tokens: patches, pixels, or the places of a few convolutions, each at its (row, column).
+
+Features are the raw numbers of a patch, by channel, row, column: as the kernel of a Conv2d lies in memory. So a linear map of
+them is a convolution with the patch as kernel and stride: `x @ conv.weight.flatten(1).T + conv.bias`.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from equiscope.errors import InputError, ShapeError
+from equiscope.tokens.base import Tokens
+from equiscope.tokens.mixed import pack
+
+Pair = tuple[int, int]
+
+
+def patches(image: Float[Tensor, "*batch C H W"], size: Pair = (16, 16)) -> Tokens:
+    """Cut a picture into patches, one token each, row by row.
+
+    size    rows and columns of a patch, in pixels
+    returns Tokens with x [..., N, C·rows·columns], at [N, 2]: row and column of the patch, counted in patches
+    raises  ShapeError where the picture is not a whole number of patches
+    source  Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", section 3.1
+    """
+    (height, width), (rows, columns) = image.shape[-2:], size
+    check_whole((height, width), size, "A picture", "pixels", "patches")
+    cut = image.unflatten(-1, (width // columns, columns)).unflatten(-3, (height // rows, rows))  # C, down, rows, across, columns
+    return Tokens.on_grid(cut.movedim((-4, -2), (-5, -4)).flatten(-3))
+
+
+def pixels(image: Float[Tensor, "*batch C H W"]) -> Tokens:
+    """Every pixel a token: x [..., N, C], at [N, 2] its row and column."""
+    return patches(image, (1, 1))
+
+
+def packed(images: Sequence[Float[Tensor, "C _ _"]], size: Pair = (16, 16)) -> Tokens:
+    """Pictures of different sizes in one sequence: each a document of its own, with places that begin at (0, 0).
+
+    returns Tokens with x [N, C·rows·columns], at [N, 2], document [N]: which picture
+    raises  ShapeError as `patches` does, and where pictures differ in channels
+    source  Dehghani et al. 2023, "Patch n' Pack: NaViT"
+    """
+    return pack([patches(image, size) for image in images])
+
+
+def unpatch(tokens: Tokens, size: Pair = (16, 16)) -> Tensor:
+    """The picture [..., C, H, W] that `patches` cut, wherever its rows stand now: `at` says where each patch belongs.
+
+    raises  ShapeError where the patches are of another size, or do not fill a rectangle
+    """
+    area = size[0] * size[1]
+    if tokens.x.shape[-1] % area:
+        raise ShapeError(f"A patch of {area} pixels has a multiple of {area} numbers, but a token has {tokens.x.shape[-1]}.")
+    at = (tokens.at - tokens.at.amin(-2, keepdim=True)).round().long()
+    down, across = (int(n) + 1 for n in at.flatten(0, -2).amax(0))
+    cell = at[..., 0] * across + at[..., 1]
+    filled = torch.arange(down * across, device=cell.device)
+    sequence = cell.argsort(-1)
+    if down * across != cell.shape[-1] or not bool((cell.gather(-1, sequence) == filled).all()):
+        raise ShapeError(f"{cell.shape[-1]} patches do not fill {down}×{across} places once each. Give every patch of one picture.")
+    x = tokens.x.take_along_dim(sequence.expand(tokens.x.shape[:-1]).unsqueeze(-1), -2)
+    grid = x.unflatten(-1, (-1, *size)).unflatten(-4, (down, across))  # down, across, C, rows, columns
+    return grid.movedim((-5, -4), (-4, -2)).flatten(-4, -3).flatten(-2)
+
+
+class Stem(nn.Module):
+    """A few small convolutions in place of the one large: patches that overlap, and a model that is easier to train.
+
+    3×3 convolutions with stride 2, each twice as wide as the one before, then a 1×1 one. There is no batch norm, unlike in the
+    source, so that the tokens of a picture depend on no other picture.
+    channels  of the picture; width: features of a token; halvings: how often height and width are halved, 4 = patches of 16×16
+    source    Xiao et al. 2021, "Early Convolutions Help Transformers See Better"
+    """
+
+    def __init__(self, channels: int = 3, width: int = 192, halvings: int = 4) -> None:
+        super().__init__()
+        if halvings < 1 or width % 2 ** (halvings - 1):
+            least = 2 ** max(halvings - 1, 0)
+            raise ShapeError(f"A stem of {halvings} convolutions needs a width that {least} divides, but got {width}.")
+        widths = [channels, *(width // 2**i for i in reversed(range(halvings)))]
+        steps = [(nn.Conv2d(a, b, 3, stride=2, padding=1), nn.ReLU()) for a, b in pairwise(widths)]
+        self.layers = nn.Sequential(*(part for step in steps for part in step), nn.Conv2d(width, width, 1))
+
+    def forward(self, image: Float[Tensor, "*batch C H W"]) -> Tokens:
+        """x [..., N, width], at [N, 2]: row and column, counted in strides; sizes are rounded up, none is refused."""
+        seen = self.layers(image.reshape(-1, *image.shape[-3:])).movedim(-3, -1)
+        return Tokens.on_grid(seen.reshape(*image.shape[:-3], *seen.shape[1:]))
+
+
+def read_image(path: str | Path, size: Pair | None = None) -> Float[Tensor, "3 H W"]:
+    """A picture file as colours in 0..1, turned upright where the camera says so. Transparency is dropped, grey becomes colour.
+
+    size    (H, W) to resize it to, in Pillow's bicubic way
+    raises  InputError where there is no picture, or one with more than 8 bits a colour
+    """
+    import numpy as np
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(path) as file:
+            mode = file.mode
+            upright = ImageOps.exif_transpose(file).convert("RGB")
+    except (OSError, Image.DecompressionBombError) as error:
+        raise InputError(
+            f"{path} cannot be read as a picture: {error}. Give a file that Pillow reads, e.g. PNG or JPEG."
+        ) from error
+    if mode.startswith(("I", "F")):
+        raise InputError(f"{path} has more than 8 bits a colour (Pillow's mode {mode}). Save it with 8 bits.")
+    upright = upright if size is None else upright.resize(size[::-1], Image.Resampling.BICUBIC)
+    return torch.from_numpy(np.array(upright)).movedim(-1, 0).to(torch.float32) / 255
+
+
+def check_whole(found: Sequence[int], size: Sequence[int], what: str, unit: str, parts: str) -> None:
+    """Raises ShapeError, with a next step, unless parts of this size fill what was found."""
+    if min(size) < 1:
+        raise ShapeError(f"{parts.capitalize()} have at least 1 along each axis, but size is {times(size)}.")
+    if all(n and n % s == 0 for n, s in zip(found, size, strict=True)):
+        return
+    inner = [n - n % s for n, s in zip(found, size, strict=True)]
+    step = f"Crop it to {times(inner)}, pad it, or resize it." if all(inner) else "Pad it, or resize it."
+    raise ShapeError(f"{what} of {times(found)} {unit} is not a whole number of {times(size)} {parts}. {step}")
+
+
+def times(sizes: Sequence[int]) -> str:
+    return "×".join(map(str, sizes))

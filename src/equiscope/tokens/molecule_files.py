@@ -1,0 +1,200 @@
+"""Files of molecules, in Å: XYZ and extended XYZ, SDF (V2000), Chemical JSON. `points.read_points` calls these.
+
+Sources: Open Babel's page on XYZ; the extended XYZ of libAtoms (github.com/libAtoms/extxyz); BIOVIA, "CTfile Formats" 2020;
+Open Chemistry's Chemical JSON (github.com/OpenChemistry/chemicaljson).
+"""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equiscope.tokens.lines import Lines
+from equiscope.tokens.points import Points
+
+UNIT = "angstrom"
+
+
+def xyz(path: Path, content: bytes) -> list[Points]:
+    """Frames: a count, a comment, then a line an atom. A comment with `Properties=` says what the columns are (extended XYZ)."""
+    lines, found = Lines(path, content), []
+    while lines.left:
+        head = lines.next("a number of atoms")
+        if not head.strip():  # between frames
+            continue
+        count = lines.integer(head, "the number of atoms")
+        if count < 1:
+            lines.fail(f"there are {count} atoms, and a molecule has one or more.")
+        comment = lines.next("a comment")
+        found.append(
+            _extended(lines, count, comment) if re.search(r"(^|\s)Properties=", comment) else _plain(lines, count, comment)
+        )
+    return found
+
+
+def _plain(lines: Lines, count: int, comment: str) -> Points:
+    """Symbol, x, y, z; further columns have no names and are left out."""
+    numbers, places = [], []
+    for _ in range(count):
+        words = lines.next(f"{count} atoms").split()
+        if len(words) < 4:
+            lines.fail(f"expected an element and three coordinates, but found {' '.join(words)!r}.")
+        numbers.append(lines.element(words[0]))
+        places.append(lines.floats(words[1:4], 3, "coordinates"))
+    return Points(_table(places), UNIT, torch.tensor(numbers), values={"comment": comment})
+
+
+def _extended(lines: Lines, count: int, comment: str) -> Points:
+    values = _said(lines, comment)
+    columns = _columns(lines, str(values.pop("Properties", "")))
+    rows: dict[str, list[Any]] = {name: [] for name, _, _ in columns}
+    for _ in range(count):
+        words = lines.next(f"{count} atoms").split()
+        if len(words) != sum(wide for _, _, wide in columns):
+            lines.fail(f"Properties say {sum(wide for _, _, wide in columns)} columns, but there are {len(words)}.")
+        for name, kind, wide in columns:
+            mine, words = words[:wide], words[wide:]
+            rows[name].append([lines.element(mine[0])] if name in ("species", "Z") else _cells(lines, mine, kind, name))
+    for name, kind, wide in columns:
+        if kind == "S" and name != "species":
+            values[name] = [row[0] if wide == 1 else row for row in rows[name]]
+        else:
+            table = torch.tensor(rows[name], dtype=torch.float64 if kind == "R" else None).reshape(count, wide)
+            values[name] = table[:, 0] if wide == 1 else table
+    cell = values.pop("Lattice", None)
+    if cell is not None:
+        if not isinstance(cell, list) or len(cell) != 9 or not all(isinstance(n, (int, float)) for n in cell):
+            lines.fail("Lattice is nine numbers in quotation marks: the three vectors of the cell.", lines.number - count)
+        cell = torch.tensor(cell, dtype=torch.float64).view(3, 3)
+    numbers = values.pop("Z", None)
+    species = values.pop("species", numbers)
+    return Points(values.pop("pos"), UNIT, species if numbers is None else numbers, cell=cell, values=values)
+
+
+def _columns(lines: Lines, said: str) -> list[tuple[str, str, int]]:
+    """Name, kind and width from `species:S:1:pos:R:3`."""
+    words = said.split(":")
+    found = list(zip(words[::3], words[1::3], words[2::3], strict=False))
+    if len(words) % 3 or any(kind not in "SRIL" or len(kind) != 1 or not wide.isdecimal() for _, kind, wide in found):
+        lines.fail(f"Properties are name:kind:columns with kind S, R, I or L, again and again, but found {said!r}.")
+    if ("pos", "R", "3") not in found:
+        lines.fail(f"Properties {said!r} have no pos:R:3, so the atoms have no places.")
+    return [(name, kind, int(wide)) for name, kind, wide in found]
+
+
+def _cells(lines: Lines, words: list[str], kind: str, name: str) -> list[Any]:
+    if kind == "R":
+        return lines.floats(words, len(words), name)
+    if kind == "I":
+        return [lines.integer(word, name) for word in words]
+    return [word in ("T", "True", "TRUE", "true") for word in words] if kind == "L" else words
+
+
+def _said(lines: Lines, comment: str) -> dict[str, Any]:
+    """The key=value pairs of a comment; a key alone is true."""
+    splitter = shlex.shlex(comment, posix=True)
+    splitter.whitespace_split, splitter.quotes, splitter.escape, splitter.commenters = True, '"', "", ""
+    try:
+        pairs = [word.partition("=") for word in splitter]
+    except ValueError:
+        lines.fail("a quotation mark is not closed.")
+    return {key: _value(text) if sign else True for key, sign, text in pairs}
+
+
+def _value(text: str) -> Any:
+    """Numbers and T/F become what they are, several of them a list; anything else stays the text."""
+    for read in (int, float, {"T": True, "F": False, "True": True, "False": False}.__getitem__):
+        try:
+            found = [read(word) for word in text.split()]
+        except (ValueError, KeyError):
+            continue
+        return found[0] if len(found) == 1 else found or text
+    return text
+
+
+def sdf(path: Path, content: bytes) -> list[Points]:
+    """Molecules of an SD file, each closed by `$$$$`: atoms, bonds, and the data items `> <NAME>` as texts."""
+    lines, found = Lines(path, content), []
+    while lines.left:
+        found.append(_molecule(lines))
+    return found
+
+
+def _molecule(lines: Lines) -> Points:
+    title, *_ = [lines.next("the three lines of a header") for _ in range(3)]
+    counts = lines.next("the counts line")
+    if "V3000" in counts:
+        lines.fail("this molecule is in version V3000, and V2000 is read here. Convert it, e.g. obabel in.sdf -O out.sdf.")
+    atoms, bonds = lines.integer(counts[:3], "the number of atoms"), lines.integer(counts[3:6], "the number of bonds")
+    if atoms < 1:
+        lines.fail(f"there are {atoms} atoms, and a molecule has one or more.")
+    numbers, places, pairs, orders = [], [], [], []
+    for _ in range(atoms):
+        line = lines.next(f"{atoms} atoms")  # columns of fixed width: numbers may touch
+        places.append(lines.floats([word for i in (0, 10, 20) if (word := line[i : i + 10].strip())], 3, "coordinates"))
+        numbers.append(lines.element(line[31:34].strip()))
+    for _ in range(bonds):
+        line = lines.next(f"{bonds} bonds")
+        pairs.append([lines.integer(line[i : i + 3], "the number of an atom") - 1 for i in (0, 3)])
+        orders.append(lines.integer(line[6:9], "the order of a bond"))
+        if not all(0 <= end < atoms for end in pairs[-1]):
+            lines.fail(f"this bond joins atoms {pairs[-1][0] + 1} and {pairs[-1][1] + 1}, but there are {atoms}.")
+    return Points(
+        _table(places), UNIT, torch.tensor(numbers), torch.tensor(pairs, dtype=torch.long).view(-1, 2),
+        values={"title": title.strip(), "bond_order": torch.tensor(orders, dtype=torch.long), **_items(lines)},
+    )  # fmt: skip
+
+
+def _items(lines: Lines) -> dict[str, str]:
+    """What follows the bonds up to `$$$$`, or to the end of a file of one molecule."""
+    items: dict[str, str] = {}
+    while lines.left:
+        line = lines.next("$$$$")
+        if line.startswith("$$$$"):
+            break
+        if line.startswith(">") and "<" in line:
+            name, text = line[line.index("<") + 1 : line.rindex(">")], []
+            while lines.left and (more := lines.next("data")).strip():
+                text.append(more)
+            items[name] = "\n".join(text)
+    return items
+
+
+def cjson(path: Path, content: bytes) -> list[Points]:
+    """One molecule: `atoms.coords.3d`, `atoms.elements.number`, `bonds.connections.index`; `properties` go into the values."""
+    lines = Lines(path, content)
+    try:
+        data = json.loads(content)
+    except ValueError as error:
+        lines.fail(f"this is no JSON: {error}.", getattr(error, "lineno", 1))
+    places, numbers = _inside(data, "atoms", "coords", "3d"), _inside(data, "atoms", "elements", "number")
+    for name, found, each in (("atoms.coords.3d", places, 3), ("atoms.elements.number", numbers, 1)):
+        if not isinstance(found, list) or len(found) % each or not all(isinstance(n, (int, float)) for n in found):
+            lines.fail(f"{name} should be a list of numbers, {each} for each atom.", 1)
+    if len(places) != 3 * len(numbers) or not numbers:
+        lines.fail(f"atoms.coords.3d has {len(places)} numbers, and there are {len(numbers)} atoms, with three each.", 1)
+    pairs, orders = _inside(data, "bonds", "connections", "index"), _inside(data, "bonds", "order")
+    if pairs is not None and not (
+        isinstance(pairs, list) and len(pairs) % 2 == 0 and all(end in range(len(numbers)) for end in pairs)
+    ):
+        lines.fail(f"bonds.connections.index should be pairs of atoms 0..{len(numbers) - 1}.", 1)
+    said = _inside(data, "properties")
+    values = dict(said) if isinstance(said, dict) else {}
+    if pairs is not None and isinstance(orders, list) and len(orders) == len(pairs) // 2:
+        values["bond_order"] = torch.tensor(orders)
+    bonds = None if pairs is None else torch.tensor(pairs, dtype=torch.long).view(-1, 2)
+    return [Points(_table(places), UNIT, torch.tensor(numbers), bonds, values=values)]
+
+
+def _inside(data: Any, *keys: str) -> Any:
+    for key in keys:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
+def _table(places: list[Any]) -> Tensor:
+    return torch.tensor(places, dtype=torch.float64).view(-1, 3)

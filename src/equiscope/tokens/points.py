@@ -1,0 +1,130 @@
+"""Points in space as tokens: molecules, frames of a simulation, meshes; and the one reader for their files.
+
+Coordinates stay what the file says, in float64 and with their unit. Energies, forces and whatever else a file holds are kept
+by their own names, in the file's own units.
+"""
+
+import gzip
+import lzma
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float64, Int
+from torch import Tensor
+
+from equiscope.errors import InputError, ShapeError, UnknownName
+from equiscope.tokens.base import Tokens
+from equiscope.tokens.elements import SYMBOLS
+
+PACKERS: dict[str, Any] = {".gz": gzip, ".xz": lzma}
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points in space, and what belongs to them.
+
+    positions [N, 3] float64; unit: "angstrom" or None, where the file has no unit, as for meshes
+    numbers   [N] atomic numbers; None for what is no molecule
+    bonds     [E, 2] rows of the two atoms, counted from 0, each bond once
+    faces     [F, 3] rows of the three corners
+    cell      [3, 3] its rows are the vectors by which the points repeat
+    values    everything else by the file's own name: numbers, texts, or tensors [N] and [N, ...] with a row for each point
+    raises    ShapeError for positions that are not [N, 3] and numbers of another length
+    """
+
+    positions: Float64[Tensor, "N 3"]
+    unit: str | None = None
+    numbers: Int[Tensor, " N"] | None = None
+    bonds: Int[Tensor, "E 2"] | None = None
+    faces: Int[Tensor, "F 3"] | None = None
+    cell: Float64[Tensor, "3 3"] | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.positions.ndim != 2 or self.positions.shape[-1] != 3:
+            raise ShapeError(f"Points have positions [N, 3], but got shape {tuple(self.positions.shape)}.")
+        if self.numbers is not None and self.numbers.shape != self.positions.shape[:1]:
+            raise ShapeError(f"There are {len(self.positions)} points, but numbers has shape {tuple(self.numbers.shape)}.")
+
+    @property
+    def edges(self) -> Int[Tensor, "E 2"]:
+        """Which points are joined: the bonds, or else the sides of the faces; each once, the lower row first."""
+        if self.bonds is not None:
+            pairs = self.bonds
+        elif self.faces is not None:
+            pairs = torch.cat([self.faces[:, [0, 1]], self.faces[:, [1, 2]], self.faces[:, [2, 0]]])
+        else:
+            pairs = torch.zeros(0, 2, dtype=torch.long)
+        return pairs.sort(-1).values.unique(dim=0)
+
+
+def atoms(points: Points, elements: Sequence[int] = tuple(range(1, len(SYMBOLS) + 1))) -> Tokens:
+    """Atoms as tokens: each at its place, its element marked by a 1. A linear map of that is a table of embeddings.
+
+    elements  which atomic numbers there are, one feature each: without it all 118, hydrogen first
+    returns   Tokens with x [N, elements], at [N, 3] float64 in the unit of the points
+    raises    InputError for points that are no atoms, and for an element that is not in the list
+    """
+    if points.numbers is None:
+        raise InputError("These points have no atomic numbers. Use vertices(points), or give Points its numbers.")
+    listed = torch.tensor(list(elements))
+    is_one = points.numbers.unsqueeze(-1) == listed
+    if not bool(is_one.any(-1).all()):
+        other = int(points.numbers[~is_one.any(-1)][0])
+        raise InputError(f"There is an atom with number {other}, but elements are {', '.join(map(str, elements))}. Add it to them.")
+    return _placed(is_one.to(torch.get_default_dtype()), points)
+
+
+def vertices(points: Points) -> Tokens:
+    """Points that are all alike: x [N, 1] ones, at [N, 3] float64. What tells them apart is where they are."""
+    return _placed(torch.ones(len(points.positions), 1), points)
+
+
+def read_points(path: str | Path) -> Points:
+    """The points of a file that holds one set of them; otherwise as `read_frames`."""
+    found = read_frames(path)
+    if len(found) > 1:
+        raise InputError(f"{path} holds {len(found)} sets of points. Read them all: read_frames(path).")
+    return found[0]
+
+
+def read_frames(path: str | Path) -> list[Points]:
+    """All sets of points of a file: .xyz, .extxyz, .sdf, .cjson (in Å), .obj, .ply (no unit); also compressed, .gz or .xz.
+
+    Faces with more than three corners are cut into triangles. SDF is read in version V2000.
+    raises  UnknownName for another kind of file, InputError with file and line for what is not as its format says
+    """
+    path = Path(path)
+    packer = PACKERS.get(path.suffix.lower())
+    kind = Path(path.stem if packer else path.name).suffix.lower()
+    reader = _readers().get(kind)
+    if reader is None:
+        raise UnknownName("reader of points", kind or path.name, sorted(_readers()))
+    try:
+        content = packer.decompress(path.read_bytes()) if packer else path.read_bytes()
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise InputError(f"{path} cannot be read: {error}.") from error
+    found: list[Points] = reader(path, content)
+    if not found:
+        raise InputError(f"{path} holds no points.")
+    return found
+
+
+def _readers() -> dict[str, Callable[[Path, bytes], list[Points]]]:
+    from equiscope.tokens import mesh_files, molecule_files
+
+    return {
+        ".cjson": molecule_files.cjson,
+        ".extxyz": molecule_files.xyz,
+        ".obj": mesh_files.obj,
+        ".ply": mesh_files.ply,
+        ".sdf": molecule_files.sdf,
+        ".xyz": molecule_files.xyz,
+    }
+
+
+def _placed(x: Tensor, points: Points) -> Tokens:
+    return Tokens(x=x, at=points.positions, order=torch.arange(len(x)))

@@ -1,0 +1,183 @@
+"""Sound as tokens: raw samples, log-mel energies, or patches of a spectrogram, each at its time in seconds.
+
+A token's time is the centre of its window: window i covers the time from i·hop to i·hop + window. Nothing is added at the
+ends: what is left after the last whole window is dropped. (Whisper and librosa pad, and centre window i at i·hop.)
+"""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from equiscope.errors import InputError, ShapeError, UnknownName
+from equiscope.tokens.base import Tokens
+from equiscope.tokens.extra import needed
+from equiscope.tokens.images import Pair, check_whole, patches
+
+Mel = Literal["slaney", "htk"]
+FLOOR = 1e-10  # energies below it count as it: the logarithm of silence
+
+
+def read_sound(path: str | Path, rate: int | None = None) -> tuple[Float[Tensor, " T"], int]:
+    """Samples [T] in [-1, 1] and their rate in hertz; several channels become their mean.
+
+    rate    resample to this one
+    raises  InputError where there is no sound, or the extra `sound` is not installed
+    """
+    soundfile = needed("soundfile", "sound", "Reading a sound")
+    try:
+        samples, found = soundfile.read(str(path), dtype="float32", always_2d=True)
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{path} cannot be read as a sound: {error} Give a WAV, FLAC, OGG or MP3 file.") from error
+    if not len(samples):
+        raise InputError(f"{path} is a sound without samples. Give another file.")
+    wave = torch.from_numpy(samples).mean(-1)
+    return (wave, found) if rate is None else (resampled(wave, found, rate), rate)
+
+
+def resampled(wave: Float[Tensor, "*batch T"], rate: int, to: int) -> Float[Tensor, "*batch S"]:
+    """The same sound at another rate, both in hertz, with what the lower one cannot hold filtered out (soxr, high quality).
+
+    raises  InputError for a rate below one, or where the extra `sound` is not installed
+    """
+    if min(rate, to) < 1:
+        raise InputError(f"A rate is a number of samples a second, but got {rate} and {to}.")
+    if rate == to:
+        return wave
+    channels = wave.reshape(-1, wave.shape[-1]).T.contiguous().detach().cpu().numpy()
+    made = needed("soxr", "sound", "Resampling").resample(channels, rate, to)
+    return torch.from_numpy(made).T.reshape(*wave.shape[:-1], -1).to(wave.device)
+
+
+def frames(wave: Float[Tensor, "*batch T"], rate: int, frame_ms: float = 25.0, hop_ms: float | None = None) -> Tokens:
+    """Raw samples, a stretch of them a token.
+
+    rate    in hertz; frame_ms: length of a frame; hop_ms: from frame to frame, without it frames do not overlap
+    returns Tokens with x [..., N, samples of a frame], at [N, 1] the centre of the frame in seconds
+    raises  InputError for a frame or hop shorter than one sample, ShapeError for a sound shorter than one frame
+    """
+    length, hop = _samples(wave, rate, frame_ms, frame_ms if hop_ms is None else hop_ms)
+    return _timed(wave.unfold(-1, length, hop), rate, length, hop)
+
+
+def log_mel(
+    wave: Float[Tensor, "*batch T"],
+    rate: int,
+    window_ms: float = 25.0,
+    hop_ms: float = 10.0,
+    mels: int = 80,
+    scale: Mel = "slaney",
+) -> Tokens:
+    """Natural logarithms of the energy in `mels` bands of frequency, one window a token.
+
+    The window is a Hann window, the Fourier transform as long as it, the energy its squared size, at least 1e-10.
+    rate    in hertz; scale: see `mel_filters`
+    returns Tokens with x [..., N, mels], at [N, 1] the centre of the window in seconds
+    raises  as `frames` and `mel_filters`
+    """
+    length, hop = _samples(wave, rate, window_ms, hop_ms)
+    filters = mel_filters(rate, length, mels, scale).to(wave)
+    window = torch.hann_window(length, dtype=wave.dtype, device=wave.device)
+    flat = wave.reshape(-1, wave.shape[-1])
+    waves = torch.stft(flat, length, hop, window=window, center=False, return_complex=True)  # [B, F, N]
+    energies = waves.abs().square().mT @ filters
+    return _timed(energies.clamp(min=FLOOR).log().reshape(*wave.shape[:-1], -1, mels), rate, length, hop)
+
+
+def mel_filters(rate: int, length: int, mels: int, scale: Mel = "slaney") -> Float[Tensor, "F mels"]:
+    """Triangles over the frequencies of a Fourier transform of `length` samples, evenly spaced on the mel scale from 0 to rate/2.
+
+    scale   "slaney" (linear to 1000 Hz, then logarithmic: librosa's and Whisper's) or "htk" (2595 log10(1 + f/700)). With either,
+            triangles have area 1 over hertz (Slaney's norm); without a norm, log energies differ by a constant for each band
+    returns [length // 2 + 1, mels] float64
+    raises  InputError where a triangle falls between two frequencies and would hear nothing
+    source  Stevens & Volkmann 1940; Slaney 1998, "Auditory Toolbox"; Young et al. 2002, "The HTK Book"
+    """
+    if scale not in SCALES:
+        raise UnknownName("mel scale", scale, list(SCALES))
+    to_mel, to_hertz = SCALES[scale]
+    ends = to_mel(torch.tensor([0.0, rate / 2], dtype=torch.float64))
+    corners = to_hertz(torch.linspace(float(ends[0]), float(ends[1]), mels + 2, dtype=torch.float64))
+    low, centre, high = corners[:-2], corners[1:-1], corners[2:]
+    hertz = torch.arange(length // 2 + 1, dtype=torch.float64).unsqueeze(-1) * rate / length
+    triangles = torch.minimum((hertz - low) / (centre - low), (high - hertz) / (high - centre)).clamp(min=0.0)
+    if bool(deaf := (triangles.sum(0) == 0).sum()):
+        raise InputError(
+            f"{mels} mel bands are too narrow for frequencies {rate / length:.3g} Hz apart: {int(deaf)} would hear nothing. "
+            "Use fewer mels or a longer window."
+        )
+    return triangles * 2 / (high - low)
+
+
+def spectrogram_patches(spectrogram: Tokens, size: Pair = (16, 16)) -> Tokens:
+    """Cut what `log_mel` made into patches, all bands of a time before the next time; times that fill no patch are dropped.
+
+    spectrogram  x [..., N, mels], at [N, 1] in seconds
+    size         of a patch: how many windows, how many mel bands
+    returns      Tokens with x [..., M, windows·mels of a patch], by window, then band; at [M, 2]: its centre, in seconds and bands
+    raises       ShapeError where the sound is shorter than one patch, or bands are not a whole number of patches;
+                 InputError for one that is padded or packed already
+    source       Gong, Chung & Glass 2021, "AST: Audio Spectrogram Transformer", whose patches overlap
+    """
+    if spectrogram.valid is not None or spectrogram.document is not None:
+        raise InputError("This spectrogram is padded or packed. Cut each sound into patches first, then pack(sounds).")
+    windows, bands = size
+    found = spectrogram.x.shape[-2:]
+    long = found[0] // max(windows, 1) * windows
+    check_whole((long or found[0], found[1]), size, "A spectrogram", "windows and bands", "patches")
+    cut = patches(spectrogram.x[..., :long, :].unsqueeze(-3), size)
+    seconds = spectrogram.at[..., :long, 0].unflatten(-1, (-1, windows)).mean(-1).repeat_interleave(found[1] // bands, -1)
+    middle = cut.at[:, 1] * bands + (bands - 1) / 2
+    return Tokens(x=cut.x, at=torch.stack([seconds, middle.expand_as(seconds)], -1), order=cut.order)
+
+
+def _samples(wave: Tensor, rate: int, window_ms: float, hop_ms: float) -> tuple[int, int]:
+    """Window and hop in samples, rounded to whole ones."""
+    for name, ms in (("frame", window_ms), ("hop", hop_ms)):
+        if round(ms * rate / 1000) < 1:
+            raise InputError(
+                f"A {name} of {ms:g} ms is less than one sample at {rate} Hz ({1000 / rate:.3g} ms). Use a longer {name}."
+            )
+    length, hop = (round(ms * rate / 1000) for ms in (window_ms, hop_ms))
+    if wave.shape[-1] < length:
+        raise ShapeError(
+            f"The sound has {wave.shape[-1]} samples ({wave.shape[-1] / rate * 1000:.3g} ms at {rate} Hz), but one frame takes "
+            f"{length} ({window_ms:g} ms). Use a shorter frame, or pad the sound with zeros."
+        )
+    return length, hop
+
+
+def _timed(x: Tensor, rate: int, length: int, hop: int) -> Tokens:
+    order = torch.arange(x.shape[-2], device=x.device)
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    seconds = (order.double() * hop + length / 2) / rate  # in double: float32 would be off by a sample after some minutes
+    return Tokens(x=x, at=seconds.to(dtype).unsqueeze(-1), order=order)
+
+
+def _htk(hertz: Tensor) -> Tensor:
+    return 2595 * (1 + hertz / 700).log10()
+
+
+def _htk_back(mel: Tensor) -> Tensor:
+    return 700 * (10 ** (mel / 2595) - 1)
+
+
+STEP = 27 / math.log(6.4)  # mels in a factor of e: 27 of them from 1000 to 6400 Hz
+
+
+def _slaney(hertz: Tensor) -> Tensor:
+    return torch.where(hertz < 1000, hertz * 3 / 200, 15 + (hertz.clamp(min=1000) / 1000).log() * STEP)
+
+
+def _slaney_back(mel: Tensor) -> Tensor:
+    return torch.where(mel < 15, mel * 200 / 3, 1000 * ((mel - 15).clamp(min=0) / STEP).exp())
+
+
+SCALES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "slaney": (_slaney, _slaney_back),
+    "htk": (_htk, _htk_back),
+}

@@ -1,0 +1,68 @@
+"""Video as tokens: tubelets, small boxes of time, rows and columns, each at (time, row, column).
+
+Features are the raw numbers of a tubelet, by channel, time, row, column: as the kernel of a Conv3d lies in memory. So a linear
+map of them is a convolution with the tubelet as kernel and stride: `x @ conv.weight.flatten(1).T + conv.bias`.
+"""
+
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from equiscope.errors import InputError
+from equiscope.tokens.base import Tokens
+from equiscope.tokens.extra import needed
+from equiscope.tokens.images import Pair, check_whole
+
+
+def tubelets(video: Float[Tensor, "*batch T C H W"], size: tuple[int, int, int] = (2, 16, 16), fps: float | None = None) -> Tokens:
+    """Cut a video into tubelets, one token each: times first, then rows, then columns.
+
+    size    frames, rows and columns of a tubelet
+    fps     frames a second: then a tubelet's time is its centre in seconds (fps=1 counts in frames)
+    returns Tokens with x [..., N, C·frames·rows·columns], at [N, 3]: time, row and column of the tubelet, counted in tubelets
+    raises  ShapeError where the video is not a whole number of tubelets, InputError for an fps that is not positive
+    source  Arnab et al. 2021, "ViViT", section 3.2
+    """
+    if fps is not None and not fps > 0:
+        raise InputError(f"fps is a positive number of frames a second, but got {fps}.")
+    (long, _, high, wide), (times, rows, columns) = video.shape[-4:], size
+    check_whole((long, high, wide), size, "A video", "frames and pixels", "tubelets")
+    # from the back, so that the axes in front keep their numbers: T, t, C, R, r, S, s
+    cut = video.unflatten(-1, (wide // columns, columns)).unflatten(-3, (high // rows, rows)).unflatten(-6, (long // times, times))
+    boxes = cut.movedim((-7, -4, -2), (-7, -6, -5)).transpose(-4, -3)  # T, R, S, C, t, r, s
+    made = Tokens.on_grid(boxes.flatten(-4), axes=3)
+    if fps is None:
+        return made
+    seconds = (made.at[:, :1].double() + 0.5) * times / fps
+    return replace(made, at=torch.cat([seconds.to(made.at.dtype), made.at[:, 1:]], -1))
+
+
+def read_video(
+    path: str | Path, start: float = 0.0, frames: int | None = None, every: int = 1, size: Pair | None = None
+) -> tuple[Float[Tensor, "T 3 H W"], float]:
+    """Frames of a video file as colours in 0..1, and how many of those frames there are in a second.
+
+    A frame takes 12 bytes a pixel: ten seconds of 640×360 at 30 frames a second are 830 MB. So ask for what you need.
+    start   in seconds; frames: at most so many; every: take each n-th frame; size: (H, W) to resize to
+    raises  InputError where there is no video, no frame after start, or the extra `video` is not installed
+    """
+    av = needed("av", "video", "Reading a video")
+    height, width = (None, None) if size is None else size
+    if every < 1 or (frames is not None and frames < 1):
+        raise InputError(f"frames and every are 1 or more, but got frames={frames}, every={every}.")
+    try:
+        with av.open(str(path)) as file:
+            stream = file.streams.video[0]
+            later = (frame for frame in file.decode(stream) if frame.time is None or frame.time >= start)
+            picked = islice(later, 0, None if frames is None else frames * every, every)
+            found = [torch.from_numpy(f.to_ndarray(format="rgb24", width=width, height=height)) for f in picked]
+            fps = float(stream.average_rate or stream.guessed_rate)
+    except (av.error.FFmpegError, IndexError) as error:
+        raise InputError(f"{path} cannot be read as a video: {error}. Give a file that FFmpeg reads, e.g. MP4.") from error
+    if not found:
+        raise InputError(f"{path} has no frame at {start:g} seconds or later. Use an earlier start.")
+    return torch.stack(found).movedim(-1, 1).to(torch.float32) / 255, fps / every

@@ -1,0 +1,263 @@
+"""Points: files are read as ASE and trimesh read them, in known units, and a mistake is named with its line (T5)."""
+
+import gzip
+import struct
+import tarfile
+
+import numpy as np
+import pytest
+import torch
+
+from equiscope.errors import InputError, ShapeError, UnknownName
+from equiscope.tokens import Points, atoms, read_frames, read_points, vertices
+
+WATER = "3\nwater\nO 0 0 0.1173\nH 0 0.7572 -0.4692\nH 0 -0.7572 -0.4692\n"
+EXTENDED = """2
+Lattice="4 0 0 0 5 0 0.5 0 6" Properties=species:S:1:pos:R:3:forces:R:3:fixed:L:1:kind:I:1 energy=-1.5 pbc="T T F" name="a b" tagged
+C 0 0 0 0.1 0.2 0.3 T 7
+O 0 0 1.128 -0.1 -0.2 -0.3 F 8
+"""
+SDF = """carbonyl sulfide
+  written by hand
+
+  3  2  0  0  0  0  0  0  0  0999 V2000
+   -1.5600    0.0000    0.0000 S   0  0  0  0  0  0  0  0  0  0  0  0
+    0.0000    0.0000    0.0000 C   0  0  0  0  0  0  0  0  0  0  0  0
+ 1000.1600-1000.0000    0.0000 O   0  0  0  0  0  0  0  0  0  0  0  0
+  2  1  2  0
+  2  3  2  0
+M  END
+> <energy>
+-1.25
+
+> <remarks>
+two
+lines
+
+$$$$
+"""
+QUADS = "# a square with a corner folded out\nv 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nvn 0 0 1\nv 2 2 1\n"
+QUADS += "f 1//1 2//1 3//1 4//1\nf -3/9 -2 -1\n"
+
+
+def at(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def same_as_ase(found, theirs):
+    assert np.array_equal(found.positions.numpy(), theirs.positions)
+    assert found.numbers.tolist() == theirs.numbers.tolist()
+    assert found.unit == "angstrom"
+
+
+def test_plain_xyz_is_read_as_ase_reads_it(tmp_path):
+    io = pytest.importorskip("ase.io")
+    path = at(tmp_path, "two.xyz", WATER + "\n" + WATER.replace("0.1173", "1.0e-1") + "\n\n")
+    found = read_frames(path)
+    assert len(found) == 2
+    same_as_ase(read_points(at(tmp_path, "one.xyz", WATER)), io.read(tmp_path / "one.xyz"))
+    assert found[1].positions[0, 2] == 0.1
+    assert found[0].values == {"comment": "water"}
+
+
+def test_every_molecule_of_a_set_is_read_as_ase_reads_it(data, tmp_path):
+    io = pytest.importorskip("ase.io")
+    with tarfile.open(data("qm7/qm7_train.tar.xz")) as archive:
+        names = [name for name in archive.getnames() if name.endswith(".xyz")][::100]
+        for name in names:
+            path = at(tmp_path, "one.xyz", archive.extractfile(name).read())
+            same_as_ase(read_points(path), io.read(path))
+    assert len(names) > 50
+
+
+def test_extended_xyz_keeps_what_it_names(tmp_path):
+    found = read_points(at(tmp_path, "co.extxyz", EXTENDED))
+    assert found.cell.tolist() == [[4, 0, 0], [0, 5, 0], [0.5, 0, 6]]
+    assert found.values["energy"] == -1.5
+    assert found.values["forces"].tolist() == [[0.1, 0.2, 0.3], [-0.1, -0.2, -0.3]]
+    assert found.values["fixed"].tolist() == [True, False]
+    assert found.values["kind"].tolist() == [7, 8]
+    assert found.values["pbc"] == [True, True, False]
+    assert (found.values["name"], found.values["tagged"]) == ("a b", True)
+
+
+def test_a_real_trajectory_is_read_as_ase_reads_it(data, tmp_path):
+    io = pytest.importorskip("ase.io")
+    path = data("acac/train_300K.xyz.xz")
+    frames, theirs = read_frames(path), io.read(path, "::100", format="extxyz")
+    assert len(frames) == 500
+    for found, other in zip(frames[::100], theirs, strict=True):
+        same_as_ase(found, other)
+        assert found.values["energy"] == other.get_potential_energy()
+        assert np.array_equal(found.values["forces"].numpy(), other.get_forces())
+        assert np.array_equal(found.cell.numpy(), other.cell.array)
+    forces = torch.stack([found.values["forces"] for found in frames])
+    assert forces.sum(1).abs().max() < 1e-5  # eV/Å: a molecule alone does not push itself
+    with pytest.raises(InputError, match=r"holds 500 sets of points. Read them all: read_frames\(path\)"):
+        read_points(path)
+
+
+def test_sdf_is_read_as_ase_reads_it_with_its_bonds_and_data(tmp_path):
+    io = pytest.importorskip("ase.io")
+    path = at(tmp_path, "ocs.sdf", SDF)
+    found = read_points(path)
+    same_as_ase(
+        read_points(at(tmp_path, "apart.sdf", SDF.replace("1000.1600-1000.0", "   1.1600    0.0"))), io.read(tmp_path / "apart.sdf")
+    )
+    assert found.positions[2].tolist() == [1000.16, -1000.0, 0.0]  # columns of fixed width: numbers may touch
+    assert found.bonds.tolist() == [[1, 0], [1, 2]]
+    assert found.edges.tolist() == [[0, 1], [1, 2]]
+    assert found.values["bond_order"].tolist() == [2, 2]
+    assert found.values["title"] == "carbonyl sulfide"
+    assert (found.values["energy"], found.values["remarks"]) == ("-1.25", "two\nlines")
+    assert len(read_frames(at(tmp_path, "two.sdf", SDF + SDF))) == 2
+
+
+def test_real_molecules_have_their_lengths_in_angstrom_and_their_bonds(data):
+    water = read_points(data("molecules/water.cjson"))
+    assert water.numbers.tolist() == [1, 8, 1]
+    assert (water.positions[[0, 2]] - water.positions[1]).norm(dim=-1).tolist() == pytest.approx([0.96, 0.96], abs=0.03)
+    ball = read_points(data("molecules/C60-buckminsterfullerene.cjson"))
+    assert ball.numbers.unique().tolist() == [6]
+    assert ball.edges.flatten().bincount().tolist() == [3] * 60  # each carbon has three neighbours
+    a, b = ball.positions[ball.edges].unbind(1)
+    assert 1.3 < (a - b).norm(dim=-1).min() < (a - b).norm(dim=-1).max() < 1.5
+
+
+def test_obj_faces_become_triangles_and_count_back(tmp_path):
+    found = read_points(at(tmp_path, "fold.obj", QUADS))
+    assert found.positions.shape == (5, 3)
+    assert found.faces.tolist() == [[0, 1, 2], [0, 2, 3], [2, 3, 4]]
+    assert found.unit is None
+    assert found.numbers is None
+    assert found.edges.tolist() == [[0, 1], [0, 2], [0, 3], [1, 2], [2, 3], [2, 4], [3, 4]]
+
+
+@pytest.mark.parametrize("name", ["spot.obj", "cow.obj"])
+def test_real_meshes_are_read_as_trimesh_reads_them(data, name):
+    trimesh = pytest.importorskip("trimesh")
+    path = data(f"meshes/{name}")
+    found, theirs = read_points(path), trimesh.load(path, process=False, maintain_order=True, skip_materials=True)
+    assert np.array_equal(theirs.vertices, found.positions.numpy())
+    assert np.array_equal(theirs.faces, found.faces.numpy())
+    if name == "spot.obj":  # closed and without holes: Euler
+        assert len(found.positions) - len(found.edges) + len(found.faces) == 2
+
+
+HEAD = "ply\nformat {} 1.0\ncomment by hand\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\n"
+HEAD += "property uchar red\n"
+FACES = "element face 2\nproperty list uchar int vertex_indices\nend_header\n"
+CORNERS = [(0.0, 0.5, 1.0), (1.0, 0.5, 1.0), (1.0, 1.5, 1.0), (0.0, 1.5, 2.0)]
+
+
+def ply(kind):
+    head = (HEAD + FACES).format(kind).encode()
+    if kind == "ascii":
+        return head + "".join(f"{x} {y} {z} 9\n" for x, y, z in CORNERS).encode() + b"3 0 1 2\n3 0 2 3\n"
+    sign = "<" if kind == "binary_little_endian" else ">"
+    rows = [struct.pack(f"{sign}3fB", *corner, 9) for corner in CORNERS]
+    return head + b"".join([*rows, struct.pack(f"{sign}B3i", 3, 0, 1, 2), struct.pack(f"{sign}B3i", 3, 0, 2, 3)])
+
+
+@pytest.mark.parametrize("kind", ["ascii", "binary_little_endian", "binary_big_endian"])
+def test_ply_is_read_as_text_and_binary(tmp_path, kind):
+    pytest.importorskip("trimesh")
+    found = read_points(at(tmp_path, "square.ply", ply(kind)))
+    assert found.positions.tolist() == [list(corner) for corner in CORNERS]
+    assert found.faces.tolist() == [[0, 1, 2], [0, 2, 3]]
+
+
+def test_a_ply_without_faces_is_points(tmp_path):
+    pytest.importorskip("trimesh")
+    cloud = ply("ascii").replace(FACES.encode(), b"end_header\n").rsplit(b"3 0 1 2", 1)[0]
+    found = read_points(at(tmp_path, "cloud.ply", cloud))
+    assert found.positions.tolist() == [list(corner) for corner in CORNERS]
+    assert found.faces is None
+    assert found.edges.shape == (0, 2)
+
+
+def test_a_compressed_file_is_read_as_the_file_in_it(tmp_path):
+    assert read_points(at(tmp_path, "w.xyz.gz", gzip.compress(WATER.encode()))).numbers.tolist() == [8, 1, 1]
+    with pytest.raises(InputError, match=r"broken.xyz.gz cannot be read"):
+        read_points(at(tmp_path, "broken.xyz.gz", WATER))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.xyz", "three\n", r"a.xyz, line 1: expected the number of atoms, a whole number, but found 'three'"),
+        ("a.xyz", "0\n\n", r"a.xyz, line 1: there are 0 atoms"),
+        ("a.xyz", "\n\n", r"a.xyz holds no points"),
+        ("a.xyz", WATER.replace("O 0 0", "Oh 0 0"), r"line 3: there is no element 'Oh'"),
+        ("a.xyz", WATER.replace("0.7572 ", "O.7572 "), r"line 4: coordinates: expected 3 numbers, but found '0 O.7572 -0.4692'"),
+        ("a.xyz", WATER.replace("H 0 0.7572 ", "H "), r"line 4: expected an element and three coordinates"),
+        ("a.xyz", WATER[: WATER.rindex("H")], r"a.xyz ends after line 4, where 3 atoms should follow. The file is cut off"),
+        ("a.xyz", EXTENDED.replace("F 8", "F"), r"line 4: Properties say 9 columns, but there are 8"),
+        ("a.xyz", EXTENDED.replace("pos:R:3", "pos:R:2"), r"line 2: Properties .* have no pos:R:3"),
+        ("a.xyz", EXTENDED.replace("Properties=", "").replace("a b", "a Properties=b"), r"line 2: Properties are name"),
+        ("a.xyz", EXTENDED.replace("kind:I:1", "kind:I"), r"line 2: Properties are name:kind:columns"),
+        ("a.xyz", EXTENDED.replace(" 6\"", "\""), r"line 2: Lattice is nine numbers"),
+        ("a.xyz", EXTENDED.replace('b"', "b"), r"line 2: a quotation mark is not closed"),
+        ("a.xyz", EXTENDED.replace("T 7", "T 7.5"), r"line 3: expected kind, a whole number, but found '7.5'"),
+        ("a.sdf", SDF.replace("V2000", "V3000"), r"line 4: this molecule is in version V3000, and V2000 is read here. Convert it"),
+        ("a.sdf", SDF.replace("  2  3  2", "  2  4  2"), r"line 9: this bond joins atoms 2 and 4, but there are 3"),
+        ("a.sdf", SDF.replace(" S   0", " Xx  0"), r"line 5: there is no element 'Xx'"),
+        ("a.sdf", SDF.replace("    0.0000    0.0000 S", "    0.0000           S"), r"line 5: coordinates: expected 3 numbers"),
+        ("a.cjson", '{\n"atoms": ', r"a.cjson, line 2: this is no JSON"),
+        ("a.cjson", '{"atoms": {}}', r"atoms.coords.3d should be a list of numbers, 3 for each atom"),
+        ("a.cjson", '{"atoms": {"coords": {"3d": [0, 0, 0]}, "elements": {"number": [1, 1]}}}',
+         r"has 3 numbers, and there are 2 atoms"),
+        ("a.cjson", '{"atoms": {"coords": {"3d": [0, 0, 0]}, "elements": {"number": [1]}},'
+         ' "bonds": {"connections": {"index": [0, 1]}}}', r"should be pairs of atoms 0..0"),
+        ("a.obj", "v 0 0 0\nv 1 x 0\n", r"a.obj, line 2: a vertex: expected 3 numbers, but found '1 x 0'"),
+        ("a.obj", QUADS.replace("f -3/9", "f -9/9"), r"line 9: a face has a corner that is not among the 5 vertices"),
+        ("a.obj", QUADS.replace("f 1//1", "f 0//1"), r"line 8: a face has a corner"),
+        ("a.obj", QUADS + "f 1 2\n", r"line 10: a face has three corners or more, but found 2"),
+        ("a.ply", "solid\n", r"a.ply, line 1: a PLY file begins with the line 'ply'"),
+        ("a.ply", ply("ascii").replace(b"3 0 2 3", b"3 0 2 4"), r"a.ply has a face with a corner that is not among its 4 vertices"),
+        ("a.ply", ply("ascii").replace(b"3 0 2 3\n", b""), r"it has 2 of element face, but has 1. The file is cut off"),
+        ("a.ply", ply("binary_little_endian")[:-20], r"a.ply cannot be read as PLY"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_file_is_named_with_its_line(tmp_path, name, content, words):
+    with pytest.raises(InputError, match=words):
+        read_frames(at(tmp_path, name, content))
+
+
+def test_a_kind_of_file_that_is_not_read_lists_those_that_are(tmp_path):
+    with pytest.raises(UnknownName, match=r"no reader of points called '.pdb'. Known: .cjson, .extxyz, .obj, .ply, .sdf, .xyz"):
+        read_points(tmp_path / "a.pdb")
+    with pytest.raises(InputError, match=r"a.xyz cannot be read: .*No such file"):
+        read_points(tmp_path / "a.xyz")
+
+
+def test_without_the_extra_the_message_says_how_to_install_it(without, tmp_path):
+    without("trimesh")
+    with pytest.raises(
+        InputError, match=r"Reading a PLY file needs the package trimesh. Install it: pip install 'equiscope\[meshes\]'"
+    ):
+        read_points(at(tmp_path, "a.ply", ply("ascii")))
+
+
+def test_atoms_are_marked_by_their_element_and_stand_at_their_places(tmp_path):
+    water = read_points(at(tmp_path, "w.xyz", WATER))
+    tokens = atoms(water, elements=(1, 6, 8))
+    assert tokens.x.tolist() == [[0, 0, 1], [1, 0, 0], [1, 0, 0]]
+    assert torch.equal(tokens.at, water.positions)
+    assert atoms(water).x.argmax(-1).tolist() == [7, 0, 0]
+    assert atoms(water).x.shape == (3, 118)
+    with pytest.raises(InputError, match=r"an atom with number 8, but elements are 1, 6. Add it"):
+        atoms(water, elements=(1, 6))
+    with pytest.raises(InputError, match=r"no atomic numbers. Use vertices\(points\)"):
+        atoms(Points(water.positions))
+    assert vertices(water).x.tolist() == [[1.0]] * 3
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_points_of_another_shape_are_refused():
+    with pytest.raises(ShapeError, match=r"positions \[N, 3\], but got shape \(4, 2\)"):
+        Points(torch.zeros(4, 2).double())
+    with pytest.raises(ShapeError, match=r"There are 4 points, but numbers has shape \(3,\)"):
+        Points(torch.zeros(4, 3).double(), numbers=torch.ones(3).long())
