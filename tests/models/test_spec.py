@@ -3,11 +3,13 @@
 import json
 
 import pytest
+import torch
 from tests.drawn import LISTED, VARIANTS, title
 
 import equiscope as eq
 from equiscope.errors import EquiscopeError, InputError, ShapeError, UnknownName
 from equiscope.models import READOUTS
+from equiscope.position import T5Bias
 
 FULL = eq.Spec(
     width=8, vocabulary=20, layers=3, readout="mean", outputs=4,
@@ -119,3 +121,107 @@ def test_sizes_that_do_not_fit_together_are_refused():
         eq.build({"width": 7, "block": {"attention": {"position": "sinusoidal"}}})
     with pytest.raises(UnknownName, match="Known"):
         eq.build({"width": 8, "nothing": 1})
+
+
+class Fading(eq.position.Position):
+    """A scheme of one's own: scores fall with the square of the distance."""
+
+    name, title, summary = "test-fading", "fading", ""
+
+    def __init__(self, rate: float = 0.1) -> None:
+        super().__init__()
+        self.rate = rate
+
+    @property
+    def preserves(self):
+        return frozenset({eq.symmetry.Shift, eq.symmetry.Reverse})
+
+    def bias(self, head, at_q, at_k):
+        return -self.rate * (at_q[0] - at_k[0]) ** 2
+
+
+class Louder(eq.attention.MultiHeadAttention):
+    """A kind of attention of one's own."""
+
+    name = "test-louder"
+
+    def forward(self, *args, **kwargs):
+        return 2 * super().forward(*args, **kwargs)
+
+
+def test_a_scheme_and_a_kind_of_ones_own_plug_in_and_survive_json():
+    attention = eq.Attention(heads=2, position=Fading(0.3), kind=Louder, causal=True)
+    spec = eq.Spec(8, layers=2, block=eq.Block(attention))
+    assert spec.to_dict()["block"]["attention"] == {
+        "heads": 2, "position": {"scheme": "test-fading", "rate": 0.3}, "causal": True, "kind": "test-louder",
+    }  # fmt: skip
+    again = eq.Spec.of(json.loads(spec.to_json()))
+    assert again == spec
+    model = eq.build(again)
+    assert isinstance(model.blocks[0].attention, Louder)
+    claims = {c.action: c.holds for c in eq.symmetry.derive(model)}
+    assert claims == {"permute": False, "shift": True, "reverse": False}
+    x = torch.randn(2, 5, 8)
+    assert torch.equal(model(eq.Tokens.of(x, 3)), model(eq.Tokens.of(x)))
+
+
+def test_an_unknown_kind_is_refused_with_the_list():
+    with pytest.raises(UnknownName, match=r"kind of attention called 'flash'\. Known: softmax, sink"):
+        eq.Attention(kind="flash")
+
+
+def test_a_kind_says_which_setting_it_has_not():
+    with pytest.raises(InputError, match="'linear' has no kv_heads, but got 1"):
+        eq.build(eq.Spec(8, block=eq.Block(eq.Attention(heads=2, kind="linear", kv_heads=1))))
+
+
+CROSSING = eq.Block(cross=eq.Attention(heads=2))
+PAIR = eq.Spec(8, 20, block=CROSSING, encoder=eq.Spec(8, 20), shared=True)
+TURNS = eq.Spec(8, layers=4, block=(eq.Block(), eq.Block(eq.Attention(window=3))))
+CUT = eq.Spec(8, entry=eq.Entry(features=12, patch=(2, 2), registers=1), readout="class", outputs=3, head=eq.Head(bias=True))
+
+
+@pytest.mark.parametrize("spec", [PAIR, TURNS, CUT], ids=["encoder", "layers that differ", "patches"])
+def test_encoders_layers_that_differ_and_patches_survive_json(spec):
+    assert eq.Spec.of(json.loads(spec.to_json())) == spec
+    assert eq.Spec.of(json.loads(spec.to_json())).to_json() == spec.to_json()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: eq.Spec(8, layers=3, block=(eq.Block(), eq.Block())), "2 blocks cannot take turns in 3 layers"),
+        (lambda: eq.Spec(8, block=eq.Block(cross=eq.Attention())), "need an encoder"),
+        (lambda: eq.Spec(8, encoder=eq.Spec(8)), r"needs cross=Attention"),
+        (lambda: eq.Spec(8, 20, block=CROSSING, encoder=eq.Spec(6, 20), shared=True), "A shared table has one size"),
+        (lambda: eq.Spec(8, block=CROSSING, encoder=eq.Spec(8, readout="mean")), "An encoder gives all its rows"),
+        (lambda: eq.Block(cross=eq.Attention(causal=True)), "looks at all its rows"),
+        (lambda: eq.Block(cross=eq.Attention(), parallel=True), "parallel parts have no place"),
+        (lambda: eq.Entry(features=10, patch=(4, 4)), "features = channels x 16, but got features=10"),
+        (lambda: eq.Spec(8, entry=eq.Entry(registers=1)), "Registers stand beside a class token"),
+        (lambda: eq.Spec(8, head=eq.Head(bias=True)), "outputs is None"),
+        (lambda: eq.Spec(8, 20, entry=eq.Entry(features=8)), "could not be told"),
+        (lambda: eq.build(CUT)(torch.randn(3, 5, 4)), r"5 x 4 samples do not divide into cells of 2 x 2.*4 x 4"),
+        (lambda: eq.build(CUT)(torch.randn(1, 4, 4)), "3 channels"),
+        (lambda: eq.build(PAIR)(torch.tensor([1, 2])), "give what it reads as source="),
+        (lambda: eq.build(eq.Spec(8, 20)).read(torch.tensor([1])), "no encoder"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_together_is_said(make, words):
+    with pytest.raises(EquiscopeError, match=words):
+        make()
+
+
+def test_the_layers_of_a_turn_share_one_scheme_and_its_parameters():
+    spec = eq.Spec(8, layers=4, block=(eq.Block(eq.Attention(position=T5Bias())), eq.Block()))
+    model = eq.build(spec)
+    assert [type(s).__name__ for s in model.schemes] == ["T5Bias", "NoPosition"]
+    assert sum("table" in name for name, _ in model.named_parameters()) == 1
+
+
+def test_patches_are_a_convolution_whose_stride_is_its_size():
+    image, model = torch.randn(2, 3, 6, 4, dtype=torch.float64), eq.build(CUT).double()
+    kernel = model.entry.features.mT.unflatten(1, (3, 2, 2))
+    wanted = torch.nn.functional.conv2d(image, kernel, model.entry.features_bias, stride=2).flatten(2).mT
+    assert torch.allclose(model.tokens(image).x, wanted, atol=1e-14)
+    assert model.tokens(image).at.tolist() == [[r, c] for r in range(3) for c in range(2)]

@@ -4,6 +4,9 @@ from equiscope.attention.cache import Cache
 from equiscope.attention.differential import DifferentialAttention
 from equiscope.attention.graph import GraphAttention, edge_attention
 from equiscope.attention.heads import Held, MultiHeadAttention
+from equiscope.attention.kinds import KINDS
+from equiscope.attention.kinds import known as known_kinds
+from equiscope.attention.kinds import make as of_kind
 from equiscope.attention.linear import LinearAttention, Sums
 from equiscope.attention.lowrank import Linformer, Nystrom
 from equiscope.attention.mask import MASKS, Blocks, Causal, Dilated, Edges, Everything, Mask, Prefix, Window
@@ -19,6 +22,7 @@ from equiscope.attention.special import (
 from equiscope.attention.weigh import WEIGHTS, Sigmoid, Softmax, Weigh
 
 __all__ = [
+    "KINDS",
     "MASKS",
     "SCORES",
     "WEIGHTS",
@@ -52,7 +56,9 @@ __all__ = [
     "convolution_as_attention",
     "convolution_as_dense",
     "edge_attention",
+    "known_kinds",
     "look_up",
+    "of_kind",
     "recurrence_of",
     "scaled_dot",
     "score_split",

@@ -74,9 +74,9 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(
         self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
-        source_width: int | None = None, mask: Mask | None = None, output: bool = True, bias: bool | Literal["qkv", "output"] = False,
-        backend: Backend = "auto", kv_heads: int | None = None, score: Score | None = None, weigh: Weigh | None = None,
-        norm: Literal["rms", "layer"] | None = None, eps: float = 1e-6,
+        source_width: int | None = None, mask: Mask | None = None, output: bool = True,
+        bias: bool | Literal["qkv", "output"] = False, backend: Backend = "auto", kv_heads: int | None = None,
+        score: Score | None = None, weigh: Weigh | None = None, norm: Literal["rms", "layer"] | None = None, eps: float = 1e-6,
     ) -> None:  # fmt: skip
         super().__init__()
         sizes = {"width": width, "head_width": head_width, "value_width": value_width, "source_width": source_width}

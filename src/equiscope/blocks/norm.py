@@ -13,18 +13,21 @@ from equiscope.trace import ops, recording
 
 
 class Norm(nn.Module):
-    """kind "layer" subtracts the mean and adds a shift; "rms" only divides by the root mean square. [..., D] to [..., D]."""
+    """[..., D] to [..., D]. kind "layer" subtracts the mean and adds a shift; "rms" only divides by the root mean square.
+
+    bias: that shift
+    """
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         "gain": ("g", "feature", "gain of the norm"),
         "shift": ("s", "feature", "shift of the norm"),
     }
 
-    def __init__(self, width: int, kind: Literal["layer", "rms"] = "layer", eps: float = 1e-5) -> None:
+    def __init__(self, width: int, kind: Literal["layer", "rms"] = "layer", eps: float = 1e-5, bias: bool = True) -> None:
         super().__init__()
         self.kind, self.eps = kind, eps
         self.gain = nn.Parameter(torch.ones(width))
-        self.shift = nn.Parameter(torch.zeros(width)) if kind == "layer" else None
+        self.shift = nn.Parameter(torch.zeros(width)) if kind == "layer" and bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         if not recording():

@@ -1,16 +1,20 @@
 """Models from a spec: frozen data in, an ordinary `nn.Module` out."""
 
 from equiscope.models.build import Memory, Model, build
+from equiscope.models.describe import Description, describe
 from equiscope.models.generate import Sampling, generate, stream
+from equiscope.models.presets import PRESETS, tiny
 from equiscope.models.readout import READOUTS, ClassToken, Concatenation, Each, First, Last, Mean, Readout
 from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 
 __all__ = [
+    "PRESETS",
     "READOUTS",
     "Attention",
     "Block",
     "ClassToken",
     "Concatenation",
+    "Description",
     "Each",
     "Entry",
     "FeedForward",
@@ -25,6 +29,8 @@ __all__ = [
     "Sampling",
     "Spec",
     "build",
+    "describe",
     "generate",
     "stream",
+    "tiny",
 ]

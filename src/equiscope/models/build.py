@@ -51,13 +51,13 @@ class Model(nn.Module):
         if spec.entry.registers is not None:
             self.readout = ClassToken(width, 1 + spec.entry.registers)
         source = spec.encoder.width if spec.encoder is not None else None
-        self.blocks = nn.ModuleList(_block(block, width, source) for block in spec.blocks)
+        self.blocks = nn.ModuleList(_block(block, width, source, i + 1) for i, block in enumerate(spec.blocks))
         norm = spec.blocks[-1].norm
-        self.norm = blocks.Norm(width, norm.kind, norm.eps) if norm is not None and norm.order == "pre" else None
+        self.norm = blocks.Norm(width, norm.kind, norm.eps, norm.bias) if norm is not None and norm.order == "pre" else None
         self.head = Head(spec, width) if spec.outputs else None
 
     def forward(
-        self, inputs: Tokens | Tensor, caches: list[attention.Cache] | None = None, source: Tokens | Tensor | Memory | None = None
+        self, inputs: Tokens | Tensor, caches: list[Any] | None = None, source: Tokens | Tensor | Memory | None = None
     ) -> Tensor:  # fmt: skip
         """caches: one a layer, from `caches()`; inputs then are the tokens that come next, at places that go on.
 
@@ -87,7 +87,7 @@ class Model(nn.Module):
         """Every position scheme of the layers, each once."""
         return [self.position, *cast(list[Position], list(self.others))]
 
-    def caches(self) -> list[attention.Cache]:
+    def caches(self) -> list[Any]:
         """An empty cache for every layer. Raises InputError where the model looks ahead, or its read-out needs all rows."""
         if self.readout.name not in ("each", "last"):
             raise InputError(f"The read-out {self.readout.name!r} needs all rows, which a cache does not keep. Use each or last.")
@@ -101,12 +101,11 @@ class Model(nn.Module):
         """
         tokens, raw = self._looked_up(inputs, start), self.spec.entry.features
         ready = isinstance(inputs, Tokens)
-        if raw is not None and (self.spec.vocabulary is None or tokens.x.shape[-1] == raw):
-            if tokens.x.shape[-1] != raw:
-                raise ShapeError(f"The model takes {raw} numbers a token, but got {tokens.x.shape[-1]}.")
+        if tokens.x.shape[-1] == raw:  # also where the model is as wide
             tokens, ready = replace(tokens, x=self.entry.mapped(tokens.x)), False
         if tokens.x.shape[-1] != self.spec.width:
-            raise ShapeError(f"The model is {self.spec.width} wide, but the tokens have {tokens.x.shape[-1]} features.")
+            takes = f" and takes {raw} raw numbers a token" if raw is not None else ""
+            raise ShapeError(f"The model is {self.spec.width} wide{takes}, but the tokens have {tokens.x.shape[-1]} features.")
         if ready and types is None:  # looked up before: kinds are in it
             return tokens
         return tokens if self.entry.types is None and types is None else replace(tokens, x=self.entry.typed(tokens.x, types))
@@ -168,21 +167,21 @@ class _Schemes:
         return self._known[key]
 
 
-def _block(spec: "specs.Block", width: int, source: int | None) -> blocks.Block:
+def _block(spec: "specs.Block", width: int, source: int | None, layer: int) -> blocks.Block:
     f, n = spec.feedforward, spec.norm
     eps = n.eps if n is not None else 1e-6
     forward = blocks.FeedForward(width, f.inner or 4 * width, f.activation, f.bias, f.gated) if f is not None else None
-    norms = [blocks.Norm(width, n.kind, n.eps) for _ in range(3 if spec.cross else 2)] if n is not None else None
+    norms = [blocks.Norm(width, n.kind, n.eps, n.bias) for _ in range(3 if spec.cross else 2)] if n is not None else None
     return blocks.Block(
-        _heads(spec.attention, width, None, eps), forward, norms, order=n.order if n is not None else "pre",
-        residual=spec.residual, parallel=spec.parallel, cross=_heads(spec.cross, width, source, eps) if spec.cross else None,
+        _heads(spec.attention, width, None, eps, layer), forward, norms, order=n.order if n is not None else "pre",
+        residual=spec.residual, parallel=spec.parallel, cross=_heads(spec.cross, width, source, eps, layer) if spec.cross else None,
     )  # fmt: skip
 
 
-def _heads(a: "specs.Attention", width: int, source: int | None, eps: float) -> attention.MultiHeadAttention:
-    return attention.MultiHeadAttention(
-        width, heads=a.heads, head_width=a.head_width, value_width=a.value_width, source_width=source, bias=a.bias,
-        backend=a.backend, mask=_mask(a), kv_heads=a.kv_heads, norm=a.qk_norm, eps=eps,
+def _heads(a: "specs.Attention", width: int, source: int | None, eps: float, layer: int) -> attention.MultiHeadAttention:
+    return attention.of_kind(
+        str(a.kind), width, heads=a.heads, head_width=a.head_width, value_width=a.value_width, source_width=source, bias=a.bias,
+        backend=a.backend, mask=_mask(a), kv_heads=a.kv_heads, norm=a.qk_norm, eps=eps, layer=layer,
         score=attention.ScaledDot(a.scale) if a.scale is not None else None,
     )  # fmt: skip
 

@@ -34,7 +34,7 @@ class Entry(nn.Module):
         self.features_bias = nn.Parameter(torch.zeros(spec.width)) if raw else None
         self.types = nn.Parameter(torch.randn(e.types, spec.width) / math.sqrt(spec.width)) if e.types else None
         norm = spec.blocks[0].norm
-        self.norm = Norm(width, norm.kind, norm.eps) if e.norm and norm is not None else None
+        self.norm = Norm(width, norm.kind, norm.eps, norm.bias) if e.norm and norm is not None else None
 
     def mapped(self, x: Tensor) -> Tensor:
         """Raw features to the model's width."""
@@ -109,7 +109,7 @@ class Head(nn.Module):
         self.map = nn.Parameter(torch.randn(width, width) / math.sqrt(width)) if h.hidden else None
         self.map_bias = nn.Parameter(torch.zeros(width)) if h.hidden else None
         norm = spec.blocks[0].norm
-        self.norm = Norm(width, norm.kind, norm.eps) if h.norm and norm is not None else None
+        self.norm = Norm(width, norm.kind, norm.eps, norm.bias) if h.norm and norm is not None else None
 
     def forward(self, y: Tensor, table: Tensor | None = None) -> Tensor:
         """table: of the embedding [vocabulary, D], where the map is tied to it."""

@@ -7,13 +7,17 @@ import json
 import math
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import msgspec
 
+from equiscope.attention import known_kinds
 from equiscope.errors import InputError, UnknownName
 from equiscope.position import NoPosition, Position, from_json, to_json
 from equiscope.position.registry import checked
+
+if TYPE_CHECKING:
+    from equiscope.models.describe import Description
 
 VERSION = 1
 
@@ -40,6 +44,7 @@ class Attention(_Checked):
     bias      of the projections; "qkv" or "output": of those only
     qk_norm   norm of queries and keys, each head by itself; None for none
     scale     factor on the scores; 1 / sqrt(K) unless said
+    kind      a name of `attention.KINDS`, or a subclass of MultiHeadAttention of one's own (or its name)
     """
 
     heads: Size = 1
@@ -52,16 +57,25 @@ class Attention(_Checked):
     bias: bool | Literal["qkv", "output"] = False
     qk_norm: Literal["rms", "layer"] | None = None
     scale: float | None = None
+    kind: Any = "softmax"
     backend: Literal["auto", "eager", "sdpa", "flex", "chunked"] = "auto"
+
+    def __post_init__(self) -> None:
+        name = self.kind if isinstance(self.kind, str) else getattr(self.kind, "name", getattr(self.kind, "__name__", ""))
+        object.__setattr__(self, "kind", name)
+        super().__post_init__()
+        if name not in (known := known_kinds()):
+            raise UnknownName("kind of attention", name, list(known))
 
 
 @dataclass(frozen=True)
 class Norm(_Checked):
-    """kind "layer" or "rms"; order "pre" (before each part) or "post" (after its residual)."""
+    """kind "layer" or "rms"; order "pre" (before each part) or "post" (after its residual); bias: a shift, of "layer" only."""
 
     kind: Literal["layer", "rms"] = "layer"
     order: Literal["pre", "post"] = "pre"
     eps: float = 1e-5
+    bias: bool = True
 
 
 @dataclass(frozen=True)
@@ -238,6 +252,12 @@ class Spec(_Checked):
         turns = 1 if isinstance(self.block, Block) else len(self.block)
         return replace(self, block=changed[0] if isinstance(self.block, Block) else changed[:turns])
 
+    def describe(self, tokens: int | None = None, source: int = 128) -> "Description":
+        """Shapes, parameters, multiply-adds of a sequence of so many tokens, and what the model respects; print it."""
+        from equiscope.models.describe import describe
+
+        return describe(self, tokens, source)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data with the version of the format; defaults are left out."""
         return {"version": VERSION, **_plain(self)}
@@ -247,13 +267,24 @@ class Spec(_Checked):
 
     @classmethod
     def of(cls, source: "Spec | dict[str, Any] | str | Path") -> "Spec":
-        """A spec from a spec, a dict, or a JSON file. Raises InputError naming the field that does not fit."""
+        """A spec from a spec, a dict, the name of a preset, or a JSON file.
+
+        raises  InputError naming the field that does not fit
+        """
+        from equiscope.models.presets import PRESETS
+
         if isinstance(source, Spec):
             return source
+        if isinstance(source, str) and source in PRESETS:
+            return PRESETS[source]()
         data = (
             dict(source)
             if isinstance(source, dict)
-            else read_object(Path(source), " Give a spec as a dict, a Spec, or a JSON file.", "an object with the fields of Spec")
+            else read_object(
+                Path(source),
+                f" Give a spec as a dict, a Spec, a JSON file, or a preset: {', '.join(PRESETS)}.",
+                "an object with the fields of Spec",
+            )
         )
         if (version := data.pop("version", VERSION)) != VERSION:
             raise InputError(f"This spec has version {version!r}, but this equiscope reads version {VERSION}.")

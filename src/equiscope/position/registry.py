@@ -11,9 +11,7 @@ from equiscope.position.base import Position
 
 def make(name: str, **settings: Any) -> Position:
     """The scheme of that name. Raises UnknownName with the list, InputError for a setting that it does not have."""
-    from equiscope.position import SCHEMES
-
-    known = {scheme.name: scheme for scheme in SCHEMES}
+    known = _known()
     if name not in known:
         raise UnknownName("position scheme", name, list(known))
     try:
@@ -23,6 +21,21 @@ def make(name: str, **settings: Any) -> Position:
     hints = {p.name: p.annotation for p in inspect.signature(known[name]).parameters.values()}
     plain = {k: v for k, v in fitting.items() if not isinstance(v, Position)}
     return known[name](**fitting | {k: checked(v, hints[k], f"{name}.{k}") for k, v in plain.items()})
+
+
+def _known() -> dict[str, type[Position]]:
+    """The schemes by name; those of one's own too, as soon as their class exists. Nothing is imported because a file names it."""
+    from equiscope.position import SCHEMES
+
+    own: dict[str, type[Position]] = {}
+    rest = list(Position.__subclasses__())
+    while rest:
+        scheme = rest.pop()
+        rest += scheme.__subclasses__()
+        if (name := scheme.__dict__.get("name")) is not None:
+            own[name] = scheme
+    ours = {scheme.name: scheme for scheme in SCHEMES}
+    return ours | {name: scheme for name, scheme in own.items() if name not in ours}
 
 
 def checked(value: Any, hint: Any, path: str) -> Any:

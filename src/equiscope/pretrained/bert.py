@@ -53,7 +53,8 @@ LONG = {
 }  # fmt: skip
 LAYER = {
     "query": "attention.self.query", "key": "attention.self.key", "value": "attention.self.value",
-    "output": "attention.output.dense", "attention_norm": "attention.output.LayerNorm", "inward": "intermediate.dense", "outward": "output.dense",
+    "output": "attention.output.dense", "attention_norm": "attention.output.LayerNorm",
+    "inward": "intermediate.dense", "outward": "output.dense",
     "feedforward_norm": "output.LayerNorm",
 }  # fmt: skip
 POOLER = (r"(bert\.|roberta\.)?pooler\..*", r"cls\.seq_relationship\..*", r"(bert\.|roberta\.)?embeddings\.position_ids")

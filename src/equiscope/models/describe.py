@@ -1,0 +1,184 @@
+"""Describe: what a spec makes, before it is made: shapes, parameters, multiply-adds, and which actions the model respects.
+
+The model is built without numbers (torch's "meta" device), so that a large one costs nothing. Multiply-adds are counted as
+torch's FlopCounterMode counts them (halved): every pair of tokens, hidden or not; no softmax, norm, activation, and not what a
+position scheme does.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import cast
+
+import torch
+from torch import nn
+
+from equiscope import blocks
+from equiscope.models import spec as specs
+from equiscope.models.build import Model
+from equiscope.models.readout import ClassToken
+from equiscope.position import LearnedNd
+from equiscope.record import Claim
+from equiscope.symmetry import derive
+
+
+@dataclass(frozen=True)
+class Part:
+    """A line of the description. multiply_adds: for all tokens together, of one sequence; times: how many such parts there are."""
+
+    name: str
+    what: str
+    shape: tuple[str | int, ...]
+    parameters: int
+    multiply_adds: int
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class Description:
+    """tokens: of the sequence for which multiply-adds are counted, and source: of the encoder's."""
+
+    tokens: int
+    source: int | None
+    parts: tuple[Part, ...]
+    claims: tuple[Claim, ...]
+
+    @property
+    def parameters(self) -> int:
+        return sum(p.parameters * p.times for p in self.parts)
+
+    @property
+    def multiply_adds(self) -> int:
+        return sum(p.multiply_adds * p.times for p in self.parts)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data."""
+        claims = [{"action": c.action, "holds": c.holds, "decided_by": c.decided_by, "reason": c.reason} for c in self.claims]
+        return {
+            "tokens": self.tokens, "source": self.source, "parameters": self.parameters, "multiply_adds": self.multiply_adds,
+            "parts": [asdict(p) for p in self.parts], "claims": claims,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        rows = [("part", "what", "shape", "parameters", "multiply-adds")]
+        for p in self.parts:
+            many = f" x {p.times}" if p.times > 1 else ""
+            shape = "[" + ", ".join(map(str, p.shape)) + "]"
+            rows.append((p.name + many, p.what, shape, _short(p.parameters * p.times), _short(p.multiply_adds * p.times)))
+        rows.append(("all", "", "", _short(self.parameters), _short(self.multiply_adds)))
+        wide = [max(len(row[i]) for row in rows) for i in range(5)]
+        ends = (str.ljust, str.ljust, str.ljust, str.rjust, str.rjust)
+        lines = ["  ".join(end(cell, w) for end, cell, w in zip(ends, row, wide, strict=True)).rstrip() for row in rows]
+        length = f"{self.tokens} tokens" + (f", {self.source} of the source" if self.source else "")
+        lines += ["", f"Multiply-adds of one sequence, {length}; every pair counted, hidden or not.", "", "What it respects:"]
+        named = max(len(c.action) for c in self.claims)
+        for c in self.claims:
+            by = f" ({c.decided_by})" if c.decided_by else ""
+            lines.append(f"  {'yes' if c.holds else 'no ':<3}  {c.action.ljust(named)}  {c.reason}{by}")
+        return "\n".join(lines)
+
+
+def describe(spec: "specs.Spec", tokens: int | None = None, source: int = 128) -> Description:
+    """What `spec` makes, for a sequence of so many tokens (a class token and registers come on top).
+
+    tokens  128 unless said, or the cells of a learned grid
+    """
+    if tokens is None:
+        position = spec.blocks[0].attention.position
+        tokens = math.prod(position.shape) if isinstance(position, LearnedNd) else 128
+    with torch.device("meta"):
+        model = Model(spec)
+    rows = tokens + (len(model.readout.row) if isinstance(model.readout, ClassToken) else 0)
+    parts = list(_parts(model, "", tokens, rows, source)) if spec.encoder is None else [
+        *_parts(_encoder(model), "encoder.", source, source, 0, shared=spec.shared), *_parts(model, "", tokens, rows, source)
+    ]  # fmt: skip
+    return Description(tokens, source if spec.encoder else None, tuple(parts), tuple(derive(model)))
+
+
+def _encoder(model: Model) -> Model:
+    assert model.encoder is not None
+    return model.encoder
+
+
+def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared: bool = False) -> list[Part]:
+    spec, d = model.spec, model.spec.width
+    found: list[Part] = []
+
+    def add(name: str, what: str, shape: tuple[str | int, ...], part: nn.Module | None, cost: int, times: int = 1) -> None:
+        if part is not None:
+            found.append(Part(path + name, what, shape, _count(part), cost, times))
+
+    if spec.vocabulary:
+        what = "shared table" if shared else f"table of {spec.vocabulary}"
+        found.append(Part(f"{path}embedding", what, (tokens, d), 0 if shared else spec.vocabulary * d, 0))
+    if _count(model.entry):
+        raw = spec.entry.features or 0
+        what = f"{raw} numbers a token" if raw else "kinds and norm"
+        add("entry", what, (tokens, d), model.entry, tokens * raw * d)
+    for i, scheme in enumerate(model.schemes):
+        add("position" if i == 0 else f"others.{i - 1}", scheme.title, ("N", "A"), scheme, 0)
+    if _count(model.readout):
+        add("readout", model.readout.title, (rows, d), model.readout, 0)
+    for first, times in _runs(spec.blocks):
+        block, said = cast(blocks.Block, model.blocks[first]), spec.blocks[first]
+        wide = model.position.widened(d)
+        name = f"blocks.{first}" if times == 1 else f"blocks.{first}-{first + times - 1}"
+        add(
+            f"{name}.attention",
+            _looks(said.attention),
+            (rows, wide),
+            block.attention,
+            _attention(said.attention, wide, rows, rows, wide),
+            times,
+        )
+        if said.cross is not None and spec.encoder is not None:
+            cost = _attention(said.cross, wide, rows, source, spec.encoder.width)
+            add(f"{name}.cross", _looks(said.cross) + ", of the source", (rows, wide), block.cross, cost, times)
+        if said.feedforward is not None:
+            f = said.feedforward
+            inner = f.inner or 4 * wide
+            what = f"{f.activation}{', gated' if f.gated else ''}, {inner} inside"
+            add(f"{name}.feedforward", what, (rows, wide), block.feedforward, rows * wide * inner * (3 if f.gated else 2), times)
+        norms = [n for n in (block.attention_norm, block.cross_norm, block.feedforward_norm) if n is not None]
+        if norms and said.norm is not None:
+            add(f"{name}.norms", f"{said.norm.kind}, {said.norm.order}", (rows, wide), nn.ModuleList(norms), 0, times)
+    add("norm", "after the last layer", (rows, model.position.widened(d)), model.norm, 0)
+    if model.head is not None:
+        out, wide = spec.outputs or 0, model.position.widened(d)
+        answers = rows if spec.readout == "each" else 1
+        shape: tuple[str | int, ...] = (rows, out) if spec.readout == "each" else (out,)
+        cost = answers * wide * (out + (wide if spec.head.hidden else 0))
+        add("head", "the table, transposed" if spec.tied else "a map of its own", shape, model.head, cost)
+    return found
+
+
+def _runs(blocks: tuple["specs.Block", ...]) -> list[tuple[int, int]]:
+    """Where each run of equal layers begins, and its length."""
+    plain = [specs.Spec(1, block=b).to_json() if b.cross is None else repr(b) for b in blocks]
+    starts = [i for i in range(len(plain)) if i == 0 or plain[i] != plain[i - 1]]
+    return [(start, stop - start) for start, stop in zip(starts, [*starts[1:], len(plain)], strict=True)]
+
+
+def _looks(a: "specs.Attention") -> str:
+    shared = f", {a.kv_heads} of keys" if a.kv_heads not in (None, a.heads) else ""
+    who = "causal" if a.causal else "all"
+    window = f", {a.window} back" if a.window else ""
+    kind = "" if a.kind == "softmax" else f", {a.kind}"
+    return f"{a.heads} heads{shared}, {who}{window}{kind}, {a.position.title}"
+
+
+def _attention(a: "specs.Attention", width: int, rows: int, keys: int, source: int) -> int:
+    k = a.head_width or width // a.heads
+    v, g = a.value_width or k, a.kv_heads or a.heads
+    maps = rows * width * a.heads * k + keys * source * g * (k + v) + rows * a.heads * v * width
+    return maps + rows * keys * a.heads * (k + v)
+
+
+def _count(part: nn.Module) -> int:
+    return sum(p.numel() for p in part.parameters())
+
+
+def _short(number: int) -> str:
+    for size, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e4, " k")):
+        if number >= size:
+            return f"{number / (size if unit != ' k' else 1e3):,.1f}{unit}"
+    return f"{number:,}"
