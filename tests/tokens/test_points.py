@@ -3,12 +3,15 @@
 import gzip
 import struct
 import tarfile
+from contextlib import suppress
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from equiscope.errors import InputError, ShapeError, UnknownName
+from equiscope.errors import EquiscopeError, InputError, ShapeError, UnknownName
 from equiscope.tokens import Points, atoms, read_frames, read_points, vertices
 
 WATER = "3\nwater\nO 0 0 0.1173\nH 0 0.7572 -0.4692\nH 0 -0.7572 -0.4692\n"
@@ -261,3 +264,26 @@ def test_points_of_another_shape_are_refused():
         Points(torch.zeros(4, 2).double())
     with pytest.raises(ShapeError, match=r"There are 4 points, but numbers has shape \(3,\)"):
         Points(torch.zeros(4, 3).double(), numbers=torch.ones(3).long())
+
+
+DAMAGED = {
+    "a.xyz": WATER,
+    "b.xyz": EXTENDED,
+    "a.sdf": SDF,
+    "a.obj": QUADS,
+    "a.cjson": '{"atoms": {"coords": {"3d": [0, 0, 0, 1, 0, 0]}, "elements": {"number": [1, 1]}},\n'
+    ' "bonds": {"connections": {"index": [0, 1]}, "order": [1]}, "properties": {"name": "hydrogen"}}',
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.data())
+def test_a_damaged_file_is_read_or_refused_and_nothing_else(tmp_path, name, cut):
+    """Some bytes in the middle are lost or replaced."""
+    content = DAMAGED[name].encode()
+    first = cut.draw(st.integers(0, len(content)))
+    rest = cut.draw(st.integers(first, min(first + 12, len(content))))
+    noise = cut.draw(st.text('0123456789-. \nTFx"={}[],/:é', max_size=4)).encode()
+    with suppress(EquiscopeError):  # any other error fails
+        read_frames(at(tmp_path, name, content[:first] + noise + content[rest:]))
