@@ -31,14 +31,8 @@ def inputs(model, batch=2, seed=1):
     if spec.vocabulary:
         given = model.tokens(torch.randint(spec.vocabulary, (batch, 7), generator=generator))
     elif spec.entry.patch:
-        channels = spec.entry.features // torch.tensor(spec.entry.patch).prod().item()
-        grid = torch.randn(
-            batch,
-            channels,
-            *((5 if len(spec.entry.patch) == 1 else 2) * p for p in spec.entry.patch),
-            generator=generator,
-            dtype=torch.float64,
-        )
+        shape = {1: (5 * 2,), 2: (3, 4, 4), 3: (4, 3, 4, 4)}[len(spec.entry.patch)]
+        grid = torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
         given = model.tokens(grid)
     else:
         features = torch.randn(batch, 5, spec.entry.features, generator=generator, dtype=torch.float64)

@@ -48,8 +48,8 @@ def _inputs(spec):
     if spec.vocabulary:
         return torch.randint(spec.vocabulary, (7,)), 7, torch.randint(spec.vocabulary, (6,)) if spec.encoder else None
     if spec.entry.patch:
-        channels = spec.entry.features // torch.tensor(spec.entry.patch).prod().item()
-        return torch.randn(channels, *(2 * p for p in spec.entry.patch)), 2 ** len(spec.entry.patch), None
+        shape = {1: (2 * 2,), 2: (3, 4, 4), 3: (4, 3, 4, 4)}[len(spec.entry.patch)]
+        return torch.randn(*shape), 2 ** len(spec.entry.patch), None
     at = torch.randn(5, 3)
     return eq.Tokens(x=torch.randn(5, spec.entry.features), at=at, order=torch.arange(5)), 5, None
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, cast
 
 from torch import Tensor, nn
 
-from equiscope.attention import Cache, Held, MultiHeadAttention, Plan
+from equiscope.attention import Cache, Held, MultiHeadAttention, Plan, Sums
 from equiscope.blocks.feedforward import FeedForward
 from equiscope.blocks.norm import Norm
 from equiscope.position import Position
@@ -36,7 +36,7 @@ class Block(nn.Module):
         self.order, self.residual, self.parallel = order, residual, parallel
 
     def forward(
-        self, tokens: Tokens, position: Position | None = None, plan: Plan | None = None, cache: Cache | None = None,
+        self, tokens: Tokens, position: Position | None = None, plan: Plan | None = None, cache: Cache | Sums | None = None,
         source: Tokens | Held | None = None, across: Position | None = None, cross_plan: Plan | None = None,
     ) -> Tensor:  # fmt: skip
         """Tokens to features [..., N, D]. plan: what this layer shares with the others; cache: what was read before.
@@ -45,7 +45,9 @@ class Block(nn.Module):
         """
         x = tokens.x
         seen = self._before(x, self.attention_norm)
-        change = self.attention(replace(tokens, x=seen), position, plan=plan, cache=cache)
+        change = self.attention(
+            replace(tokens, x=seen), position, plan=plan, cache=cast(Cache, cache)
+        )  # a layer takes what it made
         if self.parallel and self.feedforward is not None:
             own = self.feedforward(self._before(x, self.feedforward_norm))
             change = ops.add(change, own, name="ΔE+ΔY", label="what both parts add")

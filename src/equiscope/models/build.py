@@ -31,7 +31,7 @@ class Memory:
 
 
 class Model(nn.Module):
-    """Tokens, features [..., N, D], ids [..., N], or samples [..., C, *sizes] in; what the read-out takes out."""
+    """Tokens, features [..., N, D], ids [..., N], or samples of a sound, a picture, a video in; what the read-out takes out."""
 
     def __init__(self, spec: "specs.Spec", table: Embedding | None = None) -> None:
         """table: an embedding to share (an encoder's with its decoder)."""

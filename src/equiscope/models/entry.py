@@ -5,7 +5,7 @@ and mapped linearly, which is a convolution whose stride is its size (Dosovitski
 """
 
 import math
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from equiscope.blocks import Norm
 from equiscope.errors import InputError, ShapeError
 from equiscope.models import spec as specs
-from equiscope.tokens import Tokens
+from equiscope.tokens import Tokens, patches, tubelets
+from equiscope.tokens.images import check_whole, times
 from equiscope.trace import ops
 
 
@@ -41,16 +42,27 @@ class Entry(nn.Module):
         assert self.features is not None
         return ops.affine(x, self.features, self.features_bias, name="X", label="what the tokens are")
 
-    def cut(self, grid: Tensor) -> Tokens:
-        """Samples [..., C, *sizes] to one raw token a cell; its place counts cells along each axis."""
-        patch, raw = self.spec.patch or (), self.spec.features or 0
-        channels = raw // math.prod(patch)
-        if grid.ndim <= len(patch) or grid.shape[-len(patch) - 1] != channels:
+    def cut(self, samples: Tensor) -> Tokens:
+        """One raw token a cell; its place counts cells along each axis.
+
+        samples  a sound [..., T] ([..., C, T] of several channels), a picture [..., C, H, W], a video [..., T, C, H, W]
+        raises   ShapeError where the channels are others, or a size is no multiple of the cell's
+        """
+        patch = self.spec.patch or ()
+        channels = (self.spec.features or 0) // math.prod(patch)
+        if len(patch) == 1:
+            samples = samples.unsqueeze(-2) if channels == 1 else samples
+        sound = "[..., T]" if channels == 1 else "[..., C, T]"
+        named, axis = {1: (sound, -2), 2: ("[..., C, H, W]", -3), 3: ("[..., T, C, H, W]", -3)}[len(patch)]
+        if samples.ndim < len(patch) + 1 or samples.shape[axis] != channels:
             raise ShapeError(
-                f"This model cuts cells of {' x '.join(map(str, patch))} samples out of {channels} channels, "
-                f"[..., {channels}, {', '.join(['size'] * len(patch))}], but got the shape {tuple(grid.shape)}."
+                f"This model cuts {times(patch)} samples of {channels} channel{'s' if channels > 1 else ''} out of {named}, "
+                f"but got the shape {tuple(samples.shape)}."
             )
-        return cells(grid, patch)
+        if len(patch) == 1:
+            check_whole(samples.shape[-1:], patch, "A sound", "samples", "frames")
+            return Tokens.on_grid(samples.unflatten(-1, (-1, *patch)).movedim(-2, -3).flatten(-2), axes=1)
+        return patches(samples, patch) if len(patch) == 2 else tubelets(samples, cast(tuple[int, int, int], patch))
 
     def typed(self, x: Tensor, types: Tensor | None) -> Tensor:
         """Rows with the row of their kind added; kind 0 unless said."""
@@ -64,30 +76,6 @@ class Entry(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """After positions were added."""
         return x if self.norm is None else self.norm(x)
-
-
-def cells(grid: Tensor, patch: tuple[int, ...]) -> Tokens:
-    """Cut [..., C, *sizes] into cells: x [..., N, C * prod(patch)], in the layout of a convolution's kernel; at [N, axes].
-
-    raises  ShapeError where a size is no multiple of the cell's
-    """
-    axes = len(patch)
-    sizes = grid.shape[-axes:]
-    if any(size < p or size % p for size, p in zip(sizes, patch, strict=True)):
-        fitting = " x ".join(str(max(size // p, 1) * p) for size, p in zip(sizes, patch, strict=True))
-        raise ShapeError(
-            f"{' x '.join(map(str, sizes))} samples do not divide into cells of {' x '.join(map(str, patch))}. "
-            f"Crop, pad or resize, for example to {fitting}."
-        )
-    counts = [size // p for size, p in zip(sizes, patch, strict=True)]
-    lead = grid.ndim - axes - 1
-    split = grid.reshape(*grid.shape[: lead + 1], *(n for pair in zip(counts, patch, strict=True) for n in pair))
-    outer = [lead + 1 + 2 * a for a in range(axes)]
-    inner = [lead + 2 + 2 * a for a in range(axes)]
-    x = split.permute(*range(lead), *outer, lead, *inner).flatten(lead, lead + axes - 1).flatten(lead + 1)
-    at = torch.cartesian_prod(*(torch.arange(n, device=grid.device) for n in counts)).reshape(-1, axes)
-    order = torch.arange(len(at), device=grid.device)
-    return Tokens(x=x, at=at.to(torch.promote_types(grid.dtype, torch.float32)), order=order)
 
 
 class Head(nn.Module):

@@ -121,7 +121,8 @@ class Entry(_Checked):
     """What tokens are made of, before the first layer.
 
     features   raw numbers of a token, [..., N, features], mapped to the width; None where tokens come as they are
-    patch      inputs come whole, [..., C, *sizes], and are cut into cells of so many samples an axis, one token each
+    patch      inputs come whole and are cut into cells, one token each: (samples,) of a sound [..., T], (rows, columns) of a
+               picture [..., C, H, W], (frames, rows, columns) of a video [..., T, C, H, W]
     types      rows of a second table, added: which kind of token it is (BERT's sentence A or B)
     scale      factor on what the embedding holds (sqrt(D) in Vaswani et al. 2017)
     norm       whether a norm of the blocks' kind follows, after positions are added (BERT, BLOOM)
@@ -139,6 +140,8 @@ class Entry(_Checked):
         super().__post_init__()
         if self.patch is not None:
             object.__setattr__(self, "patch", tuple(self.patch))
+            if not 1 <= len(self.patch) <= 3:
+                raise InputError(f"A patch has one axis (sound), two (pictures) or three (video), but got {self.patch}.")
             if self.features is None or self.features % math.prod(self.patch):
                 raise InputError(
                     f"A patch {self.patch} has features = channels x {math.prod(self.patch)}, but got features={self.features}."
