@@ -151,3 +151,34 @@ def test_a_token_that_earlier_ones_would_have_seen_is_refused(late):
 def test_a_sequence_may_begin_with_nothing():
     model, tokens = attending(NoPosition(), Causal() & Window(3)), words(length=5)
     assert relative_error(decoded(model, tokens, [0, 0, 2, 5])[0], model(tokens)) < ROUNDING
+
+
+@pytest.mark.parametrize("mask", [Causal(), Causal() & Window(3)], ids=["causal", "window"])
+def test_rows_that_are_taken_back_were_never_read(mask):
+    model, tokens = attending(Rope(), mask), words(length=LENGTH, batch=(2,))
+    cache = model.attention.cache()
+    cache.spare = 3
+    other = replace(tokens, x=-tokens.x)
+    for part, back in ((rows(tokens, 0, 4), 0), (rows(other, 4, LENGTH), 3), (rows(tokens, 4, LENGTH), 0)):
+        found = model.attention(part, model.position, cache=cache)
+        cache.back(back)
+    assert cache.length == LENGTH
+    assert relative_error(found, model(tokens)[:, 4:]) < ROUNDING
+
+
+def test_sequences_that_are_picked_go_on_as_they_would():
+    model, tokens = attending(Rope(), Causal()), words(length=LENGTH, batch=(2,))
+    cache = model.attention.cache()
+    model.attention(rows(tokens, 0, 4), model.position, cache=cache)
+    cache.pick(torch.tensor([1, 0, 1]))
+    part = rows(tokens, 4, LENGTH)
+    chosen = {n: getattr(part, n)[[1, 0, 1]] for n in ("x", "at", "order") if getattr(part, n).shape[0] == 2}
+    found = model.attention(replace(part, **chosen), model.position, cache=cache)
+    assert relative_error(found, model(tokens)[[1, 0, 1], 4:]) < ROUNDING
+
+
+def test_a_window_says_when_too_much_is_taken_back():
+    model, tokens = attending(Rope(), Causal() & Window(3)), words(length=LENGTH)
+    cache = decoded(model, tokens)[1]
+    with pytest.raises(InputError, match="Use a cache with spare=1"):
+        cache.back(1)

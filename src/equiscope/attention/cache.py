@@ -23,9 +23,12 @@ class Cache:
 
     Within a document ranks must grow from part to part: a token that comes later and ranks no higher would be seen by earlier
     ones in the full pass.
+
+    spare  rows that a window keeps beyond those that can be seen, so that as many can be taken back
     """
 
     mask: Mask
+    spare: int = 0
     rows: dict[str, Tensor] = field(default_factory=dict, repr=False)
     length: int = 0  # rows read, also those let go
     latest: Tensor | None = field(default=None, repr=False)  # the highest rank read, of each sequence; on a CPU only
@@ -61,11 +64,26 @@ class Cache:
         assert at is not None
         return answer["k"], answer["v"], Tokens(x=at.new_empty(*at.shape[:-1], 0), at=at, **places)  # type: ignore[arg-type]
 
+    def pick(self, rows: Tensor) -> None:
+        """Of a batch, keep the sequences with these numbers, in this order; one may come several times."""
+        if self.rows:
+            self.rows = {name: part.index_select(0, rows) for name, part in self.rows.items()}
+            self.latest = None if self.latest is None else self.latest.index_select(0, rows)
+
+    def back(self, count: int) -> None:
+        """Forget the `count` rows that were read last. Raises InputError where so many were not kept."""
+        kept = self.rows["order"].shape[-1] if self.rows else 0
+        if count > kept or (kept < self.length and count > self.spare):
+            raise InputError(f"{count} rows were to be taken back, but a window lets go of rows. Use a cache with spare={count}.")
+        self.length -= count
+        self.rows = {name: part.narrow(_axis(name), 0, kept - count) for name, part in self.rows.items()} if count < kept else {}
+        self.latest = _latest(self.rows) if self.rows and self.latest is not None else None
+
     def _append(self, name: str, part: Tensor) -> Tensor:
         before = self.rows.get(name)
         if before is None:
             raise InputError(f"The first part of this sequence had no {name}, but this one has. Give it always or never.")
-        axis = -2 if name in ("k", "v", "at") else -1
+        axis = _axis(name)
         if before.shape[:axis] != part.shape[:axis]:
             found = f"{tuple(part.shape)} after {tuple(before.shape)}"
             raise InputError(f"Every part of a cached sequence has one batch, but {name} came as {found}.")
@@ -103,13 +121,17 @@ class Cache:
         if self.mask.horizon is None:
             return
         order, valid = self.rows["order"].reshape(-1, rows), self.rows.get("valid")
-        seen = order > _next_rank(self.rows).reshape(-1, rows) - self.mask.horizon
+        seen = order > _next_rank(self.rows).reshape(-1, rows) - self.mask.horizon - self.spare
         if valid is not None:
             seen = seen & valid.reshape(-1, rows)
         first = int(seen.any(0).long().argmax()) if bool(seen.any()) else rows
         if first:
-            axis = {name: -2 if name in ("k", "v", "at") else -1 for name in self.rows}
-            self.rows = {n: part.narrow(axis[n], first, part.shape[axis[n]] - first) for n, part in self.rows.items()}
+            self.rows = {n: part.narrow(_axis(n), first, part.shape[_axis(n)] - first) for n, part in self.rows.items()}
+
+
+def _axis(name: str) -> int:
+    """Which axis counts rows."""
+    return -2 if name in ("k", "v", "at") else -1
 
 
 def _latest(rows: dict[str, Tensor], first: bool = False) -> Tensor:

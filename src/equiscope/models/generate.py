@@ -5,15 +5,15 @@ Sources: Holtzman et al. 2020 (top-p); Fan et al. 2018 (top-k); Nguyen et al. 20
 """
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from equiscope.errors import InputError, ShapeError
-from equiscope.models.build import Model
-from equiscope.tokens import Tokens
+from equiscope.errors import InputError
+from equiscope.models.build import Memory, Model
+from equiscope.models.decoding import Decoding, Texts
 
 
 @dataclass(frozen=True)
@@ -72,81 +72,56 @@ class Sampling:
 
 
 def generate(
-    model: Model, prompts: Sequence[Tensor] | Tensor, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
-    seed: int | None = None,
+    model: Model, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
+    seed: int | None = None, source: Texts | Memory | None = None,
 ) -> list[Tensor]:  # fmt: skip
     """What follows each prompt, ids [up to `steps`] each; a sequence ends with the first of its `stop` tokens.
 
-    prompts  ids [N] of each, of any lengths; or [B, N]
+    prompts  ids [N] of each, of any lengths; or [B, N]. Of a model with an encoder: the first tokens of the answers
+    source   what an encoder reads, one text a prompt; or what `model.read` made of it
     raises   as `stream`
     """
-    rows = torch.stack(list(stream(model, prompts, steps, sampling, stop, seed)), -1)
-    found = []
-    for row in rows:
-        ends = torch.isin(row, torch.tensor(sorted(stop), dtype=row.dtype, device=row.device)).nonzero()
-        found.append(row[: int(ends[0]) + 1] if len(ends) else row)
-    return found
+    rows = torch.stack(list(stream(model, prompts, steps, sampling, stop, seed, source)), -1)
+    return [ended(row, stop) for row in rows]
+
+
+def ended(row: Tensor, stop: Collection[int]) -> Tensor:
+    """Ids [N] up to the first stop token, that one too."""
+    ends = torch.isin(row, torch.tensor(sorted(stop), dtype=row.dtype, device=row.device)).nonzero()
+    return row[: int(ends[0]) + 1] if len(ends) else row
 
 
 @torch.no_grad()
 def stream(
-    model: Model, prompts: Sequence[Tensor] | Tensor, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
-    seed: int | None = None,
+    model: Model, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
+    seed: int | None = None, source: Texts | Memory | None = None,
 ) -> Iterator[Tensor]:  # fmt: skip
     """The next token of every sequence [B], one step after another; a sequence that has ended goes on with its stop token.
 
-    raises  InputError for a model that does not answer with its vocabulary, an empty prompt, and places that the scheme has not
-            (before the first step); ShapeError for prompts that are no lists of ids
+    raises  InputError for a model that does not answer with its vocabulary, an empty prompt, a source without an encoder or an
+            encoder without a source, and places that the scheme has not (before the first step); ShapeError for prompts that are
+            no lists of ids
     """
-    tokens, ids = _opened(model, prompts)
-    _room(model, tokens, steps)
-    sampling = sampling or Sampling()
+    decoding = Decoding(model, prompts, steps, source)
+    ids, sampling = decoding.ids, sampling or Sampling()
     generator = None if seed is None else torch.Generator(ids.device).manual_seed(seed)
-    vocabulary = model.spec.vocabulary or 0
-    real = tokens.valid if tokens.valid is not None else torch.ones_like(ids, dtype=torch.bool)
-    seen = torch.zeros(len(ids), vocabulary + 1, dtype=torch.bool, device=ids.device)
-    seen = seen.scatter(1, ids.masked_fill(~real, vocabulary), True)[:, :vocabulary]
+    seen = there(decoding)
     ending = torch.tensor(sorted(stop), dtype=ids.dtype, device=ids.device)
     done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
-    last, caches = ids[:, -1], model.caches()
-    place, rank = tokens.at[:, -1:], tokens.order[:, -1:]
-    for _ in range(steps):
-        scores = model(tokens, caches)
-        following = sampling.pick(scores[:, -1] if scores.ndim == 3 else scores, seen, generator)
+    last, scores = ids[:, -1], decoding.open()
+    for step in range(steps):
+        following = sampling.pick(scores, seen, generator)
         last = torch.where(done, last, following)
         done = done | torch.isin(last, ending)
         seen = seen.scatter(1, last[:, None], True)
         yield last
-        if bool(done.all()):
+        if step + 1 == steps or bool(done.all()):
             return
-        place, rank = place + 1, rank + 1
-        valid = None if tokens.valid is None else torch.ones_like(rank, dtype=torch.bool)
-        tokens = Tokens(x=model.tokens(last[:, None]).x, at=place, order=rank, valid=valid)
+        scores = decoding.read(last[:, None])[:, -1]
 
 
-def _opened(model: Model, prompts: Sequence[Tensor] | Tensor) -> tuple[Tokens, Tensor]:
-    """Prompts side by side, shorter ones padded on the left, and their ids."""
-    if model.spec.vocabulary is None or model.spec.outputs != model.spec.vocabulary or model.spec.readout not in ("each", "last"):
-        raise InputError("Only a model that answers with its vocabulary (outputs = vocabulary, readout each or last) can go on.")
-    rows = list(prompts) if not isinstance(prompts, Tensor) or prompts.ndim > 1 else [prompts]
-    if not rows or any(row.ndim != 1 or row.is_floating_point() for row in rows):
-        shapes = [tuple(row.shape) for row in rows]
-        raise ShapeError(f"Prompts are lists of ids [N], or ids [B, N], but their shapes are {shapes}.")
-    if min(len(row) for row in rows) == 0:
-        raise InputError("A prompt is empty. Begin with one token, such as the one that begins every text.")
-    longest = max(len(row) for row in rows)
-    ids = torch.stack([torch.nn.functional.pad(row, (longest - len(row), 0)) for row in rows])
-    tokens = model.tokens(ids)
-    if len({len(row) for row in rows}) == 1:
-        at, order = tokens.at.expand(len(rows), longest, 1), tokens.order.expand(len(rows), longest)
-        return Tokens(x=tokens.x, at=at, order=order), ids
-    start = torch.tensor([longest - len(row) for row in rows], device=ids.device)[:, None]
-    rank = torch.arange(longest, device=ids.device) - start
-    return Tokens(x=tokens.x, at=rank.clamp(min=0).to(tokens.at.dtype)[..., None], order=rank, valid=rank >= 0), ids
-
-
-def _room(model: Model, tokens: Tokens, steps: int) -> None:
-    """Let the scheme say, before the first step, whether it has a place for the last one."""
-    end = tokens.at[:1, -1:] + max(steps - 1, 0)
-    model.position.check(end)
-    model.position.embed(tokens.x[:1, -1:], end)
+def there(decoding: Decoding) -> Tensor:
+    """Which tokens stand in each prompt, bool [B, V]."""
+    vocabulary = decoding.model.spec.vocabulary or 0
+    seen = torch.zeros(len(decoding.ids), vocabulary + 1, dtype=torch.bool, device=decoding.ids.device)
+    return seen.scatter(1, decoding.ids.masked_fill(~decoding.real, vocabulary), True)[:, :vocabulary]

@@ -1,0 +1,146 @@
+"""Decoding: texts that a model has read so far, side by side, and what it says comes next.
+
+What greedy, beam and speculative generation share: the caches of all layers, the places of the next tokens, and what an
+encoder made of the source. Shorter texts are padded on the left, and counted from where they begin.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equiscope.attention import Held
+from equiscope.errors import InputError, ShapeError
+from equiscope.models.build import Memory, Model
+from equiscope.tokens import Tokens
+
+Texts = Sequence[Tensor] | Tensor  # ids [N] of each, of any lengths; or [B, N]
+
+
+class Decoding:
+    """A batch in the middle of being written.
+
+    prompts  what stands there already; source: what the encoder reads, of a model that has one (one text a prompt)
+    steps    how many tokens will follow at most; spare: how many may be taken back at once
+    ids      the prompts side by side [B, N]; real: bool [B, N], False where there is padding
+    raises   InputError for a model that does not answer with its vocabulary, an empty prompt, and places that a scheme has not;
+             ShapeError for prompts that are no lists of ids
+    """
+
+    def __init__(self, model: Model, prompts: Texts, steps: int, source: Texts | Memory | None = None, spare: int = 0) -> None:
+        _answers_with_words(model)
+        self.model = model
+        self._prompt, self.ids, self.real = _side_by_side(model, rows_of(prompts, "Prompts", "A prompt"))
+        self.memory = _read(model, source, len(self.ids))
+        self.place, self.rank = self._prompt.at[:, -1:], self._prompt.order[:, -1:]
+        self.padded = self._prompt.valid is not None
+        _room(model, self._prompt, steps)
+        self.caches: list[Any] = list(model.caches())
+        if spare:
+            for cache in self.caches:
+                cache.spare = spare
+
+    def open(self) -> Tensor:
+        """Read the prompts. Scores of what comes next, [B, V]."""
+        return self._answer(self._prompt)[:, -1]
+
+    def read(self, ids: Tensor) -> Tensor:
+        """Read what was chosen, ids [B, n]. Scores of what follows each of them, [B, n, V]."""
+        steps = torch.arange(1, ids.shape[1] + 1, device=ids.device)
+        place, rank = self.place + steps.to(self.place.dtype)[:, None], self.rank + steps
+        self.place, self.rank = place[:, -1:], rank[:, -1:]
+        valid = torch.ones_like(rank, dtype=torch.bool) if self.padded else None
+        return self._answer(Tokens(x=self.model.tokens(ids).x, at=place, order=rank, valid=valid))
+
+    def pick(self, rows: Tensor) -> None:
+        """Keep the texts with these numbers [B'], in this order; one may come several times."""
+        for cache in self.caches:
+            if not hasattr(cache, "pick"):
+                raise InputError(f"A {type(cache).__name__} cannot go on with several texts after one, as beams do.")
+            cache.pick(rows)
+        self.place, self.rank = self.place[rows], self.rank[rows]
+
+    def repeat(self, times: int) -> None:
+        """Every text so many times, the copies side by side."""
+        rows = torch.arange(len(self.place), device=self.place.device).repeat_interleave(times)
+        self.pick(rows)
+        if self.memory is not None:
+            self.memory = _picked(self.memory, rows)
+
+    def back(self, count: int) -> None:
+        """Forget the `count` tokens that were read last."""
+        for cache in self.caches:
+            if not hasattr(cache, "back"):
+                raise InputError(f"A {type(cache).__name__} cannot take tokens back, as speculation does.")
+            cache.back(count)
+        self.place, self.rank = self.place - count, self.rank - count
+
+    def _answer(self, tokens: Tokens) -> Tensor:
+        scores = self.model(tokens, self.caches, self.memory)
+        return scores if scores.ndim == 3 else scores.unsqueeze(1)
+
+
+def rows_of(texts: Texts, what: str, one: str) -> list[Tensor]:
+    """A list of texts. Raises ShapeError where they are no ids, InputError where one is empty."""
+    rows = list(texts) if not isinstance(texts, Tensor) or texts.ndim > 1 else [texts]
+    if not rows or any(row.ndim != 1 or row.is_floating_point() for row in rows):
+        shapes = [tuple(row.shape) for row in rows]
+        raise ShapeError(f"{what} are lists of ids [N], or ids [B, N], but their shapes are {shapes}.")
+    if min(len(row) for row in rows) == 0:
+        raise InputError(f"{one} is empty. Begin with one token, such as the one that begins every text.")
+    return rows
+
+
+def _answers_with_words(model: Model) -> None:
+    s = model.spec
+    if s.vocabulary is None or s.outputs != s.vocabulary or s.readout not in ("each", "last"):
+        raise InputError("Only a model that answers with its vocabulary (outputs = vocabulary, readout each or last) can go on.")
+
+
+def _side_by_side(model: Model, rows: list[Tensor]) -> tuple[Tokens, Tensor, Tensor]:
+    """Tokens, ids and what of them is real; shorter texts are padded on the left."""
+    longest = max(len(row) for row in rows)
+    ids = torch.stack([torch.nn.functional.pad(row, (longest - len(row), 0)) for row in rows])
+    tokens = model.tokens(ids)
+    if len({len(row) for row in rows}) == 1:
+        at, order = tokens.at.expand(len(rows), longest, 1), tokens.order.expand(len(rows), longest)
+        return Tokens(x=tokens.x, at=at, order=order), ids, torch.ones_like(ids, dtype=torch.bool)
+    start = torch.tensor([longest - len(row) for row in rows], device=ids.device)[:, None]
+    rank = torch.arange(longest, device=ids.device) - start
+    at = rank.clamp(min=0).to(tokens.at.dtype)[..., None]
+    return Tokens(x=tokens.x, at=at, order=rank, valid=rank >= 0), ids, rank >= 0
+
+
+def _read(model: Model, source: Texts | Memory | None, texts: int) -> Memory | None:
+    """What the encoder makes of the source, once for all steps."""
+    if source is None:
+        if model.encoder is not None:
+            raise InputError("This model has an encoder: give what it reads as source=, and as prompts the decoder's first tokens.")
+        return None
+    if not isinstance(source, Memory):
+        if model.encoder is None:
+            raise InputError("This model has no encoder, so there is no source to read.")
+        source = model.read(_side_by_side(model.encoder, rows_of(source, "Sources", "A source"))[0])
+    if len(source.tokens.x) != texts:
+        raise ShapeError(f"There are {len(source.tokens.x)} sources, but {texts} prompts. Give one prompt a source.")
+    return source
+
+
+def _picked(memory: Memory, rows: Tensor) -> Memory:
+    t = memory.tokens
+    flags = {name: f[rows] for name in ("at", "order", "document", "valid") if (f := getattr(t, name)) is not None}
+    if t.at.ndim < 3:
+        flags["at"] = t.at
+    flags |= {name: f for name in ("order", "document", "valid") if (f := getattr(t, name)) is not None and f.ndim < 2}
+    tokens = replace(t, x=t.x[rows], counted=None, **flags)
+    return Memory(tokens, tuple(Held(h.k[rows], h.v[rows], tokens) for h in memory.held))
+
+
+def _room(model: Model, tokens: Tokens, steps: int) -> None:
+    """Let the scheme say, before the first step, whether it has a place for the last one."""
+    end = tokens.at[:1, -1:] + max(steps - 1, 0)
+    for scheme in model.schemes:
+        scheme.check(end)
+        scheme.embed(tokens.x[:1, -1:], end)
