@@ -18,8 +18,12 @@ def paired(name, folder):
     if hasattr(theirs, "final_logits_bias"):
         with torch.no_grad():
             theirs.final_logits_bias.zero_()
-            for weight in (p for n, p in theirs.named_parameters() if "layers" in n):
-                weight.mul_(4.0) if weight.ndim == 2 else weight.add_(0.5)
+            torch.manual_seed(0)
+            for name, p in theirs.named_parameters():
+                if "layer_norm.weight" in name:
+                    p.normal_(mean=1.0, std=0.3)
+                elif p.ndim == 2 and "layers" in name:
+                    p.mul_(4.0)
     theirs.save_pretrained(folder)
     return theirs, eq.load(folder)
 

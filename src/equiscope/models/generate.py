@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
+from equiscope.models.beam import Beams, search
 from equiscope.models.build import Memory, Model
 from equiscope.models.decoding import Decoding, Texts
 
@@ -73,14 +74,19 @@ class Sampling:
 
 def generate(
     model: Model, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
-    seed: int | None = None, source: Texts | Memory | None = None,
+    seed: int | None = None, source: Texts | Memory | None = None, beams: Beams | None = None,
 ) -> list[Tensor]:  # fmt: skip
     """What follows each prompt, ids [up to `steps`] each; a sequence ends with the first of its `stop` tokens.
 
     prompts  ids [N] of each, of any lengths; or [B, N]. Of a model with an encoder: the first tokens of the answers
     source   what an encoder reads, one text a prompt; or what `model.read` made of it
-    raises   as `stream`
+    beams    search for the best whole answer, instead of choosing token by token (`beam.search` gives several, with scores)
+    raises   as `stream`, and InputError for beams beside sampling
     """
+    if beams is not None:
+        if sampling is not None and sampling != Sampling():
+            raise InputError("Beams search for the best answer, so nothing is sampled. Leave sampling or beams out.")
+        return [found[0].ids for found in search(model, prompts, steps, beams, stop, source)]
     rows = torch.stack(list(stream(model, prompts, steps, sampling, stop, seed, source)), -1)
     return [ended(row, stop) for row in rows]
 
