@@ -230,3 +230,8 @@ def test_parts_that_cannot_stand_together_are_refused():
         Spec(8, block=Block(norm=Norm(order="post"), parallel=True))
     with pytest.raises(ShapeError, match="3 key heads cannot serve 4 query heads"):
         build(Spec(8, block=Block(Attention(heads=4, kv_heads=3))))
+
+
+def test_the_last_rows_alone_are_answered_as_among_all():
+    model = build(Spec(8, vocabulary=10, outputs=10, block=Block(Attention(causal=True))))
+    assert torch.equal(model(torch.arange(6), rows=2), model(torch.arange(6))[-2:])

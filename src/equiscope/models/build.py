@@ -57,13 +57,16 @@ class Model(nn.Module):
         self.head = Head(spec, width) if spec.outputs else None
 
     def forward(
-        self, inputs: Tokens | Tensor, caches: list[Any] | None = None, source: Tokens | Tensor | Memory | None = None
+        self, inputs: Tokens | Tensor, caches: list[Any] | None = None, source: Tokens | Tensor | Memory | None = None,
+        rows: int | None = None,
     ) -> Tensor:  # fmt: skip
         """caches: one a layer, from `caches()`; inputs then are the tokens that come next, at places that go on.
 
         source  what the encoder reads, of a model that has one; or what `read` made of it, once for many steps
+        rows    answer for the last so many rows only, where the read-out takes each
         """
-        tokens = self.entered(self.tokens(inputs, caches[0].length if caches else 0))
+        start = caches[0].length if caches and not isinstance(inputs, Tokens) else 0
+        tokens = self.entered(self.tokens(inputs, start))
         memory = self._memory(source)
         schemes = self.schemes
         plans = {i: attention.Plan(schemes[i], tokens, tokens) for i in set(self._own)}
@@ -76,7 +79,8 @@ class Model(nn.Module):
                 asked = (memory.held[layer], schemes[j], across[j])
             x = block(tokens, schemes[i], plans[i], caches[layer] if caches else None, *asked)
             tokens = replace(tokens, x=x)
-        y = tokens.x if self.norm is None else self.norm(tokens.x)
+        y = tokens.x if rows is None or self.readout.name != "each" else tokens.x[..., -rows:, :]
+        y = y if self.norm is None else self.norm(y)
         y = self.readout(y, tokens)
         if self.head is None:
             return y

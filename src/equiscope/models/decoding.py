@@ -44,7 +44,7 @@ class Decoding:
 
     def open(self) -> Tensor:
         """Read the prompts. Scores of what comes next, [B, V]."""
-        return self._answer(self._prompt)[:, -1]
+        return self._answer(self._prompt, 1)[:, -1]
 
     def read(self, ids: Tensor) -> Tensor:
         """Read what was chosen, ids [B, n]. Scores of what follows each of them, [B, n, V]."""
@@ -77,8 +77,8 @@ class Decoding:
             cache.back(count)
         self.place, self.rank = self.place - count, self.rank - count
 
-    def _answer(self, tokens: Tokens) -> Tensor:
-        scores = self.model(tokens, self.caches, self.memory)
+    def _answer(self, tokens: Tokens, rows: int | None = None) -> Tensor:
+        scores = self.model(tokens, self.caches, self.memory, rows)
         return scores if scores.ndim == 3 else scores.unsqueeze(1)
 
 
