@@ -27,3 +27,9 @@ def test_the_memory_of_attention_can_be_measured():
     done = run("benchmarks.memory", "--quick")
     assert done.returncode == 0, done.stderr
     assert "| rope | sdpa |" in done.stdout
+
+
+def test_the_time_of_a_training_step_can_be_measured():
+    done = run("benchmarks.models", "--quick", "--dtypes", "float32")
+    assert done.returncode == 0, done.stderr
+    assert "| ours, compiled |" in done.stdout

@@ -4,6 +4,7 @@ from equiscope.models.build import Memory, Model, build
 from equiscope.models.describe import Description, describe
 from equiscope.models.generate import Sampling, generate, stream
 from equiscope.models.presets import PRESETS, tiny
+from equiscope.models.products import Probe, fast_products, probe
 from equiscope.models.readout import READOUTS, ClassToken, Concatenation, Each, First, Last, Mean, Readout
 from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 
@@ -25,12 +26,15 @@ __all__ = [
     "Memory",
     "Model",
     "Norm",
+    "Probe",
     "Readout",
     "Sampling",
     "Spec",
     "build",
     "describe",
+    "fast_products",
     "generate",
+    "probe",
     "stream",
     "tiny",
 ]

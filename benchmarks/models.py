@@ -1,0 +1,187 @@
+"""How long is a training step? Forward, loss, backward and AdamW of a character GPT, ours and others', turn by turn.
+
+    python -m benchmarks.models                    CPU: float32 and bfloat16 (autocast), three sizes
+    python -m benchmarks.models --quick            tiny, two turns, nothing is saved
+    python -m benchmarks.models --sizes 6x384 --dtypes float32 --turns 20
+
+Every contestant has its turn in every round; medians with quartiles, as speed relative to nanoGPT's way (eager). The same optimiser
+for all (torch's fused AdamW). Ours has the weights of transformers' GPT-2, and the logits are compared before the clock starts.
+Limits: what the products alone would take at the speed of the best product of this machine, measured in the same run.
+"""
+
+import argparse
+import contextlib
+import datetime
+import json
+import tempfile
+import time
+
+import torch
+import torch.nn.functional as F
+from benchmarks import gpts
+from benchmarks.machine import ROOT, machine, versions
+
+import equiscope as eq
+from equiscope.models import PRESETS, fast_products, probe
+
+SIZES = {
+    "4x128": gpts.Size(4, 128, 4, places=64, batch=12), "6x384": gpts.Size(6, 384, 6), "12x768": gpts.Size(12, 768, 12, batch=4),
+}  # fmt: skip
+TINY = gpts.Size(1, 32, 2, places=16, batch=2)
+BASE = "nanoGPT's way"
+
+
+def same_weights(size):
+    """Ours with the weights of transformers' GPT-2, through a folder; and how far the logits are apart."""
+    torch.manual_seed(0)
+    theirs = gpts.hf_gpt2(size).eval()
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        theirs.model.save_pretrained(folder)
+        ours = eq.load(folder)
+        ids = torch.randint(size.vocabulary, (2, size.places))
+        apart = eq.symmetry.relative_error(ours(ids), theirs(ids))
+    return ours.train(), apart
+
+
+def stepper(model, size, autocast):
+    """One training step as a function that gives the loss."""
+    ids, target = torch.randint(size.vocabulary, (2, size.batch, size.places), generator=torch.Generator().manual_seed(1))
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def step():
+        with torch.autocast("cpu", torch.bfloat16) if autocast else contextlib.nullcontext():
+            logits = model(ids)
+            loss = F.cross_entropy(logits.flatten(0, 1).float(), target.flatten())
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        return loss.item()
+
+    return step
+
+
+def contestants(size, autocast):
+    """Name to a step; ours run inside `fast_products`, which a probe may leave as torch has it."""
+    there, missing = gpts.present()
+    steps, notes = {}, {}
+    for name, make in there.items():
+        torch.manual_seed(0)
+        try:
+            steps[name] = stepper(make(size).train(), size, autocast)
+            steps[name]()
+        except Exception as error:  # a peer that does not run here is named, not hidden
+            steps.pop(name, None)
+            missing.append(f"{name} ({type(error).__name__}: {str(error)[:80]})")
+    ours, apart = same_weights(size)
+    found = None if autocast else probe(ours, size.batch * size.places)
+    notes["ours"] = {"logits against transformers GPT-2": apart}
+    if found is not None:
+        notes["probe"] = {"seconds": found.seconds, "routed": found.routed_seconds, "error": found.error,
+                          "routed error": found.routed_error, "used": found.used}  # fmt: skip
+
+    def within(step):
+        def run():
+            with fast_products(ours, size.batch * size.places, found) if found else contextlib.nullcontext():
+                return step()
+
+        return run
+
+    steps["ours"] = within(stepper(ours, size, autocast))
+    steps["ours, compiled"] = within(stepper(torch.compile(same_weights(size)[0]), size, autocast))
+    if found is not None and found.used:
+        steps["ours, torch's own products"] = stepper(same_weights(size)[0], size, autocast)
+    for name in ("ours", "ours, compiled"):
+        steps[name]()
+    return steps, missing, notes
+
+
+def limit(size, autocast):
+    """Seconds that the products of a step would take at the speed of this machine's best product of 2048 x 2048."""
+    a = torch.randn(2048, 2048, dtype=torch.bfloat16 if autocast else torch.float32)
+    best = 0.0
+    for way in ("ieee",) if autocast else ("ieee", "bf16"):
+        before = torch.backends.mkldnn.matmul.fp32_precision
+        torch.backends.mkldnn.matmul.fp32_precision = way
+        for _ in range(8):
+            begin = time.perf_counter()
+            a @ a
+            best = max(best, 2 * 2048**3 / (time.perf_counter() - begin))
+        torch.backends.mkldnn.matmul.fp32_precision = before
+    spec = PRESETS["gpt2"](size.width, size.layers, size.heads, size.vocabulary, size.places)
+    return 3 * 2 * spec.describe(size.places).multiply_adds * size.batch / best, best
+
+
+def measure(size, autocast, turns):
+    steps, missing, notes = contestants(size, autocast)
+    spent = {name: [] for name in steps}
+    for turn in range(turns + 1):
+        for name, step in steps.items():
+            begin = time.perf_counter()
+            step()
+            if turn:
+                spent[name].append(time.perf_counter() - begin)
+        print(f"  {size} {'bfloat16' if autocast else 'float32'}: turn {turn} of {turns}", flush=True)
+    seconds, best = limit(size, autocast)
+    return {"seconds": spent, "missing": missing, "notes": notes, "limit": seconds, "best product": best}
+
+
+def summary(found):
+    """Per contestant: median seconds, and the middle half of its speed relative to the base, turn by turn."""
+    base, rows = found["seconds"][BASE], {}
+    for name, times in found["seconds"].items():
+        ratios = sorted(b / t for b, t in zip(base, times, strict=True))
+        n = len(ratios)
+        rows[name] = (sorted(times)[n // 2], ratios[n // 2], ratios[n // 4], ratios[(3 * n) // 4])
+    return rows
+
+
+def markdown(results):
+    lines = [f"# A training step ({results['date']})", "", f"{results['machine']}", "", f"{results['versions']}", ""]
+    for title, found in results["runs"].items():
+        rows = summary(found)
+        best = max((r[1], n) for n, r in rows.items() if not n.startswith("ours"))
+        lines += [
+            f"## {title}",
+            "",
+            "| who | median, ms | speed, nanoGPT's way = 1 | middle half | over the best peer |",
+            "| --- | --- | --- | --- | --- |",
+        ]
+        for name, (seconds, middle, low, high) in sorted(rows.items(), key=lambda r: -r[1][1]):
+            over = f"{middle / best[0]:.2f}" if name.startswith("ours") else ""
+            lines.append(f"| {name} | {seconds * 1e3:.1f} | {middle:.2f} | {low:.2f}-{high:.2f} | {over} |")
+        lines += ["", f"Best peer: {best[1]}. Products alone at {found['best product'] / 1e9:.0f} GFLOP/s: {found['limit'] * 1e3:.1f} ms.",
+                  f"Notes: {found['notes']}. Missing: {', '.join(found['missing']) or 'none'}.", ""]  # fmt: skip
+    return "\n".join(lines)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="tiny, two turns, nothing saved")
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--dtypes", nargs="+", choices=["float32", "bfloat16"], default=["float32", "bfloat16"])
+    parser.add_argument("--turns", type=int, default=11)
+    parser.add_argument("--out", default=ROOT / "benchmarks" / "results", help="folder of the table")
+    return parser.parse_args()
+
+
+def main():
+    chosen = arguments()
+    sizes = {"tiny": TINY} if chosen.quick else {name: SIZES[name] for name in chosen.sizes}
+    runs = {}
+    results = {"date": datetime.date.today().isoformat(), "machine": machine(), "runs": runs,
+               "versions": versions("transformers", "x-transformers", "litgpt")}  # fmt: skip
+    for name, size in sizes.items():
+        for dtype in chosen.dtypes:
+            runs[f"{name}, {dtype} ({size})"] = measure(size, dtype == "bfloat16", 2 if chosen.quick else chosen.turns)
+    results["machine"]["load after"] = machine()["load"]
+    text = markdown(results)
+    print(text)
+    if not chosen.quick:
+        stem = ROOT.joinpath(chosen.out, f"models-{results['date']}")
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        stem.with_suffix(".json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+        stem.with_suffix(".md").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
