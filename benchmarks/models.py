@@ -149,8 +149,9 @@ def markdown(results):
         for name, (seconds, middle, low, high) in sorted(rows.items(), key=lambda r: -r[1][1]):
             over = f"{middle / best[0]:.2f}" if name.startswith("ours") else ""
             lines.append(f"| {name} | {seconds * 1e3:.1f} | {middle:.2f} | {low:.2f}-{high:.2f} | {over} |")
-        lines += ["", f"Best peer: {best[1]}. Products alone at {found['best product'] / 1e9:.0f} GFLOP/s: {found['limit'] * 1e3:.1f} ms.",
-                  f"Notes: {found['notes']}. Missing: {', '.join(found['missing']) or 'none'}.", ""]  # fmt: skip
+        speed, alone = found["best product"] / 1e9, found["limit"] * 1e3
+        lines += ["", f"Best peer: {best[1]}. The products alone, at {speed:.0f} GFLOP/s: {alone:.1f} ms."]
+        lines += [f"Notes: {found['notes']}. Missing: {', '.join(found['missing']) or 'none'}.", ""]
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from equiscope.models.build import Memory, Model, build
 from equiscope.models.describe import Description, describe
+from equiscope.models.export import export_onnx
 from equiscope.models.generate import Sampling, generate, stream
 from equiscope.models.presets import PRESETS, tiny
 from equiscope.models.products import Probe, fast_products, probe
@@ -32,6 +33,7 @@ __all__ = [
     "Spec",
     "build",
     "describe",
+    "export_onnx",
     "fast_products",
     "generate",
     "probe",

@@ -80,7 +80,7 @@ def fast_products(model: Model, rows: int, found: Probe | None = None) -> Iterat
 
 @contextmanager
 def _through(onednn: bool) -> Iterator[None]:
-    switch = torch.backends.mkldnn.matmul
+    switch = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # made by a module of its own class
     before = switch.fp32_precision
     switch.fp32_precision = "bf16" if onednn else "ieee"
     try:

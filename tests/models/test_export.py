@@ -1,0 +1,42 @@
+"""A model leaves for other runtimes: what onnxruntime computes from the file is what the model computes."""
+
+import pytest
+import torch
+
+import equiscope as eq
+from equiscope.errors import InputError
+from equiscope.models import PRESETS, export_onnx, tiny
+
+KINDS = ["gpt2", "llama-1b", "bert-base", "transformer-base", "vit-ti", "sound", "video"]
+
+
+def example(spec):
+    if spec.vocabulary:
+        return torch.randint(spec.vocabulary, (2, 9)), torch.randint(spec.vocabulary, (2, 7)) if spec.encoder else None
+    return torch.randn(2, *{1: (10,), 2: (3, 8, 8), 3: (4, 3, 4, 4)}[len(spec.entry.patch)]), None
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_an_onnx_file_computes_what_the_model_does_at_other_sizes_too(name, tmp_path, unchecked):
+    pytest.importorskip("onnxruntime")
+    spec = tiny(PRESETS[name]())
+    assert export_onnx(eq.build(spec), tmp_path / "model.onnx", *example(spec)) < 1e-5
+    assert (tmp_path / "model.onnx").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", [*KINDS, "points"])
+def test_torch_export_keeps_the_numbers(name, unchecked):
+    spec = tiny(PRESETS[name]())
+    model = eq.build(spec).eval()
+    if name == "points":
+        pytest.skip("takes Tokens, which torch.export has no name for")
+    inputs, source = example(spec)
+    given = {"inputs": inputs} if source is None else {"inputs": inputs, "source": source}
+    with torch.no_grad():
+        program = torch.export.export(model, (), given)
+        assert torch.allclose(program.module()(**given), model(**given), atol=1e-6)
+
+
+def test_an_example_of_one_sequence_is_refused(tmp_path):
+    with pytest.raises(InputError, match="two or more sequences"):
+        export_onnx(eq.build(tiny(PRESETS["gpt2"]())), tmp_path / "m.onnx", torch.zeros(1, 5, dtype=torch.long))
