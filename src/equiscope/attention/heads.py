@@ -181,13 +181,18 @@ class MultiHeadAttention(nn.Module):
         if recording() or self.backend == "eager":
             return "eager"
         if self.backend == "auto":
-            small = plan.queries.at.shape[-2] < BLOCK  # as in decoding: a table of so few rows is small
-            wanted: tuple[Runs, ...] = ("sdpa", "flex") if small or self._needs_no_table(plan) else ("flex", "sdpa")
-            able = [b for b in (wanted if self.query.device.type == "cuda" else ("sdpa",)) if not self.why_not(b, plan, ndim)]
-            few = plan.queries.at.shape[-2] * plan.keys.at.shape[-2] <= kernels.TABLE // 8
-            return able[0] if able else "eager" if few else "chunked"
+            able = [b for b in self._wanted(plan) if not self.why_not(b, plan, ndim)]
+            if able:
+                return able[0]
+            return "eager" if plan.queries.at.shape[-2] * plan.keys.at.shape[-2] <= kernels.TABLE // 8 else "chunked"
         from_here = BACKENDS[BACKENDS.index(self.backend) :]
         return next(b for b in from_here if not self.why_not(b, plan, ndim))
+
+    def _wanted(self, plan: Plan) -> tuple[Runs, ...]:
+        if self.query.device.type != "cuda":
+            return ("sdpa",)
+        small = plan.queries.at.shape[-2] < BLOCK  # as in decoding: a table of so few rows is small
+        return ("sdpa", "flex") if small or self._needs_no_table(plan) else ("flex", "sdpa")
 
     def _needs_no_table(self, plan: Plan) -> bool:
         free = plan.by_row(self.mask) or plan.hides_nothing(self.mask)
@@ -216,17 +221,20 @@ class MultiHeadAttention(nn.Module):
             k, v, source = cache.extend(k, v, source)
         if plan is None or recording() or cache is not None:  # whoever watches one layer wants all its steps there
             plan = Plan(position, tokens, source)
-        largest = tokens.x[..., 0].numel() * source.at.shape[-2] * self.heads
-        if largest >= LARGEST and self._runs(plan, q.ndim) == "eager":
-            raise ShapeError(
-                f"{q.shape[-2]} queries and {k.shape[-2]} keys in {self.heads} heads make {largest:,} weights, more than 2^31. "
-                'Use backend="chunked", or a shorter sequence.'
-            )
+        if not torch.compiler.is_compiling():  # a size that is compared with a number is a guard
+            self._small_enough(tokens.x[..., 0].numel() * source.at.shape[-2] * self.heads, q, k, plan)
         repeat = self.heads // self.kv_heads
         if repeat > 1:
             k = ops.repeat_heads(k, repeat, name="K×", label="keys, one matrix a query head")
             v = ops.repeat_heads(v, repeat, name="V×", label="values, one matrix a query head")
         return q, k, v, plan
+
+    def _small_enough(self, largest: int, q: Tensor, k: Tensor, plan: Plan) -> None:
+        if largest >= LARGEST and self._runs(plan, q.ndim) == "eager":
+            raise ShapeError(
+                f"{q.shape[-2]} queries and {k.shape[-2]} keys in {self.heads} heads make {largest:,} weights, more than 2^31. "
+                'Use backend="chunked", or a shorter sequence.'
+            )
 
     def project(self, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys (turned by their places) and values, [..., H, N, K] each; [N, K] for one head without a batch."""
