@@ -7,6 +7,8 @@ from equiscope.models.generate import Sampling, generate, stream
 from equiscope.models.presets import PRESETS, tiny
 from equiscope.models.products import Probe, fast_products, probe
 from equiscope.models.readout import READOUTS, ClassToken, Concatenation, Each, First, Last, Mean, Readout
+from equiscope.models.resize import resized
+from equiscope.models.rollout import rollout, weights
 from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 
 __all__ = [
@@ -37,6 +39,9 @@ __all__ = [
     "fast_products",
     "generate",
     "probe",
+    "resized",
+    "rollout",
     "stream",
     "tiny",
+    "weights",
 ]

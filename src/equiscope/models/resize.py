@@ -1,0 +1,34 @@
+"""Another resolution: a model of pictures with a learned grid, made to read pictures of another size.
+
+Source: Dosovitskiy et al. 2021, section 3.2: the table of places is interpolated in the plane.
+"""
+
+import copy
+from dataclasses import replace
+
+from equiscope.errors import InputError
+from equiscope.models.build import Model
+from equiscope.position import LearnedNd
+from equiscope.position.learned_nd import resized as resized_table
+
+
+def resized(model: Model, size: tuple[int, ...], smooth: bool = False) -> Model:
+    """A copy for pictures of `size` samples an axis (rows, columns); all but the table of places stays as it is.
+
+    smooth  as of `position.learned_nd.resized`: timm's way, else transformers'
+    raises  InputError where the model cuts no cells, its scheme is no learned grid (others need no change), or the size does
+            not divide
+    """
+    patch, scheme = model.spec.entry.patch, model.position
+    if patch is None or not isinstance(scheme, LearnedNd):
+        raise InputError(
+            f"Only a model with patches and a learned grid has a size, but this one has patch={patch} and {type(scheme).__name__}."
+        )
+    if len(size) != len(patch) or any(n < p or n % p for n, p in zip(size, patch, strict=False)):
+        raise InputError(f"Cells of {patch} samples do not fill {tuple(size)}. Give a multiple of the cell along each axis.")
+    grid = tuple(n // p for n, p in zip(size, patch, strict=True))
+    fresh = copy.deepcopy(model)
+    fresh.position = resized_table(scheme, grid, smooth)
+    fresh.position.made_for = scheme.made_for
+    fresh.spec = replace(model.spec.with_position(LearnedNd(grid, scheme.between)))
+    return fresh

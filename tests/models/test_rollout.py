@@ -1,0 +1,73 @@
+"""What a layer looked at, and what all layers drew from, as others compute it."""
+
+import pytest
+import torch
+import transformers
+from tests.pretrained.test_parity import ENCODERS, asked, ids, peer
+
+import equiscope as eq
+from equiscope.errors import InputError
+from equiscope.models import PRESETS, resized, rollout, tiny, weights
+from equiscope.symmetry import relative_error
+
+
+@pytest.mark.parametrize("name", ["vit, classes", "bert, masked words", "gpt2", "t5"])
+@torch.no_grad()
+def test_the_weights_of_every_layer_are_theirs(name, tmp_path):
+    theirs = peer(name)
+    theirs.save_pretrained(tmp_path)
+    ours = eq.load(tmp_path)
+    given = {"input_ids": ids()} if name == "gpt2" else asked(name)
+    output = theirs(**given, output_attentions=True)
+    wanted = output.decoder_attentions if name == "t5" else output.attentions
+    source = given["input_ids"] if name == "t5" else None
+    inputs = given.get("decoder_input_ids", given.get("pixel_values", given.get("input_ids")))
+    found = weights(ours, inputs, source=source)
+    assert len(found) == len(wanted) > 1
+    for i, layer in found.items():
+        assert relative_error(layer, wanted[i]) < 1e-5
+    assert list(weights(ours, inputs, [1], source)) == [1]
+
+
+def test_a_rollout_is_the_product_of_the_layers_with_their_residual_paths():
+    layers = [torch.rand(2, 3, 5, 5).softmax(-1) for _ in range(3)]
+    wanted = torch.eye(5).expand(2, 5, 5)
+    for layer in layers:
+        mixed = layer.mean(1) + torch.eye(5)
+        wanted = (mixed / mixed.sum(-1, keepdim=True)) @ wanted
+    found = rollout(layers)
+    assert torch.allclose(found, wanted, atol=1e-6)
+    assert torch.allclose(found.sum(-1), torch.ones(2, 5), atol=1e-6)
+
+
+def test_without_attention_nothing_flows():
+    assert torch.equal(rollout([torch.eye(4).expand(2, 4, 4)] * 3), torch.eye(4))
+
+
+def test_what_cannot_be_asked_is_said():
+    with pytest.raises(InputError, match=r"layers 0\.\.1, but 7"):
+        weights(eq.build(tiny(PRESETS["gpt2"]())), torch.zeros(3, dtype=torch.long), [7])
+    with pytest.raises(InputError, match="one layer or more"):
+        rollout([])
+
+
+@pytest.mark.parametrize("name", ["vit, classes", "deit, classes"])
+@torch.no_grad()
+def test_a_vit_reads_pictures_of_another_size_as_theirs_does(name, tmp_path):
+    theirs = peer(name)
+    theirs.save_pretrained(tmp_path)
+    model = resized(eq.load(tmp_path), (48, 40))
+    pictures = torch.randn(2, 3, 48, 40)
+    wanted = theirs(pictures, interpolate_pos_encoding=True).logits
+    assert relative_error(model(pictures), wanted) < 1e-5
+    assert model.spec.one.attention.position.shape == (6, 5)
+    written = eq.save(model, tmp_path / "larger")
+    again = getattr(transformers, ENCODERS[name][0]).from_pretrained(written).eval()
+    assert relative_error(again(pictures).logits, wanted) < 1e-5
+
+
+def test_a_model_without_a_grid_has_no_size():
+    with pytest.raises(InputError, match="learned grid"):
+        resized(eq.build(tiny(PRESETS["gpt2"]())), (8, 8))
+    with pytest.raises(InputError, match="multiple of the cell"):
+        resized(eq.build(tiny(PRESETS["vit-ti"]())), (7, 8))
