@@ -49,6 +49,25 @@ def explore(
 
 
 @app.command()
+def describe(
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]", help="A preset, a spec (a .json file) or a checkpoint folder; without it, all presets are listed."
+        ),
+    ] = None,
+    tokens: Annotated[int | None, typer.Option(min=1, help="Length of the sequence whose cost is counted.")] = None,
+    source_tokens: Annotated[int, typer.Option(min=1, help="Length of what an encoder reads.")] = 128,
+    spec: Annotated[bool, typer.Option("--spec", help="Print the spec itself, as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Say what a model is: shapes, parameters, multiply-adds, and the symmetries it has, with the part that decides each."""
+    from equiscope.cli.describe import run
+
+    run(source, tokens, source_tokens, spec, json)
+
+
+@app.command()
 def table(
     scheme: Annotated[str, typer.Argument(help="Position scheme, e.g. sinusoidal; an unknown name lists the known ones.")],
     length: Annotated[int, typer.Option(min=1, max=100_000, help="Number of places.")] = 4,

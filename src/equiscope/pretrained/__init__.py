@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from equiscope.errors import InputError, UnknownName
-from equiscope.models import Model
+from equiscope.models import Model, Spec
 from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, t5, vit
 from equiscope.pretrained.family import Family
 
@@ -33,6 +33,12 @@ def load(folder: str | Path, dtype: torch.dtype | None = None) -> Model:
         model = Model(spec)
     family.take(model, tensors, dtype)
     return model.eval()
+
+
+def read_spec(folder: str | Path) -> Spec:
+    """The spec of a Hugging Face folder, by its config.json alone. Raises InputError as `load` does."""
+    config = files.read_config(Path(folder))
+    return _family(config).read(config)
 
 
 def save(model: Model, folder: str | Path, family: str | None = None) -> Path:
@@ -65,4 +71,4 @@ def _family(config: dict[str, Any]) -> Family:
     raise UnknownName("model_type in config.json", str(name), [f.name for f in FAMILIES])
 
 
-__all__ = ["FAMILIES", "Family", "load", "save"]
+__all__ = ["FAMILIES", "Family", "load", "read_spec", "save"]

@@ -1,0 +1,31 @@
+"""`equiscope describe`: what a preset, a spec file or a checkpoint folder is, without its weights."""
+
+import json as json_text
+from pathlib import Path
+
+from equiscope.errors import InputError
+from equiscope.models import PRESETS, Spec
+from equiscope.pretrained import read_spec
+
+
+def run(source: str | None, tokens: int | None, source_tokens: int, spec: bool, json: bool) -> None:
+    if spec and json:
+        raise InputError("Choose one of --spec and --json.")
+    if source is None:
+        _list(json)
+        return
+    found = read_spec(source) if Path(source).is_dir() else Spec.of(source)
+    if spec:
+        print(found.to_json(), end="")
+        return
+    said = found.describe(tokens, source_tokens)
+    print(json_text.dumps(said.to_dict()) if json else said)
+
+
+def _list(json: bool) -> None:
+    sizes = {name: preset().describe(1, 1).parameters for name, preset in PRESETS.items()}
+    if json:
+        print(json_text.dumps(sizes))
+        return
+    for name, size in sizes.items():
+        print(f"{name:<18} {size / 1e6:>8,.1f} M parameters")
