@@ -235,3 +235,22 @@ def test_parts_that_cannot_stand_together_are_refused():
 def test_the_last_rows_alone_are_answered_as_among_all():
     model = build(Spec(8, vocabulary=10, outputs=10, block=Block(Attention(causal=True))))
     assert torch.equal(model(torch.arange(6), rows=2), model(torch.arange(6))[-2:])
+
+
+def test_words_and_a_picture_are_one_sequence():
+    torch.manual_seed(0)
+    attention = eq.Attention(heads=2, position=eq.position.AxialRope(axes=2), causal=True)
+    entry = eq.Entry(features=3 * 4, patch=(2, 2))
+    spec = eq.Spec(16, vocabulary=20, entry=entry, layers=2, block=eq.Block(attention), outputs=20)
+    model = eq.build(spec).double()
+    words, picture = torch.randint(20, (5,)), torch.rand(3, 4, 6, dtype=torch.float64)
+    seen = eq.tokens.together(model.tokens(picture))  # a picture sees all of itself
+    parts = [model.tokens(words[:2]), seen, model.tokens(words[2:])]
+    joined = eq.tokens.join(parts, eq.tokens.one_after_another)
+    answer = model(joined)
+    assert answer.shape == (5 + 6, 20)
+    changed = picture.clone()
+    changed[:, 3, 5] += 1  # in the last patch
+    parts[1] = eq.tokens.together(model.tokens(changed))
+    moved = (model(eq.tokens.join(parts, eq.tokens.one_after_another)) - answer).abs().amax(-1) > 1e-9
+    assert moved.tolist() == [False, False] + [True] * 9  # not the words before it, but all of the picture, and what follows
