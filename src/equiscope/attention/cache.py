@@ -76,14 +76,14 @@ class Cache:
         if count > kept or (kept < self.length and count > self.spare):
             raise InputError(f"{count} rows were to be taken back, but a window lets go of rows. Use a cache with spare={count}.")
         self.length -= count
-        self.rows = {name: part.narrow(_axis(name), 0, kept - count) for name, part in self.rows.items()} if count < kept else {}
+        self.rows = {name: part.narrow(axis_of(name), 0, kept - count) for name, part in self.rows.items()} if count < kept else {}
         self.latest = _latest(self.rows) if self.rows and self.latest is not None else None
 
     def _append(self, name: str, part: Tensor) -> Tensor:
         before = self.rows.get(name)
         if before is None:
             raise InputError(f"The first part of this sequence had no {name}, but this one has. Give it always or never.")
-        axis = _axis(name)
+        axis = axis_of(name)
         if before.shape[:axis] != part.shape[:axis]:
             found = f"{tuple(part.shape)} after {tuple(before.shape)}"
             raise InputError(f"Every part of a cached sequence has one batch, but {name} came as {found}.")
@@ -126,10 +126,10 @@ class Cache:
             seen = seen & valid.reshape(-1, rows)
         first = int(seen.any(0).long().argmax()) if bool(seen.any()) else rows
         if first:
-            self.rows = {n: part.narrow(_axis(n), first, part.shape[_axis(n)] - first) for n, part in self.rows.items()}
+            self.rows = {n: part.narrow(axis_of(n), first, part.shape[axis_of(n)] - first) for n, part in self.rows.items()}
 
 
-def _axis(name: str) -> int:
+def axis_of(name: str) -> int:
     """Which axis counts rows."""
     return -2 if name in ("k", "v", "at") else -1
 
