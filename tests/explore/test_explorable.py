@@ -82,6 +82,8 @@ def test_what_the_page_explains_is_what_the_model_computes(causal):
         made = exhibit(offer.make(), width=8, heads=2, seed=3, causal=causal)
         tokens = Tokens.of(rows(["one", "two", "three", "four", "five"], Choice(width=8, heads=2, seed=3)))
         assert torch.equal(made(tokens)[0], made.model(tokens)), offer.variant.name
+        with_class = exhibit(offer.make(), width=8, heads=2, seed=3, causal=causal, class_token=True)
+        assert torch.equal(with_class(tokens)[1], with_class.model(tokens)), offer.variant.name
 
 
 def test_schemes_of_one_group_stand_side_by_side_under_the_place_where_they_act(love):

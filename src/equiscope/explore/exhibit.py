@@ -45,20 +45,20 @@ class Exhibit(nn.Module):
         self.readouts = nn.ModuleList(READOUTS[n](model.spec.width) for n in ("mean", "first", "last", "concatenation"))
 
     def forward(self, tokens: Tokens) -> list[Tensor]:
-        opened = self.model.readout.open(tokens)
         position = self.model.position
         encoding: Tensor | None = None
         if isinstance(position, Added):
-            encoding = position.encode(opened.at, opened.x.shape[-1])
-            x = position.put(opened.x, encoding)
+            encoding = position.encode(tokens.at, tokens.x.shape[-1])
+            x = position.put(tokens.x, encoding)
         else:
-            x = position.embed(opened.x, opened.at)
-        y = self.block(replace(opened, x=x), position)
+            x = position.embed(tokens.x, tokens.at)
+        opened = self.model.readout.open(replace(tokens, x=x))  # nothing is added to a class token for its place
+        y = self.block(opened, position)
         if isinstance(self.model.readout, ClassToken):
             return [y, self.model.readout(y, opened)]
         apt = self.readouts if tokens.valid is None else self.readouts[:1]  # of a padded text the page reads the mean only
         readouts = [readout(y, opened) for readout in apt]
-        return [y, *readouts, *(self._split(opened.x, encoding) if self.split and encoding is not None else ())]
+        return [y, *readouts, *(self._split(tokens.x, encoding) if self.split and encoding is not None else ())]
 
     def _split(self, x: Tensor, encoding: Tensor) -> tuple[Tensor, ...]:
         attention = self.block.attention
