@@ -4,6 +4,7 @@ from equiscope.models.build import Memory, Model, build
 from equiscope.models.describe import Description, describe
 from equiscope.models.export import export_onnx
 from equiscope.models.generate import Sampling, generate, stream
+from equiscope.models.mixed import Mixed
 from equiscope.models.presets import PRESETS, tiny
 from equiscope.models.products import Probe, fast_products, probe
 from equiscope.models.readout import READOUTS, ClassToken, Concatenation, Each, First, Last, Mean, Readout
@@ -27,6 +28,7 @@ __all__ = [
     "Last",
     "Mean",
     "Memory",
+    "Mixed",
     "Model",
     "Norm",
     "Probe",
