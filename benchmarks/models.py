@@ -22,7 +22,7 @@ from benchmarks import gpts
 from benchmarks.machine import ROOT, machine, versions
 
 import equiscope as eq
-from equiscope.models import PRESETS, fast_products, probe
+from equiscope.models import PRESETS, Mixed, fast_products, probe
 
 SIZES = {
     "4x128": gpts.Size(4, 128, 4, places=64, batch=12), "6x384": gpts.Size(6, 384, 6), "12x768": gpts.Size(12, 768, 12, batch=4),
@@ -46,15 +46,20 @@ def same_weights(size):
 def stepper(model, size, autocast):
     """One training step as a function that gives the loss."""
     ids, target = torch.randint(size.vocabulary, (2, size.batch, size.places), generator=torch.Generator().manual_seed(1))
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    mixed = isinstance(model, Mixed)
+    optimiser = torch.optim.AdamW((model.model if mixed else model).parameters(), lr=1e-4, fused=True)
 
     def step():
-        with torch.autocast("cpu", torch.bfloat16) if autocast else contextlib.nullcontext():
+        with torch.autocast("cpu", torch.bfloat16) if autocast and not mixed else contextlib.nullcontext():
             logits = model(ids)
             loss = F.cross_entropy(logits.flatten(0, 1).float(), target.flatten())
         loss.backward()
+        if mixed:
+            model.collect()
         optimiser.step()
         optimiser.zero_grad()
+        if mixed:
+            model.spread()
         return loss.item()
 
     return step
@@ -90,8 +95,14 @@ def contestants(size, autocast):
     steps["ours, compiled"] = within(stepper(torch.compile(same_weights(size)[0]), size, autocast))
     if found is not None and found.used:
         steps["ours, torch's own products"] = stepper(same_weights(size)[0], size, autocast)
-    for name in ("ours", "ours, compiled"):
-        steps[name]()
+    if autocast:
+        steps["ours, mixed"] = stepper(Mixed(same_weights(size)[0]), size, autocast)
+        both = Mixed(same_weights(size)[0])
+        both.inner = torch.compile(both.inner)
+        steps["ours, mixed, compiled"] = stepper(both, size, autocast)
+    for name, step in steps.items():
+        if name.startswith("ours"):
+            notes.setdefault("first loss", {})[name] = step()
     return steps, missing, notes
 
 
