@@ -1,9 +1,9 @@
-// The app: one state, the marks that show it, and the cell a person points at.
+// The desk: one state, the marks that show it, and the cell a person points at. The app is the desk of the page with stories.
 import { h } from "./dom";
 import type { Lab, Run } from "./lab";
-import type { Name } from "./names";
+import { type Name, word } from "./names";
 import type { Place } from "./program";
-import { History, type State, toHash } from "./state";
+import { History, type Shown, type State, toHash } from "./state";
 
 /** A cell of a run: whose program, which value, where; names are those of its tokens, where they are not the words in order. */
 export interface Target extends Place {
@@ -31,8 +31,8 @@ const whenIdle: (work: (deadline: IdleDeadline) => void) => number =
     : (work) => window.setTimeout(work, 0, { timeRemaining: () => 50, didTimeout: true });
 const cancelIdle: (id: number) => void = globalThis.cancelIdleCallback ?? clearTimeout;
 
-export class App {
-  readonly history = new History();
+export abstract class Desk<S extends Shown = Shown> {
+  readonly history = new History<S>();
   readonly marks = new Set<Mark>();
   private live: Live[] = [];
   private deferred: Live[] = [];
@@ -52,18 +52,17 @@ export class App {
   private readonly listeners: ((target: Target | undefined) => void)[] = [];
   rebuild: () => void = () => {};
 
-  constructor(
-    readonly lab: Lab,
-    public state: State,
-  ) {}
+  constructor(public state: S) {}
 
-  get page() {
-    return this.lab.page;
-  }
+  /** Names along an axis of a value, where its rows or columns have names. */
+  abstract names(axis: string, length: number): Name[] | undefined;
+
+  /** What differs from the beginning, as a URL fragment. */
+  abstract link(): string;
 
   // --- state -----------------------------------------------------------------------------------------------------------
   /** Change the state. `structure` builds the story anew; else the marks on screen are refreshed, at most once a frame. */
-  set(change: Partial<State>, { undoable = true, structure = false } = {}): void {
+  set(change: Partial<S>, { undoable = true, structure = false } = {}): void {
     if (undoable) this.history.push(this.state);
     this.state = { ...this.state, ...change };
     if (structure) this.restart();
@@ -79,7 +78,7 @@ export class App {
     this.replace(this.history.redo(this.state));
   }
 
-  replace(state: State | undefined): void {
+  replace(state: S | undefined): void {
     if (!state) return;
     this.state = state;
     this.restart();
@@ -132,7 +131,7 @@ export class App {
   private remember(): void {
     clearTimeout(this.later);
     this.later = window.setTimeout(() => {
-      const hash = toHash(this.state, this.page);
+      const hash = this.link();
       history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
     }, 120);
   }
@@ -180,12 +179,45 @@ export class App {
   }
 }
 
+export class App extends Desk<State> {
+  constructor(
+    readonly lab: Lab,
+    state: State,
+  ) {
+    super(state);
+  }
+
+  get page() {
+    return this.lab.page;
+  }
+
+  /** The words in the order they stand, a class token's row in front; nothing for other axes. */
+  names(axis: string, length: number): Name[] | undefined {
+    if (axis !== "token") return undefined;
+    return behindClass(
+      this.state.order.map((row) => word(this, row)),
+      length,
+    );
+  }
+
+  link(): string {
+    return toHash(this.state, this.page);
+  }
+}
+
+/** Names with rows in front that are no words: a class token's. */
+export const behindClass = (names: Name[], length: number): Name[] =>
+  [...Array.from({ length: Math.max(length - names.length, 0) }, () => ({ text: "[class]", colour: -1 })), ...names].slice(
+    0,
+    length,
+  );
+
 function same(a: Target | undefined, b: Target | undefined): boolean {
   return a === b || (!!a && !!b && a.run === b.run && a.id === b.id && a.index.join() === b.index.join());
 }
 
 /** A part of the page that may fail: the failure is a sentence in its place. */
-export function guarded(app: App, root: HTMLElement, draw: () => void): void {
+export function guarded(app: Desk, root: HTMLElement, draw: () => void): void {
   const message = h("p.failed", { role: "alert", hidden: true });
   root.append(message);
   app.keep(() => {
@@ -202,8 +234,8 @@ export function guarded(app: App, root: HTMLElement, draw: () => void): void {
 }
 
 /** Computed once for each state, however many marks ask. */
-export function perState<T>(app: App, make: () => T): () => T {
-  let [state, value]: [State | undefined, T | undefined] = [undefined, undefined];
+export function perState<T>(app: Desk, make: () => T): () => T {
+  let [state, value]: [Shown | undefined, T | undefined] = [undefined, undefined];
   return () => {
     if (state !== app.state) [state, value] = [app.state, make()];
     return value as T;

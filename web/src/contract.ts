@@ -1,5 +1,7 @@
 // Generated from contract/schema.json by `npm run contract`. Do not edit.
 
+export type Contract = Explorable | Drawing;
+
 /**
  * A page's content.
  *
@@ -158,4 +160,110 @@ export interface Fact {
   value: number;
   text: string;
   source: string;
+}
+/**
+ * A page that draws one model.
+ *
+ *     towers   headings of the columns, from left to right
+ *     traced   which model the numbers come from, in a sentence: this one, or a small one of the same make
+ *     trace    its program on a small input; leaves name their numbers in the pool
+ *     names    what stands along an axis of that trace: words of "token", of "source", of "vocabulary"
+ *     heads    the most heads that an attention of the trace has
+ */
+export interface Drawing {
+  version?: number;
+  title: string;
+  summary: string;
+  parameters: number;
+  towers: string[];
+  boxes: Box[];
+  frames: Frame[];
+  links: Link[];
+  stands: Stand[];
+  traced: string;
+  trace: Trace;
+  pool: {
+    [k: string]: Array;
+  };
+  names: {
+    [k: string]: string[];
+  };
+  heads: number;
+}
+/**
+ * One part of a model, once for all layers that are alike.
+ *
+ *     about       what the part does, in a sentence; lines: its sizes and settings
+ *     shape       of what it gives, N tokens (M of an encoder)
+ *     parameters  of one copy; total: of all copies, without those counted at another box, so that totals add up to the model's
+ *     tower       which column it stands in; frame: the innermost frame around it, empty for none
+ *     inside      the box that it stands in, and slot where in it: on queries and keys, on scores, on values
+ *     claims      what this part, with what stands in it, says about each action; empty where there is nothing to say
+ *     where       paths of its modules, one a layer
+ *     steps       ids of what it computes in the drawing's trace
+ *     seen        of a mask: who may look (rows) at whom (columns), among a few tokens
+ */
+export interface Box {
+  id: string;
+  kind:
+    | "attention"
+    | "cross"
+    | "feedforward"
+    | "head"
+    | "input"
+    | "join"
+    | "map"
+    | "mask"
+    | "norm"
+    | "output"
+    | "position"
+    | "readout"
+    | "sum"
+    | "table"
+    | "token";
+  title: string;
+  about?: string;
+  lines?: string[];
+  shape?: string[];
+  parameters?: number;
+  total?: number;
+  tower?: number;
+  frame?: string;
+  inside?: string;
+  slot?: "" | "scores" | "turn" | "values";
+  claims?: Claim[];
+  where?: string[];
+  steps?: string[];
+  seen?: boolean[][];
+}
+/**
+ * Boxes that repeat. outer: the frame around this one, empty for none.
+ */
+export interface Frame {
+  id: string;
+  title: string;
+  repeat: number;
+  tower?: number;
+  outer?: string;
+}
+/**
+ * An arrow between boxes, by id.
+ *
+ *     kind  "stream" goes up a tower, "side" joins it (a place added to a token), "residual" passes parts by, "source" brings an
+ *           encoder's rows to those who ask, "tied" joins boxes that share a parameter
+ */
+export interface Link {
+  source: string;
+  target: string;
+  kind?: "residual" | "side" | "source" | "stream" | "tied";
+}
+/**
+ * What the whole model says about one action, and the ids of the boxes that notice it.
+ */
+export interface Stand {
+  action: string;
+  summary: string;
+  holds: boolean;
+  reason: string;
+  boxes: string[];
 }

@@ -59,6 +59,9 @@ export function grouped<T extends { group?: string }>(things: T[]): Map<string, 
   return groups;
 }
 
+/** Numbers to choose from. */
+export const numbered = (counts: number[]): Option[] => counts.map((count) => ({ name: String(count), title: String(count) }));
+
 export function button(text: string, title: string, press: () => void, more: Attributes = {}): HTMLButtonElement {
   return h<HTMLButtonElement>("button", { type: "button", title, onclick: press, ...more }, text);
 }

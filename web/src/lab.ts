@@ -118,7 +118,7 @@ export class Lab {
   }
 }
 
-function changed(given: Tensor, cells: Record<string, number> | undefined): Tensor {
+export function changed(given: Tensor, cells: Record<string, number> | undefined): Tensor {
   let value = given;
   for (const [cell, number] of Object.entries(cells ?? {})) {
     const index = cell.split(",").map(Number);

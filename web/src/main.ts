@@ -1,7 +1,9 @@
-// The page: reads the explorable that stands in it, and shows one story at a time.
+// The page: reads the record that stands in it. Of an explorable it shows one story at a time; a drawing is a page of its own.
 import { App } from "./app";
-import type { Explorable } from "./contract";
-import { button, h, select } from "./dom";
+import type { Drawing, Explorable } from "./contract";
+import { button, h, numbered, select } from "./dom";
+import type { DrawingDesk } from "./drawing/desk";
+import { draw } from "./drawing/page";
 import { save } from "./figure";
 import { Lab } from "./lab";
 import { explainer } from "./marks/explain";
@@ -18,8 +20,8 @@ import "./style.css";
 
 const ALL: Record<StoryName, Story> = { numbers, shuffle, positions, slide, clocks, readouts };
 
-async function read(): Promise<Explorable> {
-  const text = document.getElementById("explorable")!.textContent!.trim();
+async function read<R>(element: HTMLElement): Promise<R> {
+  const text = element.textContent!.trim();
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
@@ -108,7 +110,6 @@ function header(app: App, main: HTMLElement): HTMLElement[] {
 function controls(app: App): HTMLElement[] {
   const { state, page } = app;
   const listens = ALL[state.story].controls;
-  const numbered = (counts: number[]) => counts.map((count) => ({ name: String(count), title: String(count) }));
   const scheme = () => select("position scheme", page.schemes, state.scheme, (scheme) => app.set({ scheme }, { structure: true }));
   const mask = () => {
     const change = () => app.set({ causal: !app.state.causal }, { structure: true });
@@ -174,15 +175,13 @@ async function copy(app: App): Promise<void> {
 }
 
 /** What a script on the page may reach, as `equiscope`: the running app, and the replay that tests hold to Python's numbers. */
-export const running: { app?: App } = {};
+export const running: { app?: App; desk?: DrawingDesk } = {};
 export { replay } from "./replay";
 
 const place = document.getElementById("app");
-if (place && document.getElementById("explorable")) {
-  read().then(
-    (page) => (running.app = start(page, place)),
-    (error) => {
-      place.textContent = `This page's data could not be read (${error instanceof Error ? error.message : error}). It needs a browser of 2023 or newer.`;
-    },
-  );
-}
+const [explorable, drawing] = ["explorable", "drawing"].map((kind) => document.getElementById(kind));
+const failed = (error: unknown) => {
+  place!.textContent = `This page's data could not be read (${error instanceof Error ? error.message : error}). It needs a browser of 2023 or newer.`;
+};
+if (place && explorable) read<Explorable>(explorable).then((page) => (running.app = start(page, place)), failed);
+if (place && drawing) read<Drawing>(drawing).then((page) => (running.desk = draw(page, place)), failed);

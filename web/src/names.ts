@@ -1,5 +1,5 @@
 // What rows, columns and values are called, and which colour a word has.
-import type { App } from "./app";
+import type { App, Desk } from "./app";
 import type { Leaf, Step, Trace } from "./contract";
 import type { Run } from "./lab";
 
@@ -8,14 +8,6 @@ export const COLOURS = 8;
 export interface Name {
   text: string;
   colour: number; // index into the palette, or -1 for none
-}
-
-/** Names along an axis: the words in the order they stand (a class token's row in front), nothing for other axes. */
-export function along(app: App, axis: string, length: number): Name[] | undefined {
-  if (axis !== "token") return undefined;
-  const names = app.state.order.map((row) => word(app, row));
-  const ahead = Math.max(length - names.length, 0);
-  return [...Array.from({ length: ahead }, () => ({ text: "[class]", colour: -1 })), ...names].slice(0, length);
 }
 
 /** The name of a word of the sentence, by its original row. */
@@ -60,15 +52,15 @@ export function heading(where: string | undefined): string {
 }
 
 /** Indices of the leading axes that a matrix on screen shows: the chosen head, the first of anything else. */
-export function lead(app: App, axes: string[], shape: number[]): number[] {
+export function lead(app: Desk, axes: string[], shape: number[]): number[] {
   return axes.slice(0, -2).map((axis, i) => (axis === "head" ? Math.min(app.state.head, shape[i] - 1) : 0));
 }
 
 /** Whose matrix is on screen, where a leading axis is words: ", for Love". */
-export const slice = (app: App, axes: string[], shape: number[]): string =>
+export const slice = (app: Desk, axes: string[], shape: number[]): string =>
   axes
     .slice(0, -2)
-    .flatMap((axis, i) => along(app, axis, shape[i])?.[0] ?? [])
+    .flatMap((axis, i) => app.names(axis, shape[i])?.[0] ?? [])
     .map((name) => `, for ${name.text}`)
     .join("");
 

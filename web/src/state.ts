@@ -7,21 +7,25 @@ export const WAVES = ["ladder", "pair", "sine"] as const;
 const LARGEST = 1e6; // an edit beyond this would overflow into numbers that are none
 export type StoryName = (typeof STORIES)[number];
 
-/** edits: number by cell ("1,0") by pool entry; the words' own numbers stand under "words", by original row. */
-export interface State {
+/** What every page keeps of how numbers are shown. order: the words' original rows, as they stand.
+ * edits: number by cell ("1,0") by pool entry; the words' own numbers stand under "words", by original row. */
+export interface Shown {
+  order: number[];
+  head: number;
+  digits: number;
+  edits: Record<string, Record<string, number>>;
+}
+
+export interface State extends Shown {
   story: StoryName;
   words: string[];
-  order: number[];
   scheme: string;
   versus: string;
   causal: boolean;
   slide: number;
-  head: number;
-  digits: number;
   place: number;
   step: number;
   waves: string;
-  edits: Record<string, Record<string, number>>;
 }
 
 export function initial(page: Explorable): State {
@@ -54,7 +58,7 @@ export function toHash(state: State, page: Explorable): string {
   return parts.toString();
 }
 
-const write = (value: unknown): string => (typeof value === "object" ? JSON.stringify(value) : String(value));
+export const write = (value: unknown): string => (typeof value === "object" ? JSON.stringify(value) : String(value));
 
 /** The state that a fragment describes; whatever does not fit falls back to the beginning. */
 export function fromHash(hash: string, page: Explorable): State {
@@ -104,14 +108,14 @@ function order(text: string | null, length: number): number[] {
   return fine ? rows : Array.from({ length }, (_, i) => i);
 }
 
-function whole(text: string | null, low: number, high: number): number | undefined {
+export function whole(text: string | null, low: number, high: number): number | undefined {
   const value = Number(text);
   return text !== null && Number.isInteger(value) ? Math.min(Math.max(value, low), high) : undefined;
 }
 
-function edits(text: string | null): State["edits"] {
+export function edits(text: string | null): Shown["edits"] {
   const found = parsed(text);
-  const made: State["edits"] = Object.create(null);
+  const made: Shown["edits"] = Object.create(null);
   if (typeof found !== "object" || found === null) return made;
   for (const [key, cells] of Object.entries(found)) {
     if (typeof cells !== "object" || cells === null) continue;
@@ -124,23 +128,23 @@ function edits(text: string | null): State["edits"] {
 }
 
 /** States behind and ahead. */
-export class History {
-  private past: State[] = [];
-  private future: State[] = [];
+export class History<S = State> {
+  private past: S[] = [];
+  private future: S[] = [];
 
-  push(state: State): void {
+  push(state: S): void {
     this.past.push(structuredClone(state));
     if (this.past.length > 200) this.past.shift();
     this.future = [];
   }
 
-  undo(now: State): State | undefined {
+  undo(now: S): S | undefined {
     const before = this.past.pop();
     if (before) this.future.push(structuredClone(now));
     return before;
   }
 
-  redo(now: State): State | undefined {
+  redo(now: S): S | undefined {
     const next = this.future.pop();
     if (next) this.past.push(structuredClone(now));
     return next;

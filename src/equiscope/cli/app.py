@@ -31,8 +31,13 @@ def _root(
 
 @app.command()
 def explore(
-    sentence: Annotated[str, typer.Argument(help="The words to look at.")] = "Love conquers all",
-    export: Annotated[Path | None, typer.Option(help="Write one offline HTML file here instead of serving.")] = None,
+    sentence: Annotated[
+        str, typer.Argument(help="The words to look at; or a spec (a .json file) or a checkpoint folder, which is drawn.")
+    ] = "Love conquers all",
+    export: Annotated[
+        Path | None, typer.Option("--export", "--html", help="Write one offline HTML file here instead of serving.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Draw this model instead: a preset, a spec or a checkpoint folder.")] = None,
     position: Annotated[str, typer.Option(help="Position scheme to begin with; an unknown name lists the known ones.")] = "none",
     width: Annotated[int | None, typer.Option(min=1, help="Features of a word; 2 for each head unless said.")] = None,
     heads: Annotated[int, typer.Option(min=1, help="Attention heads; they divide the width.")] = 1,
@@ -42,9 +47,12 @@ def explore(
     open_browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print the page's data instead.")] = False,
 ) -> None:
-    """See self-attention over a sentence, number by number, in the browser or one offline file."""
-    from equiscope.cli.explore import run
+    """See self-attention over a sentence, number by number; or the drawing of a model, each part of which opens its numbers."""
+    from equiscope.cli.explore import draw, is_model, run
 
+    if model is not None or is_model(sentence):
+        draw(model or sentence, export, seed, port, open_browser, json)
+        return
     run(sentence, export, position, width or 2 * heads, heads, causal, seed, port, open_browser, json)
 
 

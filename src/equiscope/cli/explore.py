@@ -1,4 +1,4 @@
-"""`equiscope explore`: trace a sentence under every position scheme, and show the page."""
+"""`equiscope explore`: trace a sentence under every position scheme, or draw a model, and show the page."""
 
 import sys
 import webbrowser
@@ -7,7 +7,13 @@ from pathlib import Path
 import msgspec
 
 from equiscope import explore
+from equiscope.errors import UnknownName
 from equiscope.explore.server import server
+from equiscope.models import Model, Spec
+from equiscope.record import Drawing, Explorable
+
+CONFIG = "config.json"
+HEAVY = 50_000_000  # bytes of weights that are not read for a drawing: a small model stands for them
 
 
 def run(
@@ -15,11 +21,50 @@ def run(
     open_browser: bool, json: bool,
 ) -> None:  # fmt: skip
     content = explore.explorable(explore.Choice(sentence, position, width, heads, causal, seed))
+    if not json:
+        for note in content.notes:
+            print(f"note: {note}", file=sys.stderr)
+    _show(content, export, port, open_browser, json)
+
+
+def draw(source: str, export: Path | None, seed: int, port: int, open_browser: bool, json: bool) -> None:
+    """Draw a preset, a spec file or a checkpoint folder."""
+    path = Path(source)
+    title = path.resolve().name if path.is_dir() else path.stem if path.suffix == ".json" else source
+    _show(explore.drawing(_model(source), title, seed), export, port, open_browser, json)
+
+
+def is_model(words: str) -> bool:
+    """Whether what looks like a sentence is the name of a spec file or of a checkpoint folder."""
+    path = Path(words)
+    try:
+        return path.suffix == ".json" or (path / CONFIG).is_file() or (len(path.parts) > 1 and path.is_dir())
+    except (OSError, ValueError):  # too long for a name, or a letter that no name has
+        return False
+
+
+def _model(source: str) -> Model | Spec:
+    """Of a folder the model where its weights are few, else its spec: a drawing needs no weights."""
+    path = Path(source)
+    if not path.is_dir():
+        return Spec.of(source)
+    from equiscope.pretrained import FAMILIES, load
+    from equiscope.pretrained.files import read_config
+
+    config = read_config(path)
+    weights = [file.stat().st_size for file in path.glob("*.safetensors")]
+    if weights and sum(weights) < HEAVY:
+        return load(path)
+    family = next((f for f in FAMILIES if f.name == config.get("model_type")), None)
+    if family is None:
+        raise UnknownName("model_type in config.json", str(config.get("model_type")), [f.name for f in FAMILIES])
+    return family.read(config)
+
+
+def _show(content: Explorable | Drawing, export: Path | None, port: int, open_browser: bool, json: bool) -> None:
     if json:
         sys.stdout.write(msgspec.json.encode(content).decode() + "\n")
         return
-    for note in content.notes:
-        print(f"note: {note}", file=sys.stderr)
     if export is not None:
         path = explore.write(content, export)
         print(f"wrote {path} ({path.stat().st_size / 1000:.0f} kB, one file, works offline)")

@@ -1,6 +1,7 @@
 """See: an interactive page in one file. It shows records and computes no maths of its own."""
 
+from equiscope.explore.drawing import drawing
 from equiscope.explore.explorable import LIMIT, Choice, explorable
 from equiscope.explore.page import html, write
 
-__all__ = ["LIMIT", "Choice", "explorable", "html", "write"]
+__all__ = ["LIMIT", "Choice", "drawing", "explorable", "html", "write"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from equiscope.errors import InputError
-from equiscope.record import Explorable
+from equiscope.record import Drawing, Explorable
 
 BUNDLE = Path(__file__).parent / "page"
 POLICY = (
@@ -28,14 +28,14 @@ TEMPLATE = """<!doctype html>
 <body>
 <div id="app"></div>
 <noscript>This page computes every number in your browser, so it needs JavaScript. It asks nothing of any network.</noscript>
-<script type="application/octet-stream" id="explorable">{data}</script>
+<script type="application/octet-stream" id="{kind}">{data}</script>
 <script>{script}</script>
 </body>
 </html>
 """
 
 
-def html(content: Explorable) -> str:
+def html(content: Explorable | Drawing) -> str:
     """The page as text. Raises InputError where the bundle was not built with the package."""
     from equiscope import __version__
 
@@ -44,18 +44,19 @@ def html(content: Explorable) -> str:
         policy=POLICY,
         version=__version__,
         title=escape.escape(content.title),
+        kind=type(content).__name__.lower(),  # of the record, which the script looks for
         style=style,
         script=script.replace("</script", "<\\/script").replace("<!--", "<\\!--"),
         data=pack(content),
     )
 
 
-def pack(content: Explorable) -> str:
+def pack(content: Explorable | Drawing) -> str:
     """The record as base64 of gzipped JSON: letters, digits, + / = only, so no word of a sentence can end the element."""
     return base64.b64encode(gzip.compress(msgspec.json.encode(content), compresslevel=9, mtime=0)).decode("ascii")
 
 
-def write(content: Explorable, path: Path) -> Path:
+def write(content: Explorable | Drawing, path: Path) -> Path:
     """Write the page to a file, whole or not at all. Raises InputError where the folder does not exist or cannot be written."""
     if not path.name:
         raise InputError(f"{path} is a folder. Name a file with --export, e.g. --export love.html.")

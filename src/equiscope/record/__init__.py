@@ -5,18 +5,24 @@ closed list of operations can run it again on other leaves: that is what the pag
 """
 
 from equiscope.record.array import Array, pack, unpack
+from equiscope.record.drawing import Box, Drawing, Frame, Link, Stand
 from equiscope.record.explorable import Claim, Example, Explorable, Fact, Program, Variant
 from equiscope.record.trace import VERSION, Leaf, Step, Trace
 
 __all__ = [
     "VERSION",
     "Array",
+    "Box",
     "Claim",
+    "Drawing",
     "Example",
     "Explorable",
     "Fact",
+    "Frame",
     "Leaf",
+    "Link",
     "Program",
+    "Stand",
     "Step",
     "Trace",
     "Variant",

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import msgspec
 
-from equiscope.record import Explorable
+from equiscope.record import Drawing, Explorable
 
 SCHEMA = Path(__file__).parents[3] / "contract" / "schema.json"
 
 
 def schema() -> str:
     """JSON Schema of every record that leaves Python."""
-    [root], definitions = msgspec.json.schema_components([Explorable], ref_template="#/$defs/{name}")
-    text = msgspec.json.encode({"$schema": "https://json-schema.org/draft/2020-12/schema", **root, "$defs": definitions})
+    pages, definitions = msgspec.json.schema_components([Explorable, Drawing], ref_template="#/$defs/{name}")
+    text = msgspec.json.encode({"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": pages, "$defs": definitions})
     return msgspec.json.format(text, indent=2).decode() + "\n"
 
 

@@ -12,7 +12,7 @@ def output_axes(op: str, axes: Sequence[Axes], shapes: Sequence[tuple[int, ...]]
     match op:
         case "matmul":
             lead = broadcast([first[:-2], last[:-2]], [shapes[0][:-2], shapes[-1][:-2]])
-            return (*lead, first[-2], last[-1])
+            return (*lead, *first[-2:-1], last[-1])  # a row [D] times a matrix is a row
         case "transpose":
             return (*first[:-2], first[-1], first[-2])
         case "heads":

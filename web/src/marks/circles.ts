@@ -1,14 +1,14 @@
 // Attention as circles: the larger the circle, the more the word of the row takes from the word of the column.
-import { type App, guarded } from "../app";
+import { type Desk, guarded } from "../app";
 import { h, svg } from "../dom";
 import { number, symbol } from "../format";
 import type { Run } from "../lab";
-import { along, cellIndex, lead, letters, value } from "../names";
+import { cellIndex, lead, letters, value } from "../names";
 import { matrixAt } from "../tensor";
 
 const MOST = 24;
 
-export function circles(app: App, run: () => Run, id: string): HTMLElement {
+export function circles(app: Desk, run: () => Run, id: string): HTMLElement {
   const figure = h(
     "figure.matrix.circles",
     { "data-circles": id },
@@ -28,7 +28,7 @@ export function circles(app: App, run: () => Run, id: string): HTMLElement {
   function draw(data: Float64Array, rows: number, columns: number, ahead: number[], rank: number): SVGElement {
     const side = rows > 10 ? 20 : rows > 5 ? 40 : 52;
     const [left, top] = [84, 26];
-    const words = along(app, "token", columns)!;
+    const words = app.names("token", columns)!;
     const picture = svg("svg", {
       viewBox: `0 0 ${left + columns * side} ${top + rows * side}`,
       width: left + columns * side,

@@ -1,11 +1,11 @@
 // The line of arithmetic: how the number under the pointer came about, with the real operands; and where to change a given one.
-import type { App, Target } from "../app";
+import type { Desk, Target } from "../app";
 import { button, h } from "../dom";
 import { column, number, plain, symbol } from "../format";
-import { along, editKey, letters, value } from "../names";
+import { editKey, letters, value } from "../names";
 import { at } from "../tensor";
 
-export function explainer(app: App): HTMLElement {
+export function explainer(app: Desk): HTMLElement {
   const line = h("div.arithmetic");
   const note = h("div.note");
   const spoken = h("div.spoken", { "aria-live": "polite", role: "status" });
@@ -121,11 +121,11 @@ const unprinted = (count: number): string =>
 const brackets = (text: string): string => (text.startsWith("−") ? `(${text})` : text);
 
 /** Q[Love, 2]: the symbol, the word, the column counted from 1. */
-function name(app: App, { run, id, index, names: own }: Target): HTMLElement {
+function name(app: Desk, { run, id, index, names: own }: Target): HTMLElement {
   const found = value(run, id);
   const tensor = run.program.get(id);
   const parts = index.map((i, axis) => {
-    const names = found.axes[axis] === "token" && own ? own : along(app, found.axes[axis] ?? "", tensor.shape[axis]);
+    const names = found.axes[axis] === "token" && own ? own : app.names(found.axes[axis] ?? "", tensor.shape[axis]);
     return names?.[i]
       ? h("span.word", { "data-colour": names[i].colour }, names[i].text)
       : found.axes[axis] === "head"

@@ -16,14 +16,14 @@ interface Box {
   given: boolean;
 }
 
-/** The steps that lead to `output`, each step one level to the right of the last thing it needs. */
-export function graph(trace: Trace, output: string, go: (id: string) => void): HTMLElement {
-  const boxes = layout(trace, output);
+/** The steps that lead to these outputs, each step one level to the right of the last thing it needs. */
+export function graph(trace: Trace, outputs: string[], go: (id: string) => void): HTMLElement {
+  const boxes = layout(trace, outputs);
   const [levels, rows] = [Math.max(...boxes.map((b) => b.level)) + 1, Math.max(...boxes.map((b) => b.row)) + 1];
   const [width, height] = [levels * COLUMN, rows * ROW + ARCH];
   const picture = svg("svg.graph", {
     viewBox: `0 ${-ARCH} ${width} ${height}`,
-    style: `max-width:${width}px; min-width:${Math.max(NARROW, width * SMALLEST)}px`,
+    style: `max-width:${width}px; min-width:${Math.min(width, Math.max(NARROW, width * SMALLEST))}px`,
     role: "group",
     "aria-label": "steps of the computation, from left to right",
   });
@@ -34,9 +34,9 @@ export function graph(trace: Trace, output: string, go: (id: string) => void): H
   return h("div.scroll", picture);
 }
 
-function layout(trace: Trace, output: string): Box[] {
+function layout(trace: Trace, outputs: string[]): Box[] {
   const steps = new Map(trace.steps.map((step) => [step.id, step]));
-  const wanted = ancestors(steps, output);
+  const wanted = new Set(outputs.flatMap((output) => [...ancestors(steps, output)]));
   const level = new Map<string, number>();
   for (const step of trace.steps) {
     if (wanted.has(step.id)) level.set(step.id, 1 + Math.max(...step.inputs.map((input) => level.get(input) ?? 0)));

@@ -1,5 +1,5 @@
 // A large matrix as a picture: one rectangle a number, drawn on a canvas; pointing reads the number.
-import type { App, Mark } from "../app";
+import type { Desk, Mark } from "../app";
 import { h } from "../dom";
 import { number } from "../format";
 import type { Run } from "../lab";
@@ -9,7 +9,7 @@ import { cellOf, type Options, seen, step, type View } from "./matrix";
 
 const WIDE = 360;
 
-export function heat(app: App, run: () => Run, id: string, rows: number, columns: number, options: Options): View {
+export function heat(app: Desk, run: () => Run, id: string, rows: number, columns: number, options: Options): View {
   const side = Math.max(3, Math.min(14, Math.floor(WIDE / Math.max(columns, rows))));
   const [width, height] = [columns * side, rows * side];
   const canvas = h<HTMLCanvasElement>("canvas.heat", {

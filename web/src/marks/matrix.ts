@@ -1,10 +1,10 @@
 // A matrix, typeset: brackets, numbers in columns, each word with its colour. Up to a few hundred cells are text that can be
 // focused; larger ones are drawn (heat.ts). Arrow keys move across cells, Enter edits a number that was given.
-import { type App, type Mark, guarded } from "../app";
+import { type Desk, type Mark, guarded } from "../app";
 import { h } from "../dom";
 import { column, symbol } from "../format";
 import type { Run } from "../lab";
-import { along, cellIndex, editKey, lead, type Name, slice, letters, value } from "../names";
+import { cellIndex, editKey, lead, type Name, slice, letters, value } from "../names";
 import type { Place } from "../program";
 import { matrixAt, type Tensor } from "../tensor";
 import { glide } from "./glide";
@@ -22,7 +22,7 @@ export interface Options {
 }
 
 /** A figure of one value of a run, with its symbol and label. */
-export function matrix(app: App, run: () => Run, id: string, options: Options = {}): HTMLElement {
+export function matrix(app: Desk, run: () => Run, id: string, options: Options = {}): HTMLElement {
   const found = value(run(), id);
   const of = h("span");
   const figure = h(
@@ -65,7 +65,7 @@ export interface View {
 
 /** What a view needs to know of its value at this moment. */
 export function seen(
-  app: App,
+  app: Desk,
   run: Run,
   id: string,
   options: Options,
@@ -74,11 +74,11 @@ export function seen(
   const { axes } = value(run, id);
   const ahead = lead(app, axes, tensor.shape);
   const names = (axis: number) =>
-    (axes.at(axis) === "token" && options.names?.()) || along(app, axes.at(axis) ?? "", tensor.shape.at(axis) ?? 1);
+    (axes.at(axis) === "token" && options.names?.()) || app.names(axes.at(axis) ?? "", tensor.shape.at(axis) ?? 1);
   return { tensor, flat: matrixAt(tensor, ahead), ahead, rows: axes.length > 1 ? names(-2) : undefined, columns: names(-1) };
 }
 
-function typeset(app: App, run: () => Run, id: string, rows: number, columns: number, options: Options): View {
+function typeset(app: Desk, run: () => Run, id: string, rows: number, columns: number, options: Options): View {
   const cells: HTMLElement[] = [];
   const lines: HTMLElement[] = [];
   const heads: HTMLElement[] = Array.from({ length: columns }, () => h("span.colname"));
@@ -193,7 +193,7 @@ export function cellOf(place: Place, rank: number, ahead: number[]): [number, nu
 }
 
 function listen(
-  app: App,
+  app: Desk,
   run: () => Run,
   id: string,
   grid: HTMLElement,

@@ -5,7 +5,8 @@ import { circles } from "../marks/circles";
 import { ancestors, graph } from "../marks/graph";
 import { matrix } from "../marks/matrix";
 import { heading } from "../names";
-import { equation, running, section, type Story } from "./story";
+import { equation, reveal } from "../marks/steps";
+import { running, section, type Story } from "./story";
 
 export const numbers: Story = {
   title: "Numbers",
@@ -22,7 +23,7 @@ export const numbers: Story = {
         "div.full",
         section(
           "The steps",
-          graph(trace, roles!.output, (id) => reveal(root, id)),
+          graph(trace, [roles!.output], (id) => reveal(root, id)),
         ),
       ),
     );
@@ -52,16 +53,3 @@ export const numbers: Story = {
     return root;
   },
 };
-
-function reveal(root: HTMLElement, id: string): void {
-  const figure = root.querySelector<HTMLElement>(`[data-id="${CSS.escape(id)}"]`);
-  if (!figure) return;
-  figure.scrollIntoView({
-    block: "center",
-    inline: "nearest",
-    behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
-  });
-  figure.classList.remove("flash");
-  requestAnimationFrame(() => figure.classList.add("flash"));
-  figure.querySelector<HTMLElement>("[tabindex='0']")?.focus({ preventScroll: true });
-}

@@ -8,19 +8,8 @@ import { circles } from "../marks/circles";
 import { matrix } from "../marks/matrix";
 import { strip } from "../marks/strip";
 import { claim, verdict } from "../marks/verdict";
-import {
-  additions,
-  EQUIVARIANCE,
-  equation,
-  inOrder,
-  order,
-  running,
-  section,
-  setting,
-  shuffleError,
-  sign,
-  type Story,
-} from "./story";
+import { equation } from "../marks/steps";
+import { additions, EQUIVARIANCE, inOrder, order, running, section, setting, shuffleError, sign, type Story } from "./story";
 
 const RETURNS = "what the layer returns";
 const SPLIT: [string, string][] = [

@@ -3,12 +3,9 @@ import { permute } from "../actions";
 import { type App, perState } from "../app";
 import { button, h } from "../dom";
 import { save } from "../figure";
-import { formula, symbol } from "../format";
 import type { Run, Setting } from "../lab";
 import { equivariance, type Measurement } from "../measure";
 import { ancestors } from "../marks/graph";
-import { letters } from "../names";
-import { OPERATIONS } from "../ops";
 import { dependsOn } from "../program";
 
 /** controls: those of the header that the story listens to. */
@@ -63,17 +60,6 @@ export function shuffleError(app: App, scheme: string, role: string, of: Setting
 export function sign({ verdict }: Measurement): { mark: string; kind: "holds" | "nearly" | "broken" } {
   if (verdict === "exact" || verdict === "rounding") return { mark: "✓", kind: "holds" };
   return verdict === "approximate" ? { mark: "≈", kind: "nearly" } : { mark: "✗", kind: "broken" };
-}
-
-/** "Q = X W_Q": a step as an equation. */
-export function equation(run: Run, id: string): HTMLElement | undefined {
-  const step = run.record.trace.steps.find((s) => s.id === id);
-  if (!step) return undefined;
-  const symbols = step.inputs.map((input) => letters(run, input));
-  const right = formula(OPERATIONS[step.op].formula(symbols, step.params ?? {}), symbols);
-  const left = symbol(letters(run, id));
-  const same = left.textContent!.replace("ᵀ", "T") === right.textContent || (step.op === "transpose" && !step.symbol); // "Kᵀ = Kᵀ" says nothing
-  return h("span.equation", left, ...(same ? [] : [" = ", right]));
 }
 
 /** What a scheme brings in: values made from the places alone that meet the words in the next step. */

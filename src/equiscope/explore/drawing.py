@@ -1,0 +1,457 @@
+"""From a spec to a drawing: every part a box, once for all layers that are alike, with its sizes, its claims and its numbers.
+
+Boxes are made by walking through the spec beside the model that was built from it, so that parameters are counted on real
+modules and claims come from `derive`; on the device "meta" that costs no memory, whatever the size.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+import torch
+from torch import nn
+
+from equiscope import attention, blocks, record
+from equiscope.explore.miniature import Run, run, runs
+from equiscope.explore.owners import owners
+from equiscope.models import Block, Model, Spec
+from equiscope.models.readout import ClassToken
+from equiscope.position import Position, to_json
+from equiscope.symmetry import ACTIONS, derive
+
+RANKS = 6  # tokens in the picture of a mask
+ABOUT: dict[record.drawing.BoxKind, str] = {
+    "table": "Every word has a row of numbers in a table.",
+    "map": "The raw numbers of every token are mapped to the width of the model.",
+    "norm": "Every token is brought to one size, by itself.",
+    "attention": "Every token asks all tokens that it may look at, and takes a mix of their values.",
+    "cross": "Every token asks the encoder's rows, and takes a mix of their values.",
+    "mask": "Who may look at whom: a row asks, a column answers.",
+    "feedforward": "The same small network for every token, alone.",
+    "token": "Learned rows stand in front of the tokens; the first is read out at the end.",
+    "readout": "What is taken from the rows of the last layer.",
+    "head": "A linear map from rows to answers.",
+}
+ACTS = {  # place where a scheme acts: slot of the attention that it stands in, and what it does there
+    "turn": ("turn", "turns queries and keys by their place"),
+    "bias": ("scores", "adds to the scores, by place"),
+    "term": ("scores", "adds to the scores, by place and content"),
+    "mix": ("values", "adds to the values, by place"),
+}
+
+
+def drawing(source: Spec | Model, title: str = "", seed: int = 0) -> record.Drawing:
+    """The page's data for a model. A spec is built without memory; of a model with weights, a small one is traced itself.
+
+    raises  InputError where no small model of this make could be run
+    """
+    spec = source.spec if isinstance(source, Model) else source
+    with torch.device("meta"):
+        model = source if isinstance(source, Model) else Model(spec)
+    small = run(spec, source if isinstance(source, Model) else None, seed)
+    sketch = _Sketch(model, small)
+    towers = [] if model.encoder is None else [_Tower(sketch, model.encoder, "encoder.", 0)]
+    towers.append(_Tower(sketch, model, "", len(towers)))
+    for tower in towers:
+        tower.draw()
+    sketch.across(towers)
+    trace, pool = _pooled(small.trace)
+    total = sum(p.numel() for p in model.parameters())
+    return record.Drawing(
+        title=title or "a model", summary=_summary(spec), parameters=total, towers=_headings(spec), boxes=sketch.numbered(trace),
+        frames=sketch.frames, links=sketch.links, stands=_stands(model, sketch.boxes), traced=small.said, trace=trace, pool=pool,
+        names=small.names, heads=max(b.attention.heads for s in _specs(small.model.spec) for b in s.blocks),
+    )  # fmt: skip
+
+
+@dataclass
+class _Sketch:
+    """Boxes, frames and links so far, and which parameters were counted."""
+
+    model: Model
+    small: Run
+    boxes: list[record.Box] = field(default_factory=list)
+    frames: list[record.Frame] = field(default_factory=list)
+    links: list[record.Link] = field(default_factory=list)
+    counted: set[int] = field(default_factory=set)
+    paths: dict[str, str] = field(default_factory=dict)  # of a module of the miniature: the box that shows it
+
+    def add(self, box: record.Box, modules: Sequence[nn.Module | nn.Parameter | None] = (), claims: nn.Module | None = None) -> str:
+        """A box for modules that are alike, one a layer; `claims` asks more parts than are counted here."""
+        found = [m for m in modules if m is not None]
+        sizes = [_parameters(m) for m in found]
+        fresh = {id(p): p.numel() for ps in sizes for p in ps if id(p) not in self.counted}
+        self.counted |= fresh.keys()
+        asked = claims or next((m for m in found if isinstance(m, nn.Module)), None)
+        self.boxes.append(
+            msgspec.structs.replace(
+                box, about=box.about or ABOUT.get(box.kind, ""), parameters=sum(p.numel() for p in sizes[0]) if sizes else 0,
+                total=sum(fresh.values()), claims=derive(asked) if asked is not None else [],
+            )
+        )  # fmt: skip
+        return box.id
+
+    def link(self, source: str, target: str, kind: record.drawing.Wire = "stream") -> None:
+        self.links.append(record.Link(source=source, target=target, kind=kind))
+
+    def across(self, towers: "list[_Tower]") -> None:
+        """What leads from one tower to another, and from the table to a head that shares it."""
+        if len(towers) == 2:
+            for box in self.boxes:
+                if box.kind == "cross":
+                    self.link(towers[0].last, box.id, "source")
+        spec = self.model.spec
+        if spec.tied:
+            self.link("embedding", "head", "tied")
+        if spec.shared:
+            self.link("encoder.embedding", "embedding", "tied")
+
+    def numbered(self, trace: record.Trace) -> list[record.Box]:
+        """The boxes with the ids of their steps."""
+        steps = owners(trace, self.paths, {box.id: box.inside for box in self.boxes})
+        return [msgspec.structs.replace(box, steps=steps.get(box.id, [])) for box in self.boxes]
+
+
+class _Tower:
+    """One column: an encoder, or a model that may ask one. It keeps the end of the stream as it grows."""
+
+    def __init__(self, sketch: _Sketch, model: Model, prefix: str, number: int) -> None:
+        self.sketch, self.model, self.spec, self.prefix, self.number = sketch, model, model.spec, prefix, number
+        self.letter = "M" if prefix else "N"
+        self.width = model.position.widened(self.spec.width)
+        self.rows, self.last, self.small = self.letter, "", sketch.small.model
+        if prefix:
+            assert self.small.encoder is not None
+            self.small = self.small.encoder
+
+    @property
+    def shape(self) -> list[str]:
+        return [self.rows, _count(self.width)]
+
+    def draw(self) -> None:
+        self._entry()
+        self._layers()
+        if self.model.norm is not None:
+            self._up(self._norm("norm", [self.model.norm]))
+        if not self.prefix:
+            self._exit()
+
+    # --- before the layers ----------------------------------------------------------------------------------------------
+    def _entry(self) -> None:
+        spec, e, narrow = self.spec, self.spec.entry, [self.letter, _count(self.spec.width)]
+        if e.patch:
+            channels = (e.features or 0) // math.prod(e.patch)
+            said = f"{channels} channel{'s'[: channels > 1]}"
+            sizes = {1: ["T"], 2: ["H", "W"], 3: ["T", "H", "W"]}[len(e.patch)]
+            shape = [*sizes[:-2], *([str(channels)] if channels > 1 or len(sizes) > 1 else []), *sizes[-2:]]
+        elif e.features and not spec.vocabulary:
+            said, shape = f"{_count(e.features)} raw numbers a token", [self.letter, _count(e.features)]
+        else:
+            said, shape = (f"{_count(spec.vocabulary)} known words", [self.letter]) if spec.vocabulary else ("features", narrow)
+        title = {0: "Words" if spec.vocabulary else "Tokens", 1: "Sound", 2: "Picture", 3: "Video"}[len(e.patch or ())]
+        about = "What the encoder reads." if self.prefix else "What the model reads."
+        self._up(self._box("input", "input", title, lines=[said], shape=shape, about=about))
+        if spec.vocabulary:
+            lines = [f"{_count(spec.vocabulary)} × {_count(spec.width)}"]
+            lines += [f"times {e.scale:.5g}"] if e.scale is not None else []
+            lines += ["one table for both"] if self.sketch.model.spec.shared else []
+            self._up(self._box("embedding", "table", "Embedding", [self.model.embedding], lines=lines, shape=narrow))
+        if e.features:
+            entry = self.model.entry
+            lines = [f"cells of {' × '.join(map(str, e.patch))}"] if e.patch else []
+            lines += [f"{_count(e.features)} → {_count(spec.width)}"]
+            box = self._box(
+                "entry", "map", "Patches" if e.patch else "Linear map", lines=lines,
+                shape=narrow, modules=[_Bag(entry.features, entry.features_bias)], paths=["entry"],
+            )  # fmt: skip
+            self._joined(box, "entry.sum") if spec.vocabulary else self._up(box)
+        if e.types:
+            kinds = self._box(
+                "types", "table", "Kinds", [_Bag(self.model.entry.types)], lines=[f"{e.types} kinds of tokens"], shape=narrow,
+                about="A row for the kind of token is added, such as sentence A or B.", paths=["entry.types"],
+            )  # fmt: skip
+            self._joined(kinds, "types.sum")
+        for i, scheme in enumerate(self.model.schemes):
+            if scheme.acts("embed"):
+                wider = scheme.widened(self.spec.width) != self.spec.width
+                does = "is written beside every token" if wider else "is added to every token"
+                name = "position" if i == 0 else f"others.{i - 1}"
+                self._joined(self._scheme(scheme, name, f"{name}.embed", f"Its place {does}."), f"{name}.sum", join=wider)
+        if self.model.entry.norm is not None:
+            self._up(self._norm("entry.norm", [self.model.entry.norm]))
+        if isinstance(self.model.readout, ClassToken):
+            extra = len(self.model.readout.row)
+            title = "Class token" if extra == 1 else f"Class token + {extra - 1}"
+            shape = [str(extra), _count(self.width)]
+            token = self._box("token", "token", title, [self.model.readout], shape=shape, paths=["readout.row"])
+            self.rows = f"{extra} + {self.letter}"
+            self._joined(token, "token.join", join=True)
+
+    # --- the layers -----------------------------------------------------------------------------------------------------
+    def _layers(self) -> None:
+        found = runs(self.spec)
+        period, outer, at = sum(count for _, count in found), "", 0
+        if len(found) > 1:
+            outer = f"{self.prefix}turns"
+            self.sketch.frames.append(
+                record.Frame(id=outer, title="layers that take turns", repeat=self.spec.layers // period, tower=self.number)
+            )
+        for i, (block, count) in enumerate(found):
+            frame = f"{self.prefix}layers.{i}"
+            numbers = [n for start in range(0, self.spec.layers, period) for n in range(start + at, start + at + count)]
+            self.sketch.frames.append(record.Frame(id=frame, title=_layers(numbers), repeat=count, tower=self.number, outer=outer))
+            _Layer(self, block, i, numbers, frame).draw()
+            at += count
+
+    # --- after the layers -----------------------------------------------------------------------------------------------
+    def _exit(self) -> None:
+        spec, readout = self.spec, self.model.readout
+        alone = {"each": self.shape, "concatenation": [f"{self.rows} × {_count(self.width)}"]}
+        shape = alone.get(spec.readout, [_count(self.width)])
+        title = readout.title[0].upper() + readout.title[1:]
+        counted = [] if isinstance(readout, ClassToken) else [readout]
+        self._up(self._box("readout", "readout", title, counted, claims=readout, shape=shape, paths=["readout"]))
+        if spec.outputs and self.model.head is not None:
+            lines = [f"{_count(self.width)} → {_count(spec.outputs)}"]
+            lines += ["the embedding table, turned"] if spec.tied else []
+            lines += [f"after {_count(self.width)} → {_count(self.width)}, {spec.head.hidden}"] if spec.head.hidden else []
+            lines += [f"times {spec.head.scale:.4g}"] if spec.head.scale is not None else []
+            shape = [*shape[:-1], _count(spec.outputs)]
+            self._up(self._box("head", "head", "Head, tied" if spec.tied else "Head", [self.model.head], lines=lines, shape=shape))
+        words = spec.outputs is not None and spec.outputs == spec.vocabulary
+        title = "Output" if not words else "Scores of the next word" if spec.blocks[-1].attention.causal else "Scores of words"
+        self._up(self._box("output", "output", title, shape=shape, about="What the model returns."))
+
+    # --- boxes ----------------------------------------------------------------------------------------------------------
+    def _box(
+        self, name: str, kind: record.drawing.BoxKind, title: str, modules: Sequence[nn.Module | None] = (), *,
+        paths: Sequence[str] | None = None, claims: nn.Module | None = None, where: Sequence[str] = (), **said: Any,
+    ) -> str:  # fmt: skip
+        """A box of this tower; said: further fields of it. paths: modules of the miniature that it shows, its name unless said."""
+        ident = f"{self.prefix}{name}"
+        for path in (name,) if paths is None else paths:
+            self.sketch.paths[f"model.{self.prefix}{path}"] = ident
+        shown = list(where) or ([f"{self.prefix}{path}" for path in paths or (name,)] if modules else [])
+        box = record.Box(id=ident, kind=kind, title=title, tower=self.number, where=shown, **said)
+        return self.sketch.add(box, modules, claims)
+
+    def _norm(self, name: str, modules: Sequence[blocks.Norm], **said: Any) -> str:
+        title = "LayerNorm" if modules[0].kind == "layer" else "RMSNorm"
+        return self._box(name, "norm", title, modules, shape=self.shape, **said)
+
+    def _scheme(self, scheme: Position, path: str, name: str, about: str, inside: str = "", **said: Any) -> str:
+        settings = {k: v for k, v in to_json(scheme).items() if k != "scheme"}
+        lines = [f"{k}: {v.get('kind', k) if isinstance(v, dict) else _said(v)}" for k, v in settings.items()]
+        title = scheme.title[0].upper() + scheme.title[1:]
+        return self._box(
+            name, "position", title, [scheme], lines=lines, about=f"{scheme.summary} {about}", inside=inside,
+            paths=[] if inside else [path], where=[f"{self.prefix}{path}"], **said,
+        )  # fmt: skip
+
+    # --- the stream -----------------------------------------------------------------------------------------------------
+    def _up(self, ident: str) -> str:
+        """The stream goes on through this box."""
+        if self.last:
+            self.sketch.link(self.last, ident)
+        self.last = ident
+        return ident
+
+    def _joined(self, ident: str, name: str, join: bool = False) -> None:
+        """A box beside the stream joins it: added, or written beside."""
+        self._up(self._box(name, "join" if join else "sum", "with" if join else "plus", shape=self.shape, paths=[]))
+        self.sketch.link(ident, self.last, "side")
+
+
+class _Layer:
+    """The boxes of one kind of layer, in the order in which its norm stands; `numbers` are the layers that it stands for."""
+
+    def __init__(self, tower: _Tower, block: Block, index: int, numbers: Sequence[int], frame: str) -> None:
+        self.tower, self.spec, self.index, self.numbers, self.frame = tower, block, index, numbers, frame
+        self.made = [cast(blocks.Block, tower.model.blocks[n]) for n in numbers]
+        self.small = tower.sketch.small.layers[index] if not tower.prefix else self._encoder_layer()
+        self.order = block.norm.order if block.norm is not None else ""
+
+    def _encoder_layer(self) -> int:
+        own = self.tower.sketch.small.model is self.tower.sketch.model
+        return self.numbers[0] if own else self.index
+
+    def draw(self) -> None:
+        if self.spec.parallel and self.spec.feedforward is not None:
+            self._parallel()
+            return
+        self._part("attention", lambda: self._attention("attention"))
+        if self.spec.cross is not None:
+            self._part("cross", lambda: self._attention("cross"))
+        if self.spec.feedforward is not None:
+            self._part("feedforward", self._feedforward)
+
+    def _part(self, name: str, make: Callable[[], str]) -> None:
+        """Norm, part and sum, as the order says."""
+        tower, start = self.tower, self.tower.last
+        if self.order == "pre":
+            tower._up(self._norm(f"{name}_norm"))
+        tower._up(make())
+        if self.spec.residual:
+            tower._up(self._sum(name, "plus what came before"))
+            tower.sketch.link(start, tower.last, "residual")
+        if self.order == "post":
+            tower._up(self._norm(f"{name}_norm"))
+
+    def _parallel(self) -> None:
+        tower, start = self.tower, self.tower.last
+        ends = []
+        for name, make in (("attention", lambda: self._attention("attention")), ("feedforward", self._feedforward)):
+            tower.last = start
+            if self.order == "pre":
+                tower._up(self._norm(f"{name}_norm"))
+            ends.append(tower._up(make()))
+        joined = self._sum("feedforward", "both, plus what came before" if self.spec.residual else "both parts added")
+        for end in ends:
+            tower.sketch.link(end, joined)
+        if self.spec.residual:
+            tower.sketch.link(start, joined, "residual")
+        tower.last = joined
+
+    # --- boxes ----------------------------------------------------------------------------------------------------------
+    def _name(self, part: str) -> str:
+        """One name for the box; the path of the miniature's module that it shows is told apart by its layer."""
+        return f"blocks.{self.numbers[0]}.{part}"
+
+    def _paths(self, part: str) -> dict[str, Any]:
+        return {
+            "paths": [f"blocks.{self.small}.{part}"],
+            "where": [f"{self.tower.prefix}blocks.{n}.{part}" for n in self.numbers],
+        }
+
+    def _norm(self, part: str) -> str:
+        return self.tower._norm(self._name(part), [getattr(b, part) for b in self.made], frame=self.frame, **self._paths(part))
+
+    def _sum(self, part: str, about: str) -> str:
+        return self.tower._box(
+            self._name(f"{part}.sum"), "sum", "plus", frame=self.frame, shape=self.tower.shape, about=about, paths=[]
+        )
+
+    def _feedforward(self) -> str:
+        f = self.spec.feedforward
+        assert f is not None
+        module = cast(blocks.FeedForward, self.made[0].feedforward)
+        width, inner = module.inward.shape
+        title = "Gated feed-forward" if f.gated else "Feed-forward"
+        lines = [f"{_count(width)} → {'2 × ' if f.gated else ''}{_count(inner)} → {_count(width)}, {f.activation}"]
+        return self.tower._box(
+            self._name("feedforward"), "feedforward", title, [b.feedforward for b in self.made], lines=lines,
+            shape=self.tower.shape, frame=self.frame, **self._paths("feedforward"),
+        )  # fmt: skip
+
+    def _attention(self, part: str) -> str:
+        tower, a = self.tower, self.spec.attention if part == "attention" else self.spec.cross
+        assert a is not None
+        modules = [cast(attention.MultiHeadAttention, getattr(b, part)) for b in self.made]
+        one, number = modules[0], (tower.model._own if part == "attention" else tower.model._crossing)[self.numbers[0]]
+        scheme = tower.model.schemes[number]
+        places = [place for place in ACTS if scheme.acts(place)]
+        lines = [f"{one.heads} head{'s'[: one.heads > 1]} of {_count(one.head_width)}"]
+        lines += [f"{one.kv_heads} key head{'s'[: one.kv_heads > 1]}, shared"] if one.kv_heads != one.heads else []
+        lines += [f"{'RMS' if a.qk_norm == 'rms' else 'layer'} norm of queries and keys"] if a.qk_norm else []
+        lines += [f"scores times {a.scale:.4g}"] if a.scale is not None else []
+        box = tower._box(
+            self._name(part), "attention" if part == "attention" else "cross",
+            "Self-attention" if part == "attention" else "Cross-attention", modules, lines=lines, shape=tower.shape,
+            frame=self.frame, claims=nn.ModuleDict({"attention": one, "position": scheme}) if places else one, **self._paths(part),
+        )  # fmt: skip
+        path = "position" if number == 0 else f"others.{number - 1}"
+        for place in places:
+            slot, does = ACTS[place]
+            name = f"{self._name(part)}.{path}.{place}"
+            tower._scheme(scheme, path, name, f"It {does}.", inside=box, frame=self.frame, slot=slot)
+        if not isinstance(one.mask, attention.Everything):
+            self._mask(box, part, one.mask)
+        return box
+
+    def _mask(self, box: str, part: str, mask: attention.Mask) -> None:
+        a = self.spec.attention
+        title = "Causal mask" if not a.window else "Causal window" if a.causal else "Window"
+        small = cast(blocks.Block, self.tower.small.blocks[self.small]).attention.mask
+        ranks = torch.arange(RANKS)
+        seen = small.visible(ranks.unsqueeze(-1), ranks.unsqueeze(-2))
+        self.tower._box(
+            self._name(f"{part}.mask"), "mask", title, [mask], lines=[f"{_count(a.window)} tokens"] if a.window else [],
+            frame=self.frame, inside=box, slot="scores", paths=[],
+            seen=[] if seen is None else seen.tolist(), where=[f"{self.tower.prefix}blocks.{n}.{part}.mask" for n in self.numbers],
+        )  # fmt: skip
+
+
+class _Bag(nn.Module):
+    """Parameters of one module that are counted at a box of their own; it treats every token alone."""
+
+    def __init__(self, *parameters: nn.Parameter | None) -> None:
+        super().__init__()
+        self.held = nn.ParameterList([p for p in parameters if p is not None])
+
+
+# --- the whole -------------------------------------------------------------------------------------------------------
+def _stands(model: Model, boxes: Sequence[record.Box]) -> list[record.Stand]:
+    summaries = {action.name: action.summary for action in ACTIONS}
+    return [
+        record.Stand(action=c.action, summary=summaries[c.action], holds=c.holds, reason=c.reason, boxes=_noticing(boxes, c.action))
+        for c in derive(model)
+    ]
+
+
+def _noticing(boxes: Sequence[record.Box], action: str) -> list[str]:
+    """Boxes that do not keep an action; of a box with others in it, those in it that decide."""
+    broken = {box.id: box for box in boxes for c in box.claims if c.action == action and not c.holds}
+    around = {box.inside for box in broken.values()}
+    return [ident for ident in broken if ident not in around]
+
+
+def _pooled(trace: record.Trace) -> tuple[record.Trace, dict[str, record.Array]]:
+    """Leaves name their numbers, so that a page can keep edits of them apart."""
+    pool = {leaf.id: leaf.array for leaf in trace.leaves if leaf.array is not None}
+    leaves = [msgspec.structs.replace(leaf, array=None, pool=leaf.id) for leaf in trace.leaves]
+    return msgspec.structs.replace(trace, leaves=leaves), pool
+
+
+def _headings(spec: Spec) -> list[str]:
+    if spec.encoder is not None:
+        return ["Encoder", "Decoder"]
+    return ["Decoder" if all(b.attention.causal for b in spec.blocks) else "Encoder"]
+
+
+def _summary(spec: Spec) -> str:
+    if spec.encoder is not None:
+        return f"An encoder of {spec.encoder.layers} layers and a decoder of {spec.layers}, {_count(spec.width)} wide."
+    kind = "A decoder" if all(b.attention.causal for b in spec.blocks) else "An encoder"
+    return f"{kind} of {spec.layers} layer{'s'[: spec.layers > 1]}, {_count(spec.width)} wide."
+
+
+def _specs(spec: Spec) -> list[Spec]:
+    return [spec] if spec.encoder is None else [spec, spec.encoder]
+
+
+def _parameters(part: nn.Module | nn.Parameter) -> list[nn.Parameter]:
+    return [part] if isinstance(part, nn.Parameter) else list(part.parameters())
+
+
+def _layers(numbers: Sequence[int]) -> str:
+    """Which layers, counted from 1: "layers 1 to 3, 5 to 7, ..."."""
+    starts = [n for n in numbers if n - 1 not in numbers]
+    spans = [(start, next(n for n in range(start, numbers[-1] + 1) if n + 1 not in numbers)) for start in starts]
+    said = [str(a + 1) if a == b else f"{a + 1} to {b + 1}" for a, b in spans]
+    return f"layer{'s'[: len(numbers) > 1]} {', '.join(said[:3])}{', …' if len(said) > 3 else ''}"
+
+
+def _count(number: int | None) -> str:
+    return f"{number:,}" if number is not None else ""
+
+
+def _said(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return " × ".join(map(str, value))
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e12:
+        return _count(int(value))
+    return f"{value:g}" if isinstance(value, float) else _count(value) if isinstance(value, int) else str(value)

@@ -1,0 +1,264 @@
+"""The miniature: a small model of the same make, run on a small input, so that a drawing's numbers fit on a page.
+
+Every part of the spec stays: who is grouped, gated, tied, parallel, masked. Only sizes shrink. A model that is small already
+stands for itself, with its own weights.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equiscope import record
+from equiscope.errors import EquiscopeError, InputError
+from equiscope.explore.exhibit import numbers
+from equiscope.models import Attention, Block, Entry, FeedForward, Model, Spec, build
+from equiscope.position import Position
+from equiscope.tokens import Tokens, spelled
+from equiscope.trace import constant, watch
+
+WORDS, SOURCE = ["Love", "conquers", "all"], ["all", "is", "good", "Love"]
+VOCABULARY = ["Love", "conquers", "all", "is", "good"]
+GRIDS = {1: (4,), 2: (2, 3), 3: (2, 2, 2)}  # cells of a small input, for 1, 2 and 3 axes
+HEAD_WIDTHS = (4, 8, 12, 16, 24, 32, 48, 64)
+SMALL = {"far": 4, "hidden": 4, "length": 16, "buckets": 8}  # settings of schemes that make tables
+OWN = 30_000  # parameters of a model that is traced itself
+WIDEST = 32
+
+
+@dataclass(frozen=True)
+class Run:
+    """A traced miniature. layers: which layer of it stands for each kind of layer; words: names along the axes of the trace."""
+
+    model: Model
+    trace: record.Trace
+    layers: tuple[int, ...]
+    names: dict[str, list[str]]
+    said: str
+
+
+class Asked(nn.Module):
+    """A model whose inputs name themselves: what the tokens are, and where they stand."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, asking: "_Given", answering: "_Given | None" = None) -> Tensor:
+        source = None
+        if answering is not None and self.model.encoder is not None:
+            source = answering.tokens(self.model.encoder, "source")
+        return self.model(asking.tokens(self.model, "token"), source=source)
+
+
+class _Given:
+    def __init__(self, value: Tensor | Tokens) -> None:
+        self.value = value
+
+    def leaves(self, axis: str = "token") -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
+        if isinstance(self.value, Tokens):
+            yield from self.value.leaves(axis)
+        else:
+            yield self.value, ("ids", "i", "numbers of the words", (axis,), "content")
+
+    def tokens(self, model: Model, axis: str) -> Tokens:
+        """Ids are looked up here, so that the places they get have names; tokens name themselves."""
+        if isinstance(self.value, Tokens):
+            return self.value
+        kinds: Tensor | None = None
+        if model.spec.entry.types is not None:
+            kinds = constant(torch.zeros_like(self.value), "kinds", "kind of every word", axis, kind="content", symbol="κ")
+        found = model.tokens(self.value, types=kinds)
+        constant(found.at, "at", "where the words are", f"{axis} axis", kind="coordinate", symbol="t")
+        constant(found.order, "order", "which word comes first", axis, kind="order", symbol="o")
+        return found
+
+
+def run(spec: Spec, own: Model | None = None, seed: int = 0) -> Run:
+    """Trace the model itself where it is small and at hand, or a miniature with readable random weights."""
+    turns = runs(spec)
+    if own is not None and _fits(own):
+        first = tuple(sum(count for _, count in turns[:i]) for i in range(len(turns)))
+        return _traced(deepcopy(own).double().eval(), first, "The numbers are those of this very model.")
+    model = miniature(spec, seed)
+    width, layers, a = model.spec.width, model.spec.layers, model.spec.blocks[0].attention
+    said = (
+        f"The numbers are those of a small model of the same make: {width} wide, {a.heads} head{'s'[: a.heads > 1]} of "
+        f"{a.head_width or width // a.heads}, {layers} layer{'s'[: layers > 1]}, with random weights of few decimals."
+    )
+    return _traced(model, tuple(range(len(turns))), said)
+
+
+def runs(spec: Spec) -> list[tuple[Block, int]]:
+    """The blocks that take turns, and how often each stands in a row: three with RoPE and one without are two entries."""
+    turns = (spec.block,) if isinstance(spec.block, Block) else spec.block
+    found: list[tuple[Block, int]] = []
+    for block in turns:
+        if found and alike(spec, found[-1][0], block):
+            found[-1] = (block, found[-1][1] + 1)
+        else:
+            found.append((block, 1))
+    return [(found[0][0], spec.layers)] if len(found) == 1 else found
+
+
+def alike(spec: Spec, one: Block, other: Block) -> bool:
+    """Whether two blocks say the same; schemes are objects, so their files are compared."""
+    a, b = (replace(spec, layers=1, block=block).to_dict()["block"] if block != Block() else {} for block in (one, other))
+    return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
+
+
+# --- a small model of the same make ----------------------------------------------------------------------------------
+def miniature(spec: Spec, seed: int = 0) -> Model:
+    """In float64. Head widths grow until every scheme fits. Raises what the largest one raises where none fits."""
+    for head_width in HEAD_WIDTHS:
+        try:
+            model = build(shrunk(spec, head_width)).double().eval()
+            with torch.no_grad():
+                for name, parameter in model.named_parameters():
+                    parameter.copy_(_readable(name, tuple(parameter.shape), seed))
+            _traced(model, (), "")
+        except EquiscopeError as error:
+            if head_width == HEAD_WIDTHS[-1]:
+                raise InputError(f"No small model of this make could be run: {error}") from error
+        else:
+            return model
+    raise AssertionError("HEAD_WIDTHS is empty")
+
+
+def shrunk(spec: Spec, head_width: int) -> Spec:
+    """The same parts with small sizes; heads of `head_width`."""
+    heads = _heads(spec.blocks[0].attention)
+    width = heads * head_width
+    blocks = tuple(_block(block, spec.width, width, head_width) for block, _ in runs(spec))
+    vocabulary = len(VOCABULARY) if spec.vocabulary else None
+    outputs = spec.outputs and (vocabulary if spec.outputs == spec.vocabulary else min(spec.outputs, 3))
+    entry = spec.entry
+    patch = tuple(min(size, 2) for size in entry.patch) if entry.patch else None
+    channels = (entry.features or 0) // math.prod(entry.patch) if entry.patch else 0
+    features = entry.features and (min(channels, 3) * math.prod(patch) if patch else min(entry.features, 3))
+    return replace(
+        spec, width=width, vocabulary=vocabulary, layers=len(blocks), block=blocks if len(blocks) > 1 else blocks[0],
+        outputs=outputs,
+        entry=Entry(
+            features=features, patch=patch, types=entry.types and min(entry.types, 2),
+            scale=_scale(entry.scale, spec.width, width), norm=entry.norm, registers=entry.registers,
+        ),
+        head=replace(spec.head, scale=_scale(spec.head.scale, spec.width, width)),
+        encoder=shrunk(spec.encoder, width // _heads(spec.encoder.blocks[0].attention)) if spec.encoder else None,
+    )  # fmt: skip
+
+
+def _heads(a: Attention) -> int:
+    """Two heads, or four for two key heads that share."""
+    kv = a.kv_heads or a.heads
+    return 1 if a.heads == 1 else 2 if kv in (1, a.heads) else 4
+
+
+def _block(block: Block, before: int, width: int, head_width: int) -> Block:
+    f = block.feedforward
+    inner = None if f is None or f.inner is None else width if f.inner <= before else 2 * width
+    return replace(
+        block, attention=_attention(block.attention, head_width), cross=block.cross and _attention(block.cross, head_width),
+        feedforward=f and FeedForward(inner or 2 * width, f.activation, f.bias, f.gated),
+    )  # fmt: skip
+
+
+def _attention(a: Attention, head_width: int) -> Attention:
+    heads, kv = _heads(a), a.kv_heads or a.heads
+    before = a.head_width or 0
+    return replace(
+        a, heads=heads, kv_heads=None if kv == a.heads else 1 if kv == 1 else heads // 2, head_width=head_width,
+        value_width=head_width if a.value_width else None, window=a.window and min(a.window, 2), position=_scheme(a.position),
+        scale=_scale(a.scale, before, head_width),
+    )  # fmt: skip
+
+
+def _scheme(scheme: Position) -> Position:
+    """The same scheme with short tables, for the small input's grid."""
+    said = scheme.settings
+    small: dict[str, Any] = {k: min(said[k], size) for k, size in SMALL.items() if isinstance(said.get(k), (int, float))}
+    if "buckets" in small:
+        small["far"] = 8
+    if isinstance(said.get("shape"), tuple):
+        small["shape"] = GRIDS[len(said["shape"])]
+    if isinstance(said.get("stretch"), int):
+        small["stretch"] = None
+    return type(scheme)(**said | small)
+
+
+def _scale(by: float | None, before: int, now: int) -> float | None:
+    """A factor sqrt(D) or 1 / sqrt(D) follows the width; any other stays."""
+    for power in (0.5, -0.5):
+        if by is not None and before and math.isclose(by, before**power, rel_tol=1e-6):
+            return now**power
+    return by
+
+
+def _readable(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
+    if name.endswith("gain"):
+        return torch.ones(shape, dtype=torch.float64)
+    if name.endswith("embedding.table"):
+        return spelled(VOCABULARY, shape[1], seed)
+    return numbers(name, shape, 8, seed + 1)
+
+
+# --- a small input ---------------------------------------------------------------------------------------------------
+def _fits(model: Model) -> bool:
+    size = sum(p.numel() for p in model.parameters())
+    narrow = model.spec.width <= WIDEST and model.spec.layers <= 4
+    return size <= OWN and narrow and not any(p.is_meta for p in model.parameters())
+
+
+def _traced(model: Model, layers: tuple[int, ...], said: str) -> Run:
+    words, names = _input(model.spec, WORDS)
+    named = {"token": names, **_vocabulary(model.spec)}
+    inputs: list[_Given] = [_Given(words)]
+    if model.encoder is not None:
+        source, named["source"] = _input(model.encoder.spec, SOURCE)
+        inputs.append(_Given(source))
+    trace = watch(Asked(model), *inputs, arrays=False)
+    return Run(model, trace, layers, named, said)
+
+
+def _input(spec: Spec, words: list[str]) -> tuple[Tensor | Tokens, list[str]]:
+    """Ids, cells of a small picture, or rows of numbers; and what to call them."""
+    axes = _axes(spec)
+    if spec.vocabulary:
+        known = spec.vocabulary == len(VOCABULARY)
+        step = max(spec.vocabulary // 7, 1)
+        ids = [VOCABULARY.index(word) if known else i * step % spec.vocabulary for i, word in enumerate(words)]
+        return torch.tensor(ids), words if known else [f"id {i}" for i in ids]
+    wide = spec.entry.features or spec.width
+    axes = len(spec.entry.patch) if spec.entry.patch else axes
+    if axes > 1 or spec.entry.patch:
+        grid = _grid(spec, axes)
+        names = [f"cell {','.join(map(str, at))}" for at in _places(grid)]
+        return Tokens.on_grid(spelled(names, wide).reshape(*grid, wide), axes), names
+    return Tokens.of(spelled(words, wide)), words
+
+
+def _axes(spec: Spec) -> int:
+    """Numbers in a coordinate: as many as samples have axes, or as the schemes read; Fourier features say it in a setting."""
+    schemes = [b.attention.position for b in spec.blocks]
+    return max([s.axes or s.settings.get("axes") or 1 for s in schemes])
+
+
+def _grid(spec: Spec, axes: int) -> tuple[int, ...]:
+    """A few cells, or all of a scheme's own grid where that is smaller."""
+    shapes = [s for b in spec.blocks if isinstance(s := b.attention.position.settings.get("shape"), tuple) and len(s) == axes]
+    return tuple(min(count, *(shape[a] for shape in shapes)) if shapes else count for a, count in enumerate(GRIDS[axes]))
+
+
+def _places(grid: tuple[int, ...]) -> list[tuple[int, ...]]:
+    return [tuple(int(i) for i in place) for place in torch.cartesian_prod(*(torch.arange(n) for n in grid)).reshape(-1, len(grid))]
+
+
+def _vocabulary(spec: Spec) -> Mapping[str, list[str]]:
+    if spec.vocabulary != len(VOCABULARY):
+        return {}
+    return {"vocabulary": VOCABULARY, **({"output": VOCABULARY} if spec.outputs == spec.vocabulary else {})}

@@ -1,0 +1,86 @@
+"""Whose number is it? Every step of a trace belongs to the box whose part made it.
+
+Most steps name their module. A scheme acts inside the attention that calls it, and a model does a few things of its own before
+the first layer: those steps are told apart by what they are made from.
+"""
+
+from collections.abc import Mapping
+
+from equiscope import record
+
+
+def owners(trace: record.Trace, paths: Mapping[str, str], inside: Mapping[str, str]) -> dict[str, list[str]]:
+    """Ids of the steps of every box, in the order in which they happened.
+
+    paths   path of a module: the box that shows it
+    inside  of a box, the box that it stands in: that one has its steps too
+    """
+    leaves = {leaf.id: leaf for leaf in trace.leaves}
+    kinds: dict[str, frozenset[str]] = {leaf.id: frozenset({leaf.kind}) for leaf in trace.leaves}
+    found: dict[str, str] = {}
+    for step in trace.steps:
+        kinds[step.id] = frozenset().union(*(kinds[i] for i in step.inputs))
+        found[step.id] = _owner(step, leaves, kinds, found, paths, inside)
+    for step in reversed(trace.steps):  # what nobody owns belongs to who first uses it
+        for source in step.inputs:
+            if source in found and not found[source]:
+                found[source] = found[step.id]
+    boxes: dict[str, list[str]] = {}
+    for step in trace.steps:
+        box = found[step.id]
+        while box:
+            boxes.setdefault(box, []).append(step.id)
+            box = inside.get(box, "")
+    for one in inside:  # a scheme that acts in two places of an attention: both boxes have its steps
+        twin = next((o for o in inside if o != one and inside[o] and inside[o] == inside[one] and _stem(o) == _stem(one)), "")
+        if inside[one] and one not in boxes and twin in boxes:
+            boxes[one] = boxes[twin]
+    return boxes
+
+
+def _stem(box: str) -> str:
+    return box.rpartition(".")[0]
+
+
+def _owner(
+    step: record.Step, leaves: Mapping[str, record.Leaf], kinds: Mapping[str, frozenset[str]], found: Mapping[str, str],
+    paths: Mapping[str, str], inside: Mapping[str, str],
+) -> str:  # fmt: skip
+    source = "source" in step.axes
+    if box := _module(step.where, paths, source):
+        within = [one for one, around in inside.items() if around == box]
+        return _within(step, kinds, found, box, within) if within else box
+    weights = [leaves[i] for i in step.inputs if i in leaves and leaves[i].where]
+    for leaf in weights:
+        if box := _module(leaf.id, paths, source) or _module(leaf.where, paths, source):
+            return box
+    places = {path: box for path, box in paths.items() if path.rpartition(".")[2] == "position" or ".others." in path}
+    own = [box for path, box in places.items() if (".encoder." in path) == source]
+    if own and "content" not in kinds[step.id]:
+        return own[0]
+    before = [found[i] for i in reversed(step.inputs) if found.get(i)]
+    return before[0] if before else own[0] if own else ""
+
+
+def _module(path: str, paths: Mapping[str, str], source: bool) -> str:
+    """The box of the innermost module on a path that has one; a table that an encoder shares has a box in each tower."""
+    while path and path not in paths:
+        path = path.rpartition(".")[0]
+    box = paths.get(path, "")
+    if source and (twin := paths.get(path.replace("model.", "model.encoder.", 1))) and path == "model.embedding":
+        return twin
+    return box
+
+
+def _within(step: record.Step, kinds: Mapping[str, frozenset[str]], found: Mapping[str, str], box: str, within: list[str]) -> str:
+    """In an attention: what comes of ranks alone is the mask's, what comes of places alone the scheme's, and what meets them."""
+    masks = [one for one in within if one.endswith(".mask")]
+    schemes = [one for one in within if one not in masks]
+    if "content" not in kinds[step.id]:
+        ranks = kinds[step.id] & {"order", "valid", "document"}
+        of_ranks = ranks and "coordinate" not in kinds[step.id]
+        return [*(masks if of_ranks else schemes), box][0]
+    if masks and step.op == "mask":
+        return masks[0]
+    met = [found[i] for i in step.inputs if found.get(i) in schemes and "content" not in kinds[i]]
+    return [*met, box][0]

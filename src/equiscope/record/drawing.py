@@ -1,0 +1,109 @@
+"""Drawing: the architecture of one model as boxes, arrows and frames; what each box keeps, and the numbers behind it.
+
+Where a box stands on the page follows from the links alone: "stream" leads up a tower, everything else joins it from the side.
+"""
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from equiscope.record.array import Array
+from equiscope.record.explorable import Claim
+from equiscope.record.trace import VERSION, Trace
+
+BoxKind = Literal[
+    "input", "table", "map", "token", "position", "norm", "attention", "cross", "mask", "feedforward", "readout", "head", "output",
+    "sum", "join",
+]  # fmt: skip
+Slot = Literal["", "turn", "scores", "values"]
+Wire = Literal["stream", "side", "residual", "source", "tied"]
+
+
+class Box(Struct, frozen=True, kw_only=True):
+    """One part of a model, once for all layers that are alike.
+
+    about       what the part does, in a sentence; lines: its sizes and settings
+    shape       of what it gives, N tokens (M of an encoder)
+    parameters  of one copy; total: of all copies, without those counted at another box, so that totals add up to the model's
+    tower       which column it stands in; frame: the innermost frame around it, empty for none
+    inside      the box that it stands in, and slot where in it: on queries and keys, on scores, on values
+    claims      what this part, with what stands in it, says about each action; empty where there is nothing to say
+    where       paths of its modules, one a layer
+    steps       ids of what it computes in the drawing's trace
+    seen        of a mask: who may look (rows) at whom (columns), among a few tokens
+    """
+
+    id: str
+    kind: BoxKind
+    title: str
+    about: str = ""
+    lines: list[str] = field(default_factory=list)
+    shape: list[str] = field(default_factory=list)
+    parameters: int = 0
+    total: int = 0
+    tower: int = 0
+    frame: str = ""
+    inside: str = ""
+    slot: Slot = ""
+    claims: list[Claim] = field(default_factory=list)
+    where: list[str] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
+    seen: list[list[bool]] = field(default_factory=list)
+
+
+class Frame(Struct, frozen=True, kw_only=True):
+    """Boxes that repeat. outer: the frame around this one, empty for none."""
+
+    id: str
+    title: str
+    repeat: int
+    tower: int = 0
+    outer: str = ""
+
+
+class Link(Struct, frozen=True, kw_only=True):
+    """An arrow between boxes, by id.
+
+    kind  "stream" goes up a tower, "side" joins it (a place added to a token), "residual" passes parts by, "source" brings an
+          encoder's rows to those who ask, "tied" joins boxes that share a parameter
+    """
+
+    source: str
+    target: str
+    kind: Wire = "stream"
+
+
+class Stand(Struct, frozen=True, kw_only=True):
+    """What the whole model says about one action, and the ids of the boxes that notice it."""
+
+    action: str
+    summary: str
+    holds: bool
+    reason: str
+    boxes: list[str]
+
+
+class Drawing(Struct, frozen=True, kw_only=True):
+    """A page that draws one model.
+
+    towers   headings of the columns, from left to right
+    traced   which model the numbers come from, in a sentence: this one, or a small one of the same make
+    trace    its program on a small input; leaves name their numbers in the pool
+    names    what stands along an axis of that trace: words of "token", of "source", of "vocabulary"
+    heads    the most heads that an attention of the trace has
+    """
+
+    version: int = VERSION
+    title: str
+    summary: str
+    parameters: int
+    towers: list[str]
+    boxes: list[Box]
+    frames: list[Frame]
+    links: list[Link]
+    stands: list[Stand]
+    traced: str
+    trace: Trace
+    pool: dict[str, Array]
+    names: dict[str, list[str]]
+    heads: int
