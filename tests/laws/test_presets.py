@@ -8,7 +8,7 @@ from torch import nn
 
 import equiscope as eq
 from equiscope.models import PRESETS, tiny
-from equiscope.symmetry import ACTIONS, Shift, derive, measure, relative_error
+from equiscope.symmetry import ACTIONS, Permute, Shift, derive, measure, relative_error
 from equiscope.tokens import Tokens
 
 EXACT = 1e-12  # float64; measured below 1e-15
@@ -17,8 +17,12 @@ KINDS = ("softmax", "sink", "sigmoid", "differential", "linear")
 
 
 def made(name, **changed):
+    return made_of(replace(tiny(PRESETS[name]()), **changed))
+
+
+def made_of(spec):
     torch.manual_seed(0)
-    model = eq.build(replace(tiny(PRESETS[name]()), **changed)).double().eval()
+    model = eq.build(spec).double().eval()
     with torch.no_grad():
         for p in model.parameters():
             p.normal_(std=0.4)
@@ -124,6 +128,18 @@ def test_what_is_derived_is_what_is_measured(name):
     for claim, verdict in verdicts(model, rows(inputs(model.model), None, batch=slice(0, 1))):
         kept = verdict in ("exact", "rounding")
         assert kept == claim.holds, f"{claim.action}: derived {claim.holds}, measured {verdict}"
+
+
+@pytest.mark.parametrize("readout", ["class", "mean", "first", "last", "concatenation"])
+def test_a_picture_without_places_may_be_shuffled_under_a_mean_and_a_class_token_only(readout):
+    """M3: patches of a ViT without positions, the class token held out of the shuffle."""
+    spec = tiny(PRESETS["vit-ti"]()).with_position(eq.position.NoPosition())
+    plain = readout == "concatenation"
+    changed = {"outputs": None, "head": eq.Head()} if plain else {}
+    model = made_of(replace(spec, readout=readout, **changed))
+    tokens = rows(inputs(model), None, batch=slice(0, 1))
+    found = measure(model, tokens, Permute.sample(tokens, torch.Generator().manual_seed(3))).verdict
+    assert (found in ("exact", "rounding")) is (readout in ("class", "mean"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
