@@ -13,7 +13,6 @@ from equiscope.record import Drawing, unpack
 from equiscope.symmetry import derive, relative_error
 from equiscope.trace import replay
 
-CROSS = Attention(heads=4)
 ODD = {
     "bare": Spec(4),
     "no norm, no residual": Spec(8, block=Block(Attention(heads=2), norm=None, feedforward=None, residual=False)),
@@ -28,7 +27,8 @@ ODD = {
     "window": Spec(32, 100, layers=2, block=Block(Attention(heads=4, position=Alibi(), causal=True, window=16))),
     "sees both ways, near": Spec(32, layers=2, block=Block(Attention(heads=4, window=9, qk_norm="rms"))),
     "asks with places": Spec(
-        16, 50, block=Block(Attention(heads=4, position=T5Bias(both=False), causal=True), cross=Attention(heads=4, position=Rope())),
+        16, 50,
+        block=Block(Attention(heads=4, position=T5Bias(both=False), causal=True), cross=Attention(heads=4, position=Rope())),
         encoder=Spec(24, 60, layers=2, block=Block(Attention(heads=2, position=Shaw()))),
     ),
     "DeiT": Spec(

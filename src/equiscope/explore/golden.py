@@ -1,6 +1,7 @@
 """Golden traces: programs with every number, and what they give after shuffling, sliding and editing.
 
 `contract/cases` is read by the Python tests and by the web tests, so the two runtimes are held to the same numbers.
+`contract/drawings.json` holds boxes, frames and links of well-known models, which the web tests lay out.
 `python -m equiscope.explore.golden` writes it; `--check` says whether it still holds (to 1e-12, as the last bits of an
 exponential differ between processors).
 """
@@ -33,10 +34,11 @@ from equiscope.attention import (
     Window,
 )
 from equiscope.explore.clocks import tour
+from equiscope.explore.drawing import drawing
 from equiscope.explore.exhibit import exhibit, numbers
 from equiscope.explore.explorable import Choice, offers, rows
-from equiscope.models import Attention, Block, FeedForward, Model, Norm, Spec, build
-from equiscope.position import Position, Rope
+from equiscope.models import PRESETS, Attention, Block, FeedForward, Model, Norm, Spec, build
+from equiscope.position import Position, Rope, T5Bias
 from equiscope.tokens import Tokens, spelled, words
 from equiscope.trace import replay, watch
 from equiscope.trace.ops import OPERATIONS
@@ -117,6 +119,34 @@ def blocks() -> dict[str, Model]:
     return {"gated": build(Spec(8, block=gated)), "parallel": build(Spec(8, block=parallel))}
 
 
+def drawn() -> dict[str, Spec]:
+    """Models whose drawings the page's layout is tested with: a T5, parallel parts, layers that take turns, and presets."""
+    own = Attention(heads=8, head_width=64, scale=1.0, causal=True, position=T5Bias(both=False))
+    asks = Block(own, Norm("rms"), FeedForward(2048, "relu", False), cross=Attention(heads=8, head_width=64, scale=1.0))
+    reads = Block(Attention(heads=8, head_width=64, scale=1.0, position=T5Bias()), Norm("rms"), FeedForward(2048, "relu", False))
+    near = Attention(heads=16, kv_heads=4, position=Rope(5e4), causal=True, window=512)
+    far = Attention(heads=16, kv_heads=4, causal=True)
+    gated = FeedForward(8192, "silu", False, True)
+    turns = (*[Block(near, Norm("rms"), gated)] * 3, Block(far, Norm("rms"), gated))
+    neox = Block(Attention(heads=8, position=Rope(fraction=0.25, pairs="half"), causal=True, bias=True), parallel=True)
+    return {
+        "t5": Spec(
+            512, 32128, layers=6, block=asks, outputs=32128, tied=True, shared=True,
+            encoder=Spec(512, 32128, layers=6, block=reads),
+        ),
+        "turns": Spec(2048, 128256, layers=36, block=turns, outputs=128256),
+        "parallel": Spec(512, 50432, layers=6, block=neox, outputs=50432),
+        **{name: PRESETS[name]() for name in ("transformer-base", "vit-b", "bert-base")},
+    }  # fmt: skip
+
+
+def plans() -> dict[str, dict[str, object]]:
+    """What the page lays out of each of them: all of the record but the numbers."""
+    kept = ("title", "summary", "parameters", "towers", "boxes", "frames", "links", "stands", "traced", "heads")
+    made = {name: msgspec.to_builtins(drawing(spec, name)) for name, spec in drawn().items()}
+    return {name: {key: content[key] for key in kept} for name, content in made.items()}
+
+
 def cases() -> dict[str, Case]:
     made = {f"{s.scheme}-{s.setting}-{s.choice.width}x{s.choice.heads}": case(_trace(s)) for s in SETTINGS}
     made |= {f"attention-{name}": case(_layer(name, *one)) for name, one in attentions().items()}
@@ -191,6 +221,7 @@ def write() -> None:
     for name, made in cases().items():
         (folder / f"{name}.json").write_bytes(msgspec.json.encode(made) + b"\n")
     (folder / "words.json").write_text(json.dumps(_spellings(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (FOLDER / "drawings.json").write_text(json.dumps(plans(), ensure_ascii=False) + "\n", encoding="utf-8")
     (FOLDER / "operations.json").write_text(json.dumps(list(OPERATIONS)) + "\n", encoding="utf-8")
 
 
@@ -199,6 +230,8 @@ def stale() -> list[str]:
     found = [name for name, made in cases().items() if not _agrees(FOLDER / "cases" / f"{name}.json", made)]
     if json.loads((FOLDER / "operations.json").read_text(encoding="utf-8")) != list(OPERATIONS):
         found.append("operations")
+    if json.loads((FOLDER / "drawings.json").read_text(encoding="utf-8")) != plans():
+        found.append("drawings")
     if json.loads((FOLDER / "cases" / "words.json").read_text(encoding="utf-8")) != _spellings():
         found.append("words")
     return found

@@ -113,7 +113,7 @@ function chip(box: Box, width: number): Placed {
   const room = width - x - 5;
   let y = 5;
   for (const line of wrapped(box.title, "detail", room)) y = write(texts, line, "detail", "start", x, y, room);
-  for (const text of [...(box.lines ?? []), counted(box)].filter(Boolean))
+  for (const text of [...(box.lines ?? []), counted(box) && `${counted(box)} parameters`].filter(Boolean))
     for (const line of wrapped(text, "foot", room)) y = write(texts, line, "foot", "start", x, y, room);
   for (const line of crossed(box, noticed(box), room)) y = write(texts, line, "noticed", "start", x, y, room);
   const height = Math.max(y + 5, glyph ? GLYPH + 12 : 0);
@@ -150,13 +150,13 @@ function within(insides: Box[], width: number): { boxes: Placed[]; texts: Text[]
   for (const { slot, text } of SLOTS) {
     const here = insides.filter((box) => box.slot === slot).reverse(); // what comes first stands lowest
     const label = width > 150 ? LABEL : 0;
-    here.forEach((box, i) => {
-      const one = shifted(chip(box, width - 2 * SIDE - label), SIDE + label, y);
-      if (i === here.length - 1 && label)
-        texts.push({ text, role: "slot", anchor: "start", x: SIDE, y: y + one.height / 2 + 4, room: label });
-      boxes.push(one);
-      y += one.height + BETWEEN;
-    });
+    const top = y;
+    for (const box of here) {
+      boxes.push(shifted(chip(box, width - 2 * SIDE - label), SIDE + label, y));
+      y += boxes.at(-1)!.height + BETWEEN;
+    }
+    if (here.length && label)
+      texts.push({ text, role: "slot", anchor: "start", x: SIDE, y: (top + y - BETWEEN) / 2 + 4, room: label });
   }
   return { boxes, texts, height: y };
 }

@@ -18,8 +18,8 @@ export interface Layout {
 }
 
 const [PAD, NEST, LABEL, EDGE] = [13, 11, 12, 10]; // inside a frame; from one to the next around it, above it too; around everything
-const [WIDEST, NARROWEST, BETWEEN, TWO] = [240, 100, 70, 1.72]; // a box; between towers; two boxes in a row, in boxes
-const [GAP, FEET, FIRST, COLUMN] = [25, 18, 44, 14]; // between rows; for q, k, v below a box; the heading; between two in a row
+const [WIDEST, NARROWEST, BETWEEN, TWO] = [240, 90, 70, 1.72]; // a box; between towers; two boxes in a row, in boxes
+const [GAP, FEET, FIRST, COLUMN] = [25, 22, 44, 14]; // between rows; for q, k, v below a box; the heading; between two in a row
 
 export function layout(drawing: Drawing, available: number): Layout {
   const rows = drawing.towers.map((_, number) => inRows(drawing, number));
@@ -43,7 +43,7 @@ export function layout(drawing: Drawing, available: number): Layout {
   });
   out.paths = wires(drawing.links, towers, between);
   const width = x - between + EDGE + (drawing.towers.length > 1 ? tiedRoom(drawing) : 0);
-  return fromTop(out, width);
+  return fromTop(out, width, (box) => drawing.boxes.indexOf(box));
 }
 
 // --- rows --------------------------------------------------------------------------------------------------------------
@@ -137,8 +137,8 @@ function keep(one: Placed, tower: Tower, out: Layout): void {
   out.boxes.push(one, ...one.parts);
 }
 
-/** The same layout with y growing from 0 at the top. */
-function fromTop(out: Layout, width: number): Layout {
+/** The same layout with y growing from 0 at the top, and boxes in the order of the stream, which Tab follows. */
+function fromTop(out: Layout, width: number, order: (box: Box) => number): Layout {
   const top = Math.min(
     ...out.boxes.map(({ y }) => y),
     ...out.frames.map(({ y }) => y),
@@ -149,7 +149,7 @@ function fromTop(out: Layout, width: number): Layout {
   return {
     width,
     height: by,
-    boxes: out.boxes.map((one) => ({ ...shifted(one, 0, by), parts: [] })),
+    boxes: out.boxes.map((one) => ({ ...shifted(one, 0, by), parts: [] })).sort((a, b) => order(a.box) - order(b.box)),
     frames: out.frames.map(down),
     paths: out.paths.map((path) => ({ ...path, points: path.points.map(down), letter: path.letter && down(path.letter) })),
     texts: out.texts.map(down),

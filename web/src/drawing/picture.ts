@@ -1,9 +1,9 @@
 // The drawing as SVG: boxes that can be reached and opened by keyboard, in the order of the stream, and arrows between them.
 import type { Box, Drawing } from "../contract";
 import { h, svg } from "../dom";
-import { counted, noticed, type Placed, SIZE, type Text, wideAs, written } from "./boxes";
+import { counted, noticed, type Placed, SIZE, type Text, wideAs } from "./boxes";
 import { type Layout, layout } from "./layout";
-import { type Path, written as line } from "./wires";
+import { type Path, tip, written as line } from "./wires";
 
 /** The picture for a width; open is called with the box that a person chooses. */
 export function picture(drawing: Drawing, available: number, open: (box: Box) => void): HTMLElement {
@@ -16,7 +16,6 @@ export function picture(drawing: Drawing, available: number, open: (box: Box) =>
     "aria-label": `${drawing.summary} The drawing goes from the bottom up. Arrow keys move between boxes, Enter opens one.`,
   });
   root.append(
-    svg("defs", arrow()),
     ...[...made.frames]
       .sort((a, b) => b.width - a.width)
       .map(({ frame, x, y, width, height }) =>
@@ -42,18 +41,12 @@ export function mark(root: ParentNode, drawing: Drawing, box: string, action: st
   }
 }
 
-const arrow = (): SVGElement =>
-  svg(
-    "marker",
-    { id: "tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" },
-    svg("path.tip", { d: "M0,0.5 L7.5,4 L0,7.5 Z" }),
-  );
-
 function path({ points, kind, head, dot, letter }: Path): SVGElement {
   const [start] = points;
   return svg(
     `g.wire.${kind}`,
-    svg("path", { d: line(points), ...(head ? { "marker-end": "url(#tip)" } : {}) }),
+    svg("path", { d: line(points) }),
+    head && svg("path.tip", { d: tip(points) }),
     dot && svg("circle", { cx: start.x, cy: start.y, r: 2.6 }),
     letter && text(letter),
   );
@@ -78,8 +71,9 @@ function sum({ box, x, y, width }: Placed): SVGElement {
   return svg("g.round", svg("title", box.about || box.title), svg("circle", { cx, cy, r }), svg("path", { d: sign }));
 }
 
-function node({ box, x, y, width, height, texts, glyph }: Placed, drawing: Drawing, open: (box: Box) => void): SVGElement {
-  const root: SVGElement = svg(
+function node(one: Placed, drawing: Drawing, open: (box: Box) => void): SVGElement {
+  const { box, x, y, width, height, texts, glyph } = one;
+  return svg(
     box.inside ? "g.box.part" : "g.box",
     {
       "data-box": box.id,
@@ -87,7 +81,7 @@ function node({ box, x, y, width, height, texts, glyph }: Placed, drawing: Drawi
       role: "button",
       tabindex: 0,
       "aria-pressed": "false",
-      "aria-label": spoken(box, drawing),
+      "aria-label": spoken(one, drawing),
       onclick: () => open(box),
       onkeydown: (event: KeyboardEvent) => {
         if (event.key !== "Enter" && event.key !== " ") return;
@@ -95,16 +89,14 @@ function node({ box, x, y, width, height, texts, glyph }: Placed, drawing: Drawi
         open(box);
       },
     },
-    svg("title", `${box.title}: ${box.about}`),
     svg("rect", { x, y, width, height, rx: box.inside ? 7 : box.kind === "input" || box.kind === "output" ? height / 2.4 : 11 }),
     glyph &&
       svg(
         "g.glyph",
         (box.seen ?? []).flatMap((row, r) => row.map((may, c) => cell(glyph.x, glyph.y, glyph.width / row.length, r, c, may))),
       ),
-    ...texts.map(text),
+    texts.flatMap((one) => [text(one), " "]),
   );
-  return root;
 }
 
 const cell = (x: number, y: number, side: number, row: number, column: number, may: boolean): SVGElement =>
@@ -124,20 +116,17 @@ const text = ({ text, role, anchor, x, y, room }: Text): SVGElement =>
     text,
   );
 
-/** What a screen reader says of a box. */
-export function spoken(box: Box, drawing: Drawing): string {
-  const broken = noticed(box);
+/** What a screen reader says of a box: what is written in it, where and how often it stands, and what it keeps. */
+export function spoken({ box, texts }: Placed, drawing: Drawing): string {
   const kept = (box.claims ?? []).filter(({ holds }) => holds).map(({ action }) => action);
+  const written = texts.some(({ role }) => role === "noticed");
   const times = repeats(box, drawing);
   return [
-    [box.title, ...(box.lines ?? [])].join(", "),
-    (drawing.towers.length > 1 ? drawing.towers[box.tower ?? 0] : "") + (times > 1 ? ` ${times} times` : ""),
-    written(box) && `gives ${written(box)}`,
-    counted(box) && `${counted(box)} parameters`,
+    texts.map(({ text }) => text).join(", ") + (counted(box) === texts.at(-1)?.text ? " parameters" : ""),
+    [drawing.towers.length > 1 ? drawing.towers[box.tower ?? 0] : "", times > 1 ? `${times} times` : ""].filter(Boolean).join(", "),
     kept.length ? `keeps ${kept.join(", ")}` : "",
-    broken.length ? `notices ${broken.join(", ")}` : "",
+    noticed(box).length && !written ? `notices ${noticed(box).join(", ")}` : "",
   ]
-    .map((part) => part.trim())
     .filter(Boolean)
     .join("; ");
 }
@@ -163,14 +152,15 @@ function walk(event: KeyboardEvent, root: SVGElement, { boxes }: Layout): void {
   if (to) root.querySelector<SVGElement>(`[data-box="${CSS.escape(to.box.id)}"]`)?.focus();
 }
 
-/** The nearest box in a direction: how far it is, and twice how far aside. */
+/** The nearest box that lies wholly in a direction: how far it is, and twice how far aside. Tab finds what stands in a box. */
 export function nearest(here: Placed, boxes: Placed[], [dx, dy]: number[]): Placed | undefined {
   const cost = (one: Placed): number => {
     const [x, y] = [one.x + one.width / 2 - here.x - here.width / 2, one.y + one.height / 2 - here.y - here.height / 2];
-    const [along, aside] = dx ? [x * dx, Math.abs(y)] : [y * dy, Math.abs(x)];
-    return along > 1 ? along + 2 * aside : Infinity;
+    const [widths, heights] = [(one.width + here.width) / 2, (one.height + here.height) / 2];
+    const [gap, aside] = dx ? [x * dx - widths, Math.abs(y)] : [y * dy - heights, Math.abs(x)];
+    return gap > -1 ? gap + 2 * aside : Infinity;
   };
-  const found = boxes.filter((one) => one !== here).map((one) => ({ one, far: cost(one) }));
+  const found = boxes.map((one) => ({ one, far: cost(one) }));
   const best = found.reduce((a, b) => (b.far < a.far ? b : a), { one: here, far: Infinity });
   return best.far < Infinity ? best.one : undefined;
 }

@@ -24,7 +24,7 @@ export interface Path {
 }
 
 export const LANE = 30; // of a residual
-const [FOOT, SPREAD, KEYS, VALUES, SPLIT] = [11, 24, 14, 34, 12];
+const [FOOT, SPREAD, KEYS, VALUES, SPLIT] = [19, 26, 14, 34, 8];
 
 export const isStream = ({ kind }: Link): boolean => (kind ?? "stream") === "stream";
 
@@ -91,7 +91,7 @@ const foot = (text: string, x: number, end: number): Text => ({
   text,
   role: "letter",
   anchor: "start",
-  x: x + 6,
+  x: x + 5,
   y: end + 14,
   room: 20,
 });
@@ -160,6 +160,14 @@ export function written(points: Point[], radius = 9): string {
   }
   const last = points[points.length - 1];
   return `${parts.join("")}L${last.x},${last.y}`;
+}
+
+/** A head at the end of a path, the way it goes. */
+export function tip(points: Point[], long = 8, wide = 3.6): string {
+  const [before, end] = points.slice(-2);
+  const back = towards(end, before, long);
+  const [dx, dy] = [((end.y - back.y) / long) * wide, ((back.x - end.x) / long) * wide];
+  return `M${end.x},${end.y}L${back.x + dx},${back.y + dy}L${back.x - dx},${back.y - dy}Z`;
 }
 
 const length = (a: Point, b: Point): number => Math.hypot(a.x - b.x, a.y - b.y);

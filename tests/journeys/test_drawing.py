@@ -1,0 +1,172 @@
+"""The drawing of a model in a real browser: seen, opened and walked by keyboard, on a phone, in the dark; numbers as Python's."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from equiscope.explore import drawing, write
+from equiscope.explore.golden import drawn
+from equiscope.record import unpack
+from equiscope.trace import replay
+from tests.journeys.conftest import local
+
+pytestmark = pytest.mark.browser
+BOX = '.architecture [data-box="{}"]'
+ATTENTION = "blocks.0.attention"
+SIZES = [(390, False), (1280, True)]
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory):
+    folder, made = tmp_path_factory.mktemp("drawings"), {}
+
+    def page(name):
+        if name not in made:
+            made[name] = write(drawing(drawn()[name], name), folder / f"{name}.html")
+        return made[name]
+
+    return page
+
+
+@pytest.fixture
+def look(browser, pages):
+    """Opens a drawing and watches it: whatever it asks of a network, logs as an error or throws fails the test."""
+    contexts, troubles = [], []
+
+    def open_page(name="t5", fragment="", wide=1280, dark=False, bypass_csp=False):
+        context = browser.new_context(
+            viewport={"width": wide, "height": 900}, color_scheme="dark" if dark else "light", reduced_motion="reduce",
+            bypass_csp=bypass_csp, accept_downloads=True,
+        )  # fmt: skip
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        tab.on("console", lambda line: troubles.append(f"console: {line.text}") if line.type == "error" else None)
+        tab.on("request", lambda request: troubles.append(request.url) if not local(request.url) else None)
+        tab.goto(f"{pages(name).as_uri()}#{fragment}")
+        tab.wait_for_selector("svg.architecture")
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+def focused(tab) -> str:
+    return tab.evaluate("document.activeElement.dataset.box ?? document.activeElement.id")
+
+
+@pytest.mark.parametrize("name", list(drawn()))
+@pytest.mark.parametrize(("wide", "dark"), SIZES)
+def test_every_box_opens_its_numbers(look, name, wide, dark):
+    content = drawing(drawn()[name], name)
+    tab = look(name, wide=wide, dark=dark)
+    assert tab.locator("main .architecture .box").count() == len([b for b in content.boxes if b.kind not in ("sum", "join")])
+    assert tab.evaluate("document.documentElement.scrollWidth") <= wide
+    for box in content.boxes:
+        if box.kind in ("sum", "join"):
+            continue
+        tab.evaluate("id => equiscope.running.desk.open({ id })", box.id)
+        assert tab.locator("#opened").inner_text().startswith(box.title)
+        assert tab.locator(".panel [data-step]").count() == len(box.steps)
+        assert tab.locator(".failed:visible").count() == 0
+        assert not re.search(r"NaN|undefined|\[object", tab.locator("main").inner_text()), box.id
+        assert tab.evaluate("document.documentElement.scrollWidth") <= wide, box.id
+
+
+def test_a_box_is_reached_opened_and_left_by_keyboard(look):
+    tab = look()
+    tab.locator(".controls select").last.focus()
+    tab.keyboard.press("Tab")
+    assert focused(tab) == "encoder.input"
+    for _ in range(2):
+        tab.keyboard.press("ArrowUp")
+    assert focused(tab) == "encoder.blocks.0.attention_norm"
+    tab.keyboard.press("ArrowRight")
+    assert focused(tab) == "blocks.0.attention_norm"
+    tab.keyboard.press("ArrowUp")
+    assert focused(tab) == ATTENTION
+    tab.keyboard.press("Enter")
+    assert focused(tab) == "opened"
+    assert tab.locator("#opened").inner_text() == "Self-attention, decoder"
+    assert tab.locator(BOX.format(ATTENTION)).get_attribute("aria-pressed") == "true"
+    tab.keyboard.press("Escape")
+    assert focused(tab) == ATTENTION
+    assert tab.locator("#opened").count() == 0
+
+
+def test_a_number_of_an_opened_box_shows_its_computation(look):
+    tab = look(fragment=f"box={ATTENTION}")
+    cell = tab.locator(f'.panel [data-step="model.{ATTENTION}.Q"] figure').last.locator(".cell").first
+    cell.hover()
+    tab.wait_for_timeout(100)
+    assert tab.locator(".arithmetic").inner_text().startswith("Q[Love, 1] = ")
+    assert tab.locator(".panel .cell.operand").count() == 16, "a row of X and a column of W_Q, eight wide"
+
+
+def test_the_numbers_are_pythons(look):
+    content = drawing(drawn()["t5"], "t5")
+    leaves = {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in content.trace.leaves}
+    wanted = replay(content.trace, leaves)[content.trace.outputs[0]]
+    tab = look()
+    found = tab.evaluate("id => [...equiscope.running.desk.run.program.get(id).data]", content.trace.outputs[0])
+    assert torch.allclose(torch.tensor(found, dtype=torch.float64).reshape(wanted.shape), wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_a_changed_weight_changes_what_comes_after_and_the_link_restores_it(look):
+    tab = look(fragment=f"box={ATTENTION}")
+    output = f'.panel [data-step="model.{ATTENTION}.ΔE"] figure >> nth=-1'
+    before = tab.locator(output).inner_text()
+    weight = tab.locator(f'.panel figure[data-id="model.{ATTENTION}.value"] .cell').first
+    weight.dblclick()
+    tab.keyboard.type("9")
+    tab.keyboard.press("Enter")
+    tab.wait_for_timeout(400)
+    after = tab.locator(output).inner_text()
+    assert after != before
+    again = look(fragment=tab.evaluate("location.hash.slice(1)"))
+    assert again.locator(output).inner_text() == after
+
+
+def test_looking_through_an_action_marks_who_notices_it(look):
+    tab = look("turns")
+    tab.get_by_role("button", name="✗ notices permute", exact=True).click()
+    marked = tab.locator(".architecture .box.notices").evaluate_all("found => found.map(one => one.dataset.box)")
+    assert marked == next(s.boxes for s in drawing(drawn()["turns"]).stands if s.action == "permute")
+    tab.get_by_label("who notices").select_option("")
+    assert tab.locator(".architecture .box.notices").count() == 0
+
+
+def test_a_narrow_window_is_drawn_anew(look):
+    tab = look("transformer-base")
+    wide = tab.locator("svg.architecture").bounding_box()["width"]
+    tab.set_viewport_size({"width": 360, "height": 800})
+    tab.wait_for_timeout(200)
+    assert tab.locator("svg.architecture").bounding_box()["width"] < min(wide, 360)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("fragment", ["", f"box={ATTENTION}", "action=permute"])
+def test_the_drawing_has_no_barriers(look, dark, fragment):
+    axe = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+    if not axe.exists():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("axe-core is not here: `npm ci` in web/ brings it")
+    tab = look(fragment=fragment, dark=dark, bypass_csp=True)
+    tab.add_script_tag(content=axe.read_text(encoding="utf-8"))
+    found = tab.evaluate("axe.run().then(({ violations }) => violations.map((v) => [v.impact, v.id, v.nodes[0].html]))")
+    assert [v for v in found if v[0] in ("serious", "critical")] == []
+
+
+def test_the_drawing_is_saved_as_a_picture(look):
+    tab = look()
+    with tab.expect_download() as waiting:
+        tab.get_by_role("button", name="SVG").click()
+    text = waiting.value.path().read_text(encoding="utf-8")
+    assert waiting.value.suggested_filename == "equiscope-t5.svg"
+    assert "Cross-attention" in text
+    assert not re.search(r"color\(|var\(|marker-end", text), "not every reader of SVG knows it"
