@@ -16,6 +16,7 @@ from torch import Tensor
 from equiscope.errors import InputError
 from equiscope.models.build import Memory, Model
 from equiscope.models.decoding import Decoding, Texts
+from equiscope.models.prepared import Prepared
 
 NEVER = -1e9  # the score of what must not be chosen, as there
 
@@ -75,7 +76,7 @@ class _State:
 
 @torch.no_grad()
 def search(
-    model: Model, prompts: Texts, steps: int, beams: Beams | None = None, stop: Collection[int] = (),
+    model: Model | Prepared, prompts: Texts, steps: int, beams: Beams | None = None, stop: Collection[int] = (),
     source: Texts | Memory | None = None,
 ) -> list[list[Found]]:  # fmt: skip
     """The best answers to each prompt, best first.
@@ -84,7 +85,7 @@ def search(
     """
     beams = beams or Beams()
     decoding = Decoding(model, prompts, steps, source)
-    k, vocabulary, texts = beams.count, model.spec.vocabulary or 0, len(decoding.ids)
+    k, vocabulary, texts = beams.count, decoding.model.spec.vocabulary or 0, len(decoding.ids)
     wide = max(2, 1 + len(set(stop))) * k  # so many that k go on, even where all others end
     if wide > vocabulary:
         raise InputError(f"{k} beams need a vocabulary of {wide} or more, but the model's is {vocabulary}. Use fewer beams.")

@@ -14,6 +14,7 @@ from torch import Tensor
 from equiscope.attention import Held
 from equiscope.errors import InputError, ShapeError
 from equiscope.models.build import Memory, Model
+from equiscope.models.prepared import Prepared, Rows
 from equiscope.tokens import Tokens
 
 Texts = Sequence[Tensor] | Tensor  # ids [N] of each, of any lengths; or [B, N]
@@ -22,6 +23,7 @@ Texts = Sequence[Tensor] | Tensor  # ids [N] of each, of any lengths; or [B, N]
 class Decoding:
     """A batch in the middle of being written.
 
+    model    a model, or what `prepared` made of one
     prompts  what stands there already; source: what the encoder reads, of a model that has one (one text a prompt)
     steps    how many tokens will follow at most; spare: how many may be taken back at once
     ids      the prompts side by side [B, N]; real: bool [B, N], False where there is padding
@@ -29,22 +31,29 @@ class Decoding:
              ShapeError for prompts that are no lists of ids
     """
 
-    def __init__(self, model: Model, prompts: Texts, steps: int, source: Texts | Memory | None = None, spare: int = 0) -> None:
+    def __init__(
+        self, model: Model | Prepared, prompts: Texts, steps: int, source: Texts | Memory | None = None, spare: int = 0
+    ) -> None:  # fmt: skip
+        self.short = model.fresh() if isinstance(model, Prepared) and model.layers else None
+        self.model = model = model.model if isinstance(model, Prepared) else model
         _answers_with_words(model)
-        self.model = model
         self._prompt, self.ids, self.real = _side_by_side(model, rows_of(prompts, "Prompts", "A prompt"))
         self.memory = _read(model, source, len(self.ids))
         self.place, self.rank = self._prompt.at[:, -1:], self._prompt.order[:, -1:]
         self.padded = self._prompt.valid is not None
         _room(model, self._prompt, steps)
         self.caches: list[Any] = list(model.caches())
-        if spare:
-            for cache in self.caches:
-                cache.spare = spare
+        self.rows: Rows | None = None  # instead of the caches, where the short way is taken
+        self._room = self.ids.shape[1] + steps + spare
+        for cache in self.caches if spare or self.short else []:
+            cache.spare = self._room if self.short else spare
 
     def open(self) -> Tensor:
         """Read the prompts. Scores of what comes next, [B, V]."""
-        return self._answer(self._prompt, 1)[:, -1]
+        scores = self._answer(self._prompt, 1)[:, -1]
+        if self.short is not None:
+            self.rows = Rows.of(self.caches, self.memory, self._room)
+        return scores
 
     def read(self, ids: Tensor) -> Tensor:
         """Read what was chosen, ids [B, n]. Scores of what follows each of them, [B, n, V]."""
@@ -52,11 +61,15 @@ class Decoding:
         place, rank = self.place + steps.to(self.place.dtype)[:, None], self.rank + steps
         self.place, self.rank = place[:, -1:], rank[:, -1:]
         valid = torch.ones_like(rank, dtype=torch.bool) if self.padded else None
+        if self.rows is not None and self.short is not None:
+            return self.short.step(ids, self.rows, place, rank, valid)
         return self._answer(Tokens(x=self.model.tokens(ids).x, at=place, order=rank, valid=valid))
 
     def pick(self, rows: Tensor) -> None:
         """Keep the texts with these numbers [B'], in this order; one may come several times."""
-        for cache in self.caches:
+        if self.rows is not None:
+            self.rows.pick(rows)
+        for cache in self.caches if self.rows is None else []:
             if not hasattr(cache, "pick"):
                 raise InputError(f"A {type(cache).__name__} cannot go on with several texts after one, as beams do.")
             cache.pick(rows)
@@ -68,10 +81,14 @@ class Decoding:
         self.pick(rows)
         if self.memory is not None:
             self.memory = _picked(self.memory, rows)
+            if self.rows is not None:
+                self.rows.memory = self.memory
 
     def back(self, count: int) -> None:
         """Forget the `count` tokens that were read last."""
-        for cache in self.caches:
+        if self.rows is not None:
+            self.rows.count -= count
+        for cache in self.caches if self.rows is None else []:
             if not hasattr(cache, "back"):
                 raise InputError(f"A {type(cache).__name__} cannot take tokens back, as speculation does.")
             cache.back(count)

@@ -15,6 +15,7 @@ from equiscope.errors import InputError
 from equiscope.models.beam import Beams, search
 from equiscope.models.build import Memory, Model
 from equiscope.models.decoding import Decoding, Texts
+from equiscope.models.prepared import Prepared
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Sampling:
 
 
 def generate(
-    model: Model, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
+    model: Model | Prepared, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
     seed: int | None = None, source: Texts | Memory | None = None, beams: Beams | None = None,
 ) -> list[Tensor]:  # fmt: skip
     """What follows each prompt, ids [up to `steps`] each; a sequence ends with the first of its `stop` tokens.
@@ -99,7 +100,7 @@ def ended(row: Tensor, stop: Collection[int]) -> Tensor:
 
 @torch.no_grad()
 def stream(
-    model: Model, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
+    model: Model | Prepared, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
     seed: int | None = None, source: Texts | Memory | None = None,
 ) -> Iterator[Tensor]:  # fmt: skip
     """The next token of every sequence [B], one step after another; a sequence that has ended goes on with its stop token.

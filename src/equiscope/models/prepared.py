@@ -1,0 +1,345 @@
+"""Prepared: a copy of a model's weights, laid out for writing token by token, and the same numbers by a shorter way.
+
+A step of decoding does little arithmetic, so what is around it decides: reading the weights, and the calls of Python. Here
+weights are packed (`packed.py`), queries, keys and values are one product, what a scheme does is computed once a step for all
+layers, and rows are written into room made before. A turn of queries and keys is linear, so one small matrix a step holds it.
+
+`Model.forward` stays the reference: `prepared` compares one step of both, and gives way where they differ or the model has
+parts that are not here. The model itself is not touched.
+"""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from equiscope import attention, blocks
+from equiscope.attention.mask import Both
+from equiscope.errors import InputError
+from equiscope.models.build import Memory, Model
+from equiscope.models.packed import Packed
+from equiscope.position import Position
+from equiscope.position.base import Role
+from equiscope.symmetry import relative_error
+from equiscope.trace import ops
+
+FAR = {torch.float64: 1e-10, torch.float32: 1e-4}  # how far one step may be from the reference; other dtypes: 0.1
+
+
+class Prepared:
+    """A model made ready to write: give it to `generate` or `stream` in the model's place.
+
+    why      what keeps the short way from being taken, in words; empty where it is taken
+    raises   InputError (from `fresh`) where the model's parameters changed since
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model, self._made_of = model, _marks(model)
+        self.layers: list[_Layer] = []
+        self.why = _why_not(model)
+        if not self.why:
+            self._pack()
+            self.why = self._differs()
+        if self.why:
+            self.layers = []
+
+    def fresh(self) -> "Prepared":
+        """Itself. Raises InputError where parameters changed after they were copied."""
+        if _marks(self.model) != self._made_of:
+            raise InputError("The model's parameters changed after prepared(model) copied them. Call it again.")
+        return self
+
+    def step(self, ids: Tensor, rows: "Rows", at: Tensor, order: Tensor, valid: Tensor | None) -> Tensor:
+        """Read ids [B, N] at places at [B, N, 1] with ranks order [B, N]: scores of what follows each, [B, N, V]."""
+        model, s = self.model, self.model.spec
+        x = F.embedding(ids, cast(Any, model.embedding).table)
+        x = x if s.entry.scale is None else x * s.entry.scale
+        for scheme in model.schemes:
+            x = scheme.embed(x, at)
+        x = (x if model.entry.norm is None else model.entry.norm(x)).flatten(0, 1)
+        shared = _Shared(model, rows, at, order, valid)
+        for i, layer in enumerate(self.layers):
+            x = layer(x, i, shared)
+        y = (x if model.norm is None else model.norm(x)) * (s.head.scale or 1.0)
+        return self.head(y).view(*ids.shape, -1)
+
+    def _pack(self) -> None:
+        model = self.model
+        numbers = zip(cast(list[blocks.Block], list(model.blocks)), model._own, strict=True)
+        with torch.no_grad():
+            self.layers = [_Layer(block, model.schemes[i]) for block, i in numbers]
+            head = cast(Any, model.head)
+            self.head = Packed([cast(Any, model.embedding).table.t() if head.weight is None else head.weight], [head.bias])
+
+    @torch.no_grad()
+    def _differs(self) -> str:
+        """Read some tokens both ways; in words, how far the answers are from one another if too far."""
+        from equiscope.models.decoding import Decoding
+
+        model, table = self.model, cast(Any, self.model.embedding).table
+        ids = torch.arange(5, device=table.device).remainder(len(table)).view(1, 5)
+        source = ids if model.encoder is not None else None
+        training = model.training
+        try:
+            model.eval()
+            slow, fast = (Decoding(m, ids[:, :2], 4, source) for m in (model, self))
+            slow.open(), fast.open()
+            answers = [torch.cat([d.read(ids[:, 2:3]), d.read(ids[:, 3:])], 1).double() for d in (slow, fast)]
+        except (RuntimeError, InputError) as error:
+            return f"one step could not be made: {error}"
+        finally:
+            model.train(training)
+        far, allowed = relative_error(answers[1], answers[0]), FAR.get(table.dtype, 0.1)
+        return "" if far < allowed else f"its answers are {far:.1e} away from the model's, more than {allowed:g}"
+
+
+def prepared(model: Model) -> Prepared:
+    """Copy a model's weights for fast writing. Where that is not possible, `why` says so, and the model itself is used."""
+    return Prepared(model)
+
+
+@dataclass
+class Rows:
+    """Keys and values of all layers, [B, G, room, K] each, and what all layers share: places, ranks, padding.
+
+    Keys and values are float32 at least: attention among few rows is several times faster so on a CPU, and no less exact.
+    """
+
+    k: list[Tensor]
+    v: list[Tensor]
+    at: Tensor
+    order: Tensor
+    valid: Tensor | None
+    memory: Memory | None
+    count: int
+
+    @classmethod
+    def of(cls, caches: list[attention.Cache], memory: Memory | None, room: int) -> "Rows":
+        """What ordinary caches hold, with room for so many rows in all."""
+        first, count = caches[0].rows, caches[0].length
+
+        def roomy(part: Tensor, axis: int) -> Tensor:
+            shape = list(part.shape)
+            shape[axis] = room
+            made = part.new_zeros(shape)
+            made.narrow(axis, 0, count).copy_(part)
+            return made
+
+        wide = torch.promote_types(first["k"].dtype, torch.float32) if first["k"].device.type == "cpu" else first["k"].dtype
+        k, v = ([roomy(c.rows[name].to(wide), -2) for c in caches] for name in ("k", "v"))
+        valid = roomy(first["valid"], -1) if "valid" in first else None
+        return cls(k, v, roomy(first["at"], -2), roomy(first["order"], -1), valid, memory, count)
+
+    def take(self, at: Tensor, order: Tensor, valid: Tensor | None) -> None:
+        """Places of the rows that come now."""
+        here = slice(self.count, self.count + order.shape[-1])
+        self.at[:, here], self.order[:, here] = at, order
+        if self.valid is not None:
+            self.valid[:, here] = True if valid is None else valid
+        self.count = here.stop
+
+    def pick(self, rows: Tensor) -> None:
+        """Of a batch, keep the sequences with these numbers, in this order."""
+        self.k, self.v = ([part.index_select(0, rows) for part in parts] for parts in (self.k, self.v))
+        self.at, self.order = self.at[rows], self.order[rows]
+        self.valid = None if self.valid is None else self.valid[rows]
+
+
+class _Shared:
+    """What all layers of one step share, made when first asked for."""
+
+    def __init__(self, model: Model, rows: Rows, at: Tensor, order: Tensor, valid: Tensor | None) -> None:
+        rows.take(at, order, valid)
+        self.rows, self.at, self.order, self.start = rows, at, order, rows.count - order.shape[-1]
+        self.batch, self.new = order.shape
+        self._made: dict[Any, Any] = {}
+
+    def turn(self, x: Tensor, scheme: Position, role: Role) -> Tensor:
+        """Queries or keys [B, H, N, K], turned. For one row, by a matrix: whatever a place does to rows is linear in them."""
+        if not scheme.acts("turn"):
+            return x
+        if self.new > 1:
+            return scheme.turn(x, self.at, role)
+        key = ("turn", id(scheme), x.shape[-1], role)
+        if key not in self._made:
+            wide, wanted = x.shape[-1], torch.promote_types(x.dtype, torch.float32)
+            alike = self.batch == 1 or self.rows.valid is None
+            at = self.at[:1] if alike else self.at
+            eye = torch.eye(wide, dtype=wanted, device=x.device).expand(len(at), 1, wide, wide)
+            self._made[key] = scheme.turn(eye, at.expand(-1, wide, -1), role)
+        turn: Tensor = self._made[key]
+        if turn.shape[:2] == (1, 1):
+            return (x.reshape(-1, x.shape[-1]).to(turn.dtype) @ turn[0, 0]).to(x.dtype).view(*x.shape[:-1], -1)
+        return (x.to(turn.dtype) @ turn).to(x.dtype)
+
+    def mask(self, scheme: Position, heads: int, window: int | None, dtype: torch.dtype) -> Tensor | None:
+        """What is added to scores, or bool: who may look; [B or 1, H or 1, N, M], None where nothing is hidden."""
+        key = ("mask", id(scheme), heads, window)
+        if key not in self._made:
+            seen, bias = self._seen(window), self._bias(scheme, heads)
+            if bias is not None:
+                bias = bias.to(torch.promote_types(dtype, torch.float32))
+                seen = bias if seen is None else bias.masked_fill(~seen, -torch.inf)
+            self._made[key] = seen
+        made: Tensor | None = self._made[key]
+        return made
+
+    def _seen(self, window: int | None) -> Tensor | None:
+        rows = self.rows
+        if self.new == 1 and rows.valid is None and (window is None or rows.count <= window):
+            return None
+        theirs, mine = rows.order[:, None, None, : rows.count], self.order[:, None, :, None]
+        seen = theirs <= mine
+        if window is not None:
+            seen = seen & (mine - theirs < window)
+        return seen if rows.valid is None else seen & rows.valid[:, None, None, : rows.count]
+
+    def _bias(self, scheme: Position, heads: int) -> Tensor | None:
+        if not scheme.acts("bias"):
+            return None
+        head = torch.arange(heads, device=self.at.device)[:, None, None]
+        here, there = self.at[:, None, :, :], self.rows.at[:, None, : self.rows.count, :].mT
+        return scheme.bias(head, (here,), (there,))
+
+
+class _Layer:
+    """One block, row by row: x [B*N, D] to the same."""
+
+    def __init__(self, block: blocks.Block, scheme: Position) -> None:
+        self.block, self.scheme = block, scheme
+        own, f = block.attention, block.feedforward
+        self.asking = Packed([own.query, own.key, own.value], [own.query_bias, own.key_bias, own.value_bias])
+        self.output = Packed([cast(Tensor, own.output)], [own.output_bias])
+        self.scale, self.window = own.score.factor(own.head_width), own.mask.horizon
+        self.crossing = None if block.cross is None else Packed([block.cross.query], [block.cross.query_bias])
+        self.crossed = None if block.cross is None else Packed([cast(Tensor, block.cross.output)], [block.cross.output_bias])
+        self.inward = self.outward = None
+        if f is not None:
+            self.outward = Packed([f.outward], [f.outward_bias])
+            if f.gate is None:
+                self.inward = Packed([f.inward], [f.inward_bias], f.activation)
+            else:
+                self.inward = Packed([f.gate, f.inward], [f.gate_bias, f.inward_bias])
+
+    def __call__(self, x: Tensor, number: int, shared: _Shared) -> Tensor:
+        block = self.block
+        z = self._look(self._before(x, block.attention_norm), number, shared)
+        if block.parallel and self.outward is not None:
+            more = self.outward.added(self._hidden(self._before(x, block.feedforward_norm)), self.output(z))
+            return x + more if block.residual else more
+        x = self._after(x, z, self.output, block.attention_norm)
+        if self.crossing is not None and self.crossed is not None:
+            z = self._look_across(self._before(x, block.cross_norm), number, shared)
+            x = self._after(x, z, self.crossed, block.cross_norm)
+        if self.outward is None:
+            return x
+        return self._after(x, self._hidden(self._before(x, block.feedforward_norm)), self.outward, block.feedforward_norm)
+
+    def _look(self, x: Tensor, number: int, shared: _Shared) -> Tensor:
+        a, rows, new = self.block.attention, shared.rows, shared.new
+        joined = self.asking(x).view(shared.batch, new, a.heads + 2 * a.kv_heads, a.head_width).transpose(1, 2)
+        q, k, v = joined.split((a.heads, a.kv_heads, a.kv_heads), 1)
+        q, k = _normed(a, q, a.query_gain), _normed(a, k, a.key_gain)
+        q, k = shared.turn(q, self.scheme, "query"), shared.turn(k, self.scheme, "key")
+        rows.k[number].narrow(2, shared.start, new).copy_(k)
+        rows.v[number].narrow(2, shared.start, new).copy_(v)
+        k, v = rows.k[number].narrow(2, 0, rows.count), rows.v[number].narrow(2, 0, rows.count)
+        mask = shared.mask(self.scheme, a.heads, self.window, k.dtype)
+        return _looked_up(q.to(k.dtype), k, v, mask, self.scale).to(x.dtype)
+
+    def _look_across(self, x: Tensor, number: int, shared: _Shared) -> Tensor:
+        a, memory = cast(attention.MultiHeadAttention, self.block.cross), cast(Memory, shared.rows.memory)
+        assert self.crossing is not None
+        q = self.crossing(x).view(shared.batch, shared.new, a.heads, a.head_width).transpose(1, 2)
+        held, valid = memory.held[number], memory.tokens.valid
+        seen = None if valid is None else valid[..., None, None, :].expand(shared.batch, 1, shared.new, -1)
+        return _looked_up(_normed(a, q, a.query_gain), held.k, held.v, seen, a.score.factor(a.head_width))
+
+    def _hidden(self, x: Tensor) -> Tensor:
+        f = cast(blocks.FeedForward, self.block.feedforward)
+        assert self.inward is not None
+        hidden = self.inward(x)
+        if f.gate is None:
+            return hidden
+        gate, inner = hidden.chunk(2, -1)
+        return ops.activation(gate, f.activation) * inner
+
+    def _before(self, x: Tensor, norm: blocks.Norm | None) -> Tensor:
+        return norm._fused(x) if norm is not None and self.block.order == "pre" else x
+
+    def _after(self, x: Tensor, change: Tensor, through: Packed, norm: blocks.Norm | None) -> Tensor:
+        x = through.added(change, x) if self.block.residual else through(change)
+        return norm._fused(x) if norm is not None and self.block.order == "post" else x
+
+
+def _looked_up(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """q [B, H, N, K] among k, v [B, G, M, K]: the heads side by side [B*N, H*K]."""
+    batch, heads, new, wide = q.shape
+    groups = k.shape[1]
+    if groups == heads:
+        z = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+    elif new == 1:  # the queries of a group are rows that ask the same keys
+        if mask is not None and mask.shape[1] > 1:
+            mask = mask.reshape(-1, groups, heads // groups, mask.shape[-1])
+        z = F.scaled_dot_product_attention(q.reshape(batch, groups, -1, wide), k, v, attn_mask=mask, scale=scale)
+        return z.reshape(batch, -1)
+    else:
+        z = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)
+    return z.transpose(1, 2).reshape(batch * new, -1)
+
+
+def _normed(a: attention.MultiHeadAttention, x: Tensor, gain: Tensor | None) -> Tensor:
+    if gain is None:
+        return x
+    if a.normed == "layer":
+        return F.layer_norm(x, x.shape[-1:], gain, None, a.eps)
+    return F.rms_norm(x, x.shape[-1:], gain, a.eps)
+
+
+# --- what can be prepared ---------------------------------------------------------------------------------------------
+def _why_not(model: Model) -> str:
+    """What of a model has no short way, in words; empty where all has."""
+    s, head = model.spec, cast(Any, model.head)
+    if s.vocabulary is None or s.outputs != s.vocabulary or model.readout.name not in ("each", "last"):
+        return "it does not answer with its vocabulary"
+    if head.map is not None or head.norm is not None:
+        return "a map stands before the last one"
+    if s.entry.types is not None or s.entry.features is not None:
+        return "tokens are more than ids"
+    if any(scheme.widened(s.width) != s.width or scheme.acts("term") or scheme.acts("mix") for scheme in model.schemes):
+        return "its scheme reads what tokens hold, or widens them"
+    for i, block in enumerate(cast(list[blocks.Block], list(model.blocks))):
+        if type(block) is not blocks.Block:
+            return f"layer {i} is a {type(block).__name__}"
+        for a in (block.attention, block.cross):
+            if a is not None and (reason := _unusual(a)):
+                return f"attention in layer {i} {reason}"
+        if not block.attention.mask.blind or not _slides(block.attention.mask):
+            return f"layer {i} has the mask {block.attention.mask.name}"
+        if block.cross is not None and type(model.schemes[model._crossing[i]]).__name__ != "NoPosition":
+            return f"attention to the encoder in layer {i} knows places"
+    return ""
+
+
+def _unusual(a: attention.MultiHeadAttention) -> str:
+    if type(a) is not attention.MultiHeadAttention:
+        return f"is of the kind {type(a).__name__}"
+    if not isinstance(a.score, attention.ScaledDot) or a.score.cap is not None:
+        return f"has the score {a.score.name}"
+    if not a.weigh.fused or a.output is None or a.value_width != a.head_width:
+        return "has other weights or values"
+    return ""
+
+
+def _slides(mask: attention.Mask) -> bool:
+    """Whether it is Causal() & Window(n), or several of them."""
+    if isinstance(mask, Both):
+        return _slides(cast(Any, mask.first)) and _slides(cast(Any, mask.second))
+    return isinstance(mask, attention.Causal | attention.Window)
+
+
+def _marks(model: Model) -> list[tuple[int, int]]:
+    """Where each parameter lies, and how often it was written."""
+    return [(p.data_ptr(), p._version) for p in model.parameters()]

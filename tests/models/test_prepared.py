@@ -1,0 +1,163 @@
+"""A prepared model writes what the model writes, by a shorter way (M5)."""
+
+import pytest
+import torch
+from tests.drawn import LISTED, title
+from tests.models.test_generate_pairs import begin, paired
+from tests.pretrained.test_parity import CONFIGS, PAIRED, ids, peer
+
+import equiscope as eq
+from equiscope.errors import InputError
+from equiscope.models import Attention, Block, FeedForward, Norm, Sampling, Spec, build, generate
+from equiscope.models.beam import Beams
+from equiscope.models.decoding import Decoding
+from equiscope.models.packed import Packed
+from equiscope.models.prepared import prepared
+from equiscope.position import Alibi, Learned, NoPosition, Rope
+from equiscope.symmetry import relative_error
+
+TEXTS = [ids()[0], ids()[1, :7]]
+
+
+def loaded(name, folder, dtype=torch.float64):
+    peer(name).save_pretrained(folder)
+    return eq.load(folder, dtype)
+
+
+def model(dtype=torch.float32, **block):
+    torch.manual_seed(0)
+    attention = {"heads": 4, "position": Rope(), "causal": True} | block.pop("attention", {})
+    return build(Spec(192, vocabulary=300, outputs=300, layers=2, block=Block(Attention(**attention), **block))).eval().to(dtype)
+
+
+@torch.no_grad()
+def answers(model, prompts, source=None):
+    """Scores after the prompts and after each of some tokens, read one by one and two at a time."""
+    decoding = Decoding(model, prompts, 8, source)
+    found = [decoding.open()[:, None]]
+    found += [decoding.read(torch.full((len(decoding.ids), n), 3 + n)) for n in (1, 1, 2, 1)]
+    return torch.cat(found, 1)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_it_answers_as_the_model_for_every_family(name, tmp_path):
+    made = loaded(name, tmp_path)
+    fast = prepared(made)
+    assert fast.why == ""
+    assert relative_error(answers(fast, TEXTS), answers(made, TEXTS)) < 1e-12
+    assert relative_error(answers(fast, ids()), answers(made, ids())) < 1e-12
+
+
+@pytest.mark.parametrize("name", PAIRED)
+def test_it_answers_as_the_model_from_a_source(name, tmp_path):
+    theirs, made = paired(name, tmp_path)
+    fast = prepared(made)
+    assert fast.why == ""
+    for source in (TEXTS, ids()):
+        assert relative_error(answers(fast, begin(theirs), source), answers(made, begin(theirs), source)) < 1e-12
+
+
+@pytest.mark.parametrize("scheme", LISTED, ids=title)
+def test_with_any_scheme_it_answers_alike_or_says_why_not(scheme):
+    if scheme.axes not in (1, None):
+        pytest.skip("places of text have one axis")
+    made = build(Spec(24, vocabulary=30, outputs=30, layers=2, block=Block(Attention(3, position=scheme, causal=True)))).double()
+    fast, text = prepared(made), [torch.arange(7), torch.arange(4)]
+    assert relative_error(answers(fast, text), answers(made, text)) < 1e-12
+    assert bool(fast.why) == (not fast.layers)
+
+
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)], ids=str)
+@pytest.mark.parametrize(
+    "block",
+    [{}, {"norm": Norm("rms"), "feedforward": FeedForward(activation="silu", gated=True, bias=False)}, {"parallel": True},
+     {"norm": Norm(order="post"), "feedforward": FeedForward(activation="relu")}, {"feedforward": None}, {"residual": False},
+     {"attention": {"kv_heads": 2, "qk_norm": "rms", "bias": True}}, {"attention": {"window": 6, "position": Alibi()}},
+     {"feedforward": FeedForward(activation="gelu-tanh")}, {"feedforward": FeedForward(activation="tanh")}],
+    ids=str,
+)  # fmt: skip
+def test_packed_products_keep_the_numbers(block, dtype, near):
+    made = model(dtype, **dict(block))
+    fast = prepared(made)
+    assert fast.why == ""
+    assert fast.layers[0].asking.way != "plain"
+    exact = answers(model(torch.float64, **dict(block)), TEXTS)
+    assert relative_error(answers(fast, TEXTS).double(), exact) < near
+    alone, exact = answers(fast, TEXTS[0]), answers(model(torch.float64, **dict(block)), TEXTS[0])
+    assert relative_error(alone.double(), exact) < near  # one row goes another way than several
+
+
+def test_what_is_written_is_the_same_greedy_sampled_and_searched(tmp_path):
+    made = loaded("llama 3.1, tied", tmp_path)
+    fast = prepared(made)
+    for way in ({"sampling": Sampling(temperature=1.0), "seed": 3}, {}, {"beams": Beams(3)}, {"stop": [7]}):
+        found, wanted = generate(fast, TEXTS, 20, **way), generate(made, TEXTS, 20, **way)
+        assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+def test_the_model_itself_is_left_alone():
+    made = model()
+    before = {name: p.clone() for name, p in made.named_parameters()}
+    made.train()
+    generate(prepared(made), TEXTS, 3)
+    assert made.training
+    assert all(torch.equal(p, before[name]) and p.requires_grad for name, p in made.named_parameters())
+    made(ids()).sum().backward()
+
+
+def test_parameters_that_changed_since_are_noticed():
+    made = model()
+    fast = prepared(made)
+    torch.optim.SGD(made.parameters(), lr=0.1)
+    with torch.no_grad():
+        made.head.weight.mul_(2)
+    with pytest.raises(InputError, match="changed after prepared"):
+        generate(fast, TEXTS, 3)
+
+
+@pytest.mark.parametrize(
+    ("attention", "reason"),
+    [
+        ({"kind": "sink"}, "other weights"),
+        ({"kind": "linear"}, "of the kind LinearAttention"),
+        ({"value_width": 8}, "other weights"),
+    ],
+    ids=str,
+)
+def test_what_has_no_short_way_takes_the_long_one(attention, reason):
+    made = model(attention={"position": NoPosition()} | attention)
+    fast = prepared(made)
+    assert reason in fast.why
+    assert torch.equal(generate(fast, ids(), 5)[0], generate(made, ids(), 5)[0])
+
+
+def test_a_table_that_ends_is_still_said():
+    fast = prepared(model(attention={"position": Learned(16)}))
+    with pytest.raises(InputError, match=r"knows positions 0\.\.15"):
+        generate(fast, TEXTS, 10)
+
+
+def test_a_wrong_product_is_noticed_and_not_used(monkeypatch):
+    from equiscope.models import packed
+
+    product = packed.Packed._product
+    monkeypatch.setattr(packed.Packed, "_product", lambda self, x: 1.001 * product(self, x))
+    assert "away from the model's" in prepared(model()).why
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("shape", [(192, 576), (768, 192), (128, 9001), (16, 8), (191, 600)], ids=str)
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_every_way_is_the_product(shape, dtype, threads, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    torch.manual_seed(0)
+    weight, bias = torch.randn(shape, dtype=dtype) / shape[0] ** 0.5, torch.randn(shape[1], dtype=dtype)
+    for rows in (1, 3):
+        x, to = torch.randn(rows, shape[0], dtype=dtype), torch.randn(rows, shape[1], dtype=dtype)
+        wanted = x.double() @ weight.double() + bias.double()
+        made = Packed([weight], [bias])
+        assert relative_error(made(x).double(), wanted) < 16 * torch.finfo(dtype).eps
+        assert relative_error(made.added(x, to).double(), wanted + to.double()) < 16 * torch.finfo(dtype).eps
+        both = Packed([weight, weight], [bias, None], "gelu")(x).double()
+        gelu = torch.nn.functional.gelu(torch.cat([wanted, wanted - bias.double()], -1))
+        assert relative_error(both, gelu) < 16 * torch.finfo(dtype).eps
