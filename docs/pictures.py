@@ -14,6 +14,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from equiscope import explore
+from equiscope.explore.golden import drawn
 
 FOLDER = Path(__file__).parent / "pictures"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
@@ -75,7 +76,9 @@ SHOTS: dict[str, Shot] = {
     "carry": ("story=clocks", WIDE, around('.part:has(figure[data-id$="R_k"])')),
     "readouts": ("story=readouts", WIDE, around(".top", "#story .flow")),
     "phone": ("story=shuffle&order=2,0,1", PHONE, pointing("attention.A", 0, 0)),
+    "drawing": ("box=blocks.0.cross", WIDE, around(".architecture")),
 }  # fmt: skip
+DRAWN = ("drawing",)  # pictures of a drawing; the others are of the page with stories
 
 
 def browser_path() -> str | None:
@@ -111,9 +114,10 @@ def main(names: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = explore.write(explore.explorable(explore.Choice()), Path(folder) / "page.html")
+        drawing_file = explore.write(explore.drawing(drawn()["t5"], "T5"), Path(folder) / "drawing.html")
         browser = playwright.chromium.launch(executable_path=browser_path(), args=list(QUIET))
         for name in names or SHOTS:
-            target = take(browser, page_file, name)
+            target = take(browser, drawing_file if name in DRAWN else page_file, name)
             print(f"{target.name:18} {target.stat().st_size / 1000:4.0f} kB")
         browser.close()
 

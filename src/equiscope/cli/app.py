@@ -51,7 +51,8 @@ def explore(
     from equiscope.cli.explore import draw, is_model, run
 
     if model is not None or is_model(sentence):
-        draw(model or sentence, export, seed, port, open_browser, json)
+        said = {"--position": position != "none", "--width": width is not None, "--heads": heads != 1, "--causal": causal}
+        draw(model or sentence, [option for option, given in said.items() if given], export, seed, port, open_browser, json)
         return
     run(sentence, export, position, width or 2 * heads, heads, causal, seed, port, open_browser, json)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from equiscope import explore
-from equiscope.errors import UnknownName
+from equiscope.errors import InputError, UnknownName
 from equiscope.explore.server import server
 from equiscope.models import Model, Spec
 from equiscope.record import Drawing, Explorable
@@ -27,8 +27,12 @@ def run(
     _show(content, export, port, open_browser, json)
 
 
-def draw(source: str, export: Path | None, seed: int, port: int, open_browser: bool, json: bool) -> None:
-    """Draw a preset, a spec file or a checkpoint folder."""
+def draw(
+    source: str, said: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool
+) -> None:  # fmt: skip
+    """Draw a preset, a spec file or a checkpoint folder. Raises InputError for options that only a sentence has."""
+    if said:
+        raise InputError(f"{' and '.join(said)} belong to a sentence; a drawing takes all that from the model. Leave them out.")
     path = Path(source)
     title = path.resolve().name if path.is_dir() else path.stem if path.suffix == ".json" else source
     _show(explore.drawing(_model(source), title, seed), export, port, open_browser, json)

@@ -1,0 +1,87 @@
+"""`equiscope explore` of a model: a spec, a folder, a preset; a sentence stays a sentence."""
+
+import json
+
+import pytest
+import torch
+from tests.cli.test_cli import equi, refused
+
+import equiscope as eq
+from equiscope.cli.explore import is_model
+from equiscope.explore import page
+from equiscope.models import PRESETS, Attention, Block, Spec
+from equiscope.position import Learned
+
+__all__ = ["equi"]  # the fixture
+GPT = Spec(
+    16, 50, layers=2, block=Block(Attention(heads=2, position=Learned(32), causal=True, bias=True)), outputs=50, tied=True
+)  # fmt: skip
+
+
+@pytest.fixture
+def bundle(tmp_path, monkeypatch):
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    (folder / "page.js").write_text("1;", encoding="utf-8")
+    (folder / "page.css").write_text("", encoding="utf-8")
+    monkeypatch.setattr(page, "BUNDLE", folder)
+
+
+def test_a_spec_is_drawn(equi, tmp_path):
+    path = tmp_path / "my model.json"
+    path.write_text(PRESETS["transformer-base"]().to_json(), encoding="utf-8")
+    code, out, _ = equi("explore", path, "--json")
+    data = json.loads(out)
+    assert (code, data["title"], data["towers"]) == (0, "my model", ["Encoder", "Decoder"])
+
+
+def test_a_folder_with_few_weights_shows_its_own_numbers(equi, tmp_path):
+    torch.manual_seed(0)
+    model = eq.build(GPT)
+    eq.save(model, tmp_path / "gpt", "gpt2")
+    data = json.loads(equi("explore", tmp_path / "gpt", "--json")[1])
+    assert data["title"] == "gpt"
+    assert data["traced"] == "The numbers are those of this very model."
+
+
+def test_a_folder_needs_no_weights_to_be_drawn(equi, tmp_path):
+    eq.save(eq.build(GPT), tmp_path / "gpt", "gpt2")
+    (tmp_path / "gpt" / "model.safetensors").unlink()
+    data = json.loads(equi("explore", tmp_path / "gpt", "--json")[1])
+    assert data["parameters"] == sum(p.numel() for p in eq.build(GPT).parameters())
+    assert "small model of the same make" in data["traced"]
+
+
+@pytest.mark.usefixtures("bundle")
+@pytest.mark.parametrize("option", ["--export", "--html"])
+def test_a_drawing_is_one_file(equi, tmp_path, option):
+    target = tmp_path / "vit.html"
+    code, out, err = equi("explore", "--model", "vit-ti", option, target)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"wrote {target} (")
+    assert 'id="drawing">' in target.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["explore", "none.json"], ["There is no file none.json", "or a preset: gpt2"]),
+        (["explore", "--model", "gpt9"], ["There is no file gpt9", "vit-b"]),
+        (["explore", "--model", "gpt2", "--position", "rope", "--causal"], ["--position and --causal belong to a sentence"]),
+    ],
+)
+def test_what_is_no_model_is_refused(equi, words, wanted):
+    refused(equi(*words), *wanted)
+
+
+def test_a_config_of_no_family_is_refused(equi, tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "nothing"}', encoding="utf-8")
+    refused(equi("explore", tmp_path), "no model_type in config.json called 'nothing'", "gpt2")
+    refused(equi("explore", tmp_path / "config.json"), "model_type")
+
+
+@pytest.mark.parametrize("sentence", ["Love conquers all", "gpt2", "sound", "either/or", "w " * 300, "a\0b", ".", "?"])
+def test_a_sentence_stays_a_sentence(sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sound").mkdir()
+    assert not is_model(sentence)
