@@ -235,6 +235,34 @@ def test_a_small_model_is_traced_itself():
     assert relative_error(found, model.double()(torch.tensor([0, 1, 2]))) < 1e-13  # float64: rounding only
 
 
+def test_of_a_small_model_with_many_layers_a_box_shows_the_first_of_its_kind():
+    turns = tuple(
+        Block(Attention(heads=2, position=p, causal=True), cross=Attention(heads=2, position=Rope())) for p in (Rope(), Alibi())
+    )
+    reads = Block(Attention(heads=2, position=T5Bias()))
+    model = eq.build(Spec(8, 12, layers=4, block=turns, outputs=12, encoder=Spec(8, 12, layers=3, block=reads)))
+    content = drawing(model)
+    assert content.traced == "The numbers are those of this very model."
+    where = {step.id: step.where for step in content.trace.steps}
+    layers = {"encoder.blocks.0": "model.encoder.blocks.0", "blocks.0": "model.blocks.0", "blocks.1": "model.blocks.1"}
+    for box in content.boxes:
+        for name, path in layers.items():
+            if box.id.startswith(f"{name}."):
+                assert {where[s] for s in box.steps} <= {path, *(w for w in where.values() if w.startswith(f"{path}.")), "model"}, (
+                    box.id
+                )
+    shown = {where[s] for box in content.boxes for s in box.steps}
+    assert not {w for w in shown if w.startswith(("model.blocks.2", "model.blocks.3", "model.encoder.blocks.1"))}
+    assert len([s for s in where.values() if s.startswith("model.blocks.3")]) > 20
+
+
+@pytest.mark.parametrize("kind", ["sink", "sigmoid", "differential", "linear", "linformer", "nystrom"])
+def test_kinds_of_attention_are_drawn_too(kind):
+    content = drawing(Spec(32, 20, layers=2, block=Block(Attention(heads=4, kind=kind)), outputs=20))
+    assert f"kind: {kind}" in of(content, "attention")[0].lines
+    assert {step for box in content.boxes for step in box.steps} == {step.id for step in content.trace.steps}
+
+
 def test_a_drawing_leaves_the_model_as_it_is():
     model = eq.build(Spec(8, 12, outputs=12)).train()
     drawing(model)

@@ -268,14 +268,10 @@ class _Layer:
     """The boxes of one kind of layer, in the order in which its norm stands; `numbers` are the layers that it stands for."""
 
     def __init__(self, tower: _Tower, block: Block, index: int, numbers: Sequence[int], frame: str) -> None:
-        self.tower, self.spec, self.index, self.numbers, self.frame = tower, block, index, numbers, frame
+        self.tower, self.spec, self.numbers, self.frame = tower, block, numbers, frame
         self.made = [cast(blocks.Block, tower.model.blocks[n]) for n in numbers]
-        self.small = tower.sketch.small.layers[index] if not tower.prefix else self._encoder_layer()
+        self.small = numbers[0] if tower.sketch.small.own else index
         self.order = block.norm.order if block.norm is not None else ""
-
-    def _encoder_layer(self) -> int:
-        own = self.tower.sketch.small.model is self.tower.sketch.model
-        return self.numbers[0] if own else self.index
 
     def draw(self) -> None:
         if self.spec.parallel and self.spec.feedforward is not None:
@@ -352,7 +348,8 @@ class _Layer:
         one, number = modules[0], (tower.model._own if part == "attention" else tower.model._crossing)[self.numbers[0]]
         scheme = tower.model.schemes[number]
         places = [place for place in ACTS if scheme.acts(place)]
-        lines = [f"{one.heads} head{'s'[: one.heads > 1]} of {_count(one.head_width)}"]
+        lines = [] if a.kind == "softmax" else [f"kind: {a.kind}"]
+        lines += [f"{one.heads} head{'s'[: one.heads > 1]} of {_count(one.head_width)}"]
         lines += [f"{one.kv_heads} key head{'s'[: one.kv_heads > 1]}, shared"] if one.kv_heads != one.heads else []
         lines += [f"{'RMS' if a.qk_norm == 'rms' else 'layer'} norm of queries and keys"] if a.qk_norm else []
         lines += [f"scores times {a.scale:.4g}"] if a.scale is not None else []

@@ -33,11 +33,11 @@ WIDEST = 32
 
 @dataclass(frozen=True)
 class Run:
-    """A traced miniature. layers: which layer of it stands for each kind of layer; words: names along the axes of the trace."""
+    """A traced model. own: whether it is the model itself, and no small one with a layer of each kind; names: along its axes."""
 
     model: Model
     trace: record.Trace
-    layers: tuple[int, ...]
+    own: bool
     names: dict[str, list[str]]
     said: str
 
@@ -81,17 +81,15 @@ class _Given:
 
 def run(spec: Spec, own: Model | None = None, seed: int = 0) -> Run:
     """Trace the model itself where it is small and at hand, or a miniature with readable random weights."""
-    turns = runs(spec)
     if own is not None and _fits(own):
-        first = tuple(sum(count for _, count in turns[:i]) for i in range(len(turns)))
-        return _traced(deepcopy(own).double().eval(), first, "The numbers are those of this very model.")
+        return _traced(deepcopy(own).double().eval(), True, "The numbers are those of this very model.")
     model = miniature(spec, seed)
     width, layers, a = model.spec.width, model.spec.layers, model.spec.blocks[0].attention
     said = (
         f"The numbers are those of a small model of the same make: {width} wide, {a.heads} head{'s'[: a.heads > 1]} of "
         f"{a.head_width or width // a.heads}, {layers} layer{'s'[: layers > 1]}, with random weights of few decimals."
     )
-    return _traced(model, tuple(range(len(turns))), said)
+    return _traced(model, False, said)
 
 
 def runs(spec: Spec) -> list[tuple[Block, int]]:
@@ -121,7 +119,7 @@ def miniature(spec: Spec, seed: int = 0) -> Model:
             with torch.no_grad():
                 for name, parameter in model.named_parameters():
                     parameter.copy_(_readable(name, tuple(parameter.shape), seed))
-            _traced(model, (), "")
+            _traced(model, False, "")
         except EquiscopeError as error:
             if head_width == HEAD_WIDTHS[-1]:
                 raise InputError(f"No small model of this make could be run: {error}") from error
@@ -214,7 +212,7 @@ def _fits(model: Model) -> bool:
     return size <= OWN and narrow and not any(p.is_meta for p in model.parameters())
 
 
-def _traced(model: Model, layers: tuple[int, ...], said: str) -> Run:
+def _traced(model: Model, own: bool, said: str) -> Run:
     words, names = _input(model.spec, WORDS)
     named = {"token": names, **_vocabulary(model.spec)}
     inputs: list[_Given] = [_Given(words)]
@@ -222,7 +220,7 @@ def _traced(model: Model, layers: tuple[int, ...], said: str) -> Run:
         source, named["source"] = _input(model.encoder.spec, SOURCE)
         inputs.append(_Given(source))
     trace = watch(Asked(model), *inputs, arrays=False)
-    return Run(model, trace, layers, named, said)
+    return Run(model, trace, own, named, said)
 
 
 def _input(spec: Spec, words: list[str]) -> tuple[Tensor | Tokens, list[str]]:

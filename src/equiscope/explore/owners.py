@@ -1,4 +1,4 @@
-"""Whose number is it? Every step of a trace belongs to the box whose part made it.
+"""Whose number is it? Every step of a trace belongs to the box whose part made it; steps of layers that have no box to nobody.
 
 Most steps name their module. A scheme acts inside the attention that calls it, and a model does a few things of its own before
 the first layer: those steps are told apart by what they are made from.
@@ -7,6 +7,9 @@ the first layer: those steps are told apart by what they are made from.
 from collections.abc import Mapping
 
 from equiscope import record
+
+UNKNOWN = ""
+LOOSE = ("", "model", "model.encoder")  # where a model does things of its own, outside its parts
 
 
 def owners(trace: record.Trace, paths: Mapping[str, str], inside: Mapping[str, str]) -> dict[str, list[str]]:
@@ -17,17 +20,17 @@ def owners(trace: record.Trace, paths: Mapping[str, str], inside: Mapping[str, s
     """
     leaves = {leaf.id: leaf for leaf in trace.leaves}
     kinds: dict[str, frozenset[str]] = {leaf.id: frozenset({leaf.kind}) for leaf in trace.leaves}
-    found: dict[str, str] = {}
+    found: dict[str, str | None] = {}
     for step in trace.steps:
         kinds[step.id] = frozenset().union(*(kinds[i] for i in step.inputs))
         found[step.id] = _owner(step, leaves, kinds, found, paths, inside)
-    for step in reversed(trace.steps):  # what nobody owns belongs to who first uses it
+    for step in reversed(trace.steps):  # what is not known yet belongs to who first uses it
         for source in step.inputs:
-            if source in found and not found[source]:
+            if found.get(source) == UNKNOWN:
                 found[source] = found[step.id]
     boxes: dict[str, list[str]] = {}
     for step in trace.steps:
-        box = found[step.id]
+        box = found[step.id] or ""
         while box:
             boxes.setdefault(box, []).append(step.id)
             box = inside.get(box, "")
@@ -43,23 +46,27 @@ def _stem(box: str) -> str:
 
 
 def _owner(
-    step: record.Step, leaves: Mapping[str, record.Leaf], kinds: Mapping[str, frozenset[str]], found: Mapping[str, str],
+    step: record.Step, leaves: Mapping[str, record.Leaf], kinds: Mapping[str, frozenset[str]], found: Mapping[str, str | None],
     paths: Mapping[str, str], inside: Mapping[str, str],
-) -> str:  # fmt: skip
+) -> str | None:  # fmt: skip
     source = "source" in step.axes
     if box := _module(step.where, paths, source):
         within = [one for one, around in inside.items() if around == box]
         return _within(step, kinds, found, box, within) if within else box
-    weights = [leaves[i] for i in step.inputs if i in leaves and leaves[i].where]
+    if step.where.rpartition(".")[0].endswith("blocks"):  # a sum in the stream belongs to the part that is added
+        return found[step.inputs[-1]]
+    if step.where not in LOOSE:
+        return None
+    weights = [leaves[i] for i in step.inputs if i in leaves and leaves[i].kind == "weight"]
     for leaf in weights:
-        if box := _module(leaf.id, paths, source) or _module(leaf.where, paths, source):
-            return box
+        if (box := _module(leaf.id, paths, source)) or ".blocks." in leaf.where:
+            return box or None
     places = {path: box for path, box in paths.items() if path.rpartition(".")[2] == "position" or ".others." in path}
     own = [box for path, box in places.items() if (".encoder." in path) == source]
     if own and "content" not in kinds[step.id]:
         return own[0]
-    before = [found[i] for i in reversed(step.inputs) if found.get(i)]
-    return before[0] if before else own[0] if own else ""
+    before = [found[i] for i in reversed(step.inputs) if i in found]
+    return None if None in before else next((box for box in before if box), own[0] if own else UNKNOWN)
 
 
 def _module(path: str, paths: Mapping[str, str], source: bool) -> str:
@@ -72,7 +79,9 @@ def _module(path: str, paths: Mapping[str, str], source: bool) -> str:
     return box
 
 
-def _within(step: record.Step, kinds: Mapping[str, frozenset[str]], found: Mapping[str, str], box: str, within: list[str]) -> str:
+def _within(
+    step: record.Step, kinds: Mapping[str, frozenset[str]], found: Mapping[str, str | None], box: str, within: list[str]
+) -> str:  # fmt: skip
     """In an attention: what comes of ranks alone is the mask's, what comes of places alone the scheme's, and what meets them."""
     masks = [one for one in within if one.endswith(".mask")]
     schemes = [one for one in within if one not in masks]
@@ -82,5 +91,5 @@ def _within(step: record.Step, kinds: Mapping[str, frozenset[str]], found: Mappi
         return [*(masks if of_ranks else schemes), box][0]
     if masks and step.op == "mask":
         return masks[0]
-    met = [found[i] for i in step.inputs if found.get(i) in schemes and "content" not in kinds[i]]
+    met = [one for i in step.inputs for one in schemes if found.get(i) == one and "content" not in kinds[i]]
     return [*met, box][0]
