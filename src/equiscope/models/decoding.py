@@ -158,6 +158,11 @@ def _picked(memory: Memory, rows: Tensor) -> Memory:
 def _room(model: Model, tokens: Tokens, steps: int) -> None:
     """Let the scheme say, before the first step, whether it has a place for the last one."""
     end = tokens.at[:1, -1:] + max(steps - 1, 0)
-    for scheme in model.schemes:
-        scheme.check(end)
-        scheme.embed(tokens.x[:1, -1:], end)
+    try:
+        for scheme in model.schemes:
+            scheme.check(end)
+            scheme.embed(tokens.x[:1, -1:], end)
+    except InputError as error:
+        if any(block.attention.window for block in model.spec.blocks):
+            raise InputError(f"{error} A window bounds what is seen, not the places.") from error
+        raise

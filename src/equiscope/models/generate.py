@@ -1,12 +1,6 @@
-"""Generation: one token after another, each read once, with a cache for every layer.
+"""Generation: one token after another, each read once, with a cache for every layer."""
 
-Filters come in the order of transformers: repetition, temperature, top-k, top-p, min-p.
-Sources: Holtzman et al. 2020 (top-p); Fan et al. 2018 (top-k); Nguyen et al. 2024 (min-p); Keskar et al. 2019 (repetition).
-"""
-
-import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -14,82 +8,60 @@ from torch import Tensor
 from equiscope.errors import InputError
 from equiscope.models.beam import Beams, search
 from equiscope.models.build import Memory, Model
-from equiscope.models.decoding import Decoding, Texts
+from equiscope.models.decoding import Decoding, Texts, rows_of
 from equiscope.models.prepared import Prepared
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How the next token is chosen from the scores.
-
-    temperature  0 takes the best; larger is more even
-    top_k        only the k best
-    top_p        only the best that together have this much probability
-    min_p        only those with at least this share of the best one's probability
-    repetition   scores of tokens that were there already are divided by it (multiplied where negative)
-    raises       InputError for a number outside its range
-    """
-
-    temperature: float = 0.0
-    top_k: int | None = None
-    top_p: float | None = None
-    min_p: float | None = None
-    repetition: float = 1.0
-
-    def __post_init__(self) -> None:
-        ranges = {
-            "temperature": (0.0, math.inf), "top_k": (1, math.inf), "top_p": (0.0, 1.0), "min_p": (0.0, 1.0),
-            "repetition": (1e-9, math.inf),
-        }  # fmt: skip
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise InputError(f"{name} is in {low:g}..{high:g}, but got {value}.")
-
-    def filtered(self, scores: Tensor, seen: Tensor) -> Tensor:
-        """scores [B, V], and which tokens were there already, bool [B, V]; ruled-out ones come back as minus infinity."""
-        if self.repetition != 1:
-            scores = torch.where(seen, torch.where(scores < 0, scores * self.repetition, scores / self.repetition), scores)
-        if self.temperature == 0:
-            return scores
-        scores = scores / self.temperature
-        if self.top_k is not None and self.top_k < scores.shape[-1]:
-            scores = scores.masked_fill(scores < scores.topk(self.top_k).values[..., -1:], -math.inf)
-        if self.top_p is not None and self.top_p < 1:
-            ordered, index = scores.sort(descending=False)
-            beyond = ordered.softmax(-1).cumsum(-1) <= 1 - self.top_p
-            beyond[..., -1] = False  # the best one stays
-            scores = scores.masked_fill(torch.zeros_like(beyond).scatter(-1, index, beyond), -math.inf)
-        if self.min_p is not None:
-            shares = scores.softmax(-1)
-            scores = scores.masked_fill(shares < self.min_p * shares.amax(-1, keepdim=True), -math.inf)
-        return scores
-
-    def pick(self, scores: Tensor, seen: Tensor, generator: torch.Generator | None) -> Tensor:
-        """One token a sequence, [B]."""
-        scores = self.filtered(scores.to(torch.promote_types(scores.dtype, torch.float32)), seen)
-        if self.temperature == 0:
-            return scores.argmax(-1)
-        return torch.multinomial(scores.softmax(-1), 1, generator=generator)[..., 0]
+from equiscope.models.sampling import Sampling, there
+from equiscope.models.speculate import Draft, speculate
+from equiscope.models.window import windowed
 
 
 def generate(
     model: Model | Prepared, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
-    seed: int | None = None, source: Texts | Memory | None = None, beams: Beams | None = None,
+    seed: int | None = None, source: Texts | Memory | None = None, beams: Beams | None = None, window: int | None = None,
+    draft: Draft | None = None,
 ) -> list[Tensor]:  # fmt: skip
     """What follows each prompt, ids [up to `steps`] each; a sequence ends with the first of its `stop` tokens.
 
+    model    a model, or `prepared(model)`, which is faster
     prompts  ids [N] of each, of any lengths; or [B, N]. Of a model with an encoder: the first tokens of the answers
     source   what an encoder reads, one text a prompt; or what `model.read` made of it
     beams    search for the best whole answer, instead of choosing token by token (`beam.search` gives several, with scores)
-    raises   as `stream`, and InputError for beams beside sampling
+    window   see only so many tokens back: what the same parameters give with Attention(window=...), see `windowed`
+    draft    let a smaller model write ahead; the texts stay those of the model
+    raises   as `stream`, and InputError for beams beside sampling or a draft
     """
+    model = model if window is None else _narrowed(model, window)
     if beams is not None:
         if sampling is not None and sampling != Sampling():
             raise InputError("Beams search for the best answer, so nothing is sampled. Leave sampling or beams out.")
+        if draft is not None:
+            raise InputError("Beams and a draft do not go together. Leave one of them out.")
         return [found[0].ids for found in search(model, prompts, steps, beams, stop, source)]
+    if draft is not None:
+        return _drafted(model, prompts, steps, sampling, stop, seed, source, draft)
     rows = torch.stack(list(stream(model, prompts, steps, sampling, stop, seed, source)), -1)
     return [ended(row, stop) for row in rows]
+
+
+def _narrowed(model: Model | Prepared, window: int) -> Model:
+    if isinstance(model, Prepared):
+        raise InputError("Weights were prepared for the model without a window. Use prepared(windowed(model, size)).")
+    return windowed(model, window)
+
+
+def _drafted(
+    model: Model | Prepared, prompts: Texts, steps: int, sampling: Sampling | None, stop: Collection[int], seed: int | None,
+    source: Texts | Memory | None, draft: Draft,
+) -> list[Tensor]:  # fmt: skip
+    """Text after text: each is kept for a length of its own."""
+    if isinstance(source, Memory):
+        raise InputError("A draft reads the source itself. Give ids as source=.")
+    texts = rows_of(prompts, "Prompts", "A prompt")
+    sources = [None] * len(texts) if source is None else rows_of(source, "Sources", "A source")
+    return [
+        torch.cat(list(speculate(model, text, steps, draft, sampling, stop, seed, read)))
+        for text, read in zip(texts, sources, strict=True)
+    ]
 
 
 def ended(row: Tensor, stop: Collection[int]) -> Tensor:
@@ -125,10 +97,3 @@ def stream(
         if step + 1 == steps or bool(done.all()):
             return
         scores = decoding.read(last[:, None])[:, -1]
-
-
-def there(decoding: Decoding) -> Tensor:
-    """Which tokens stand in each prompt, bool [B, V]."""
-    vocabulary = decoding.model.spec.vocabulary or 0
-    seen = torch.zeros(len(decoding.ids), vocabulary + 1, dtype=torch.bool, device=decoding.ids.device)
-    return seen.scatter(1, decoding.ids.masked_fill(~decoding.real, vocabulary), True)[:, :vocabulary]

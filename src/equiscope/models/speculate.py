@@ -1,0 +1,129 @@
+"""Speculative decoding: a small model writes ahead, the large one reads all of it at once and keeps what it would have said.
+
+Each proposed token x, drawn from q, is kept with probability min(1, p(x) / q(x)); the first that is not is drawn again from
+what p has more than q. So the text follows p, the large model, exactly; greedy text is the same token for token.
+Source: Leviathan, Kalman & Matias 2023, section 2 and appendix A.1.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from equiscope.errors import InputError
+from equiscope.models.build import Memory, Model
+from equiscope.models.decoding import Decoding, Texts
+from equiscope.models.prepared import Prepared
+from equiscope.models.sampling import Sampling, there
+
+
+@dataclass(frozen=True)
+class Draft:
+    """model: a smaller one with the same vocabulary; ahead: tokens that it proposes at a time."""
+
+    model: Model | Prepared
+    ahead: int = 4
+
+    def __post_init__(self) -> None:
+        if self.ahead < 1:
+            raise InputError(f"A draft goes at least 1 token ahead, but got ahead={self.ahead}.")
+
+
+@torch.no_grad()
+def speculate(
+    model: Model | Prepared, prompt: Texts, steps: int, draft: Draft, sampling: Sampling | None = None, stop: Collection[int] = (),
+    seed: int | None = None, source: Texts | Memory | None = None,
+) -> Iterator[Tensor]:  # fmt: skip
+    """The next tokens of one text, [1] each, as `stream` gives them.
+
+    raises  as `stream`; InputError for several prompts, and for a draft with another vocabulary
+    """
+    large = Decoding(model, prompt, steps, source, draft.ahead + 1)
+    small = Decoding(draft.model, prompt, steps, source if _reads(draft) else None, draft.ahead + 1)
+    if len(large.ids) != 1:
+        raise InputError(f"A draft is kept for another length in every text: give one prompt at a time, not {len(large.ids)}.")
+    if (mine := large.model.spec.vocabulary) != (theirs := small.model.spec.vocabulary):
+        raise InputError(f"The draft has a vocabulary of {theirs}, but the model one of {mine}. They must be the same tokens.")
+    generator = None if seed is None else torch.Generator(large.ids.device).manual_seed(seed)
+    text = _Text(sampling or Sampling(), there(large), set(stop), steps)
+    unread = text.add(text.sampling.pick(large.open(), text.seen, generator))
+    small.open()
+    yield unread
+    behind = unread  # what the small model has not read yet
+    while text.left:
+        ahead = min(draft.ahead, text.left - 1)  # one more comes from the large model
+        proposed, chances, seen = _ahead(small, behind, ahead, text, generator)
+        answers = large.read(torch.cat([unread, proposed])[None])[0]
+        kept = 0
+        while kept < ahead and text.left:
+            p = text.sampling.chances(answers[kept : kept + 1], seen[kept])
+            x = proposed[kept : kept + 1]
+            if _kept(p, chances[kept], int(x), generator):
+                kept += 1
+                yield text.add(x)
+                continue
+            unread = text.add(_drawn((p - chances[kept]).clamp(min=0), p, generator))
+            break
+        else:
+            if not text.left:
+                return
+            p = text.sampling.chances(answers[kept : kept + 1], text.seen)
+            unread = text.add(_drawn(p, p, generator))
+        yield unread
+        large.back(ahead - kept)
+        small.back(max(ahead - 1 - kept, 0))
+        behind = torch.cat([proposed[ahead - 1 :], unread]) if kept == ahead else unread
+
+
+def _reads(draft: Draft) -> bool:
+    """Whether the draft has an encoder."""
+    model = draft.model.model if isinstance(draft.model, Prepared) else draft.model
+    return model.encoder is not None
+
+
+@dataclass
+class _Text:
+    """What was written: which tokens were there, and how many may follow."""
+
+    sampling: Sampling
+    seen: Tensor
+    stop: set[int]
+    left: int
+
+    def add(self, token: Tensor) -> Tensor:
+        self.seen = self.seen.scatter(1, token[:, None], True)
+        self.left = 0 if int(token) in self.stop else self.left - 1
+        return token
+
+
+def _ahead(
+    small: Decoding, behind: Tensor, ahead: int, text: _Text, generator: torch.Generator | None
+) -> tuple[Tensor, list[Tensor], list[Tensor]]:  # fmt: skip
+    """Tokens that the small model proposes [ahead], their probabilities [1, V], and what had been there before each."""
+    seen, chances, before, tokens = text.seen, [], [], [behind[:0]]
+    scores = small.read(behind[None])[:, -1]
+    for i in range(ahead):
+        q = text.sampling.chances(scores, seen)
+        token = _drawn(q, q, generator)
+        before.append(seen)
+        chances.append(q)
+        tokens.append(token)
+        seen = seen.scatter(1, token[:, None], True)
+        if i + 1 < ahead:
+            scores = small.read(token[None])[:, -1]
+    return torch.cat(tokens), chances, before
+
+
+def _kept(p: Tensor, q: Tensor, x: int, generator: torch.Generator | None) -> bool:
+    ratio = p[0, x] / q[0, x]
+    return bool(ratio >= 1) or bool(torch.rand((), generator=generator, device=p.device, dtype=p.dtype) < ratio)
+
+
+def _drawn(weights: Tensor, otherwise: Tensor, generator: torch.Generator | None) -> Tensor:
+    """One token [1] by its weight; where rounding left none, by the others."""
+    weights = weights if float(weights.sum()) > 0 else otherwise
+    best = weights.max(-1)
+    if float(best.values) == float(weights.sum()):  # one alone: nothing to draw
+        return best.indices
+    return torch.multinomial(weights, 1, generator=generator)[:, 0]

@@ -1,0 +1,35 @@
+"""A rolling window: the same parameters in a model whose layers see only the last rows, so that writing never ends.
+
+Dropping old rows from a cache changes every number after them, so the window is said as what it is: a mask, `Attention(window=)`.
+What is written then is what the full pass of that other model gives, and memory stays at `size` rows a layer. Through L layers
+news still come from L * (size - 1) tokens back.
+Source: Beltagy et al. 2020, section 3.1; Jiang et al. 2023 (Mistral), section 2.
+"""
+
+import copy
+from dataclasses import replace
+from typing import Any, cast
+
+from equiscope import blocks
+from equiscope.attention import Window
+from equiscope.errors import InputError
+from equiscope.models.build import Model
+from equiscope.models.spec import Block
+
+
+def windowed(model: Model, size: int) -> Model:
+    """The very parameters of a model, in which every token sees itself and the `size - 1` before it. An encoder stays as it is.
+
+    raises  InputError for a size below 1, and for layers that look ahead
+    """
+    if size < 1:
+        raise InputError(f"A window holds at least 1 token, but got {size}.")
+    model.caches()
+    shared: dict[int, Any] = {id(p): p for p in [*model.parameters(), *model.buffers()]}
+    other = copy.deepcopy(model, shared)
+    for block in cast(list[blocks.Block], list(other.blocks)):
+        block.attention.mask = block.attention.mask & Window(size)
+    turns = (model.spec.block,) if isinstance(model.spec.block, Block) else model.spec.block
+    narrow = tuple(replace(b, attention=replace(b.attention, window=min(size, b.attention.window or size))) for b in turns)
+    other.spec = replace(model.spec, block=narrow[0] if len(narrow) == 1 else narrow)
+    return other
