@@ -60,8 +60,8 @@ def main():
         "versions": versions("transformers"),
         "seconds": spent,
     }
-    lines = [f"# Cold start ({results['date']})", "", f"{results['machine']}, {results['versions']}", "", "| what | median, s | spread |",
-             "| --- | --- | --- |"]  # fmt: skip
+    lines = [f"# Cold start ({results['date']})", "", f"{results['machine']}, {results['versions']}", ""]
+    lines += ["| what | median, s | spread |", "| --- | --- | --- |"]
     for name, times in spent.items():
         if times:
             lines.append(f"| {name} | {statistics.median(times):.3f} | {min(times):.3f}-{max(times):.3f} |")

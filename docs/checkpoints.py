@@ -55,11 +55,13 @@ A field of config.json that is not known, or asks for what cannot be built, is a
 Measured on tiny models with random weights, against `transformers` on the same folder: the difference of the logits, relative to
 their size, rounded up to a power of ten. In float64 the peer's casts to float32 are lifted (rotary angles and softmax of
 every class with RoPE, softmax of BLOOM, T5, ViT and DeiT, RMSNorm of Llama's kin and T5; GPT-2 in a mode that was not asked for;
-BERT, RoBERTa, DistilBERT and Marian have none), Marian's table of sinusoids is made in float64, and BLOOM's eight digits of a constant are made exact.
+BERT, RoBERTa, DistilBERT and Marian have none), Marian's table of sinusoids is made in float64, and BLOOM's eight digits of a
+constant are made exact.
 
 What stays out: configs whose `architectures` name another head (an error says which can be built), dropout (a checkpoint is
 loaded to be asked), and relative places of BERT. ViT's row of places for the class token becomes part of the token itself.
-T5 v1.1 with a head of its own is read from files of its time; transformers 5 ties that head again when it loads.
+A head of T5 v1.1 is its own where the file has one that is not the table, whatever config.json says. DeiT is read with the head
+of its class token; the distilled models' second head, whose answer transformers averages with it, is not.
 
 """
 

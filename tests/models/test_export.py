@@ -37,6 +37,13 @@ def test_torch_export_keeps_the_numbers(name, unchecked):
         assert torch.allclose(program.module()(**given), model(**given), atol=1e-6)
 
 
+@pytest.mark.parametrize("scheme", [eq.position.Alibi(), eq.position.T5Bias(), eq.position.Kerple()], ids=lambda s: s.name)
+def test_biases_by_distance_leave_for_any_length(scheme, tmp_path, unchecked):
+    pytest.importorskip("onnxruntime")
+    spec = eq.Spec(16, 20, layers=2, block=eq.Block(eq.Attention(heads=2, position=scheme, causal=True)), outputs=20)
+    assert export_onnx(eq.build(spec), tmp_path / "model.onnx", torch.randint(20, (2, 9))) < 1e-5
+
+
 def test_an_example_of_one_sequence_is_refused(tmp_path):
     with pytest.raises(InputError, match="two or more sequences"):
         export_onnx(eq.build(tiny(PRESETS["gpt2"]())), tmp_path / "m.onnx", torch.zeros(1, 5, dtype=torch.long))

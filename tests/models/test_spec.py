@@ -225,3 +225,94 @@ def test_patches_are_a_convolution_whose_stride_is_its_size():
     wanted = torch.nn.functional.conv2d(image, kernel, model.entry.features_bias, stride=2).flatten(2).mT
     assert torch.allclose(model.tokens(image).x, wanted, atol=1e-14)
     assert model.tokens(image).at.tolist() == [[r, c] for r in range(3) for c in range(2)]
+
+
+def test_a_patch_as_large_as_the_width_is_mapped_once():
+    """ViT-B: 3 x 16 x 16 numbers a patch, 768 features."""
+    model = eq.build(eq.Spec(12, entry=eq.Entry(features=12, patch=(2, 2)), readout="mean")).eval()
+    picture = torch.randn(3, 4, 4)
+    assert torch.equal(model(model.tokens(picture)), model(picture))
+    pair = eq.Spec(8, 10, block=CROSSING, encoder=eq.Spec(12, entry=eq.Entry(features=12, patch=(2, 2))))
+    both = eq.build(pair).eval()
+    assert torch.equal(both.read(picture).tokens.x, both.encoder(picture))
+
+
+def test_a_cross_of_all_defaults_survives_json():
+    spec = eq.Spec(8, 10, block=eq.Block(cross=eq.Attention()), encoder=eq.Spec(8))
+    assert eq.Spec.of(json.loads(spec.to_json())) == spec
+    assert eq.Spec.of(json.loads(spec.to_json())).encoder is not None
+
+
+def test_one_block_that_takes_turns_with_itself_is_one_block():
+    assert eq.Spec(8, layers=2, block=(eq.Block(),)) == eq.Spec(8, layers=2)
+
+
+def test_a_kind_of_ones_own_is_the_class_that_was_given():
+    class Again(eq.attention.MultiHeadAttention):
+        name = "test-louder"
+
+    assert isinstance(eq.build(eq.Spec(8, block=eq.Block(eq.Attention(heads=2, kind=Again)))).blocks[0].attention, Again)
+
+    class Nameless(Louder):
+        pass
+
+    class Shadow(eq.attention.MultiHeadAttention):
+        name = "softmax"
+
+    for kind in (Nameless, Shadow):
+        with pytest.raises(InputError, match="needs a `name` of its own"):
+            eq.Attention(kind=kind)
+
+
+class Passing(eq.attention.MultiHeadAttention):
+    """A kind that hands everything on."""
+
+    name = "test-passing"
+
+    def __init__(self, width, **settings):
+        super().__init__(width, **settings)
+
+
+def test_a_kind_may_hand_its_settings_on():
+    model = eq.build(eq.Spec(8, block=eq.Block(eq.Attention(heads=2, kind=Passing, bias=True, kv_heads=1))))
+    assert model.blocks[0].attention.kv_heads == 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: eq.Attention(position="rope"), lambda: eq.Block(norm="rms"), lambda: eq.Block(attention=None),
+        lambda: eq.Block(feedforward={"inner": 3}), lambda: eq.Spec(8, block={"residual": False}), lambda: eq.Spec(8, block="x"),
+        lambda: eq.Spec(8, encoder={}), lambda: eq.Spec(8, entry={}), lambda: eq.Spec.of(3),
+        lambda: eq.Spec(8, entry=eq.Entry(norm=True), block=eq.Block(norm=None)),
+        lambda: eq.Block(cross=eq.Attention(kind="linear")),
+        lambda: eq.Attention(heads=2, kind="differential", position=eq.position.Shaw()),
+        lambda: eq.build(eq.Spec(8, layers=2, block=(eq.Block(), eq.Block(eq.Attention(position=eq.position.Concatenated()))))),
+        lambda: eq.build(eq.Spec(8, 10))([[1, 2]]),
+        lambda: eq.build(eq.Spec(8, 10))(torch.tensor([1, 2]), caches=[]),
+        lambda: eq.build(eq.Spec(8, 10))(torch.tensor([1, 2]), rows=0),
+        lambda: eq.build(CUT)(torch.zeros(3, 4, 4, dtype=torch.uint8)),
+        lambda: eq.build(eq.Spec(8, 10, eq.Entry(types=2))).tokens(torch.tensor([1, 2]), types=torch.tensor([0, -1])),
+        lambda: eq.build(eq.Spec(8, 10, eq.Entry(types=2))).tokens(torch.tensor([1, 2]), types=torch.tensor([0])),
+        lambda: eq.Spec(8).describe(0),
+    ],
+)  # fmt: skip
+def test_parts_and_calls_that_are_none_are_refused_in_a_sentence(make, unchecked):
+    with pytest.raises(EquiscopeError, match=r"\.$"):
+        make()
+
+
+def test_what_moves_along_is_the_target_not_the_source():
+    """Claims are about tokens of the decoder: its encoder's places stay, and a scheme between both notices."""
+
+    def claims(cross, encoder, own=None):
+        block = eq.Block(
+            eq.Attention(heads=2, position=own or eq.position.Rope(), causal=True), cross=eq.Attention(heads=2, position=cross)
+        )
+        spec = eq.Spec(8, 10, block=block, encoder=eq.Spec(8, 10, block=eq.Block(eq.Attention(heads=2, position=encoder))))
+        return {c.action: c.holds for c in eq.symmetry.derive(eq.build(spec))}
+
+    nowhere = eq.position.NoPosition()
+    assert claims(nowhere, eq.position.Learned())["shift"]
+    assert not claims(eq.position.Rope(), nowhere)["shift"]
+    assert not claims(eq.position.T5Bias(), nowhere)["shift"]

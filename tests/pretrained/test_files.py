@@ -6,10 +6,12 @@ import pickle
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import LlamaConfig, LlamaForCausalLM
 
 import equiscope as eq
 from equiscope.errors import InputError, UnknownName
-from equiscope.position import Alibi
+from equiscope.position import Alibi, Rope
+from equiscope.pretrained import read_spec
 
 
 @pytest.fixture
@@ -118,5 +120,66 @@ def test_a_model_that_no_family_holds_says_why(tmp_path):
         eq.save(model, tmp_path)
     with pytest.raises(UnknownName, match="t6"):
         eq.save(model, tmp_path, family="t6")
-    with pytest.raises(InputError, match=r"bloom: its models have another entry\.norm: True, not False"):
+    with pytest.raises(InputError, match=r"bloom: its models have entry\.norm = True, this one has False"):
         eq.save(model, tmp_path, family="bloom")
+
+
+HUB = {  # fields of well-known files that change no number
+    "marian": {"_num_labels": 3, "vocab_size": 50, "d_model": 24},
+    "llama": {"is_llama_config": True, "rope_interleaved": False, "transformers.js_config": {"dtype": {}}, "hidden_size": 32},
+    "qwen2": {"use_mrope": False, "hidden_size": 32},
+    "distilbert": {"finetuning_task": "sst-2", "output_past": True, "dim": 24, "n_heads": 4, "n_layers": 2, "hidden_dim": 30},
+    "gpt_neox": {"attention_probs_dropout_prob": 0, "hidden_dropout_prob": 0},
+}
+
+
+@pytest.mark.parametrize("name", HUB)
+def test_harmless_fields_of_well_known_files_are_read(name, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": name} | HUB[name]))
+    assert read_spec(tmp_path).layers
+
+
+WRONG = {
+    "no heads": ("gpt2", {"n_head": 0}, "n_head is 0"),
+    "no layers": ("llama", {"num_hidden_layers": 0}, "num_hidden_layers is 0"),
+    "no factor": ("llama", {"rope_scaling": {"type": "linear"}}, "needs a number factor"),
+    "a part that turns where none does": (
+        "llama",
+        {"partial_rotary_factor": 0.5, "rope_scaling": {"partial_rotary_factor": 0.5}},
+        "partial",
+    ),
+    "an odd base": ("llama", {"rope_theta": "big"}, "rope_theta"),
+    "an odd picture": ("vit", {"image_size": [224]}, "image_size"),
+    "layers of another kind": ("qwen3", {"layer_types": ["weird"] * 32}, "layer_types has 32 entries, weird"),
+    "too few layers": ("smollm3", {"layer_types": ["full_attention"]}, "layer_types has 1 entries"),
+    "two ways to say a window": ("mistral", {"use_sliding_window": False}, "one sliding_window for all"),
+    "a bias that is dropped": ("bloom", {"pretraining_tp": 2, "slow_but_exact": True}, "slow_but_exact"),
+    "a negative width": ("marian", {"d_model": -8}, "d_model is -8"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_fields_that_cannot_be_built_are_named(name, tmp_path):
+    kind, fields, words = WRONG[name]
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind} | fields))
+    with pytest.raises(InputError, match=words):
+        read_spec(tmp_path)
+
+
+def test_a_rotation_of_a_part_is_not_written_where_transformers_would_turn_all(tmp_path):
+    attention = eq.Attention(heads=2, position=Rope(pairs="half", fraction=0.5), causal=True)
+    block = eq.Block(attention, eq.Norm("rms"), eq.FeedForward(40, "silu", False, True))
+    model = eq.build(eq.Spec(16, 30, outputs=30, block=block))
+    with pytest.raises(InputError, match=r"partial_rotary_factor is 0\.5"):
+        eq.save(model, tmp_path, family="llama")
+
+
+def test_ids_and_names_of_classes_are_kept(tmp_path):
+    """transformers would stop at token 2 where a Llama's config says nothing."""
+    said = {"bos_token_id": 7, "eos_token_id": [3, 4], "pad_token_id": 0}
+    config = LlamaConfig(vocab_size=50, hidden_size=24, intermediate_size=40, num_hidden_layers=1, num_attention_heads=4, **said)
+    LlamaForCausalLM(config).save_pretrained(tmp_path / "theirs")
+    written = json.loads((eq.save(eq.load(tmp_path / "theirs"), tmp_path / "ours") / "config.json").read_text())
+    assert {name: written[name] for name in said} == said
+    fresh = eq.save(eq.build(eq.load(tmp_path / "theirs").spec), tmp_path / "fresh")
+    assert LlamaConfig.from_pretrained(fresh).eos_token_id is None

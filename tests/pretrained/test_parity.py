@@ -308,6 +308,23 @@ def test_a_bert_of_its_time_is_read(folder):
         assert relative_error(eq.load(path)(ids()), theirs(ids()).logits) < 1e-5
 
 
+def test_a_head_that_is_not_the_table_is_its_own_whatever_the_config_says(folder, tmp_path):
+    """T5 v1.1 and Flan-T5, after transformers 5 has saved them: tied by the config, and not in the file."""
+    from safetensors.torch import load_file, save_file
+
+    _, path = folder("t5, gated, unscaled")
+    tensors = load_file(path / "model.safetensors") | {"lm_head.weight": torch.randn(50, 24)}
+    save_file(tensors, path / "model.safetensors", {"format": "pt"})
+    theirs = transformers.T5ForConditionalGeneration.from_pretrained(path).eval()
+    given, ours = asked("t5"), eq.load(path)
+    with torch.no_grad():
+        assert not torch.equal(theirs.lm_head.weight, theirs.shared.weight)
+        assert relative_error(answered(ours, given), theirs(**given).logits) < 1e-5
+        written = eq.save(ours, tmp_path / "ours")
+        again = transformers.T5ForConditionalGeneration.from_pretrained(written).eval()
+        assert relative_error(again(**given).logits, theirs(**given).logits) < 1e-5
+
+
 def test_a_checkpoint_in_shards_is_read(tmp_path):
     theirs = peer("llama")
     theirs.save_pretrained(tmp_path, max_shard_size="20KB")

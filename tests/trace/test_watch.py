@@ -172,7 +172,7 @@ def test_only_one_part_is_written_down():
     whole = {step.id: unpack(step.array) for step in watch(made, words()).steps}
     for step in trace.steps:
         assert (abs(unpack(step.array) - whole[step.id]) < 1e-12).all()
-    with pytest.raises(InputError, match=r"no part 'blocks.7'. Its parts: position, readout, blocks"):
+    with pytest.raises(InputError, match=r"no part 'blocks.7'. Its parts: position, others, entry, readout, blocks"):
         watch(made, words(), only="blocks.7")
 
 

@@ -32,7 +32,7 @@ def known() -> dict[str, Made]:
     own: dict[str, Made] = {}
     rest = list(MultiHeadAttention.__subclasses__())
     while rest:
-        kind = rest.pop()
+        kind = rest.pop(0)  # of two with one name the later one, as in a notebook whose cell runs again
         rest += kind.__subclasses__()
         if (name := kind.__dict__.get("name")) is not None:
             own[name] = (kind, {})
@@ -49,11 +49,13 @@ def make(name: str, width: int, **settings: Any) -> MultiHeadAttention:
         raise UnknownName("kind of attention", name, list(all_kinds))
     kind, extra = all_kinds[name]
     taken = inspect.signature(kind).parameters
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in taken.values())
     plain = inspect.signature(MultiHeadAttention).parameters
+    settings = {setting: value for setting, value in settings.items() if setting in taken or setting in plain}
     for setting, value in settings.items():
-        if setting not in taken and setting not in FREE and value not in (plain[setting].default, "auto"):
+        if not open_ended and setting not in taken and setting not in FREE and value not in (plain[setting].default, "auto"):
             raise InputError(
                 f"Attention of the kind {name!r} has no {setting}, but got {value!r}. Leave it out, or use another kind."
             )
-    fitting = {setting: value for setting, value in settings.items() if setting in taken}
+    fitting = settings if open_ended else {setting: value for setting, value in settings.items() if setting in taken}
     return kind(width, **fitting, **{setting: value() for setting, value in extra.items()})

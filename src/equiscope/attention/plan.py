@@ -81,8 +81,8 @@ class Plan:
     # --- what distance costs ------------------------------------------------------------------------------------------
     def distances(self, heads: int) -> Distances | None:
         """The bias as one value for each distance, where it is one."""
-        if not self.position.relative or not self.position.acts("bias") or not self._even()[0]:
-            return None
+        if not self.position.relative or not self.position.acts("bias") or torch.compiler.is_exporting() or not self._even()[0]:
+            return None  # an exported program is for any length, which views by distance are not
         if heads not in self._distances:
             n, m = self.queries.at.shape[-2], self.keys.at.shape[-2]
             if not n or not m:

@@ -1,6 +1,7 @@
 """Build: a spec becomes an ordinary module. Positions enter the tokens once, and queries, keys and scores in every layer."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +14,7 @@ from equiscope.models import spec as specs
 from equiscope.models.entry import Entry, Head
 from equiscope.models.readout import READOUTS, ClassToken
 from equiscope.position import Position, to_json
+from equiscope.symmetry import Action
 from equiscope.tokens import Embedding, Tokens
 from equiscope.trace import ops
 
@@ -37,12 +39,19 @@ class Model(nn.Module):
         """table: an embedding to share (an encoder's with its decoder)."""
         super().__init__()
         self.spec = spec
+        self.facts: dict[str, Any] = {}  # what a checkpoint said that changes no number: ids of tokens, names of classes
         self.embedding = table or (Embedding(spec.vocabulary, spec.width) if spec.vocabulary else None)
         self.encoder = Model(spec.encoder, self.embedding if spec.shared else None) if spec.encoder is not None else None
         schemes = _Schemes(spec.width)
         self.position = schemes.of(spec.blocks[0].attention)
         width = self.position.widened(spec.width)
         own = [schemes.of(block.attention) for block in spec.blocks]
+        if wider := next((s for s in own if s.widened(spec.width) != width), None):
+            raise InputError(
+                f"{type(wider).__name__} makes tokens wider in some layers only. Use it in all, or a scheme that adds."
+            )
+        if spec.tied and width != spec.width:
+            raise InputError(f"{type(self.position).__name__} makes tokens {width} wide, but a tied table is {spec.width} wide.")
         crossing = [schemes.of(block.cross) for block in spec.blocks if block.cross is not None]
         self.others = nn.ModuleList(schemes.made[1:])  # schemes besides `position`, where layers have several
         self._own, self._crossing = [schemes.made.index(s) for s in own], [schemes.made.index(s) for s in crossing]
@@ -65,6 +74,10 @@ class Model(nn.Module):
         source  what the encoder reads, of a model that has one; or what `read` made of it, once for many steps
         rows    answer for the last so many rows only, where the read-out takes each
         """
+        if rows is not None and rows < 1:
+            raise InputError(f"rows is at least 1, the last row alone, but got {rows}.")
+        if caches is not None and len(caches) != len(self.blocks):
+            raise InputError(f"This model has {len(self.blocks)} layers, but got {len(caches)} caches. Use model.caches().")
         start = caches[0].length if caches and not isinstance(inputs, Tokens) else 0
         tokens = self.entered(self.tokens(inputs, start))
         memory = self._memory(source)
@@ -103,13 +116,21 @@ class Model(nn.Module):
         types  kind of each token [..., N], of a model that has a table of kinds; 0 unless said. Tokens that are as wide as the
                model were looked up before: they keep what was added, and get kinds only where some are given
         """
+        if not isinstance(inputs, (Tokens, Tensor)):
+            raise InputError(f"A model takes Tokens or a tensor of ids, features or samples, but got {type(inputs).__name__}.")
         tokens, raw = self._looked_up(inputs, start), self.spec.entry.features
         ready = isinstance(inputs, Tokens)
-        if tokens.x.shape[-1] == raw:  # also where the model is as wide
-            tokens, ready = replace(tokens, x=self.entry.mapped(tokens.x)), False
+        if tokens.x.shape[-1] == raw and not tokens.mapped:
+            if not tokens.x.is_floating_point():
+                raise InputError(
+                    f"This model takes numbers such as pictures in 0..1, but got {tokens.x.dtype}. Use .float() / 255."
+                )
+            tokens, ready = replace(tokens, x=self.entry.mapped(tokens.x), mapped=True), False
         if tokens.x.shape[-1] != self.spec.width:
             takes = f" and takes {raw} raw numbers a token" if raw is not None else ""
             raise ShapeError(f"The model is {self.spec.width} wide{takes}, but the tokens have {tokens.x.shape[-1]} features.")
+        if raw is not None and not ready:
+            tokens = replace(tokens, mapped=True)
         if ready and types is None:  # looked up before: kinds are in it
             return tokens
         return tokens if self.entry.types is None and types is None else replace(tokens, x=self.entry.typed(tokens.x, types))
@@ -153,7 +174,23 @@ class Model(nn.Module):
             return None
         if source is None:
             raise InputError("This model has an encoder: give what it reads as source=.")
-        return source if isinstance(source, Memory) else self.read(source)
+        memory = source if isinstance(source, Memory) else self.read(source)
+        if len(memory.held) != len(self.blocks):
+            raise InputError(f"This Memory was read for {len(memory.held)} layers, but the model has {len(self.blocks)}.")
+        return memory
+
+    def moving_parts(self) -> Iterator[tuple[str, nn.Module, frozenset[type[Action]]]]:
+        """Parts that an action on this model's own tokens meets, each with what it respects: the source of an encoder stays.
+
+        A scheme between the tokens and a source that stays notices whatever moves them.
+        """
+        across = {id(self.schemes[i]) for i in self._crossing}
+        for path, part in self.named_modules():
+            preserves = getattr(part, "preserves", None)
+            if preserves is None or path == "encoder" or path.startswith("encoder.") or part is self:
+                continue
+            between = id(part) in across and any(cast(Position, part).acts(place) for place in ("turn", "bias", "term", "mix"))
+            yield path, part, frozenset() if between else preserves
 
 
 class _Schemes:

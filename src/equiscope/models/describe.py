@@ -2,7 +2,7 @@
 
 The model is built without numbers (torch's "meta" device), so that a large one costs nothing. Multiply-adds are counted as
 torch's FlopCounterMode counts them (halved): every pair of tokens, hidden or not; no softmax, norm, activation, and not what a
-position scheme does.
+position scheme does. Kinds of attention that do not look at every pair are counted as if they did.
 """
 
 import math
@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from equiscope import blocks
+from equiscope.errors import InputError
 from equiscope.models import spec as specs
 from equiscope.models.build import Model
 from equiscope.models.readout import ClassToken
@@ -82,6 +83,8 @@ def describe(spec: "specs.Spec", tokens: int | None = None, source: int = 128) -
 
     tokens  128 unless said, or the cells of a learned grid
     """
+    if min(source, 1 if tokens is None else tokens) < 1:
+        raise InputError(f"A description is of one token or more, but got tokens={tokens} and source={source}.")
     if tokens is None:
         position = spec.blocks[0].attention.position
         tokens = math.prod(position.shape) if isinstance(position, LearnedNd) else 128
@@ -179,6 +182,6 @@ def _count(part: nn.Module) -> int:
 
 def _short(number: int) -> str:
     for size, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e4, " k")):
-        if number >= size:
+        if number >= size * 0.99995:
             return f"{number / (size if unit != ' k' else 1e3):,.1f}{unit}"
     return f"{number:,}"

@@ -60,7 +60,7 @@ class Entry(nn.Module):
                 f"but got the shape {tuple(samples.shape)}."
             )
         if len(patch) == 1:
-            check_whole(samples.shape[-1:], patch, "A sound", "samples", "frames")
+            check_whole(samples.shape[-1:], patch, "A sound", "samples", "samples a frame")
             return Tokens.on_grid(samples.unflatten(-1, (-1, *patch)).movedim(-2, -3).flatten(-2), axes=1)
         return patches(samples, patch) if len(patch) == 2 else tubelets(samples, cast(tuple[int, int, int], patch))
 
@@ -71,6 +71,13 @@ class Entry(nn.Module):
                 raise InputError("This model knows no kinds of tokens. Build it with entry=Entry(types=...), or leave types out.")
             return x
         kinds = torch.zeros(x.shape[:-1], dtype=torch.long, device=x.device) if types is None else types
+        if types is not None and not torch.compiler.is_compiling():
+            if types.shape[-1] != x.shape[-2]:
+                raise ShapeError(f"There are {x.shape[-2]} tokens, but {types.shape[-1]} types. Give one a token.")
+            if types.numel() and not 0 <= int(types.min()) <= int(types.max()) < len(self.types):
+                raise InputError(
+                    f"This model knows the types 0..{len(self.types) - 1}, but got {int(types.min())}..{int(types.max())}."
+                )
         return ops.add(x, ops.gather(self.types, kinds, name="K", label="rows of the kinds"), name="X+K", label="with their kinds")
 
     def forward(self, x: Tensor) -> Tensor:

@@ -22,9 +22,9 @@ def gpt2(width: int = 768, layers: int = 12, heads: int = 12, vocabulary: int = 
 
 
 def llama(width: int = 2048, layers: int = 16, heads: int = 32, kv_heads: int = 8, inner: int = 8192, vocabulary: int = 128256,
-          tied: bool = True) -> Spec:  # fmt: skip
-    """Llama 3.2 1B: grouped queries, RoPE with Llama 3's scaling, RMSNorm, SwiGLU."""
-    position = Rope(base=5e5, pairs="half", scaling=Llama3(32.0, 1.0, 4.0, 8192))
+          tied: bool = True, factor: float = 32.0) -> Spec:  # fmt: skip
+    """Llama 3.2 1B; Llama 3.1 8B with its sizes and factor 8: grouped queries, RoPE with their scaling, RMSNorm, SwiGLU."""
+    position = Rope(base=5e5, pairs="half", scaling=Llama3(factor, 1.0, 4.0, 8192))
     attention = Attention(heads=heads, kv_heads=kv_heads, position=position, causal=True)
     block = Block(attention, Norm("rms"), FeedForward(inner, "silu", bias=False, gated=True))
     return Spec(width, vocabulary, layers=layers, block=block, outputs=vocabulary, tied=tied)
@@ -90,7 +90,7 @@ PRESETS: dict[str, Callable[..., Spec]] = {
     "nanogpt-char": partial(gpt2, width=384, layers=6, heads=6, vocabulary=65, places=256, bias=False, activation="gelu"),
     "nanogpt-char-cpu": partial(gpt2, width=128, layers=4, heads=4, vocabulary=65, places=64, bias=False, activation="gelu"),
     "llama-1b": llama,
-    "llama-8b": partial(llama, width=4096, layers=32, inner=14336, tied=False),
+    "llama-8b": partial(llama, width=4096, layers=32, inner=14336, tied=False, factor=8.0),
     "bert-base": bert,
     "bert-large": partial(bert, width=1024, layers=24, heads=16),
     "transformer-base": transformer,

@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from equiscope.errors import InputError
 from equiscope.models.build import Model
-from equiscope.position import LearnedNd
+from equiscope.models.spec import Block
+from equiscope.position import LearnedNd, to_json
 from equiscope.position.learned_nd import resized as resized_table
 
 
-def resized(model: Model, size: tuple[int, ...], smooth: bool = False) -> Model:
-    """A copy for pictures of `size` samples an axis (rows, columns); all but the table of places stays as it is.
+def resized(model: Model, size: int | tuple[int, ...], smooth: bool = False) -> Model:
+    """A copy for pictures of `size` samples an axis (rows, columns), or one for all; all but the table of places stays as it is.
 
     smooth  as of `position.learned_nd.resized`: timm's way, else transformers'
     raises  InputError where the model cuts no cells, its scheme is no learned grid (others need no change), or the size does
@@ -24,11 +25,19 @@ def resized(model: Model, size: tuple[int, ...], smooth: bool = False) -> Model:
         raise InputError(
             f"Only a model with patches and a learned grid has a size, but this one has patch={patch} and {type(scheme).__name__}."
         )
+    size = (size,) * len(patch) if isinstance(size, int) else tuple(size)
     if len(size) != len(patch) or any(n < p or n % p for n, p in zip(size, patch, strict=False)):
         raise InputError(f"Cells of {patch} samples do not fill {tuple(size)}. Give a multiple of the cell along each axis.")
     grid = tuple(n // p for n, p in zip(size, patch, strict=True))
     fresh = copy.deepcopy(model)
     fresh.position = resized_table(scheme, grid, smooth)
     fresh.position.made_for = scheme.made_for
-    fresh.spec = replace(model.spec.with_position(LearnedNd(grid, scheme.between)))
+    old = to_json(scheme)
+
+    def changed(block: Block) -> Block:
+        same = to_json(block.attention.position) == old
+        return replace(block, attention=replace(block.attention, position=LearnedNd(grid, scheme.between))) if same else block
+
+    block = model.spec.block
+    fresh.spec = replace(model.spec, block=changed(block) if isinstance(block, Block) else tuple(map(changed, block)))
     return fresh

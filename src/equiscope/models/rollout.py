@@ -46,7 +46,7 @@ def weights(
 
 
 def rollout(layers: Iterable[Tensor], residual: float = 0.5) -> Tensor:
-    """Weights [..., H, N, N] of each layer, the first one first, to [..., N, N]; each row sums to 1.
+    """Weights [..., H, N, N] of each layer, the first one first, to [..., N, N]; each row sums to 1 where theirs do.
 
     residual  share of the path past the attention
     raises    InputError where there is no layer, or the share is outside 0..1

@@ -31,13 +31,18 @@ class _Checked:
     def __post_init__(self) -> None:
         for f in fields(self):  # type: ignore[arg-type]
             value = getattr(self, f.name)
-            if f.name != "position" and not _part(type(self), f.name):
+            if f.name == "position":
+                if not isinstance(value, Position):
+                    raise InputError(f"{type(self).__name__}.position is a scheme, such as Rope(), but got {value!r}.")
+            elif _part(type(self), f.name):
+                _check_part(self, f.name, value)
+            else:
                 checked(list(value) if isinstance(value, tuple) else value, f.type, f"{type(self).__name__}.{f.name}")
 
 
 @dataclass(frozen=True)
 class Attention(_Checked):
-    """Who may look, with how many heads, knowing what of positions. head_width and value_width: D / heads unless said.
+    """Who may look, with how many heads, knowing what of positions. head_width: D / heads unless said; value_width: as that.
 
     kv_heads  key heads, which groups of query heads share; as many as heads unless said
     window    a token sees those less than so many ranks away; None for all
@@ -61,11 +66,21 @@ class Attention(_Checked):
     backend: Literal["auto", "eager", "sdpa", "flex", "chunked"] = "auto"
 
     def __post_init__(self) -> None:
-        name = self.kind if isinstance(self.kind, str) else getattr(self.kind, "name", getattr(self.kind, "__name__", ""))
-        object.__setattr__(self, "kind", name)
+        given, known = self.kind, known_kinds()
+        if isinstance(given, type):
+            name = given.__dict__.get("name")
+            if name is None or name not in known or known[name][0] is not given:
+                raise InputError(
+                    f"{given.__name__} needs a `name` of its own that no other kind of attention has, but its name is {name!r}."
+                )
+            object.__setattr__(self, "kind", name)
         super().__post_init__()
-        if name not in (known := known_kinds()):
-            raise UnknownName("kind of attention", name, list(known))
+        if self.kind not in known:
+            raise UnknownName("kind of attention", self.kind, list(known))
+        if self.kind == "differential" and (
+            self.position.acts("term") or self.position.acts("mix") or self.position.name == "pope"
+        ):
+            raise InputError(f"Differential attention halves its heads, which {type(self.position).__name__} cannot read.")
 
 
 @dataclass(frozen=True)
@@ -107,6 +122,10 @@ class Block(_Checked):
         super().__post_init__()
         if self.parallel and self.norm is not None and self.norm.order == "post":
             raise InputError('Parallel parts read one stream, so no norm can stand between them. Use order="pre".')
+        if self.cross is not None and self.cross.kind in ("linear", "linformer", "nystrom"):
+            raise InputError(
+                f"Attention of the kind {self.cross.kind!r} cannot hold an encoder's keys. Use another kind for cross."
+            )
         if self.cross is not None and self.parallel:
             raise InputError("Attention to an encoder stands between two parts, which parallel parts have no place for.")
         if self.cross is not None and (self.cross.causal or self.cross.window or self.cross.position.acts("embed")):
@@ -201,6 +220,8 @@ class Spec(_Checked):
             object.__setattr__(self, "block", tuple(self.block))
             if not self.block or self.layers % len(self.block):
                 raise InputError(f"{len(self.block)} blocks cannot take turns in {self.layers} layers. Give a divisor of them.")
+            if len(self.block) == 1:
+                object.__setattr__(self, "block", self.block[0])
         if self.readout not in READOUTS:
             raise UnknownName("read-out", self.readout, list(READOUTS))
         if self.readout == "concatenation" and self.outputs is not None:
@@ -211,6 +232,8 @@ class Spec(_Checked):
             )
         if self.outputs is None and self.head != Head():
             raise InputError("The head belongs to a final map, but outputs is None. Say how many outputs there are.")
+        if any(b.norm is None for b in self.blocks) and (self.entry.norm or self.head.norm):
+            raise InputError("A norm of the entry or the head is of the blocks' kind, but the blocks have none (norm=None).")
         if self.entry.registers is not None and self.readout != "class":
             raise InputError(f'Registers stand beside a class token, but the read-out is {self.readout!r}. Use readout="class".')
         if self.vocabulary is not None and self.entry.features == self.width:
@@ -278,6 +301,10 @@ class Spec(_Checked):
 
         if isinstance(source, Spec):
             return source
+        if not isinstance(source, (str, Path, dict)) or (not isinstance(source, dict) and Path(source).is_dir()):
+            raise InputError(
+                f"A spec is a Spec, a dict, a preset or a JSON file, but got {source!r}. A checkpoint is read by load."
+            )
         if isinstance(source, str) and source in PRESETS:
             return PRESETS[source]()
         data = (
@@ -312,6 +339,16 @@ def _part(kind: type, name: str) -> bool:
     return name in _PARTS and not (kind in (Entry, Head) and name == "norm")
 
 
+def _check_part(owner: Any, name: str, value: Any) -> None:
+    """Raise where a part is no such part; a list of blocks is looked at one by one."""
+    kind, several = _PARTS[name], isinstance(owner, Spec) and name == "block" and isinstance(value, (tuple, list))
+    for one in value if several else (value,):
+        if not isinstance(one, kind) and not (one is None and name in _ABSENT):
+            raise InputError(
+                f"{type(owner).__name__}.{name} is a {kind.__name__}(...), but got {one!r}. Files are read by Spec.of."
+            )
+
+
 def _plain(part: Any) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for f in fields(part):
@@ -322,7 +359,8 @@ def _plain(part: Any) -> dict[str, Any]:
         elif isinstance(value, tuple) and _part(type(part), f.name):
             written[f.name] = [_plain(one) for one in value]
         elif _part(type(part), f.name) and value is not None:
-            if inner := _plain(value):
+            inner = _plain(value)
+            if inner or f.default is None:
                 written[f.name] = inner
         elif value != f.default:
             written[f.name] = list(value) if isinstance(value, tuple) else value

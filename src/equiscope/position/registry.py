@@ -30,7 +30,7 @@ def _known() -> dict[str, type[Position]]:
     own: dict[str, type[Position]] = {}
     rest = list(Position.__subclasses__())
     while rest:
-        scheme = rest.pop()
+        scheme = rest.pop(0)  # of two with one name the later one, as in a notebook whose cell runs again
         rest += scheme.__subclasses__()
         if (name := scheme.__dict__.get("name")) is not None:
             own[name] = scheme

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from equiscope.errors import InputError, UnknownName
+from equiscope.errors import EquiscopeError, InputError, UnknownName
 from equiscope.models import Model, Spec
 from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, t5, vit
 from equiscope.pretrained.family import Family
@@ -16,6 +16,8 @@ from equiscope.pretrained.family import Family
 FAMILIES: tuple[Family, ...] = (
     gpt2.GPT2, *llama.FAMILIES, neox.NEOX, bloom.BLOOM, *bert.FAMILIES, *vit.FAMILIES, t5.T5, marian.MARIAN,
 )  # fmt: skip
+
+FACTS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_eos_token_id", "id2label", "label2id")
 
 
 def load(folder: str | Path, dtype: torch.dtype | None = None) -> Model:
@@ -27,18 +29,19 @@ def load(folder: str | Path, dtype: torch.dtype | None = None) -> Model:
     folder = Path(folder)
     config = files.read_config(folder)
     family = _family(config)
-    spec = family.read(config)
+    spec = _read(family, config)
     tensors = files.read_weights(folder)
     with torch.device("meta"):
-        model = Model(spec)
+        model = Model(family.settle(spec, tensors))
     family.take(model, tensors, dtype)
+    model.facts = {name: config[name] for name in FACTS if config.get(name) is not None}
     return model.eval()
 
 
 def read_spec(folder: str | Path) -> Spec:
     """The spec of a Hugging Face folder, by its config.json alone. Raises InputError as `load` does."""
     config = files.read_config(Path(folder))
-    return _family(config).read(config)
+    return _read(_family(config), config)
 
 
 def save(model: Model, folder: str | Path, family: str | None = None) -> Path:
@@ -58,9 +61,19 @@ def save(model: Model, folder: str | Path, family: str | None = None) -> Path:
         except InputError as error:
             reasons.append(f"{one.name}: {error}")
             continue
-        files.write(folder, config, one.give(model))
+        files.write(folder, dict.fromkeys(FACTS[:3]) | config | model.facts, one.give(model))
         return folder
     raise InputError("No family of checkpoints holds this model. " + " ".join(reasons))
+
+
+def _read(family: Family, config: dict[str, Any]) -> Spec:
+    """The spec of a config. Raises InputError also where its fields break the arithmetic of a spec."""
+    try:
+        return family.read(config)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, EquiscopeError):
+            raise
+        raise InputError(f"config.json of a {family.name} does not fit together: {type(error).__name__}: {error}.") from error
 
 
 def _family(config: dict[str, Any]) -> Family:

@@ -57,7 +57,7 @@ LAYER = {
     "inward": "intermediate.dense", "outward": "output.dense",
     "feedforward_norm": "output.LayerNorm",
 }  # fmt: skip
-POOLER = (r"(bert\.|roberta\.)?pooler\..*", r"cls\.seq_relationship\..*", r"(bert\.|roberta\.)?embeddings\.position_ids")
+POOLER = (r"(bert\.|roberta\.)?pooler\..*", r"cls\.seq_relationship\..*", r"((distil)?bert\.|roberta\.)?embeddings\.position_ids")
 KINDS = (
     Kind("bert", "Bert", LONG, LAYER,
          ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"),
@@ -69,7 +69,7 @@ KINDS = (
          {"query": "attention.q_lin", "key": "attention.k_lin", "value": "attention.v_lin", "output": "attention.out_lin",
           "attention_norm": "sa_layer_norm", "inward": "ffn.lin1", "outward": "ffn.lin2", "feedforward_norm": "output_layer_norm"},
          ("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"), ("pre_classifier", "classifier"),
-         pooled="relu", layer="transformer.layer"),
+         pooled="relu", layer="transformer.layer", unread=POOLER),
 )  # fmt: skip
 ENDINGS: dict[str, Ends] = {
     "ForMaskedLM": "words",
@@ -82,7 +82,7 @@ ENDINGS: dict[str, Ends] = {
 def read(kind: Kind, config: dict[str, Any]) -> Spec:
     """The spec that config.json describes."""
     f = Fields(kind.name, config)
-    said = {ours: f.get(theirs, int) for ours, theirs in kind.fields.items() if ours != "activation"}
+    said = {ours: f.size(theirs) for ours, theirs in kind.fields.items() if ours != "activation"}
     f.only(kind.fields["activation"], "gelu", *ACTIVATIONS)
     activation = ACTIVATIONS[config.get(kind.fields["activation"], "gelu")]
     f.only("is_decoder", False)
@@ -94,16 +94,16 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
            *(n for n in config if n.startswith("pooler_")))  # fmt: skip
     distil = kind.name == "distilbert"
     eps = 1e-12 if distil else f.get("layer_norm_eps", float, 1e-12)
-    ends, vocabulary = _ends(kind, config), f.get("vocab_size", int, 30522)
+    ends, vocabulary = _ends(kind, config), f.size("vocab_size", 30522)
     tied = f.get("tie_word_embeddings", bool, True)
     classes = len(f.get("id2label", dict, {0: "", 1: ""}))
     heads = {
         "words": Head(bias=True, hidden="gelu" if kind.name == "roberta" else activation, norm=True),
         "classes": Head(bias=True, hidden=kind.pooled), "rows": Head(),
     }  # fmt: skip
-    places = f.get("max_position_embeddings", int, 512) - kind.before
+    places = f.size("max_position_embeddings", 512) - kind.before
     spec = Spec(
-        said["width"], vocabulary, Entry(types=None if distil else f.get("type_vocab_size", int, 2), norm=True), said["layers"],
+        said["width"], vocabulary, Entry(types=None if distil else f.size("type_vocab_size", 2), norm=True), said["layers"],
         Block(
             Attention(heads=said["heads"], position=Learned(places), bias=True), Norm(order="post", eps=eps),
             FeedForward(said["inner"], activation),

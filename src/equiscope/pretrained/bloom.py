@@ -19,16 +19,18 @@ def read(config: dict[str, Any]) -> Spec:
     today = {{"n_embed": "hidden_size", "num_attention_heads": "n_head"}.get(name, name): value for name, value in config.items()}
     f = Fields("bloom", ABSENT | today)
     f.only("apply_residual_connection_post_layernorm", False)
+    if f.get("pretraining_tp", int, 1) > 1:
+        f.only("slow_but_exact", False)
     f.skip("hidden_dropout", "slow_but_exact", "seq_length", "skip_bias_add", "skip_bias_add_qkv", "unk_token_id", "n_inner",
            "offset_alibi", "attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion")  # fmt: skip
-    vocabulary, eps = f.get("vocab_size", int), f.get("layer_norm_epsilon", float, 1e-5)
+    vocabulary, eps = f.size("vocab_size"), f.get("layer_norm_epsilon", float, 1e-5)
     block = Block(
-        Attention(heads=f.get("n_head", int), position=Alibi(), causal=True, bias=True),
+        Attention(heads=f.size("n_head"), position=Alibi(), causal=True, bias=True),
         Norm(eps=eps),
         FeedForward(None, "gelu-tanh"),
     )
     spec = Spec(
-        f.get("hidden_size", int), vocabulary, Entry(norm=True), f.get("n_layer", int), block, outputs=vocabulary,
+        f.size("hidden_size"), vocabulary, Entry(norm=True), f.size("n_layer"), block, outputs=vocabulary,
         tied=f.get("tie_word_embeddings", bool, True),
     )  # fmt: skip
     f.close()

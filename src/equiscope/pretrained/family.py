@@ -19,6 +19,7 @@ EVERYWHERE = frozenset({  # fields that change no number of a forward pass
     "equiscope_version", "id2label", "initializer_range", "is_encoder_decoder", "keys_to_ignore_at_inference", "label2id",
     "model_type", "output_attentions", "output_hidden_states", "pad_token_id", "problem_type", "return_dict", "sep_token_id",
     "task_specific_params", "tokenizer_class", "torch_dtype", "torchscript", "transformers_version", "use_cache",
+    "_num_labels", "finetuning_task", "output_past", "transformers.js_config", "is_llama_config",
     "attention_dropout", "pretraining_tp", "use_bfloat16", "tf_legacy_loss", "pruned_heads", "is_decoder",
 })  # fmt: skip
 REQUIRED: Any = object()
@@ -74,6 +75,7 @@ class Family:
     copies   names under which the table may stand again; what is there must be the table
     unread   patterns of names that hold no weight, such as buffers
     old      patterns of names of before, and what they are called today
+    settle   what only the weights tell: a spec of a spec and the tensors
     """
 
     name: str
@@ -85,12 +87,13 @@ class Family:
     copies: tuple[str, ...] = ("lm_head.weight",)
     unread: tuple[str, ...] = field(default=())
     old: tuple[tuple[str, str], ...] = field(default=())
+    settle: Callable[[Spec, dict[str, Tensor]], Spec] = field(default=lambda spec, tensors: spec)
 
     def config(self, spec: Spec) -> dict[str, Any]:
         """config.json of a spec. Raises InputError where this family would read another model from it, naming the field."""
         config = self.write(spec)
         if other := _difference(spec, self.read(config), ""):
-            raise InputError(f"its models have another {other}.")
+            raise InputError(f"its models have {other}.")
         return config
 
     def take(self, model: Model, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> None:
@@ -105,7 +108,8 @@ class Family:
         for pair in self.pairs(model.spec):
             found, missing = self._found(pair, rest)
             if missing:
-                wrong += [f"{self.prefix}{name} is missing" for name in missing]
+                bare = isinstance(pair, Pair) and pair.bare
+                wrong += [f"{'' if bare else self.prefix}{name} is missing" for name in missing]
                 continue
             parts = [own.pop(name) for name in pair.ours]
             if isinstance(pair, Made) and dtype is not None:  # what is computed is computed in that precision
@@ -188,13 +192,13 @@ def _difference(a: Any, b: Any, path: str) -> str:
         ]
         named = {f.name for f in fields(a)} - {"block"}
         pairs = [(name, getattr(a, name), getattr(b, name)) for name in sorted(named)] + pairs
-        return next((d for name, x, y in pairs if (d := _difference(_said(x, a), _said(y, b), f"{path}{name}"))), "")
+        return next((d for name, x, y in pairs if (d := _difference(_said(x, a), _said(y, b), f"{path}.{name}"))), "")
     if is_dataclass(a) and type(a) is type(b) and not isinstance(a, type):
         pairs = [(f.name, getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.name != "backend"]
         return next((d for name, x, y in pairs if (d := _difference(x, y, f"{path}.{name}"))), "")
     if isinstance(a, Position) and isinstance(b, Position):
         a, b = to_json(a), to_json(b)
-    return "" if a == b else f"{path}: {b!r}, not {a!r}"
+    return "" if a == b else f"{path.lstrip('.')} = {b!r}, this one has {a!r}"
 
 
 def _said(part: Any, spec: Spec) -> Any:
@@ -232,6 +236,13 @@ class Fields:
         fits = isinstance(value, kinds) or (float in kinds and isinstance(value, int))
         if not fits or (isinstance(value, bool) and bool not in kinds):
             raise InputError(f"config.json: {name} is {value!r}, but should be {' or '.join(k.__name__ for k in kinds)}.")
+        return value
+
+    def size(self, name: str, default: Any = REQUIRED) -> Any:
+        """A whole number of 1 or more. Raises InputError as `get`, and for less."""
+        value = self.get(name, int, default)
+        if value is not None and value < 1:
+            raise InputError(f"config.json: {name} is {value}, but should be 1 or more.")
         return value
 
     def only(self, name: str, *values: Any) -> None:

@@ -14,7 +14,7 @@ from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Pai
 def read(config: dict[str, Any]) -> Spec:
     """The spec that config.json describes."""
     f = Fields("gpt2", config)
-    width, heads, vocabulary = f.get("n_embd", int, 768), f.get("n_head", int, 12), f.get("vocab_size", int, 50257)
+    width, heads, vocabulary = f.size("n_embd", 768), f.size("n_head", 12), f.size("vocab_size", 50257)
     f.only("activation_function", "gelu_new", *ACTIVATIONS)
     f.only("scale_attn_weights", True)
     f.only("scale_attn_by_inverse_layer_idx", False)
@@ -23,11 +23,11 @@ def read(config: dict[str, Any]) -> Spec:
     f.skip("reorder_and_upcast_attn", "attn_pdrop", "embd_pdrop", "resid_pdrop", "n_ctx", "gradient_checkpointing")
     f.skip(*(name for name in config if name.startswith("summary_")))
     spec = Spec(
-        width, vocabulary=vocabulary, layers=f.get("n_layer", int, 12), outputs=vocabulary, tied=tied,
+        width, vocabulary=vocabulary, layers=f.size("n_layer", 12), outputs=vocabulary, tied=tied,
         block=Block(
-            Attention(heads=heads, position=Learned(f.get("n_positions", int, 1024)), causal=True, bias=True),
+            Attention(heads=heads, position=Learned(f.size("n_positions", 1024)), causal=True, bias=True),
             Norm(eps=f.get("layer_norm_epsilon", float, 1e-5)),
-            FeedForward(f.get("n_inner", int, None), ACTIVATIONS[config.get("activation_function", "gelu_new")]),
+            FeedForward(f.size("n_inner", None), ACTIVATIONS[config.get("activation_function", "gelu_new")]),
         ),
     )  # fmt: skip
     f.close()

@@ -36,12 +36,11 @@ class Kind:
 
 OPEN, MLP = ("llama", "qwen3", "smollm3"), ("llama", "smollm3")  # those whose configs choose the biases
 COMMON = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32}
-QWEN = COMMON | {"vocab_size": 151936, "intermediate_size": 22016, "num_key_value_heads": 32}
+QWEN = COMMON | {"sliding_window": 4096, "vocab_size": 151936, "intermediate_size": 22016, "num_key_value_heads": 32}
 KINDS = (
     Kind("llama", "LlamaForCausalLM", absent=COMMON | {"vocab_size": 32000, "intermediate_size": 11008}),
     Kind("mistral", "MistralForCausalLM", window=True, absent=COMMON | {
         "vocab_size": 32000, "intermediate_size": 14336, "num_key_value_heads": 8, "sliding_window": 4096,
-        "use_sliding_window": True,
     }),
     Kind("qwen2", "Qwen2ForCausalLM", qkv_bias=True, window=True, absent=QWEN),
     Kind("qwen3", "Qwen3ForCausalLM", normed=True, window=True, absent=QWEN | {"head_dim": 128}),
@@ -55,9 +54,9 @@ KINDS = (
 def read(kind: Kind, config: dict[str, Any]) -> Spec:
     """The spec that config.json describes."""
     f = Fields(kind.name, kind.absent | config)
-    width, heads, layers = f.get("hidden_size", int), f.get("num_attention_heads", int), f.get("num_hidden_layers", int)
-    vocabulary, tied = f.get("vocab_size", int), f.get("tie_word_embeddings", bool, False)
-    own = f.get("head_dim", int, None)
+    width, heads, layers = f.size("hidden_size"), f.size("num_attention_heads"), f.size("num_hidden_layers")
+    vocabulary, tied = f.size("vocab_size"), f.get("tie_word_embeddings", bool, False)
+    own = f.size("head_dim", None)
     f.only("hidden_act", *ACTIVATIONS)
     if kind.name in OPEN:
         bias: Any = f.get("attention_bias", bool, False)
@@ -65,13 +64,15 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
         f.only("attention_bias", None, kind.qkv_bias)
         bias = "qkv" if kind.qkv_bias else False
     f.only("mlp_bias", None, False) if kind.name not in MLP else None
+    f.only("rope_interleaved", False)
+    f.only("use_mrope", False)
     eps = f.get("rms_norm_eps", float, 1e-6)
     whole = Attention(
-        heads=heads, kv_heads=f.get("num_key_value_heads", int, heads), head_width=None if own == width // heads else own,
+        heads=heads, kv_heads=f.size("num_key_value_heads", heads), head_width=None if own == width // heads else own,
         position=rotary.read(f), causal=True, bias=bias, qk_norm="rms" if kind.normed else None,
     )  # fmt: skip
     inner = FeedForward(
-        f.get("intermediate_size", int), ACTIVATIONS[config.get("hidden_act", "silu")],
+        f.size("intermediate_size"), ACTIVATIONS[config.get("hidden_act", "silu")],
         bias=f.get("mlp_bias", bool, False) if kind.name in MLP else False, gated=True,
     )  # fmt: skip
     turning, nowhere = _turning(f, kind, layers), NoPosition()
@@ -87,7 +88,20 @@ def _windows(f: Fields, kind: Kind, layers: int, turning: list[bool]) -> list[in
     """How far back a token looks, in each layer."""
     types = f.get("layer_types", list, None)
     use = f.get("use_sliding_window", bool, False)
-    size, first = f.get("sliding_window", int, None), f.get("max_window_layers", int, 0)
+    size = f.get("sliding_window", int, None)
+    first = f.get("max_window_layers", int, 28 if kind.name in ("qwen2", "qwen3") else 0)
+    if kind.name == "mistral":  # one window for all, whatever else is said
+        if types is not None or "use_sliding_window" in f.config:
+            raise InputError(
+                "config.json: a mistral has one sliding_window for all layers (null for none), no layer_types and no "
+                "use_sliding_window."
+            )
+        return [size] * layers
+    if types is not None and (len(types) != layers or not set(types) <= {"full_attention", "sliding_attention"}):
+        raise InputError(
+            f"config.json: layer_types has {len(types)} entries, {', '.join(sorted(map(str, set(types))))}, but there are {layers} "
+            "layers, of full_attention or sliding_attention."
+        )
     if not kind.window:
         return [None] * layers
     if kind.name == "smollm3":
@@ -107,7 +121,7 @@ def _turning(f: Fields, kind: Kind, layers: int) -> list[bool]:
     """Which layers turn queries and keys: all but SmolLM3's, of which every so many know no places."""
     if kind.name != "smollm3":
         return [True] * layers
-    every, said = f.get("no_rope_layer_interval", int, 4), f.get("no_rope_layers", list, None)
+    every, said = f.size("no_rope_layer_interval", 4), f.get("no_rope_layers", list, None)
     turning = [bool(t) for t in said] if said is not None else [(i + 1) % every != 0 for i in range(layers)]
     if len(turning) != layers:
         raise InputError(f"config.json: no_rope_layers has {len(turning)} entries, but there are {layers} layers.")
@@ -125,6 +139,7 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
     assert n is not None
     assert f is not None
     windows = [b.attention.window for b in spec.blocks]
+    refuse(kind.name == "llama" and spec.width % a.heads != 0, "its width is a multiple of the heads.")
     config: dict[str, Any] = {
         "model_type": kind.name, "architectures": [kind.architecture], "vocab_size": spec.vocabulary, "hidden_size": spec.width,
         "intermediate_size": f.inner or 4 * spec.width, "num_hidden_layers": spec.layers, "num_attention_heads": a.heads,
@@ -140,6 +155,7 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
         config["sliding_window"] = next((w for w in windows if w is not None), None)
     if kind.name in ("qwen2", "qwen3", "smollm3"):
         config["use_sliding_window"] = any(windows)
+        config["max_window_layers"] = 0
         config["layer_types"] = ["sliding_attention" if w else "full_attention" for w in windows]
     if kind.name == "smollm3":
         config["no_rope_layers"] = [int(isinstance(b.attention.position, Rope)) for b in spec.blocks]

@@ -34,17 +34,17 @@ def read(config: dict[str, Any]) -> Spec:
     f.only("tie_word_embeddings", True)
     f.only("activation_function", "gelu", *ACTIVATIONS)
     f.only("is_encoder_decoder", True)
-    width, vocabulary = f.get("d_model", int), f.get("vocab_size", int)
+    width, vocabulary = f.size("d_model"), f.size("vocab_size")
     f.only("decoder_vocab_size", None, vocabulary)
     scaled = f.get("scale_embedding", bool, False)
     activation = ACTIVATIONS[config.get("activation_function", "gelu")]
 
     def side(name: str) -> tuple[int, Block]:
-        heads = f.get(f"{name}_attention_heads", int)
+        heads = f.size(f"{name}_attention_heads")
         own = Attention(heads=heads, position=Sinusoidal(layout="half"), causal=name == "decoder", bias=True)
         looks = Attention(heads=heads, bias=True) if name == "decoder" else None
-        part = FeedForward(f.get(f"{name}_ffn_dim", int), activation)
-        return f.get(f"{name}_layers", int), Block(own, Norm(order="post"), part, cross=looks)
+        part = FeedForward(f.size(f"{name}_ffn_dim"), activation)
+        return f.size(f"{name}_layers"), Block(own, Norm(order="post"), part, cross=looks)
 
     entry = Entry(scale=math.sqrt(width)) if scaled else Entry()
     layers, block = side("encoder")

@@ -19,19 +19,19 @@ ABSENT = {
 def read(config: dict[str, Any]) -> Spec:
     """The spec that config.json describes."""
     f = Fields("gpt_neox", ABSENT | config)
-    vocabulary = f.get("vocab_size", int)
+    vocabulary = f.size("vocab_size")
     f.only("hidden_act", *ACTIVATIONS)
-    f.skip("hidden_dropout", "classifier_dropout")
+    f.skip("attention_probs_dropout_prob", "hidden_dropout_prob", "hidden_dropout", "classifier_dropout")
     spec = Spec(
-        f.get("hidden_size", int), vocabulary=vocabulary, layers=f.get("num_hidden_layers", int), outputs=vocabulary,
+        f.size("hidden_size"), vocabulary=vocabulary, layers=f.size("num_hidden_layers"), outputs=vocabulary,
         tied=f.get("tie_word_embeddings", bool, False),
         block=Block(
             Attention(
-                heads=f.get("num_attention_heads", int), position=rotary.read(f, "rotary_emb_base", ("rotary_pct", 0.25)),
+                heads=f.size("num_attention_heads"), position=rotary.read(f, "rotary_emb_base", ("rotary_pct", 0.25)),
                 causal=True, bias=f.get("attention_bias", bool, True),
             ),
             Norm(eps=f.get("layer_norm_eps", float, 1e-5)),
-            FeedForward(f.get("intermediate_size", int), ACTIVATIONS[config.get("hidden_act", "gelu")]),
+            FeedForward(f.size("intermediate_size"), ACTIVATIONS[config.get("hidden_act", "gelu")]),
             parallel=f.get("use_parallel_residual", bool, True),
         ),
     )  # fmt: skip
@@ -89,5 +89,5 @@ def pairs(spec: Spec) -> Iterable[Pair]:
 
 NEOX = Family(
     "gpt_neox", read, write, pairs, prefix="gpt_neox.", table="embed_in.weight",
-    unread=(r".*rotary_emb\.inv_freq", r".*attention\.(masked_)?bias"),
+    copies=("embed_out.weight",), unread=(r".*rotary_emb\.inv_freq", r".*attention\.(masked_)?bias"),
 )  # fmt: skip

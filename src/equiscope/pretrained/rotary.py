@@ -24,9 +24,20 @@ def read(f: Fields, base_name: str = "rope_theta", part: tuple[str, float] | Non
     fraction = said.pop("partial_rotary_factor", None)
     if fraction is None:
         fraction = f.get(part[0], float, part[1]) if part else 1.0
+    if part is None and fraction != 1:
+        raise InputError(f"config.json: partial_rotary_factor is {fraction}, which transformers does not look at in a {f.family}.")
     longest = f.get("max_position_embeddings", int, 2048)
+    wanted = {"linear": ("factor",), "yarn": ("factor",), "llama3": ("factor", "low_freq_factor", "high_freq_factor",
+              "original_max_position_embeddings")}  # fmt: skip
     kind = said.pop("rope_type", None) or said.pop("type", "default")
     said.pop("type", None)
+    for name in wanted.get(kind, ()):
+        if isinstance(said.get(name), bool) or not isinstance(said.get(name), (int, float)):
+            raise InputError(
+                f"config.json: rope_parameters of the kind {kind!r} needs a number {name}, but has {said.get(name)!r}."
+            )
+    if isinstance(base, bool) or not isinstance(base, (int, float)):
+        raise InputError(f"config.json: rope_theta is {base!r}, but should be a number.")
     scaling: Scaling | None = None
     if kind == "linear":
         scaling = Linear(float(said.pop("factor")))

@@ -6,6 +6,7 @@ Source: Raffel et al. 2020; names as in transformers' T5ForConditionalGeneration
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from equiscope.errors import InputError
@@ -21,13 +22,13 @@ def read(config: dict[str, Any]) -> Spec:
     f = Fields("t5", ABSENT | config)
     f.skip("dropout_rate", "classifier_dropout", "initializer_factor", "dense_act_fn", "is_gated_act", "n_positions", "output_past")
     f.only("is_encoder_decoder", True)
-    width, heads, wide = f.get("d_model", int), f.get("num_heads", int), f.get("d_kv", int)
-    vocabulary, tied = f.get("vocab_size", int), f.get("tie_word_embeddings", bool, True)
+    width, heads, wide = f.size("d_model"), f.size("num_heads"), f.size("d_kv")
+    vocabulary, tied = f.size("vocab_size"), f.get("tie_word_embeddings", bool, True)
     words = f.get("feed_forward_proj", str, "relu").split("-")
     activation = {"gelu": "gelu_new"}.get(words[-1], words[-1]) if words[0] == "gated" else words[-1]
     if activation not in ACTIVATIONS or words[0] not in (words[-1], "gated"):
         raise InputError(f"config.json: feed_forward_proj is {'-'.join(words)!r}, which cannot be built.")
-    buckets, far = f.get("relative_attention_num_buckets", int, 32), f.get("relative_attention_max_distance", int, 128)
+    buckets, far = f.size("relative_attention_num_buckets", 32), f.size("relative_attention_max_distance", 128)
     scaled = f.get("scale_decoder_outputs", bool, tied)
 
     def block(decoder: bool) -> Block:
@@ -35,13 +36,13 @@ def read(config: dict[str, Any]) -> Spec:
         own = Attention(heads=heads, head_width=wide, scale=1.0, causal=decoder, position=T5Bias(buckets, far, both=not decoder))
         return Block(
             own, Norm("rms", eps=f.get("layer_norm_epsilon", float, 1e-6)),
-            FeedForward(f.get("d_ff", int), ACTIVATIONS[activation], bias=False, gated=words[0] == "gated"),
+            FeedForward(f.size("d_ff"), ACTIVATIONS[activation], bias=False, gated=words[0] == "gated"),
             cross=looks if decoder else None,
         )  # fmt: skip
 
-    layers = f.get("num_layers", int)
+    layers = f.size("num_layers")
     spec = Spec(
-        width, vocabulary, layers=f.get("num_decoder_layers", int, layers), block=block(True), outputs=vocabulary, tied=tied,
+        width, vocabulary, layers=f.size("num_decoder_layers", layers), block=block(True), outputs=vocabulary, tied=tied,
         head=Head(scale=width**-0.5) if scaled else Head(), shared=True,
         encoder=Spec(width, vocabulary, layers=layers, block=block(False)),
     )  # fmt: skip
@@ -101,8 +102,15 @@ def _part(there: str, here: str, part: str, spec: Spec) -> Iterable[Pair]:
         yield Pair(f"{there}.DenseReluDense.{theirs}.weight", (f"{here}.feedforward.{ours}",), turned=True)
 
 
+def settle(spec: Spec, tensors: dict[str, Any]) -> Spec:
+    """transformers 5 says that heads are tied and keeps those that are not: v1.1 after it was saved there."""
+    head, table = tensors.get("lm_head.weight"), tensors.get("shared.weight")
+    own = head is not None and table is not None and not head.equal(table)
+    return replace(spec, tied=False) if own and spec.head.scale is None else spec
+
+
 T5 = Family(
     "t5", read, write, pairs, table="shared.weight",
     copies=("lm_head.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
-    unread=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
+    settle=settle, unread=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
 )  # fmt: skip

@@ -41,18 +41,18 @@ def read(name: str, config: dict[str, Any]) -> Spec:
     classes = len(f.get("id2label", dict, {0: "", 1: ""})) if known[said] else None
     grid = (image[0] // patch[0], image[1] // patch[1])
     spec = Spec(
-        f.get("hidden_size", int), None,
+        f.size("hidden_size"), None,
         Entry(
-            features=f.get("num_channels", int, 3) * patch[0] * patch[1], patch=patch, registers=1 if name == "deit" else None,
+            features=f.size("num_channels", 3) * patch[0] * patch[1], patch=patch, registers=1 if name == "deit" else None,
         ),
-        f.get("num_hidden_layers", int),
+        f.size("num_hidden_layers"),
         Block(
             Attention(
-                heads=f.get("num_attention_heads", int), position=LearnedNd(grid),
+                heads=f.size("num_attention_heads"), position=LearnedNd(grid),
                 bias=True if f.get("qkv_bias", bool, True) else "output",
             ),
             Norm(eps=f.get("layer_norm_eps", float, 1e-12)),
-            FeedForward(f.get("intermediate_size", int), ACTIVATIONS[config.get("hidden_act", "gelu")]),
+            FeedForward(f.size("intermediate_size"), ACTIVATIONS[config.get("hidden_act", "gelu")]),
         ),
         readout="class", outputs=classes, head=Head(bias=True) if classes else Head(),
     )  # fmt: skip
@@ -61,8 +61,11 @@ def read(name: str, config: dict[str, Any]) -> Spec:
 
 
 def _square(f: Fields, name: str, default: int) -> tuple[int, int]:
-    size = f.get(name, (int, list), default)
-    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
+    said = f.get(name, (int, list), default)
+    size = (said, said) if isinstance(said, int) else tuple(said)
+    if len(size) != 2 or not all(isinstance(n, int) and n > 0 for n in size):
+        raise InputError(f"config.json: {name} is {said!r}, but should be one size or [rows, columns].")
+    return size[0], size[1]
 
 
 def write(name: str, spec: Spec) -> dict[str, Any]:
@@ -125,7 +128,7 @@ def _apart(rows: int, parts: list[Tensor]) -> list[Tensor]:
 FAMILIES = tuple(
     Family(
         name, partial(read, name), partial(write, name), partial(pairs, name), prefix=f"{name}.", copies=(),
-        unread=(rf"({name}\.)?pooler\..*",),
+        unread=(rf"({name}\.)?pooler\..*", rf"({name}\.)?embeddings\.mask_token"),
     )
     for name in ARCHITECTURE
 )  # fmt: skip
