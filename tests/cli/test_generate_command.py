@@ -9,7 +9,7 @@ from tests.pretrained.test_parity import peer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import equiscope as eq
-from equiscope.models import generate
+from equiscope.models import Beams, generate
 
 
 @pytest.fixture
@@ -53,6 +53,44 @@ def test_it_ends_where_the_checkpoint_says(equi, folder):  # noqa: F811
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [wanted[2]]}))
     _, out, _ = equi("generate", folder, "1 2 3", "--ids", "--steps", 9)
     assert [int(n) for n in out.split()] == wanted[: wanted.index(wanted[2]) + 1]
+
+
+def test_beams_search_for_the_best(equi, folder):  # noqa: F811
+    code, out, err = equi("generate", folder, "1 2 3", "--ids", "--steps", 9, "--beams", 3, "--length-penalty", 0.6)
+    wanted = generate(eq.load(folder), torch.tensor([1, 2, 3]), 9, beams=Beams(3, 0.6))[0].tolist()
+    assert code == 0
+    assert [int(n) for n in out.split()] == wanted
+    assert "9 tokens in" in err
+    refused(equi("generate", folder, "1 2 3", "--ids", "--beams", 3, "--top-k", 4, "--temperature", 1), "nothing is sampled")
+    refused(equi("generate", folder, "1 2 3", "--ids", "--beams", 40), "40 beams need a vocabulary of 80")
+
+
+@pytest.mark.parametrize("name", ["t5", "marian"])
+def test_of_a_pair_the_prompt_is_what_the_encoder_reads(equi, tmp_path, name):  # noqa: F811
+    theirs = peer(name)
+    theirs.config.decoder_start_token_id = 49
+    theirs.config.eos_token_id = None
+    theirs.save_pretrained(tmp_path)
+    (tmp_path / "generation_config.json").unlink(missing_ok=True)
+    ours, source, start = eq.load(tmp_path), torch.tensor([5, 6, 7]), torch.tensor([49])
+    code, out, _ = equi("generate", tmp_path, "5 6 7", "--ids", "--steps", 7)
+    assert code == 0
+    assert [int(n) for n in out.split()] == generate(ours, start, 7, source=source)[0].tolist()
+    code, out, _ = equi("generate", tmp_path, "5 6 7", "--ids", "--steps", 7, "--beams", 2, "--json")
+    found = json.loads(out)
+    assert found["ids"] == [5, 6, 7]
+    assert found["new_ids"] == generate(ours, start, 7, source=source, beams=Beams(2))[0].tolist()
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["decoder_start_token_id"], config["pad_token_id"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    refused(equi("generate", tmp_path, "5 6", "--ids"), "does not say what a decoder begins with")
+
+
+def test_a_window_is_what_is_seen(equi, folder):  # noqa: F811
+    code, out, _ = equi("generate", folder, "1 2 3", "--ids", "--steps", 20, "--window", 3)
+    assert code == 0
+    assert [int(n) for n in out.split()] == generate(eq.load(folder), torch.tensor([1, 2, 3]), 20, window=3)[0].tolist()
+    refused(equi("generate", folder, "12", "--steps", 70, "--window", 3), "A window bounds what is seen")
 
 
 def test_a_seed_repeats(equi, folder):  # noqa: F811

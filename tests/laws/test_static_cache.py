@@ -1,6 +1,7 @@
 """The law of the static cache: token by token gives what the full pass gives, with the same shapes in every step."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -10,8 +11,10 @@ from tests.laws.test_cache import LENGTH, ROUNDING, rows
 from equiscope.attention import Blocks, Causal, Everything, Window
 from equiscope.attention.static import StaticCache
 from equiscope.errors import InputError
-from equiscope.position import Rope
+from equiscope.models import Attention, Block, Spec, build
+from equiscope.position import Alibi, Rope
 from equiscope.symmetry import relative_error
+from equiscope.tokens import Tokens
 
 schemes = pytest.mark.parametrize("scheme", LISTED + VARIANTS, ids=title)
 masks = pytest.mark.parametrize("mask", [Causal(), Causal() & Window(3), Causal() & Blocks(2)], ids=title)
@@ -19,7 +22,7 @@ masks = pytest.mark.parametrize("mask", [Causal(), Causal() & Window(3), Causal(
 
 def decoded(model, tokens, cuts):
     cache, found = StaticCache(model.attention.mask, LENGTH + 2), []
-    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, stop in pairwise(cuts):
         part = rows(tokens, start, stop)
         part = replace(part, x=model.position.embed(part.x, part.at))
         found.append(model.attention(part, model.position, cache=cache))
@@ -68,7 +71,7 @@ def test_what_does_not_fit_is_said():
     cache = StaticCache(Causal(), 5)
     with torch.no_grad():
         model.attention(rows(tokens, 0, 4), model.position, cache=cache)
-        with pytest.raises(InputError, match="room for 5 rows, but 4 [+] 2 came"):
+        with pytest.raises(InputError, match=r"room for 5 rows, but 4 \+ 2 came"):
             model.attention(rows(tokens, 4, 6), model.position, cache=cache)
     with pytest.raises(InputError, match="only 4 were read"):
         cache.back(5)
@@ -76,3 +79,23 @@ def test_what_does_not_fit_is_said():
         StaticCache(Everything(), 5)
     with pytest.raises(InputError, match="at least 1 row"):
         StaticCache(Causal(), 0)
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize("position", [Rope(pairs="half"), Alibi()], ids=title)
+def test_a_compiled_step_is_made_once_and_gives_the_same(position):
+    torch.manual_seed(0)
+    block = Block(Attention(heads=2, position=position, causal=True))
+    model = build(Spec(16, vocabulary=40, outputs=40, layers=2, block=block)).eval()
+    ids = torch.randint(40, (2, 9))
+    caches = [StaticCache(cache.mask, 12) for cache in model.caches()]
+    torch.compiler.reset()
+    step = torch.compile(lambda tokens: model(tokens, caches), fullgraph=True, backend="aot_eager")
+    with torch.no_grad(), torch._dynamo.config.patch(error_on_recompile=True):
+        wanted = model(ids)
+        model(model.tokens(ids[:, :4]), caches)
+        for i in range(4, 9):
+            x = model.tokens(ids[:, i : i + 1]).x
+            place = torch.full((1, 1), float(i))
+            found = step(Tokens(x=x, at=place, order=place[:, 0].long()))
+            assert relative_error(found[:, 0], wanted[:, i]) < 1e-5

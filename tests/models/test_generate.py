@@ -6,7 +6,7 @@ from tests.pretrained.test_parity import ids, peer
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
-from equiscope.models import Attention, Block, Norm, Sampling, Spec, build, generate, stream
+from equiscope.models import Attention, Beams, Block, Compiled, Norm, Sampling, Spec, build, generate, stream
 from equiscope.position import Alibi, Learned, Rope
 
 NAMES = ("gpt2", "llama 3.1, tied", "mistral, window", "qwen3", "gpt-neox")
@@ -137,3 +137,18 @@ def test_numbers_out_of_range_are_refused(wrong):
     (name,) = wrong
     with pytest.raises(InputError, match=f"{name} is in"):
         Sampling(**wrong)
+
+
+@pytest.mark.compile
+def test_compiled_steps_write_the_same(tmp_path):
+    made, prompts = model(), [torch.arange(5), torch.arange(3)]
+    torch.compiler.reset()
+    compiled = Compiled(made, backend="aot_eager")
+    wanted = generate(made, prompts, 9)
+    assert [t.tolist() for t in generate(compiled, prompts, 9)] == [t.tolist() for t in wanted]
+    found = generate(compiled, prompts, 9, beams=Beams(2))
+    assert [t.tolist() for t in found] == [t.tolist() for t in generate(made, prompts, 9, beams=Beams(2))]
+    peer("t5").save_pretrained(tmp_path)
+    pair, start = eq.load(tmp_path), torch.zeros(2, 1, dtype=torch.long)
+    found = generate(Compiled(pair, backend="aot_eager"), start, 5, source=ids())
+    assert torch.equal(torch.stack(found), torch.stack(generate(pair, start, 5, source=ids())))

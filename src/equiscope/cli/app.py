@@ -108,19 +108,24 @@ def study(
 @app.command()
 def generate(
     folder: Annotated[Path, typer.Argument(help="A checkpoint: config.json, safetensors and tokenizer.json.")],
-    prompt: Annotated[str, typer.Argument(help="The text to go on with.")],
+    prompt: Annotated[str, typer.Argument(help="The text to go on with, or what an encoder is to read.")],
     steps: Annotated[int, typer.Option(min=1, help="New tokens at most.")] = 50,
     temperature: Annotated[float, typer.Option(min=0, help="0 takes the best token; larger is more even.")] = 0.0,
     top_k: Annotated[int | None, typer.Option(min=1, help="Only the k best.")] = None,
     top_p: Annotated[float | None, typer.Option(min=0, max=1, help="Only the best that have this much probability.")] = None,
     min_p: Annotated[float | None, typer.Option(min=0, max=1, help="Only those with this share of the best one's.")] = None,
     repetition: Annotated[float, typer.Option(help="What scores of tokens that were there are divided by.")] = 1.0,
+    beams: Annotated[int | None, typer.Option(min=1, help="Search for the best answer with so many beams.")] = None,
+    length_penalty: Annotated[float, typer.Option(help="Of beams: larger gives longer answers.")] = 1.0,
+    window: Annotated[int | None, typer.Option(min=1, help="See only so many tokens back; then a text may go on for ever.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of what is drawn.")] = 0,
     ids: Annotated[bool, typer.Option("--ids", help="The prompt is a list of ids; no tokenizer is needed.")] = False,
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Go on with a text, token by token."""
+    """Go on with a text, token by token, or answer one."""
     from equiscope.cli.generate import run
+    from equiscope.models import Beams
 
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repetition": repetition}
-    run(folder, prompt, steps, sampling, seed, ids, json)
+    search = None if beams is None else Beams(beams, length_penalty)
+    run(folder, prompt, steps, sampling, search, window, seed, ids, json)

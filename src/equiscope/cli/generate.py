@@ -11,33 +11,58 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.models import Sampling, stream
+from equiscope.models import Beams, Sampling, generate, prepared, stream, windowed
 from equiscope.models.spec import read_object
 from equiscope.pretrained import load
 
 TOKENIZER = "tokenizer.json"
 
 
-def run(folder: Path, prompt: str, steps: int, sampling: dict[str, Any], seed: int, ids: bool, json: bool) -> None:
+def run(
+    folder: Path, prompt: str, steps: int, sampling: dict[str, Any], beams: Beams | None, window: int | None, seed: int, ids: bool,
+    json: bool,
+) -> None:  # fmt: skip
     model = load(folder)
+    model = model if window is None else windowed(model, window)
     text = None if ids else _tokenizer(folder)
     numbers = _numbers(prompt) if text is None else text.encode(prompt).ids
-    given = torch.tensor(numbers, dtype=torch.long)
+    given, source = torch.tensor(numbers, dtype=torch.long), None
+    if model.encoder is not None:  # the prompt is what the encoder reads; the answer begins with a token of its own
+        given, source = torch.tensor([_start(folder)]), given
     found: list[int] = []
     began = perf_counter()
-    following = stream(model, given, steps, Sampling(**sampling), _stops(folder), seed)
-    shown = _written(following, given, text, found)
+    if beams is not None:
+        if Sampling(**sampling) != Sampling():
+            raise InputError("--beams search for the best answer, so nothing is sampled. Leave the other choices out.")
+        best = generate(prepared(model), given, steps, stop=_stops(folder), source=source, beams=beams)[0]
+        following = iter(best[:, None])
+    else:
+        following = stream(prepared(model), given, steps, Sampling(**sampling), _stops(folder), seed, source)
+    shown = _written(_counted(following, found, json), given if source is None else given[:0], text, found)
     if json:
         made = "".join(shown)
         print(json_text.dumps({"prompt": prompt, "ids": numbers, "new_ids": found, "text": made, "seed": seed}))
     else:
-        sys.stdout.write(prompt if text is not None else "")
+        sys.stdout.write(prompt if text is not None and source is None else "")
         for piece in shown:
             sys.stdout.write(piece)
             sys.stdout.flush()
         sys.stdout.write("\n")
     spent = perf_counter() - began
     print(f"{len(found)} tokens in {spent:.2f} s, {len(found) / spent:.1f} a second", file=sys.stderr)
+
+
+def _counted(following: Iterator[Tensor], found: list[int], json: bool) -> Iterator[Tensor]:
+    """The same tokens; how many there are, and how fast they come, on a terminal where no text is seen growing."""
+    watched = sys.stderr.isatty() and (json or not sys.stdout.isatty())
+    began = perf_counter()
+    for token in following:
+        yield token
+        if watched:
+            sys.stderr.write(f"\r{len(found)} tokens, {len(found) / (perf_counter() - began):.1f} a second ")
+            sys.stderr.flush()
+    if watched:
+        sys.stderr.write("\r")
 
 
 def _written(following: Iterator[Tensor], given: Tensor, text: Any, found: list[int]) -> Iterator[str]:
@@ -76,9 +101,24 @@ def _numbers(prompt: str) -> list[int]:
 
 
 def _stops(folder: Path) -> list[int]:
-    """eos_token_id of generation_config.json, or else of config.json."""
+    """Where a text ends."""
+    said = _said(folder, "eos_token_id")
+    return [] if said is None else said if isinstance(said, list) else [said]
+
+
+def _start(folder: Path) -> int:
+    """What a decoder begins with. Raises InputError where the folder does not say."""
+    said = _said(folder, "decoder_start_token_id")
+    said = _said(folder, "pad_token_id") if said is None else said  # T5's configs of old
+    if not isinstance(said, int):
+        raise InputError(f"{folder} does not say what a decoder begins with. Add decoder_start_token_id to its config.json.")
+    return said
+
+
+def _said(folder: Path, field: str) -> Any:
+    """A field of generation_config.json, or else of config.json."""
     for name in ("generation_config.json", "config.json"):
         path = folder / name
-        if path.exists() and (said := read_object(path).get("eos_token_id")) is not None:
-            return said if isinstance(said, list) else [said]
-    return []
+        if path.exists() and (said := read_object(path).get(field)) is not None:
+            return said
+    return None

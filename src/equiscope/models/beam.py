@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.models.build import Memory, Model
-from equiscope.models.decoding import Decoding, Texts
-from equiscope.models.prepared import Prepared
+from equiscope.models.build import Memory
+from equiscope.models.decoding import Decoding, Texts, Writer
 
 NEVER = -1e9  # the score of what must not be chosen, as there
 
@@ -76,7 +75,7 @@ class _State:
 
 @torch.no_grad()
 def search(
-    model: Model | Prepared, prompts: Texts, steps: int, beams: Beams | None = None, stop: Collection[int] = (),
+    model: Writer, prompts: Texts, steps: int, beams: Beams | None = None, stop: Collection[int] = (),
     source: Texts | Memory | None = None,
 ) -> list[list[Found]]:  # fmt: skip
     """The best answers to each prompt, best first.

@@ -12,18 +12,21 @@ import torch
 from torch import Tensor
 
 from equiscope.attention import Held
+from equiscope.attention.static import StaticCache
 from equiscope.errors import InputError, ShapeError
 from equiscope.models.build import Memory, Model
+from equiscope.models.compiled import Compiled
 from equiscope.models.prepared import Prepared, Rows
 from equiscope.tokens import Tokens
 
+Writer = Model | Prepared | Compiled
 Texts = Sequence[Tensor] | Tensor  # ids [N] of each, of any lengths; or [B, N]
 
 
 class Decoding:
     """A batch in the middle of being written.
 
-    model    a model, or what `prepared` made of one
+    model    a model, or what `prepared` or `Compiled` made of one
     prompts  what stands there already; source: what the encoder reads, of a model that has one (one text a prompt)
     steps    how many tokens will follow at most; spare: how many may be taken back at once
     ids      the prompts side by side [B, N]; real: bool [B, N], False where there is padding
@@ -32,10 +35,11 @@ class Decoding:
     """
 
     def __init__(
-        self, model: Model | Prepared, prompts: Texts, steps: int, source: Texts | Memory | None = None, spare: int = 0
+        self, model: Writer, prompts: Texts, steps: int, source: Texts | Memory | None = None, spare: int = 0
     ) -> None:  # fmt: skip
         self.short = model.fresh() if isinstance(model, Prepared) and model.layers else None
-        self.model = model = model.model if isinstance(model, Prepared) else model
+        self._step = model.step if isinstance(model, Compiled) else None
+        self.model = model = model if isinstance(model, Model) else model.model
         _answers_with_words(model)
         self._prompt, self.ids, self.real = _side_by_side(model, rows_of(prompts, "Prompts", "A prompt"))
         self.memory = _read(model, source, len(self.ids))
@@ -45,6 +49,8 @@ class Decoding:
         self.caches: list[Any] = list(model.caches())
         self.rows: Rows | None = None  # instead of the caches, where the short way is taken
         self._room = self.ids.shape[1] + steps + spare
+        if self._step is not None:
+            self.caches = [StaticCache(cache.mask, self._room) for cache in self.caches]
         for cache in self.caches if spare or self.short else []:
             cache.spare = self._room if self.short else spare
 
@@ -57,8 +63,11 @@ class Decoding:
 
     def read(self, ids: Tensor) -> Tensor:
         """Read what was chosen, ids [B, n]. Scores of what follows each of them, [B, n, V]."""
-        steps = torch.arange(1, ids.shape[1] + 1, device=ids.device)
-        place, rank = self.place + steps.to(self.place.dtype)[:, None], self.rank + steps
+        if ids.shape[1] == 1:
+            place, rank = self.place + 1, self.rank + 1
+        else:
+            steps = torch.arange(1, ids.shape[1] + 1, device=ids.device)
+            place, rank = self.place + steps.to(self.place.dtype)[:, None], self.rank + steps
         self.place, self.rank = place[:, -1:], rank[:, -1:]
         valid = torch.ones_like(rank, dtype=torch.bool) if self.padded else None
         if self.rows is not None and self.short is not None:
@@ -95,7 +104,10 @@ class Decoding:
         self.place, self.rank = self.place - count, self.rank - count
 
     def _answer(self, tokens: Tokens, rows: int | None = None) -> Tensor:
-        scores = self.model(tokens, self.caches, self.memory, rows)
+        if self._step is not None and rows is None and tokens.x.shape[-2] == 1:
+            scores: Tensor = self._step(tokens, self.caches, self.memory)
+        else:
+            scores = self.model(tokens, self.caches, self.memory, rows)
         return scores if scores.ndim == 3 else scores.unsqueeze(1)
 
 

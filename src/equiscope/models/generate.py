@@ -8,21 +8,20 @@ from torch import Tensor
 from equiscope.errors import InputError
 from equiscope.models.beam import Beams, search
 from equiscope.models.build import Memory, Model
-from equiscope.models.decoding import Decoding, Texts, rows_of
-from equiscope.models.prepared import Prepared
+from equiscope.models.decoding import Decoding, Texts, Writer, rows_of
 from equiscope.models.sampling import Sampling, there
 from equiscope.models.speculate import Draft, speculate
 from equiscope.models.window import windowed
 
 
 def generate(
-    model: Model | Prepared, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
+    model: Writer, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
     seed: int | None = None, source: Texts | Memory | None = None, beams: Beams | None = None, window: int | None = None,
     draft: Draft | None = None,
 ) -> list[Tensor]:  # fmt: skip
     """What follows each prompt, ids [up to `steps`] each; a sequence ends with the first of its `stop` tokens.
 
-    model    a model, or `prepared(model)`, which is faster
+    model    a model, or `prepared(model)` or `Compiled(model)`, which are faster
     prompts  ids [N] of each, of any lengths; or [B, N]. Of a model with an encoder: the first tokens of the answers
     source   what an encoder reads, one text a prompt; or what `model.read` made of it
     beams    search for the best whole answer, instead of choosing token by token (`beam.search` gives several, with scores)
@@ -43,14 +42,16 @@ def generate(
     return [ended(row, stop) for row in rows]
 
 
-def _narrowed(model: Model | Prepared, window: int) -> Model:
-    if isinstance(model, Prepared):
-        raise InputError("Weights were prepared for the model without a window. Use prepared(windowed(model, size)).")
+def _narrowed(model: Writer, window: int) -> Model:
+    if not isinstance(model, Model):
+        raise InputError(
+            "This was made of the model without a window. Use windowed(model, size) first: prepared(windowed(model, size))."
+        )
     return windowed(model, window)
 
 
 def _drafted(
-    model: Model | Prepared, prompts: Texts, steps: int, sampling: Sampling | None, stop: Collection[int], seed: int | None,
+    model: Writer, prompts: Texts, steps: int, sampling: Sampling | None, stop: Collection[int], seed: int | None,
     source: Texts | Memory | None, draft: Draft,
 ) -> list[Tensor]:  # fmt: skip
     """Text after text: each is kept for a length of its own."""
@@ -72,7 +73,7 @@ def ended(row: Tensor, stop: Collection[int]) -> Tensor:
 
 @torch.no_grad()
 def stream(
-    model: Model | Prepared, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
+    model: Writer, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
     seed: int | None = None, source: Texts | Memory | None = None,
 ) -> Iterator[Tensor]:  # fmt: skip
     """The next token of every sequence [B], one step after another; a sequence that has ended goes on with its stop token.
@@ -90,10 +91,12 @@ def stream(
     last, scores = ids[:, -1], decoding.open()
     for step in range(steps):
         following = sampling.pick(scores, seen, generator)
-        last = torch.where(done, last, following)
-        done = done | torch.isin(last, ending)
-        seen = seen.scatter(1, last[:, None], True)
+        last = torch.where(done, last, following) if stop else following
+        if sampling.repetition != 1:
+            seen = seen.scatter(1, last[:, None], True)
         yield last
-        if step + 1 == steps or bool(done.all()):
+        if stop:
+            done = done | torch.isin(last, ending)
+        if step + 1 == steps or (stop and bool(done.all())):
             return
         scores = decoding.read(last[:, None])[:, -1]

@@ -62,7 +62,8 @@ class Prepared:
         shared = _Shared(model, rows, at, order, valid)
         for i, layer in enumerate(self.layers):
             x = layer(x, i, shared)
-        y = (x if model.norm is None else model.norm(x)) * (s.head.scale or 1.0)
+        y = x if model.norm is None else model.norm(x)
+        y = y if s.head.scale is None else y * s.head.scale
         return self.head(y).view(*ids.shape, -1)
 
     def _pack(self) -> None:
@@ -135,7 +136,8 @@ class Rows:
     def take(self, at: Tensor, order: Tensor, valid: Tensor | None) -> None:
         """Places of the rows that come now."""
         here = slice(self.count, self.count + order.shape[-1])
-        self.at[:, here], self.order[:, here] = at, order
+        self.at.narrow(1, self.count, order.shape[-1]).copy_(at)
+        self.order.narrow(1, self.count, order.shape[-1]).copy_(order)
         if self.valid is not None:
             self.valid[:, here] = True if valid is None else valid
         self.count = here.stop

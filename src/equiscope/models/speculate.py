@@ -13,8 +13,7 @@ from torch import Tensor
 
 from equiscope.errors import InputError
 from equiscope.models.build import Memory, Model
-from equiscope.models.decoding import Decoding, Texts
-from equiscope.models.prepared import Prepared
+from equiscope.models.decoding import Decoding, Texts, Writer
 from equiscope.models.sampling import Sampling, there
 
 
@@ -22,7 +21,7 @@ from equiscope.models.sampling import Sampling, there
 class Draft:
     """model: a smaller one with the same vocabulary; ahead: tokens that it proposes at a time."""
 
-    model: Model | Prepared
+    model: Writer
     ahead: int = 4
 
     def __post_init__(self) -> None:
@@ -32,7 +31,7 @@ class Draft:
 
 @torch.no_grad()
 def speculate(
-    model: Model | Prepared, prompt: Texts, steps: int, draft: Draft, sampling: Sampling | None = None, stop: Collection[int] = (),
+    model: Writer, prompt: Texts, steps: int, draft: Draft, sampling: Sampling | None = None, stop: Collection[int] = (),
     seed: int | None = None, source: Texts | Memory | None = None,
 ) -> Iterator[Tensor]:  # fmt: skip
     """The next tokens of one text, [1] each, as `stream` gives them.
@@ -78,7 +77,7 @@ def speculate(
 
 def _reads(draft: Draft) -> bool:
     """Whether the draft has an encoder."""
-    model = draft.model.model if isinstance(draft.model, Prepared) else draft.model
+    model = draft.model if isinstance(draft.model, Model) else draft.model.model
     return model.encoder is not None
 
 
