@@ -39,3 +39,9 @@ def test_the_time_of_a_cold_start_can_be_measured():
     done = run("benchmarks.cold", "--quick")
     assert done.returncode == 0, done.stderr
     assert "| equiscope --help |" in done.stdout
+
+
+def test_the_speed_of_writing_can_be_measured():
+    done = run("benchmarks.decode", "--quick")
+    assert done.returncode == 0, done.stderr
+    assert "| ours, prepared |" in done.stdout

@@ -1,0 +1,151 @@
+"""How fast is one text written, token by token, beside transformers, with the same weights?
+
+    python -m benchmarks.decode            two GPTs, float32 and bfloat16, 128 tokens after 64; saved with date and machine
+    python -m benchmarks.decode --quick    a tiny model and few tokens, nothing saved
+    python -m benchmarks.decode --only 124M --dtype float32 --turns 9
+
+Batch 1, greedy. Each way writes the whole text once in every turn, the turns one after another (A B C D A B C D), so that a
+busy machine slows all alike; the prompt is part of the time. Weights are random, with blocks so strong that the text changes.
+The limit is the time to read every weight once at the speed at which torch sums a large array.
+"""
+
+import argparse
+import datetime
+import json
+import statistics
+import tempfile
+import time
+
+import torch
+from benchmarks.machine import ROOT, machine, versions
+from transformers import GPT2Config, GPT2LMHeadModel
+
+import equiscope as eq
+from equiscope.models import generate
+from equiscope.models.prepared import prepared
+
+SIZES = {
+    "6 layers, 384 wide, 65 characters": {"vocab_size": 65, "n_embd": 384, "n_layer": 6, "n_head": 6, "n_positions": 256},
+    "12 layers, 768 wide, 50257 words (124M)": {},
+}
+TINY = {"8 wide": {"vocab_size": 65, "n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 32}}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def peer(sizes):
+    """Theirs, random."""
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=None, eos_token_id=None)).eval()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if ".h." in name and p.ndim == 2:
+                p.mul_(4.0)
+    return model
+
+
+def contestants(theirs, dtype, prompt, steps):
+    """Name and a function that writes the text."""
+    theirs = theirs.to(dtype)
+    with tempfile.TemporaryDirectory() as folder:
+        theirs.save_pretrained(folder)
+        ours = eq.load(folder, dtype)
+    fast = prepared(ours)
+    assert not fast.why, fast.why
+
+    def written(**settings):
+        made = theirs.generate(
+            prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=steps, do_sample=False, eos_token_id=None,
+            pad_token_id=0, **settings,
+        )  # fmt: skip
+        return made[0, prompt.shape[1] :]
+
+    return {
+        "transformers, dynamic cache": lambda: written(),
+        "transformers, static cache": lambda: written(cache_implementation="static", disable_compile=True),
+        "ours": lambda: generate(ours, prompt, steps)[0],
+        "ours, prepared": lambda: generate(fast, prompt, steps)[0],
+    }
+
+
+def measured(sizes, name, turns, length, steps):
+    """Seconds a token of every way, its tokens that agree with transformers', and the least time that memory allows."""
+    theirs = peer(sizes)
+    prompt = torch.randint(theirs.config.vocab_size, (1, length), generator=torch.Generator().manual_seed(1))
+    ways = contestants(theirs, DTYPES[name], prompt, steps)
+    texts, times = {way: write().tolist() for way, write in ways.items()}, {way: [] for way in ways}
+    for _ in range(turns):
+        for way, write in ways.items():
+            began = time.perf_counter()
+            write()
+            times[way].append((time.perf_counter() - began) / steps)
+    first = next(iter(texts.values()))
+    read = sum(p.numel() for p in theirs.parameters()) * DTYPES[name].itemsize
+    rows = {}
+    for way, seconds in times.items():
+        low, middle, high = statistics.quantiles(seconds, n=4) if len(seconds) > 1 else seconds * 3
+        same = next((i for i, (a, b) in enumerate(zip(texts[way], first, strict=True)) if a != b), steps)
+        rows[way] = {"median": middle, "quartiles": [low, high], "least": min(seconds), "same": same, "different": len(set(first))}
+    return {"rows": rows, "bytes": read}
+
+
+def reading():
+    """Bytes a second, of a large array that is summed; the best of some tries."""
+    large, best = torch.ones(100_000_000), 0.0
+    for _ in range(5):
+        began = time.perf_counter()
+        large.sum()
+        best = max(best, large.nbytes / (time.perf_counter() - began))
+    return best
+
+
+def table(found, speed):
+    lines = []
+    for (size, dtype), case in found.items():
+        base, limit = case["rows"]["transformers, dynamic cache"]["median"], case["bytes"] / speed
+        lines += [f"\n{size}, {dtype}; {case['bytes'] / 1e6:.0f} MB of weights, at least {limit * 1e3:.2f} ms\n"]
+        lines += ["| | ms a token | quartiles | least | speed | tokens alike | of the limit |", "| --- |" + " --- |" * 6]
+        for way, row in case["rows"].items():
+            low, high = row["quartiles"]
+            lines += [
+                f"| {way} | {row['median'] * 1e3:.2f} | {low * 1e3:.2f}–{high * 1e3:.2f} | {row['least'] * 1e3:.2f} | "
+                f"{base / row['median']:.2f} | {row['same']} | {limit / row['median']:.0%} |"
+            ]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--only", default="", help="part of a size's name")
+    parser.add_argument("--dtype", choices=DTYPES, action="append")
+    asked = parser.parse_args()
+    sizes, turns, length, steps = (TINY, 2, 5, 8) if asked.quick else (SIZES, asked.turns, 64, 128)
+    speed, before = reading(), machine()
+    found = {
+        (size, dtype): measured(settings, dtype, turns, length, steps)
+        for size, settings in sizes.items() if asked.only in size for dtype in asked.dtype or DTYPES
+    }  # fmt: skip
+    text = table(found, speed)
+    print(text)
+    if asked.quick:
+        return
+    day, after = datetime.date.today().isoformat(), machine()
+    with_what = ", ".join(f"{name} {version}" for name, version in versions("transformers").items())
+    head = [
+        "# Writing one text\n",
+        f"{day}, {before['cpu']}, {before['threads']} threads; load {before['load']} before, {after['load']} after.",
+        f"Versions: {with_what}.\n",
+        f"Batch 1, {steps} tokens after a prompt of {length}, greedy, {turns} turns of each way.",
+        "Speed is over transformers with its dynamic cache. Tokens alike: how many come before the first that differs from its.",
+        f"The limit is all weights read once at {speed / 1e9:.1f} GB/s, the best sum of a large array here.",
+    ]
+    path = ROOT / "benchmarks" / "results" / f"decode-{day}"
+    path.with_suffix(".md").write_text("\n".join([*head, text, ""]), encoding="utf-8")
+    plain = {"machine": {"before": before, "after": after}, "versions": versions("transformers"), "reading": speed, "turns": turns,
+             "cases": {f"{size}, {dtype}": case for (size, dtype), case in found.items()}}  # fmt: skip
+    path.with_suffix(".json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
