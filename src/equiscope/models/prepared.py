@@ -278,18 +278,15 @@ class _Layer:
 
 def _looked_up(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """q [B, H, N, K] among k, v [B, G, M, K]: the heads side by side [B*N, H*K]."""
-    batch, heads, new, wide = q.shape
+    batch, heads, new, _ = q.shape
     groups = k.shape[1]
-    if groups == heads:
-        z = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
-    elif new == 1:  # the queries of a group are rows that ask the same keys
-        if mask is not None and mask.shape[1] > 1:
-            mask = mask.reshape(-1, groups, heads // groups, mask.shape[-1])
-        z = F.scaled_dot_product_attention(q.reshape(batch, groups, -1, wide), k, v, attn_mask=mask, scale=scale)
-        return z.reshape(batch, -1)
-    else:
-        z = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)
-    return z.transpose(1, 2).reshape(batch * new, -1)
+    if new > 1 or groups == heads:
+        z = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=groups != heads)
+        return z.transpose(1, 2).reshape(batch * new, -1)
+    if mask is not None and mask.shape[1] > 1:
+        mask = mask.reshape(-1, groups, heads // groups, mask.shape[-1])
+    q = q.reshape(batch, groups, heads // groups, -1)  # of one row, the queries of a group are rows that ask the same keys
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale).reshape(batch, -1)
 
 
 def _normed(a: attention.MultiHeadAttention, x: Tensor, gain: Tensor | None) -> Tensor:
