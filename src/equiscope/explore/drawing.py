@@ -391,9 +391,14 @@ class _Bag(nn.Module):
 # --- the whole -------------------------------------------------------------------------------------------------------
 def _stands(model: Model, boxes: Sequence[record.Box]) -> list[record.Stand]:
     summaries = {action.name: action.summary for action in ACTIONS}
+    claims = derive(model)
+    noticing = {c.action: _noticing(boxes, c.action) for c in claims}
+    for c in claims:  # a scheme between a decoder and its source notices what it would keep among the decoder's own tokens
+        if not c.holds and not noticing[c.action]:
+            noticing[c.action] = [box.id for box in boxes if c.decided_by in box.where]
     return [
-        record.Stand(action=c.action, summary=summaries[c.action], holds=c.holds, reason=c.reason, boxes=_noticing(boxes, c.action))
-        for c in derive(model)
+        record.Stand(action=c.action, summary=summaries[c.action], holds=c.holds, reason=c.reason, boxes=noticing[c.action])
+        for c in claims
     ]
 
 

@@ -2,7 +2,8 @@
 
 PyTorch gives float32 products to MKL, which is slow on some processors. oneDNN takes them where torch's precision of float32
 products is set to "bf16". On processors that multiply in bfloat16 (AMX) that may be what the name says, so the error is measured
-on this machine before it is used: never assumed. One switch of torch, for all products of the process, set by a `with` block.
+on this machine before it is used: never assumed; nor is the gain, which small models and other processors do not have. One
+switch of torch, for all products of the process, set by a `with` block.
 """
 
 import time
@@ -14,14 +15,15 @@ import torch
 from torch import Tensor
 
 from equiscope.models.build import Model
+from equiscope.tokens import Tokens
 
-ROWS = 1024  # rows of a batch that a probe multiplies, at most
 GAIN, ALLOWED = 1.05, 4.0  # at least so much faster, and at most so many times the error of float32
+SHARE = 3.0  # seconds after which turns are enough
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Seconds for the products of one layer's training step, and relative errors against float64: torch's own way and oneDNN's."""
+    """Seconds of a forward and a backward pass, and relative errors of products: torch's own way, and oneDNN's."""
 
     seconds: float
     routed_seconds: float
@@ -33,44 +35,44 @@ class Probe:
         return self.routed_seconds * GAIN < self.seconds and self.routed_error < ALLOWED * self.error
 
 
-def probe(model: Model, rows: int, turns: int = 5) -> Probe | None:
-    """Try both ways on products of this model's shapes, turn by turn; None where there is no choice (no oneDNN, no float32 CPU).
+def probe(model: Model, inputs: Tokens | Tensor, source: Tokens | Tensor | None = None, turns: int = 5) -> Probe | None:
+    """Try both ways on forward and backward passes of this model, turn by turn; no gradient is left behind.
 
-    rows  tokens of a batch
+    inputs   a batch as in the work to come; source: of a model with an encoder
+    returns  None where there is no choice (no oneDNN, other than float32 on a CPU)
     """
-    first = next(model.parameters())
+    weights = [p for p in model.parameters() if p.requires_grad]
+    first = weights[0] if weights else next(model.parameters())
     if first.device.type != "cpu" or first.dtype != torch.float32 or not torch.backends.mkldnn.is_available():
         return None
-    shapes = sorted({tuple(p.shape) for block in model.blocks for p in block.parameters() if p.ndim == 2})
-    generator = torch.Generator().manual_seed(0)
-    data = []
-    for inward, outward in shapes:
-        x, weight = torch.randn(min(rows, ROWS), inward, generator=generator), torch.randn(inward, outward, generator=generator)
-        data.append((x, weight, torch.randn(min(rows, ROWS), outward, generator=generator)))
     spent: dict[bool, list[float]] = {False: [], True: []}
     for turn in range(turns + 1):
         for through in (False, True):
             with _through(through):
                 begin = time.perf_counter()
-                for x, weight, g in data:
-                    torch.mm(x, weight), torch.mm(g, weight.mT), torch.mm(x.mT, g)  # forward, and backward to both
+                answer = model(inputs, source=source)
+                if weights:
+                    torch.autograd.grad(answer.square().mean(), weights, allow_unused=True)
                 if turn:  # the first makes plans
                     spent[through].append(time.perf_counter() - begin)
+        if sum(map(sum, spent.values())) > SHARE:
+            break
+    shapes = {tuple(p.shape) for block in model.blocks for p in block.parameters() if p.ndim == 2}
     errors = {}
     for through in (False, True):
         with _through(through):
-            errors[through] = max(_error(x[:256], weight) for x, weight, _ in data)
+            errors[through] = max(_error(shape) for shape in shapes)
     middle = {through: sorted(times)[len(times) // 2] for through, times in spent.items()}
     return Probe(middle[False], middle[True], errors[False], errors[True])
 
 
 @contextmanager
-def fast_products(model: Model, rows: int, found: Probe | None = None) -> Iterator[Probe | None]:
-    """Inside, float32 products go the way that `probe` finds best for this model; afterwards as before.
+def fast_products(model: Model, inputs: Tokens | Tensor, found: Probe | None = None) -> Iterator[Probe | None]:
+    """Inside, float32 products go the way that `probe` finds best for this model and such a batch; afterwards as before.
 
-    found  a probe made before, such as one that many runs share
+    found  a probe made before, such as one that many runs share, or one with a source
     """
-    found = found or probe(model, rows)
+    found = found or probe(model, inputs)
     if found is None or not found.used:
         yield found
         return
@@ -89,6 +91,8 @@ def _through(onednn: bool) -> Iterator[None]:
         switch.fp32_precision = before
 
 
-def _error(x: Tensor, weight: Tensor) -> float:
+def _error(shape: tuple[int, ...]) -> float:
+    generator = torch.Generator().manual_seed(0)
+    x, weight = torch.randn(256, shape[0], generator=generator), torch.randn(shape, generator=generator)
     exact = x.double() @ weight.double()
     return float(((x @ weight).double() - exact).norm() / exact.norm())
