@@ -57,8 +57,7 @@ class Prepared:
         model, s = self.model, self.model.spec
         x = F.embedding(ids, cast(Any, model.embedding).table)
         x = x if s.entry.scale is None else x * s.entry.scale
-        for scheme in model.schemes:
-            x = scheme.embed(x, at)
+        x = rows.placed(x, at, model.schemes)
         x = (x if model.entry.norm is None else model.entry.norm(x)).flatten(0, 1)
         shared = _Shared(model, rows, at, order, valid)
         for i, layer in enumerate(self.layers):
@@ -116,6 +115,31 @@ class Rows:
     valid: Tensor | None
     memory: Memory | None
     count: int
+    added: Tensor | None = None  # what schemes add for the places to come [B, n, D]: computed and checked once
+    began: int = -1  # rows there were then
+
+    def placed(self, x: Tensor, at: Tensor, schemes: list[Position]) -> Tensor:
+        """Tokens x [B, N, D] with what schemes say of their places at [B, N, 1], which go on by one."""
+        if self.began < 0:
+            self.began = self.count
+            self.added = self._added(x, at, schemes)
+        if self.added is None:
+            for scheme in schemes:
+                x = scheme.embed(x, at)
+            return x
+        return x + self.added.narrow(1, self.count - self.began, x.shape[1])
+
+    def _added(self, x: Tensor, at: Tensor, schemes: list[Position]) -> Tensor | None:
+        """None where some scheme does something else than adding, or has not that many places."""
+        ahead = torch.arange(self.at.shape[1] - self.count, device=at.device, dtype=at.dtype)[:, None]
+        places, here = at[:, :1] + ahead, at
+        made, one = x.new_zeros(len(x), len(ahead), x.shape[-1]), x
+        try:
+            for scheme in schemes:
+                made, one = scheme.embed(made, places), scheme.embed(one, here)
+        except InputError:
+            return None
+        return made if made.shape[-1] == x.shape[-1] and torch.equal(one, x + made[:, : x.shape[1]]) else None
 
     @classmethod
     def of(cls, caches: list[attention.Cache], memory: Memory | None, room: int) -> "Rows":
@@ -147,6 +171,7 @@ class Rows:
         """Of a batch, keep the sequences with these numbers, in this order."""
         self.k, self.v = ([part.index_select(0, rows) for part in parts] for parts in (self.k, self.v))
         self.at, self.order = self.at[rows], self.order[rows]
+        self.added = None if self.added is None else self.added[rows]
         self.valid = None if self.valid is None else self.valid[rows]
 
 
