@@ -13,7 +13,7 @@ import torch
 
 from equiscope.attention import Causal, MultiHeadAttention, Plan
 from equiscope.position import SCHEMES, Position
-from equiscope.symmetry import ACTIONS
+from equiscope.symmetry import CLAIMED
 from equiscope.tokens import Tokens
 from equiscope.trace.ops import OPERATIONS
 
@@ -74,7 +74,7 @@ def positions() -> str:
     rows = [row(scheme()) for scheme in SCHEMES]
     formulas = [(f"`{s.name}`", escaped(s.formula), escaped(s.longer) or "–", s.source or "–") for s in SCHEMES]
     summaries = "".join(f"\n`{s.name}`\n: {s.summary} In Python: `equiscope.position.{s.__name__}`.\n" for s in SCHEMES)
-    actions = "".join(f"- `{action.name}`: {action.summary}\n" for action in ACTIONS)
+    actions = "".join(f"- `{action.name}`: {action.summary}\n" for action in CLAIMED)
     return "".join(
         [
             POSITIONS, table(("name", "title", "axes", "acts on", "keeps", "cost beyond plain attention"), rows), summaries,
@@ -86,7 +86,7 @@ def positions() -> str:
 
 def row(scheme: Position) -> tuple[str, ...]:
     acts = [where for method, where in PLACES.items() if scheme.acts(method)]
-    kept = [f"`{action.name}`" for action in ACTIONS if action in scheme.preserves]
+    kept = [f"`{action.name}`" for action in CLAIMED if action in scheme.preserves]
     return (
         f"`{scheme.name}`",
         scheme.title,

@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 _ROOMS = (
     "attention",
+    "audit",
     "blocks",
     "errors",
     "explore",
@@ -24,6 +25,7 @@ _ROOMS = (
 )
 _NAMES = {
     "Attention": "models",
+    "Audit": "record",
     "Block": "models",
     "Entry": "models",
     "FeedForward": "models",
@@ -33,6 +35,7 @@ _NAMES = {
     "Tokens": "tokens",
     "Trace": "record",
     "build": "models",
+    "check": "audit",
     "load": "pretrained",
     "save": "pretrained",
     "watch": "trace",

@@ -7,7 +7,7 @@ from tests.drawn import HEADS, LENGTH, LISTED, WIDTH, placed, randomised, title,
 import equiscope as eq
 from equiscope.models import READOUTS
 from equiscope.position import Alibi, Index, NoPosition, Rope, Sinusoidal
-from equiscope.symmetry import ACTIONS, Permute, Reverse, Shift, closed, derive, measure, named, relative_error
+from equiscope.symmetry import CLAIMED, Permute, Reverse, Shift, closed, derive, measure, named, relative_error
 
 KEPT = ("exact", "rounding")
 LOST = ("broken", "approximate")
@@ -25,7 +25,7 @@ def verdicts(made, tokens=None):
     claims = {claim.action: claim.holds for claim in derive(made)}
     axes = tokens.at.shape[-1]
     near = Shift(17) if axes == 1 else Shift(tuple(range(3, 3 + axes)))  # inside every table
-    elements = {a: near if a is Shift else a.sample(tokens, generator) for a in ACTIONS}
+    elements = {a: near if a is Shift else a.sample(tokens, generator) for a in CLAIMED}
     return {a: (claims[a.name], measure(made, tokens, element).verdict) for a, element in elements.items()}
 
 

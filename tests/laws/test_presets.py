@@ -8,7 +8,7 @@ from torch import nn
 
 import equiscope as eq
 from equiscope.models import PRESETS, tiny
-from equiscope.symmetry import ACTIONS, Permute, Shift, derive, measure, relative_error
+from equiscope.symmetry import CLAIMED, Permute, Shift, derive, measure, relative_error
 from equiscope.tokens import Tokens
 
 EXACT = 1e-12  # float64; measured below 1e-15
@@ -117,7 +117,7 @@ def test_padding_on_either_side_changes_nothing(name, side):
 def verdicts(model, tokens):
     generator = torch.Generator().manual_seed(5)
     step = Shift(1) if tokens.at.shape[-1] == 1 else Shift((1,) * tokens.at.shape[-1])  # inside a small grid
-    for claim, action in zip(derive(model), ACTIONS, strict=True):
+    for claim, action in zip(derive(model), CLAIMED, strict=True):
         element = step if action is Shift else action.sample(tokens, generator)
         yield claim, measure(model, tokens, element).verdict
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
 from equiscope.errors import InputError, ShapeError
-from equiscope.symmetry import ACTIONS, Action, Reverse, Shift
+from equiscope.symmetry import CLAIMED, Action, Reverse, Shift
 from equiscope.tokens import Tokens
 from equiscope.trace import constant, ops
 
@@ -32,7 +32,7 @@ class Mask(nn.Module):
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
-        return frozenset(ACTIONS)
+        return frozenset(CLAIMED)
 
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor | None:
         """order_q [..., N, 1], order_k [..., 1, M] to bool [..., N, M], elementwise, or None where everybody may look."""

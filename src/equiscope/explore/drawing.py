@@ -19,7 +19,7 @@ from equiscope.explore.owners import owners
 from equiscope.models import Block, Model, Spec
 from equiscope.models.readout import ClassToken
 from equiscope.position import Position, to_json
-from equiscope.symmetry import ACTIONS, derive
+from equiscope.symmetry import CLAIMED, derive
 
 RANKS = 6  # tokens in the picture of a mask
 ABOUT: dict[record.drawing.BoxKind, str] = {
@@ -390,7 +390,7 @@ class _Bag(nn.Module):
 
 # --- the whole -------------------------------------------------------------------------------------------------------
 def _stands(model: Model, boxes: Sequence[record.Box]) -> list[record.Stand]:
-    summaries = {action.name: action.summary for action in ACTIONS}
+    summaries = {action.name: action.summary for action in CLAIMED}
     claims = derive(model)
     noticing = {c.action: _noticing(boxes, c.action) for c in claims}
     for c in claims:  # a scheme between a decoder and its source notices what it would keep among the decoder's own tokens

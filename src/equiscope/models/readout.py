@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
-from equiscope.symmetry import ACTIONS, Action, Permute, Reverse, Shift
+from equiscope.symmetry import CLAIMED, Action, Permute, Reverse, Shift
 from equiscope.tokens import Tokens
 from equiscope.trace import constant, ops
 
@@ -27,7 +27,7 @@ class Readout(nn.Module):
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
-        return frozenset(ACTIONS)
+        return frozenset(CLAIMED)
 
     def open(self, tokens: Tokens) -> Tokens:
         return tokens

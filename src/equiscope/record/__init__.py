@@ -5,6 +5,7 @@ closed list of operations can run it again on other leaves: that is what the pag
 """
 
 from equiscope.record.array import Array, pack, unpack
+from equiscope.record.audit import Audit, Counterexample, Mark, Proof, Row
 from equiscope.record.drawing import Box, Drawing, Frame, Link, Stand
 from equiscope.record.explorable import Claim, Example, Explorable, Fact, Program, Variant
 from equiscope.record.trace import VERSION, Leaf, Step, Trace
@@ -12,8 +13,10 @@ from equiscope.record.trace import VERSION, Leaf, Step, Trace
 __all__ = [
     "VERSION",
     "Array",
+    "Audit",
     "Box",
     "Claim",
+    "Counterexample",
     "Drawing",
     "Example",
     "Explorable",
@@ -21,7 +24,10 @@ __all__ = [
     "Frame",
     "Leaf",
     "Link",
+    "Mark",
     "Program",
+    "Proof",
+    "Row",
     "Stand",
     "Step",
     "Trace",

@@ -1,12 +1,18 @@
 """Actions, what parts claim about them, how claims compose through a model, and how they are measured."""
 
-from equiscope.symmetry.actions import ACTIONS, Action, Permute, Reverse, Shift, closed, named
+from equiscope.symmetry.actions import CLAIMED, Action, Permute, Reverse, Shift, closed
 from equiscope.symmetry.compose import derive
+from equiscope.symmetry.inputs import KINDS, Inputs, Kind, inputs_of
 from equiscope.symmetry.measure import Measurement, floor, measure, relative_error, verdict
+from equiscope.symmetry.registry import ACTIONS, named
 
 __all__ = [
     "ACTIONS",
+    "CLAIMED",
+    "KINDS",
     "Action",
+    "Inputs",
+    "Kind",
     "Measurement",
     "Permute",
     "Reverse",
@@ -14,6 +20,7 @@ __all__ = [
     "closed",
     "derive",
     "floor",
+    "inputs_of",
     "measure",
     "named",
     "relative_error",

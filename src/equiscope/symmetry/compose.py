@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from torch import nn
 
 from equiscope.record import Claim
-from equiscope.symmetry.actions import ACTIONS, Action
+from equiscope.symmetry.actions import CLAIMED, Action
 
 
 def derive(model: nn.Module) -> list[Claim]:
     """What the model claims about every action, and which part decides."""
-    return [_claim(model, action) for action in ACTIONS]
+    return [_claim(model, action) for action in CLAIMED]
 
 
 def _claim(model: nn.Module, action: type[Action]) -> Claim:
@@ -42,4 +42,4 @@ def _parts(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module, 
 
 def _cause(model: nn.Module, action: type[Action]) -> type[Action] | None:
     """An action that the model respects and that implies this one."""
-    return next((a for a in ACTIONS if action.name in a.implies and _claim(model, a).holds), None)
+    return next((a for a in CLAIMED if action.name in a.implies and _claim(model, a).holds), None)

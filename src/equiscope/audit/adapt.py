@@ -1,0 +1,60 @@
+"""Adapt: the arguments of a model, completed so that more can be asked of it.
+
+Ids that one of our models is given become its Tokens, which know their places. A model that takes `position_ids` is given those
+it would count itself, so that a text can be moved along. A mask that a model takes is given with nothing masked.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.audit.subject import arguments
+from equiscope.symmetry import Inputs
+
+
+def completed(model: nn.Module, inputs: Inputs) -> Inputs:
+    """The same call, said in full. What the model answers to it is what it answered before."""
+    if callable(getattr(model, "tokens", None)) and hasattr(model, "moving_parts"):
+        return _tokens(model, inputs)
+    return _places(model, inputs)
+
+
+def _tokens(model: nn.Module, inputs: Inputs) -> Inputs:
+    (name, given), *_ = inputs.values.items()
+    if not isinstance(given, Tensor) or inputs.kinds[name] not in ("ids", "features"):
+        return inputs
+    with torch.no_grad():
+        tokens: Any = model.tokens(given)  # type: ignore[operator]
+    return replace(inputs, values=inputs.values | {name: tokens}, kinds=inputs.kinds | {name: "tokens"})
+
+
+def _places(model: nn.Module, inputs: Inputs) -> Inputs:
+    if inputs.has("places", "at") or "position_ids" not in arguments(model):
+        return inputs
+    main = next((v for v in inputs.of("ids", "features").values() if isinstance(v, Tensor)), None)
+    if main is None or inputs.length is None:
+        return inputs
+    lead = main.shape[:-2] if main.is_floating_point() else main.shape[:-1]
+    places = torch.arange(inputs.length, device=main.device).expand(*lead, -1)
+    made = replace(inputs, values=inputs.values | {"position_ids": places}, kinds=inputs.kinds | {"position_ids": "places"})
+    return made if _alike(model, inputs, made) else inputs
+
+
+@torch.no_grad()
+def _alike(model: nn.Module, a: Inputs, b: Inputs) -> bool:
+    """Whether the model answers alike: some count from 2, some want other shapes."""
+    from equiscope.audit.outputs import flat
+
+    training = model.training
+    try:
+        model.eval()
+        first, second = flat(a.call(model)), flat(b.call(model))
+    except Exception:  # a model that refuses is given what it was given
+        return False
+    finally:
+        model.train(training)
+    return all(
+        n in second and t.shape == second[n].shape and torch.allclose(t, second[n], equal_nan=True) for n, t in first.items()
+    )

@@ -1,0 +1,167 @@
+"""Pairs: two runs of a model, and how the one's numbers follow from the other's.
+
+Every statement that is checked comes down to this: run on these inputs, run on those, and what comes out of the second is
+what comes out of the first, moved (a symmetry), or is the same in some rows (no look ahead, padding, a batch's other rows).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.audit.outputs import of_size
+from equiscope.audit.subject import Pass
+from equiscope.symmetry import Action
+from equiscope.symmetry.inputs import Inputs
+
+Sides = tuple[Tensor, Tensor]  # what is wanted, and what was found
+
+
+class Relation:
+    """How the second run's tensors follow from the first's."""
+
+    def output(self, name: str, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> Sides | None:
+        """Of an output with one entry a token along `axes`: wanted and found; None where it says nothing about this output."""
+        raise AssertionError(f"{type(self).__name__} relates no outputs")
+
+    def inner(self, plain: Tensor, moved: Tensor) -> Sides | None:
+        """The same of a tensor inside the model, whose axes are known by their sizes only."""
+        raise AssertionError(f"{type(self).__name__} relates nothing inside")
+
+
+@dataclass(frozen=True)
+class Same(Relation):
+    """Nothing changes."""
+
+    def output(self, name: str, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> Sides | None:
+        return plain, moved
+
+    def inner(self, plain: Tensor, moved: Tensor) -> Sides | None:
+        return (plain, moved) if plain.shape == moved.shape else None
+
+
+@dataclass(frozen=True)
+class Moved(Relation):
+    """The output moves as an action says. representations: output name -> how it moves."""
+
+    action: Action
+    representations: dict[str, str]
+    length: int | None
+
+    def output(self, name: str, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> Sides | None:
+        return self.action.moved(plain, self.representations.get(name, "invariant"), axes), moved
+
+    def inner(self, plain: Tensor, moved: Tensor) -> Sides | None:
+        if plain.shape != moved.shape or not self.action.acts_on:
+            return None
+        axes = of_size(plain, self.length)
+        ways = type(self.action).representations(plain, axes, None)
+        sides = [(self.action.moved(plain, way, axes), moved) for way in ways]
+        return min(sides, key=lambda s: (s[0].double() - s[1].double()).norm().item())
+
+
+@dataclass(frozen=True)
+class Rows(Relation):
+    """Some rows of tokens are the same: these of the first run, those of the second; and of a batch, these sequences.
+
+    lengths  tokens in the first run and in the second
+    """
+
+    plain: slice
+    moved: slice
+    lengths: tuple[int, int]
+    batch: tuple[int, int] | None = None  # the sequence of the first run that is compared, and that of the second
+
+    def output(self, name: str, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> Sides | None:
+        return self._cut(plain, moved, axes, axes) if axes or self._whole else None
+
+    def inner(self, plain: Tensor, moved: Tensor) -> Sides | None:
+        ours, theirs = (of_size(t, n) for t, n in zip((plain, moved), self.lengths, strict=True))
+        return self._cut(plain, moved, ours, theirs) if (ours and ours == theirs) or (self._whole and not ours) else None
+
+    @property
+    def _whole(self) -> bool:
+        return self.plain == self.moved == slice(None)
+
+    def _cut(self, plain: Tensor, moved: Tensor, ours: tuple[int, ...], theirs: tuple[int, ...]) -> Sides | None:
+        a, b = _along(plain, ours, self.plain), _along(moved, theirs, self.moved)
+        if self.batch is not None:
+            if a.ndim == 0 or b.ndim == 0 or len(a) <= self.batch[0] or len(b) <= self.batch[1]:
+                return None
+            a, b = a[self.batch[0]], b[self.batch[1]]
+        return (a, b) if a.shape == b.shape and a.numel() else None
+
+
+def _along(t: Tensor, axes: tuple[int, ...], rows: slice) -> Tensor:
+    for axis in axes:
+        t = t[(slice(None),) * axis + (rows,)]
+    return t
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs and their relation.
+
+    moved    what the second run is given; or any use of the model that answers as it does (a loop with a cache)
+    element  the element of the action, or what a property changed, as plain data
+    """
+
+    plain: Inputs
+    moved: Inputs | Callable[[nn.Module], Any]
+    relation: Relation
+    text: str
+    element: dict[str, Any] = field(default_factory=dict)
+
+    def outputs(self, run: Pass) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Of both runs."""
+        plain = run(self.plain)
+        if isinstance(self.moved, Inputs):
+            return plain, run(self.moved)
+        call, dtype = self.moved, run.dtype
+        return plain, run.made(lambda model: call(model) if not getattr(call, "typed", False) else call(model, dtype))  # type: ignore[call-arg]
+
+
+NOT_FINITE = float("nan")
+
+
+def error(wanted: Tensor, found: Tensor) -> float:
+    """Relative error; equal infinities are equal; not a number where a NaN, or an infinity on one side, is left."""
+    if wanted.shape != found.shape:
+        return float("inf")
+    wanted, found = wanted.double(), found.double()
+    endless = torch.isinf(wanted) & (wanted == found)
+    if bool(endless.any()):
+        wanted, found = wanted.masked_fill(endless, 0.0), found.masked_fill(endless, 0.0)
+    difference, size = (found - wanted).norm().item(), wanted.norm().item()
+    if difference != difference or size != size or size == float("inf"):
+        return NOT_FINITE
+    if difference == 0:
+        return 0.0
+    return difference / size if size > 0 else float("inf")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One pair, measured: the worst output decides. `compared` is how many outputs said something."""
+
+    pair: Pair
+    error: float
+    output: str
+    compared: int
+
+
+def measured(run: Pass, pair: Pair, axes: dict[str, tuple[int, ...]]) -> Sample:
+    """Run both and compare every output. Raises Crashed where the model raises."""
+    plain, moved = pair.outputs(run)
+    found: list[tuple[float, str]] = []
+    for name, t in plain.items():
+        if name not in moved:
+            found.append((float("inf"), name))
+            continue
+        sides = pair.relation.output(name, t, moved[name], axes.get(name, ()))
+        if sides is not None:
+            found.append((error(*sides), name))
+    worst = max(found, key=lambda f: float("inf") if f[0] != f[0] else f[0], default=(0.0, ""))
+    return Sample(pair, *worst, len(found))

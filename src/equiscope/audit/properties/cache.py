@@ -1,0 +1,133 @@
+"""Cache exactness: reading token after token with a cache gives what one pass over all gives.
+
+Known ways of keeping what was read: our models' `caches()`, transformers' `past_key_values`. For any other module there is
+nothing to compare, and the row says so.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from equiscope.audit.outputs import flat
+from equiscope.audit.pairs import Pair, Rows
+from equiscope.audit.properties.causal import says_causal
+from equiscope.audit.statement import Statement
+from equiscope.audit.subject import Pass, Subject, arguments, first_tokens
+from equiscope.record.audit import Claimed
+from equiscope.symmetry import Inputs
+
+
+class CacheExact(Statement):
+    """Outputs read in pieces with a cache equal those of one pass."""
+
+    name = "cache"
+    summary = "reading token after token with a cache gives what one pass gives"
+    expected = True
+
+    def missing(self, subject: Subject) -> str:
+        if _way(subject.model) is None:
+            return "the model keeps no cache that is known here (caches() or past_key_values)"
+        if not subject.inputs.has("ids", "features", "tokens"):
+            return "there are no tokens in an order"
+        return "" if (subject.inputs.length or 0) > 2 else "there are too few tokens"
+
+    def claimed(self, subject: Subject) -> tuple[Claimed, str]:
+        causal, reason = says_causal(subject)
+        return ("yes", "a model that writes token after token has to") if causal == "yes" else (causal, reason)
+
+    def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
+        n = run.inputs.length or 0
+        third = max(n // 3, 1)
+        ways = [([1] * n, "one token at a time"), ([third, n - third], f"{third} tokens, then the rest"),
+                ([n - 1, 1], "all but the last, then the last"), ([third, *[1] * (n - third)], f"{third} tokens, then one at a time")]  # fmt: skip
+        return [pieces(run, sizes, text) for sizes, text in ways[: max(count // 2, 1)]]
+
+    def simpler(self, run: Pass, pair: Pair):  # type: ignore[no-untyped-def]
+        n = run.inputs.length or 0
+        for at in range(1, n):
+            yield pieces(run, [at, n - at] if at == n - 1 else [at, 1, n - at - 1], f"{at} tokens, then one")
+
+
+def pieces(run: Pass, sizes: list[int], text: str) -> Pair:
+    """One pass, and the same in pieces with a cache."""
+    n, way = run.inputs.length or 0, _way(run.model)
+    assert way is not None
+    sizes = [s for s in sizes if s]
+
+    def read(model: nn.Module) -> Any:
+        return way(model, run.inputs.to(run.dtype), sizes, run.subject)
+
+    return Pair(run.inputs, read, Rows(slice(None), slice(None), (n, n)), f"read {text}, with a cache", {"pieces": sizes})
+
+
+Way = Callable[[nn.Module, Inputs, list[int], Subject], dict[str, Tensor]]
+
+
+def _way(model: nn.Module) -> Way | None:
+    if callable(getattr(model, "caches", None)):
+        return _ours
+    taken = arguments(model)
+    if "past_key_values" in taken and ("use_cache" in taken or hasattr(model, "config")):
+        return _theirs
+    return None
+
+
+def _ours(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject) -> dict[str, Tensor]:
+    caches = model.caches()
+    (name, given), *_ = inputs.of("tokens", "ids", "features").items()
+    tokens = given if inputs.kinds[name] == "tokens" else model.tokens(given)
+    rest = {n: v for n, v in inputs.values.items() if n != name}
+    made, start = [], 0
+    for size in sizes:
+        part = _slice(tokens, start, start + size)
+        made.append(model(part, caches=caches, **rest))
+        start += size
+    return {"": torch.cat(made, -2)} if made[0].ndim == tokens.x.ndim else {"": made[-1]}
+
+
+def _slice(tokens: Any, start: int, end: int) -> Any:
+    from dataclasses import replace
+
+    upto = first_tokens(tokens, end)
+    flags = {n: f[..., start:] for n in ("document", "valid") if (f := getattr(upto, n)) is not None}
+    return replace(upto, x=upto.x[..., start:, :], at=upto.at[..., start:, :], order=upto.order[..., start:], counted=None, **flags)
+
+
+def _theirs(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject) -> dict[str, Tensor]:
+    """transformers: the mask grows with what was read, the rest comes in pieces."""
+    past, made, start = None, [], 0
+    for size in sizes:
+        end = start + size
+        part = {}
+        for name, value in inputs.values.items():
+            kind = inputs.kinds[name]
+            if name == "attention_mask" and isinstance(value, Tensor) and value.ndim == 2:
+                part[name] = value[:, :end]
+            elif kind in ("ids", "flags", "places") and isinstance(value, Tensor):
+                part[name] = value[..., start:end]
+            elif kind == "features":
+                part[name] = value[..., start:end, :]
+            else:
+                part[name] = value
+        output = model(**part, past_key_values=past, use_cache=True)
+        past = getattr(output, "past_key_values", None)
+        if past is None:
+            raise ValueError("use_cache=True gave no past_key_values")
+        made.append({n: t for n, t in subject.chosen(output).items()})
+        start = end
+    length = inputs.length
+    joined = {}
+    for name, first in made[0].items():
+        axes = [i for i in range(first.ndim) if first.shape[i] == sizes[0]]
+        parts = [m[name] for m in made]
+        axis = next((i for i in axes if all(p.shape[i] == s for p, s in zip(parts, sizes, strict=True))), None)
+        if axis is None:
+            raise ValueError(f"the output {name!r} has no axis of tokens: shapes {[tuple(p.shape) for p in parts]}")
+        joined[name] = torch.cat(parts, axis)
+        assert joined[name].shape[axis] == length
+    return joined
+
+
+__all__ = ["CacheExact", "flat"]

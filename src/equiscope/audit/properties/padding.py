@@ -1,0 +1,124 @@
+"""Padding: empty places beside a text, which a flag marks, change nothing for the words.
+
+Padding on the left moves every word to a later row. A model that counts its places from the row number then reads another
+text, unless it is told the places; a model that is given `position_ids` is given those that count words.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from equiscope.audit.pairs import Pair, Rows
+from equiscope.audit.statement import Statement
+from equiscope.audit.subject import Pass, Subject, arguments, shortened
+from equiscope.symmetry import Inputs
+
+MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding_mask")
+TORCH = ("src_key_padding_mask", "key_padding_mask")  # True is padding
+
+
+class _Padding(Statement):
+    expected = True
+    left: bool
+
+    def missing(self, subject: Subject) -> str:
+        inputs = subject.inputs
+        if inputs.has("tokens"):
+            return ""
+        if not inputs.has("ids", "features"):
+            return "there are no tokens to pad"
+        return "" if mask_name(subject) else "the model takes no padding mask"
+
+    def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
+        n = run.inputs.length or 0
+        return [self.pair(run, run.inputs, size, generator) for size in [1, 2, max(n // 2, 3), n][: max(count // 2, 1)]]
+
+    def simpler(self, run: Pass, pair: Pair) -> Iterator[Pair]:
+        generator = Generator().manual_seed(run.subject.seed)
+        for length in (1, 2, 3):
+            if (run.inputs.length or 0) > length:
+                yield self.pair(run, shortened(run.inputs, length), 1, generator)
+        yield self.pair(run, run.inputs, 1, generator)
+
+    def pair(self, run: Pass, inputs: Inputs, size: int, generator: Generator) -> Pair:
+        n = inputs.length or 0
+        plain = padded(run.subject, inputs, 0, self.left, generator)
+        moved = padded(run.subject, inputs, size, self.left, generator)
+        here = slice(size, None) if self.left else slice(0, n)
+        side = "left" if self.left else "right"
+        text = f"{size} empty place{'s' * (size > 1)} to the {side} of {n} token{'s' * (n > 1)}"
+        return Pair(plain, moved, Rows(slice(None), here, (n, n + size)), text, {"size": size})
+
+
+class LeftPadding(_Padding):
+    """Empty places in front of a text."""
+
+    name, summary, left = "left-padding", "empty places in front of a text change nothing", True
+
+
+class RightPadding(_Padding):
+    """Empty places behind a text."""
+
+    name, summary, left = "right-padding", "empty places behind a text change nothing", False
+
+
+def mask_name(subject: Subject) -> str:
+    """The argument that says what is padding; empty where the model has none."""
+    taken = arguments(subject.model)
+    return next((n for n in MASKS if n in subject.inputs.values or n in taken), "")
+
+
+def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: Generator) -> Inputs:
+    """So many more rows of other words, marked as padding; places count the words. Size 0 gives the mask without padding."""
+    if inputs.has("tokens"):
+        return inputs.each(lambda t: _tokens(t, size, left, generator), "tokens")
+    name = mask_name(subject)
+    changed: dict[str, Any] = {}
+    for n, value in inputs.of("ids", "features", "flags").items():
+        axis = value.ndim - (2 if inputs.kinds[n] == "features" else 1)
+        if n == name:
+            continue
+        changed[n] = _beside(value, size, axis, left, generator)
+    main = next(v for n, v in inputs.of("ids", "features").items())
+    lead = main.shape[:-2] if main.is_floating_point() else main.shape[:-1]
+    rows = changed[next(iter(inputs.of("ids", "features")))].shape[len(lead)]
+    real = torch.ones(*lead, rows - size, dtype=torch.bool, device=main.device)
+    if (given := inputs.values.get(name)) is not None:
+        real = ~given.bool() if name in TORCH else given.bool()
+    real = torch.nn.functional.pad(real, (size, 0) if left else (0, size))
+    changed[name] = ~real if name in TORCH else real.long()
+    if "position_ids" in arguments(subject.model) or "position_ids" in inputs.values:
+        given_places = inputs.values.get("position_ids")
+        start = given_places[..., :1] if isinstance(given_places, Tensor) else 0
+        changed["position_ids"] = (real.long().cumsum(-1) - 1).clamp(min=0) + start
+    known = {n: inputs.kinds.get(n, "places" if n == "position_ids" else "flags") for n in changed}
+    return replace(inputs, values=inputs.values | changed, kinds=inputs.kinds | known)
+
+
+def _beside(value: Tensor, size: int, axis: int, left: bool, generator: Generator) -> Tensor:
+    """Rows of the same kind in front or behind, drawn among those that are there."""
+    pick = torch.randint(value.shape[axis], (size,), generator=generator)
+    more = value.index_select(axis, pick.to(value.device))
+    return torch.cat([more, value] if left else [value, more], axis)
+
+
+def _tokens(tokens: Any, size: int, left: bool, generator: Generator) -> Any:
+    x = _beside(tokens.x, size, tokens.x.ndim - 2, left, generator)
+    lead = tokens.x.shape[:-2]
+    n = tokens.x.shape[-2]
+    real = tokens.valid if tokens.valid is not None else torch.ones(*lead, n, dtype=torch.bool, device=x.device)
+    room = (size, 0) if left else (0, size)
+    valid = torch.nn.functional.pad(real.expand(*lead, n), room)
+    at = torch.cat([tokens.at[..., :1, :].expand(*tokens.at.shape[:-2], size, -1), tokens.at] if left
+                   else [tokens.at, tokens.at[..., -1:, :].expand(*tokens.at.shape[:-2], size, -1)], -2)  # fmt: skip
+    order = torch.cat([tokens.order[..., :1].expand(*tokens.order.shape[:-1], size), tokens.order] if left
+                      else [tokens.order, tokens.order[..., -1:].expand(*tokens.order.shape[:-1], size)], -1)  # fmt: skip
+    document = None
+    if tokens.document is not None:
+        edge = tokens.document[..., :1] if left else tokens.document[..., -1:]
+        more = edge.expand(*tokens.document.shape[:-1], size)
+        document = torch.cat([more, tokens.document] if left else [tokens.document, more], -1)
+    return replace(tokens, x=x, at=at, order=order, document=document, valid=valid, counted=None)

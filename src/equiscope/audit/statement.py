@@ -1,0 +1,166 @@
+"""Statements: what can be said about a model and checked; each makes pairs of runs."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import torch
+from torch import Generator
+
+from equiscope.audit.pairs import Moved, Pair, error
+from equiscope.audit.subject import Pass, Subject, shortened
+from equiscope.record import Row
+from equiscope.record.audit import Claimed
+from equiscope.symmetry import Action, Inputs
+
+Output = str | dict[str, str] | None
+
+
+class Statement:
+    """Something that may be true of a model.
+
+    expected   of every model: a row that makes the check fail where it does not hold (a batch's rows do not meet)
+    inside     whether the numbers inside follow the relation too, so that the first that does not is the culprit
+    """
+
+    name: str
+    summary: str
+    kind: ClassVar[Any] = "property"
+    expected: bool = False
+    inside: bool = True
+
+    def missing(self, subject: Subject) -> str:
+        """Why it cannot be asked of this model and these inputs; empty where it can."""
+        return ""
+
+    def own(self, subject: Subject, tolerance: float, count: int) -> Row | None:
+        """The row of a property that is measured in its own way (a drift, a layout); None where pairs of runs tell."""
+        return None
+
+    def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
+        """So many pairs of runs, about; the same for the same generator."""
+        raise AssertionError(f"{type(self).__name__} makes no pairs")
+
+    def simpler(self, run: Pass, pair: Pair) -> Iterator[Pair]:
+        """Where a smaller counterexample is looked for, the smallest first."""
+        return iter(())
+
+    def subgroups(self, run: Pass) -> Iterator[tuple[str, list[Pair]]]:
+        """What may hold where the whole does not."""
+        return iter(())
+
+    def claimed(self, subject: Subject) -> tuple[Claimed, str]:
+        """What the model says itself, and why."""
+        return "unknown", ""
+
+    def output(self) -> str:
+        """How the output moves, in a word."""
+        return ""
+
+    def cause(self, run: Pass, pair: Pair, where: str) -> str:
+        """What is wrong, in words, beyond what the localisation says; empty where that says enough."""
+        return ""
+
+
+class Symmetry(Statement):
+    """The output moves as an action says, for any element of it.
+
+    output  "invariant", "permuted", "vector", ... for all outputs or by name; None finds out what holds
+    """
+
+    kind: ClassVar[Any] = "action"
+
+    def __init__(self, action: type[Action] | Action, output: Output = None) -> None:
+        self.action, self.asked = action, output
+        group = action if isinstance(action, type) else type(action)
+        self.group, self.name, self.summary = group, getattr(group, "name", group.__name__), getattr(group, "summary", "")
+        self.inside = getattr(group, "inside", False)
+        self.found: dict[str, str] = {}
+
+    def missing(self, subject: Subject) -> str:
+        return self.group.missing(subject.inputs) if issubclass(self.group, Action) else ""
+
+    def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
+        inputs = run.inputs
+        given = inputs if self._listed else inputs.alone
+        if isinstance(self.action, type):
+            many = getattr(self.action, "samples", None)
+            elements = many(given, generator, count) if many else [self.action.sample(given, generator) for _ in range(count)]
+        else:
+            elements = [self.action]
+        return [self.pair(inputs, element) for element in elements]
+
+    def pair(self, inputs: Inputs, element: Any) -> Pair:
+        """The pair of one element."""
+        given = inputs if self._listed else inputs.alone
+        moved = element.on_input(given)
+        if not isinstance(moved, Inputs):
+            moved = inputs.with_values({next(iter(inputs.values)): moved})
+        text = element.told() if hasattr(element, "told") else str(element)
+        plain = element.element() if hasattr(element, "element") else {}
+        return Pair(inputs, moved, Moved(_complete(element), self.found, inputs.length), text, plain)
+
+    def settle(self, run: Pass, pair: Pair, axes: dict[str, tuple[int, ...]]) -> None:
+        """Find out how each output moves, from one pair, where nobody said."""
+        plain, moved = pair.outputs(run)
+        relation = pair.relation
+        assert isinstance(relation, Moved)
+        for name, t in plain.items():
+            said = self.asked.get(name) if isinstance(self.asked, dict) else self.asked
+            ways = (said,) if said else relation.action.representations(t, axes.get(name, ()), run.inputs)
+            if len(ways) == 1 or name not in moved:
+                self.found[name] = ways[0]
+                continue
+            errors = [error(relation.action.moved(t, way, axes.get(name, ())), moved[name]) for way in ways]
+            self.found[name] = ways[min(range(len(ways)), key=lambda i: (errors[i] != errors[i], errors[i]))]
+
+    def simpler(self, run: Pass, pair: Pair) -> Iterator[Pair]:
+        if not self._listed:
+            return
+        for length in (2, 3):
+            if (run.inputs.length or 0) > length and self.group.shortens:
+                fewer = shortened(run.inputs, length)
+                yield from (self.pair(fewer, element) for element in self.group.simpler(fewer))
+        yield from (self.pair(run.inputs, element) for element in self.group.simpler(run.inputs))
+
+    def subgroups(self, run: Pass) -> Iterator[tuple[str, list[Pair]]]:
+        if isinstance(self.action, type) and self._listed:
+            for words, elements in self.action.subgroups(run.inputs):
+                if elements:
+                    yield words, [self.pair(run.inputs, element) for element in elements]
+
+    def claimed(self, subject: Subject) -> tuple[Claimed, str]:
+        from equiscope.symmetry import derive
+
+        if not hasattr(subject.model, "moving_parts") or not self._listed or not isinstance(self.action, type):
+            return "unknown", ""
+        claim = next((c for c in derive(subject.model) if c.action == self.name), None)
+        if claim is None:
+            return "unknown", ""
+        decided = f"{claim.decided_by}: {claim.reason}" if claim.decided_by else claim.reason
+        return ("yes" if claim.holds else "no"), decided
+
+    def output(self) -> str:
+        ways = sorted(set(self.found.values()))
+        if len(ways) <= 1:
+            return ways[0] if ways else ""
+        return ", ".join(f"{name}: {way}" for name, way in self.found.items())
+
+    @property
+    def _listed(self) -> bool:
+        return bool(getattr(self.group, "acts_on", ()))
+
+
+def _complete(element: Any) -> Action:
+    """A user's own element, with what an Action adds."""
+    if isinstance(element, Action):
+        return element
+
+    class Own(Action):
+        name = getattr(type(element), "name", type(element).__name__)
+        summary = ""
+
+        def on_output(self, output: torch.Tensor) -> torch.Tensor:
+            moved: torch.Tensor = element.on_output(output) if hasattr(element, "on_output") else output
+            return moved
+
+    return Own()

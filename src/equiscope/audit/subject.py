@@ -1,0 +1,314 @@
+"""Subject: the model that is checked, run again and again without being changed.
+
+A `Pass` is the model at one precision and one set of parameters. It runs without gradients, from one seed, and puts back
+whatever the model writes into itself, so that one run cannot colour the next.
+"""
+
+import copy
+import inspect
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.audit.lift import lifted
+from equiscope.audit.outputs import differing, flat
+from equiscope.errors import EquiscopeError
+from equiscope.symmetry.inputs import Inputs
+
+Outputs = dict[str, Tensor]
+PLAIN = (int, float, bool, str, type(None), tuple, torch.Size)
+
+
+class Crashed(EquiscopeError):
+    """The model itself raised on an input that we made; the message says what."""
+
+
+class Subject:
+    """A model, what it is called with, and which of its outputs are compared.
+
+    pick  name of an output, several, or a function of what the model returns; None compares all that are no caches
+    mode  "eval" or "train"; in training, dropout is switched off, so that what is left is the model's own
+    """
+
+    def __init__(
+        self, model: nn.Module, inputs: Inputs, pick: str | tuple[str, ...] | Callable[[Any], Any] | None = None, mode: str = "eval", seed: int = 0,
+    ) -> None:  # fmt: skip
+        self.model, self.inputs, self.pick, self.mode, self.seed = model, inputs, pick, mode, seed
+        self.passes: Counter[str] = Counter()
+        self.notes: list[str] = []
+        floats = [p for p in model.parameters() if p.is_floating_point()]
+        self.dtype = floats[0].dtype if floats else torch.get_default_dtype()
+        self._axes: dict[str, tuple[int, ...]] | None = None
+
+    def at(self, dtype: torch.dtype, random: bool = False) -> "Pass":
+        """The model in this dtype. Its own dtype, parameters as given: the model itself, no copy."""
+        return Pass(self, dtype, random)
+
+    def chosen(self, output: Any) -> Outputs:
+        """The outputs that are compared. Raises Crashed where there is none."""
+        if callable(self.pick):
+            output = self.pick(output)
+        found = flat(output)
+        if isinstance(self.pick, str | tuple):
+            wanted = (self.pick,) if isinstance(self.pick, str) else self.pick
+            missing = [n for n in wanted if n not in found]
+            if missing:
+                raise Crashed(f"the model returns no {missing[0]!r}; it returns {', '.join(map(repr, found)) or 'no tensor'}")
+            found = {n: found[n] for n in wanted}
+        if not found:
+            raise Crashed(f"the model returned no tensor, but {type(output).__name__}")
+        return found
+
+    def axes(self, run: "Pass") -> dict[str, tuple[int, ...]]:
+        """Axes of each output that have one entry a token: those that change when a token is left out."""
+        if self._axes is None:
+            n, plain = self.inputs.length, run(run.inputs)
+            if n is None:
+                self._axes = {name: () for name in plain}
+                return self._axes
+            try:
+                fewer = run(shortened(run.inputs, n - 1)) if n > 1 else plain
+                self._axes = {name: differing(t, fewer[name], (n, n - 1)) if name in fewer else () for name, t in plain.items()}
+            except Crashed:  # a model of one length only
+                self._axes = {name: _guessed(t, n) for name, t in plain.items()}
+        return self._axes
+
+
+def shortened(inputs: Inputs, length: int) -> Inputs:
+    """The first so many tokens, with everything that goes with them."""
+    kinds = ("ids", "features", "flags", "points", "vectors", "atoms", "places", "at")
+    fewer = inputs.rows(list(range(length)), kinds)  # type: ignore[arg-type]
+    return fewer.each(lambda t: first_tokens(t, length), "tokens")
+
+
+def first_tokens(tokens: Any, length: int) -> Any:
+    """Of Tokens, the first so many."""
+    from dataclasses import replace
+
+    parts = {"x": tokens.x[..., :length, :], "at": tokens.at[..., :length, :], "order": tokens.order[..., :length]}
+    parts |= {n: f[..., :length] for n in ("document", "valid") if (f := getattr(tokens, n)) is not None}
+    return replace(tokens, counted=None, **parts)
+
+
+def _guessed(t: Tensor, n: int) -> tuple[int, ...]:
+    axes = tuple(i for i, size in enumerate(t.shape) if size == n)
+    if len(axes) > 1 and axes[-1] == t.ndim - 1 and axes[:-1] == (t.ndim - 2,):
+        return axes[:-1]
+    return axes
+
+
+class Pass:
+    """Call it with Inputs: outputs by name, detached, on the CPU in float64 (whole numbers stay whole)."""
+
+    def __init__(self, subject: Subject, dtype: torch.dtype, random: bool) -> None:
+        self.subject, self.dtype, self.random = subject, dtype, random
+        self.wide = dtype == torch.float64
+        same = not random and dtype == subject.dtype and all(
+            p.dtype == dtype for p in subject.model.parameters() if p.is_floating_point()
+        )  # fmt: skip
+        self.model = subject.model if same else _copied(subject.model, dtype)
+        if random:
+            scramble(self.model, subject.seed)
+        self.inputs = subject.inputs.to(dtype)
+        self.moved: set[str] = set()  # state that a call has moved
+        self._saved = _State(self.model)
+        self._known: dict[int, tuple[Inputs, Outputs]] = {}
+
+    def __call__(self, inputs: Inputs) -> Outputs:
+        """Outputs; those of the same Inputs object are remembered."""
+        if (known := self._known.get(id(inputs))) is not None and known[0] is inputs:
+            return known[1]
+        outputs = self.made(lambda model: inputs.to(self.dtype).call(model))
+        if inputs is self.inputs:
+            self._known[id(inputs)] = inputs, outputs
+        return outputs
+
+    def made(self, call: Callable[[nn.Module], Any], seed: int | None = None, count: bool = True) -> Outputs:
+        """Outputs of any use of the model. Raises Crashed where the model raises."""
+        with self.within(seed):
+            try:
+                outputs = self.subject.chosen(call(self.model))
+            except Crashed:
+                raise
+            except Exception as error:  # whatever other people's code raises becomes a row of the report
+                raise Crashed(f"the model raised {type(error).__name__}: {_short(error)}") from error
+            self.subject.passes[str(self.dtype).removeprefix("torch.")] += count
+            return {n: t.detach().cpu().to(torch.float64 if t.is_floating_point() else t.dtype) for n, t in outputs.items()}
+
+    @contextmanager
+    def within(self, seed: int | None = None, gradients: bool = False) -> Iterator[None]:
+        """One seed, no gradients, the mode asked for; state is put back afterwards."""
+        with ExitStack() as stack:
+            stack.enter_context(torch.set_grad_enabled(gradients))
+            stack.enter_context(torch.random.fork_rng(devices=[]))
+            stack.enter_context(_mode(self.model, self.subject.mode))
+            if self.wide:
+                stack.enter_context(lifted())
+            torch.manual_seed(self.subject.seed if seed is None else seed)
+            try:
+                yield
+            finally:
+                self.moved |= self._saved.restore()
+
+
+class _State:
+    """What a module holds besides parameters: buffers, and plain attributes. Models that count calls are put back."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.modules = dict(model.named_modules())
+        self.buffers = {n: (b, b.detach().clone(), b._version) for n, b in model.named_buffers() if not b.is_inference()}
+        self.parameters = {n: (p, p._version) for n, p in model.named_parameters() if not p.is_inference()}
+        self.plain = {path: self._of(m) for path, m in self.modules.items()}
+
+    @staticmethod
+    def _of(module: nn.Module) -> dict[str, Any]:
+        held = {}
+        for name, value in vars(module).items():
+            if name in _INNER:
+                continue
+            if isinstance(value, (list, dict, set)):
+                held[name] = (value, copy.copy(value))
+            elif isinstance(value, Tensor):
+                held[name] = (value, value.detach().clone())
+            elif isinstance(value, PLAIN):
+                held[name] = (value, value)
+        return held
+
+    def restore(self) -> set[str]:
+        """Put everything back; names of what had moved."""
+        moved = set()
+        for name, (buffer, saved, version) in list(self.buffers.items()):
+            path, _, key = name.rpartition(".")
+            holder = self.modules[path]._buffers
+            if holder.get(key) is not buffer:
+                holder[key] = buffer
+                moved.add(name)
+            if buffer._version != version:
+                changed = not torch.equal(buffer, saved)
+                with torch.no_grad():
+                    buffer.copy_(saved)
+                self.buffers[name] = (buffer, saved, buffer._version)
+                if changed:
+                    moved.add(name)
+        for name, (p, version) in self.parameters.items():
+            if p._version != version:
+                moved.add(name)
+                self.parameters[name] = (p, p._version)
+        for path, module in self.modules.items():
+            moved |= {f"{path}.{n}".lstrip(".") for n in self._plain(module, self.plain[path])}
+        return moved
+
+    def _plain(self, module: nn.Module, held: dict[str, Any]) -> Iterator[str]:
+        now = vars(module)
+        for name, (value, saved) in held.items():
+            if isinstance(value, (list, dict, set)):
+                if len(value) != len(saved) or not _alike(value, saved):
+                    value.clear()
+                    value.extend(saved) if isinstance(value, list) else value.update(saved)
+                    yield name
+            elif isinstance(value, Tensor):
+                if value.shape == saved.shape and not torch.equal(value.detach(), saved):
+                    with torch.no_grad():
+                        value.copy_(saved)
+                    yield name
+            if now.get(name, _INNER) is not value:
+                same = isinstance(value, PLAIN) and now.get(name, _INNER) == value
+                now[name] = value
+                if not same:
+                    yield name
+        for name in [
+            n for n in now if n not in held and not n.startswith("_") and isinstance(now[n], (*PLAIN, Tensor, list, dict))
+        ]:
+            if name not in _INNER:
+                del now[name]
+                yield name
+
+
+_INNER = {
+    "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
+    "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks",
+    "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_non_persistent_buffers_set",
+    "_is_full_backward_hook", "training",
+}  # fmt: skip
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether a list or a dictionary holds the very same things."""
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(a[k] is b[k] for k in a)
+    if isinstance(a, set):
+        return bool(a == b)
+    return all(x is y for x, y in zip(a, b, strict=True))
+
+
+@contextmanager
+def _mode(model: nn.Module, mode: str) -> Iterator[None]:
+    """Evaluation, or training without dropout."""
+    before = {m: m.training for m in model.modules()}
+    rates = {m: m.p for m in model.modules() if isinstance(m, nn.modules.dropout._DropoutNd)}
+    model.train(mode == "train")
+    for m in rates:
+        m.p = 0.0 if mode == "train" else m.p
+    try:
+        yield
+    finally:
+        for m, training in before.items():
+            m.training = training
+        for m, p in rates.items():
+            m.p = p
+
+
+def _copied(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """A copy in another dtype, plain attributes that are tensors too. Raises Crashed for what cannot be copied."""
+    try:
+        made = copy.deepcopy(model)
+    except Exception as error:
+        raise Crashed(
+            f"the model cannot be copied ({type(error).__name__}: {_short(error)}), so only its own precision was tried"
+        ) from error
+    made.to(dtype)
+    for module in made.modules():
+        for name, value in list(vars(module).items()):
+            if isinstance(value, Tensor) and value.is_floating_point():
+                setattr(module, name, value.to(dtype))
+    return made
+
+
+@torch.no_grad()
+def scramble(model: nn.Module, seed: int) -> None:
+    """Random parameters: a position table that begins at zero, or gains of one, hide what a model can do.
+
+    Matrices get the spread that keeps activations alive, vectors their value and a third; buffers stay.
+    """
+    generator = torch.Generator().manual_seed(seed + 1)
+    for module in model.modules():
+        for name, p in module._parameters.items():
+            if p is None or not p.is_floating_point():
+                continue
+            noise = torch.randn(p.shape, generator=generator, dtype=torch.float64).to(p.dtype)
+            if p.ndim < 2 or min(p.shape) == 1:
+                p.copy_(p.to(torch.float64).to(p.dtype) + 0.3 * noise.to(p.device))
+            elif isinstance(module, nn.Embedding) or "embed" in name or "table" in name or "position" in name:
+                p.copy_(noise)
+            else:
+                inward = math.prod(p.shape[1:]) if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)) else p.shape[-2]
+                p.copy_(1.5 * noise / max(inward, 1) ** 0.5)
+
+
+def arguments(model: nn.Module) -> tuple[str, ...]:
+    """Names of what `forward` takes."""
+    try:
+        taken = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(p.name for p in taken if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+
+
+def _short(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 160 else text[:157] + "..."

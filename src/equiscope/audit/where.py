@@ -1,0 +1,172 @@
+"""Where: the first module at which a statement breaks.
+
+Both runs are watched from module to module. What goes in and comes out of each is kept as a sketch: its features projected on
+a few random directions, so that memory does not grow with the model's width, and an error stays what it was to a factor near
+one. A module is the culprit when what it was given is still right, and what it made is not.
+
+For most statements every number inside has to follow, so the first wrong one is the fault. A shift is different: queries and
+keys turn, and only their products stay. There the fault lies after the last number that is right.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.audit.outputs import flat
+from equiscope.audit.pairs import Pair, error
+from equiscope.audit.subject import Crashed, Pass
+from equiscope.record.audit import Mark
+from equiscope.symmetry import Inputs
+
+WIDTH = 8  # directions of a sketch
+RIGHT = 1e-9  # in float64: below it a number inside is right; a fault is far above
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that went into a module or came out of it: sketches of its tensors."""
+
+    module: str
+    leaves: bool
+    tensors: list[Tensor]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where it breaks, what kind of step did it, and the error of every module's output on the way."""
+
+    module: str
+    trail: list[Mark]
+    given: str = ""  # the last thing that was right
+
+
+def locate(run: Pass, pair: Pair, inside: bool, other: Inputs | None = None) -> Place | None:
+    """The culprit of one pair; None where the second run is no plain call. other: inputs with other words in the same places."""
+    if not isinstance(pair.moved, Inputs):
+        return None
+    plain, moved = events(run, pair.plain), events(run, pair.moved)
+    elsewhere = events(run, other) if other is not None else plain
+    if [(e.module, e.leaves) for e in plain] != [(e.module, e.leaves) for e in moved]:
+        return None
+    told = elsewhere if len(elsewhere) == len(plain) else plain
+    errors = [_error(pair, a, b, None if told is plain else c) for a, b, c in zip(plain, moved, told, strict=True)]
+    paths = {path: i for i, path in enumerate(dict(run.model.named_modules()))}
+    trail = [
+        Mark(module=e.module or type(run.model).__name__, error=x, depth=e.module.count("."))
+        for e, x in zip(plain, errors, strict=True)
+        if e.leaves
+    ]
+    culprit = _descend("", plain, errors, inside)
+    assert culprit in paths
+    return Place(culprit or type(run.model).__name__, trail)
+
+
+def events(run: Pass, inputs: Inputs) -> list[Event]:
+    """What went in and out of every module, in the order of time."""
+    found: list[Event] = []
+    with _hooked(run.model, found):
+        run.made(lambda model: inputs.to(run.dtype).call(model))
+    return found
+
+
+@contextmanager
+def _hooked(model: nn.Module, found: list[Event]) -> Iterator[None]:
+    def enter(path: str) -> Any:
+        def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if path:
+                found.append(Event(path, False, _sketches([args, kwargs])))
+
+        return hook
+
+    def leave(path: str) -> Any:
+        def hook(_: nn.Module, args: Any, output: Any) -> None:
+            found.append(Event(path, True, _sketches(output)))
+
+        return hook
+
+    with ExitStack() as stack:
+        for path, module in model.named_modules():
+            stack.callback(module.register_forward_pre_hook(enter(path), with_kwargs=True).remove)
+            stack.callback(module.register_forward_hook(leave(path)).remove)
+        yield
+
+
+def _sketches(value: Any) -> list[Tensor]:
+    return [sketch(t) for name, t in flat(_unpacked(value)).items() if t.is_floating_point() and t.numel()]
+
+
+def _unpacked(value: Any) -> Any:
+    """Tokens as their features; lists as they are."""
+    if hasattr(value, "x") and hasattr(value, "at"):
+        return value.x
+    if isinstance(value, (list, tuple)):
+        return [_unpacked(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _unpacked(v) for k, v in value.items()}
+    return value
+
+
+def sketch(t: Tensor) -> Tensor:
+    """The last axis projected on a few directions, the same for every tensor of that width. Few features stay as they are."""
+    t = t.detach().cpu().double()
+    if t.ndim < 3 or t.shape[-1] <= 2 * WIDTH:
+        return t.clone()
+    generator = torch.Generator().manual_seed(t.shape[-1])
+    return t @ torch.randn(t.shape[-1], WIDTH, generator=generator, dtype=torch.float64)
+
+
+def _error(pair: Pair, plain: Event, moved: Event, other: Event | None) -> float | None:
+    """The worst of its tensors; None where none can be compared, or none depends on the words."""
+    worst: float | None = None
+    if len(plain.tensors) != len(moved.tensors):
+        return None
+    for i, (a, b) in enumerate(zip(plain.tensors, moved.tensors, strict=True)):
+        if other is not None and i < len(other.tensors) and other.tensors[i].shape == a.shape and torch.equal(other.tensors[i], a):
+            continue  # it does not depend on the words: a table of places, a mask
+        sides = pair.relation.inner(a, b)
+        if sides is not None:
+            found = error(*sides)
+            worst = found if worst is None or found > worst or found != found else worst
+    return worst
+
+
+def _descend(path: str, events: list[Event], errors: list[float | None], inside: bool) -> str:
+    """The deepest module that was given what is right and made what is wrong."""
+    children = [i for i, e in enumerate(events) if e.module and _direct(events, i, path)]
+    known = [i for i in children if errors[i] is not None]
+    wrong = [i for i in known if not _right(errors[i])]
+    if not wrong:
+        return path  # all that its parts made is right: the fault is its own, after them
+    if inside:
+        first = wrong[0]
+    else:
+        right = [i for i in known if _right(errors[i])]
+        last = right[-1] if right else -1
+        after = [i for i in wrong if i > last]
+        if not after:
+            return path
+        first = after[0]
+    event = events[first]
+    if not event.leaves:
+        return path  # it was given something wrong: made between the parts, by the whole itself
+    start = max(i for i in range(first) if events[i].module == event.module and not events[i].leaves)
+    return _descend(event.module, events[start + 1 : first], errors[start + 1 : first], inside)
+
+
+def _direct(events: list[Event], i: int, path: str) -> bool:
+    """Whether an event belongs to a module called by this one and not by one of its parts."""
+    depth = 0
+    for e in events[:i]:
+        depth += 1 if not e.leaves else -1
+    return depth - (1 if events[i].leaves else 0) == 0
+
+
+def _right(x: float | None) -> bool:
+    return x is not None and x < RIGHT
+
+
+__all__ = ["Crashed", "Place", "events", "locate"]

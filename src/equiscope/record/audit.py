@@ -1,0 +1,134 @@
+"""Audit: what was claimed about a model, what was measured, and the evidence. Plain data, no torch."""
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from equiscope.record.array import Array
+from equiscope.record.trace import VERSION
+
+Verdict = Literal["exact", "rounding", "approximate", "broken", "undecided"]
+Claimed = Literal["yes", "no", "unknown"]
+
+
+class Mark(Struct, frozen=True, kw_only=True):
+    """How far a module's output is from what the symmetry asks of it, on the way through the model.
+
+    error  relative; None where the output cannot be compared (it has no rows of tokens, say)
+    """
+
+    module: str
+    error: float | None
+    depth: int = 0
+
+
+class Counterexample(Struct, frozen=True, kw_only=True):
+    """The smallest input found for which the statement fails; `equiscope.audit.replay` measures it again.
+
+    text     in words, e.g. "exchange the tokens 3 and 4 of 7"
+    element  the element of the action, or what a property changed, by the names of its fields
+    inputs   what the model was given, by the names of its arguments; empty where that would be too large
+    """
+
+    text: str
+    error: float
+    element: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, Array] = field(default_factory=dict)
+
+
+class Proof(Struct, frozen=True, kw_only=True):
+    """What the graph of operations says without running it.
+
+    answer     proved, refuted or unknown
+    operation  the one that refutes, or the first without a rule
+    where      the module it stands in
+    """
+
+    answer: Literal["proved", "refuted", "unknown"]
+    operation: str = ""
+    where: str = ""
+    reason: str = ""
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One statement about a model, and what became of it.
+
+    name       of the action or property
+    output     how the output has to move: "invariant", "permuted", "vector", ...; what was found to hold where none was asked
+    claimed    yes, no or unknown; reason: which part decides
+    error      worst relative error of all samples, in float64 where the model runs in it; median: of the samples
+    errors     of every sample
+    floor      the rounding error of one pass in that precision
+    samples    tried; bound: what that says of the rate of violations at 95 %, 3/n where none was found
+    where      first module at which it breaks; cause: in words
+    parameters at which it was worst: "given" or "random"
+    subgroup   what does hold, where the whole does not: "shifts by 4"
+    fails      whether this row makes the exit code 1: it was claimed, asked for or is expected of every model, and does not hold
+    note       what else was found: the reason of `undecided`, a constant model, a float32 table
+    """
+
+    name: str
+    kind: Literal["action", "property"]
+    verdict: Verdict
+    summary: str = ""
+    output: str = ""
+    claimed: Claimed = "unknown"
+    reason: str = ""
+    error: float | None = None
+    median: float | None = None
+    errors: list[float] = field(default_factory=list)
+    error32: float | None = None
+    floor: float | None = None
+    samples: int = 0
+    bound: float | None = None
+    where: str = ""
+    cause: str = ""
+    parameters: str = ""
+    subgroup: str = ""
+    fails: bool = False
+    note: str = ""
+    counterexample: Counterexample | None = None
+    trail: list[Mark] = field(default_factory=list)
+    proof: Proof | None = None
+    passes: int = 0
+    seconds: float = 0.0
+
+
+class Audit(Struct, frozen=True, kw_only=True):
+    """Everything one `equiscope check` found.
+
+    passes     forward passes of the model, by dtype
+    finished   False where time ran out or somebody stopped it: rows not reached are undecided
+    """
+
+    version: int = VERSION
+    target: str
+    model: str
+    parameters: int
+    dtype: str
+    device: str
+    inputs: str
+    rows: list[Row]
+    seed: int = 0
+    effort: str = "default"
+    tolerance: float = 1e-2
+    passes: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    finished: bool = True
+    versions: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def failed(self) -> list[Row]:
+        """Rows that make the exit code 1."""
+        return [row for row in self.rows if row.fails]
+
+    def __getitem__(self, name: str) -> Row:
+        """The row of that name. Raises KeyError with the names there are."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(f"{name!r}. Rows: {', '.join(row.name for row in self.rows)}")
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self.rows)

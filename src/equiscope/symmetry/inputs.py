@@ -1,0 +1,176 @@
+"""Inputs: what any module is called with, each value with its kind, so that an action knows what to move.
+
+Our own models take Tokens, which know their coordinates. Other people's take ids, embeddings, masks, pictures, waves, points,
+by position or by name. An action asks for the kinds it moves (the words: ids, features and their flags; the places) and leaves
+everything else as it is.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from equiscope.errors import InputError, UnknownName
+
+Kind = Literal[
+    "ids", "features", "flags", "places", "at", "image", "wave", "points", "vectors", "atoms", "tokens", "edges", "other"
+]  # fmt: skip
+KINDS: tuple[Kind, ...] = get_args(Kind)
+AXIS: dict[Kind, int] = {
+    "ids": -1, "features": -2, "flags": -1, "places": -1, "at": -2, "points": -2, "vectors": -2, "atoms": -1,
+}  # fmt: skip
+WORDS: tuple[Kind, ...] = ("ids", "features", "flags", "points", "vectors", "atoms")  # what goes with a word when it moves
+NAMED: dict[str, Kind] = {
+    "input_ids": "ids", "decoder_input_ids": "other", "inputs_embeds": "features", "attention_mask": "flags", "src_key_padding_mask": "flags",
+    "key_padding_mask": "flags", "token_type_ids": "flags", "valid": "flags", "position_ids": "places", "positions": "places",
+    "at": "at", "pixel_values": "image", "image": "image", "images": "image", "input_values": "wave", "wave": "wave", "audio": "wave",
+    "pos": "points", "coords": "points", "coordinates": "points", "xyz": "points", "points": "points", "velocities": "vectors",
+    "forces": "vectors", "z": "atoms", "atomic_numbers": "atoms", "species": "atoms", "edge_index": "edges", "labels": "other",
+    "cache_position": "other", "mask": "other", "src_mask": "other", "attn_mask": "other",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Arguments by name; the first `positional` of them are given by position.
+
+    values  name -> what the model is called with
+    kinds   name -> what that is; an action moves the kinds it knows
+    padded  what a flag says of padding: 0 where a flag is 1 for words (transformers), True where it is True for padding (torch)
+    """
+
+    values: dict[str, Any]
+    kinds: dict[str, Kind]
+    positional: tuple[str, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def call(self, model: Callable[..., Any]) -> Any:
+        """What the model answers."""
+        named = {n: v for n, v in self.values.items() if n not in self.positional}
+        return model(*(self.values[n] for n in self.positional), **named)
+
+    def of(self, *kinds: Kind) -> dict[str, Any]:
+        """Values of these kinds."""
+        return {n: v for n, v in self.values.items() if self.kinds[n] in kinds}
+
+    def has(self, *kinds: Kind) -> bool:
+        return bool(self.of(*kinds))
+
+    def with_values(self, changed: Mapping[str, Any]) -> "Inputs":
+        """Other values for these names."""
+        return replace(self, values=self.values | dict(changed))
+
+    def each(self, change: Callable[[Any], Any], *kinds: Kind) -> "Inputs":
+        """Every value of these kinds changed."""
+        return self.with_values({n: change(v) for n, v in self.of(*kinds).items()})
+
+    def rows(self, pick: Tensor | list[int], kinds: tuple[Kind, ...] = WORDS) -> "Inputs":
+        """Of everything that goes with the words, these rows in this order."""
+        rows = torch.as_tensor(pick)
+        changed = {}
+        for name, value in self.of(*kinds).items():
+            axis = AXIS[self.kinds[name]]
+            if isinstance(value, Tensor) and value.ndim >= -axis and value.shape[axis] >= 1:
+                changed[name] = value.index_select(value.ndim + axis, rows.to(value.device))
+        return self.with_values(changed)
+
+    def to(self, dtype: torch.dtype) -> "Inputs":
+        """Numbers in another dtype; ids, flags and places stay whole numbers."""
+
+        def cast(value: Any) -> Any:
+            if isinstance(value, Tensor):
+                return value.to(dtype) if value.is_floating_point() else value
+            return value.to(dtype) if hasattr(value, "leaves") else value
+
+        return self.with_values({n: cast(v) for n, v in self.values.items()})
+
+    @property
+    def length(self) -> int | None:
+        """How many tokens (or points) there are; None where there are none, as for pictures."""
+        for name, value in self.values.items():
+            kind = self.kinds[name]
+            if kind == "tokens":
+                return int(value.x.shape[-2])
+            if kind in ("ids", "features", "points", "atoms") and isinstance(value, Tensor):
+                return int(value.shape[AXIS[kind]])
+        return None
+
+    @property
+    def batch(self) -> int | None:
+        """Sequences side by side; None where there is no axis of a batch."""
+        for name, value in self.values.items():
+            kind, value = self.kinds[name], getattr(value, "x", value)
+            if kind in ("image", "wave") and isinstance(value, Tensor):
+                return int(value.shape[0]) if value.ndim > (3 if kind == "image" else 1) else None
+            if kind in ("ids", "features", "points", "tokens", "atoms") and isinstance(value, Tensor):
+                ends = 1 if kind in ("ids", "atoms") else 2
+                return int(value.shape[0]) if value.ndim > ends else None
+        return None
+
+    @property
+    def alone(self) -> Any:
+        """The one value that the model is called with; all of them, if there are several."""
+        return next(iter(self.values.values())) if len(self.values) == 1 else self
+
+    def told(self) -> str:
+        """In words: name, kind and shape of each."""
+        shapes = {n: list(getattr(v, "x", v).shape) for n, v in self.values.items() if hasattr(getattr(v, "x", v), "shape")}
+        return ", ".join(f"{n}: {self.kinds[n]} {shapes[n]}" if n in shapes else f"{n}: {self.kinds[n]}" for n in self.values)
+
+
+def guess(name: str, value: Any, first: bool) -> Kind:
+    """What an argument is, from its name and its shape. `first`: nothing before it was tokens."""
+    if hasattr(value, "x") and hasattr(value, "at") and hasattr(value, "order"):
+        return "tokens"
+    if not isinstance(value, Tensor):
+        return "other"
+    if name in NAMED and _fits(NAMED[name], value):
+        return NAMED[name]
+    if not first:
+        return "flags" if value.dtype == torch.bool and value.ndim == 2 else "other"
+    if not value.is_floating_point():
+        return "ids" if value.dtype != torch.bool else "other"
+    if value.ndim == 4 or (value.ndim == 3 and value.shape[0] in (1, 3) and min(value.shape[1:]) > 4):
+        return "image"
+    if value.ndim >= 2 and value.shape[-1] == 3:
+        return "points"
+    return "features" if value.ndim >= 2 else "wave"
+
+
+def _fits(kind: Kind, value: Tensor) -> bool:
+    if kind in ("points", "vectors"):
+        return value.ndim >= 2 and value.shape[-1] == 3
+    if kind in ("ids", "atoms"):
+        return not value.is_floating_point()
+    if kind == "image":
+        return value.ndim >= 3
+    return not (kind == "features" and value.ndim < 2)
+
+
+def inputs_of(
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    names: tuple[str, ...] = (),
+    kinds: Mapping[str, str] | None = None,
+) -> Inputs:
+    """Arguments with their kinds: guessed from names and shapes, or said.
+
+    names  of the positional arguments, where the model's signature gives them
+    kinds  name -> kind, where the guess would be wrong
+    raises UnknownName for a kind that there is not, InputError for a name that is no argument
+    """
+    called = tuple(names[i] if i < len(names) else f"input{i}" for i in range(len(args)))
+    values: dict[str, Any] = dict(zip(called, args, strict=True)) | dict(kwargs or {})
+    said = dict(kinds or {})
+    for name, kind in said.items():
+        if name not in values:
+            raise InputError(f"A kind is given for {name!r}, which is no argument. Arguments: {', '.join(values) or 'none'}.")
+        if kind not in KINDS:
+            raise UnknownName("kind of input", kind, list(KINDS))
+    found: dict[str, Kind] = {}
+    for name, value in values.items():
+        first = not any(k in ("ids", "features", "tokens", "points", "image", "wave") for k in found.values())
+        found[name] = said.get(name) or guess(name, value, first)  # type: ignore[assignment]
+    return Inputs(values, found, called)

@@ -1,0 +1,14 @@
+"""Every action, in one explicit list: what `equiscope check --list` shows."""
+
+from equiscope.errors import UnknownName
+from equiscope.symmetry.actions import CLAIMED, Action
+
+ACTIONS: tuple[type[Action], ...] = (*CLAIMED,)
+
+
+def named(name: str) -> type[Action]:
+    """The action of that name. Raises UnknownName with the list."""
+    for action in ACTIONS:
+        if action.name == name:
+            return action
+    raise UnknownName("action", name, [a.name for a in ACTIONS])
