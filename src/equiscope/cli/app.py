@@ -77,6 +77,40 @@ def describe(
 
 
 @app.command()
+def check(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TARGET",
+            help="module:factory, FILE.py:factory, a checkpoint folder, transformers:CLASS, timm:NAME, a preset or a spec (.json).",
+        ),
+    ] = None,
+    action: Annotated[list[str] | None, typer.Option(help="Only this action; may be given several times.")] = None,
+    property: Annotated[list[str] | None, typer.Option(help="Only this property; may be given several times.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every action and property, also those that cannot be asked.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List all actions and properties.")] = False,
+    output: Annotated[str | None, typer.Option(help="How the output moves: invariant, vector, ...; else found out.")] = None,
+    effort: Annotated[str, typer.Option(help="quick, default or thorough: how many samples.")] = "default",
+    mode: Annotated[str, typer.Option(help="eval, or train (dropout off).")] = "eval",
+    tolerance: Annotated[float, typer.Option(min=0, help="A true violation below this is called approximate.")] = 1e-2,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of everything that is random.")] = 0,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after so long; what was not reached is undecided.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report page here.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the whole record here, as JSON.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+) -> None:
+    """Measure which symmetries and properties a model has: verdict, counterexample, and where it breaks."""
+    from equiscope.cli.check import Files, run
+
+    code = run(
+        target, action or [], property or [], everything, output, effort, mode, tolerance, seed, seconds, listed,
+        Files(html, junit, save), json,
+    )  # fmt: skip
+    raise typer.Exit(code)
+
+
+@app.command()
 def table(
     scheme: Annotated[str, typer.Argument(help="Position scheme, e.g. sinusoidal; an unknown name lists the known ones.")],
     length: Annotated[int, typer.Option(min=1, max=100_000, help="Number of places.")] = 4,

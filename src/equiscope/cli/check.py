@@ -1,0 +1,114 @@
+"""`equiscope check`: which symmetries and properties a model really has; exit code 1 where one fails that should hold."""
+
+import json as json_text
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from equiscope.audit import PROPERTIES, check, junit, table
+from equiscope.audit.targets import target
+from equiscope.errors import InputError
+from equiscope.record import Audit, Row
+from equiscope.symmetry import ACTIONS
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where results are written besides the terminal."""
+
+    html: Path | None = None
+    junit: Path | None = None
+    save: Path | None = None
+
+    def checked(self) -> "Files":
+        """Itself. Raises InputError, before anything is measured, for a folder that is not there."""
+        for path in (self.html, self.junit, self.save):
+            if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
+                raise InputError(f"Cannot write {path}: give the name of a file in a folder that exists.")
+        return self
+
+    def write(self, audit: Audit) -> None:
+        if self.html is not None:
+            from equiscope.explore.report import report_page
+
+            _written(self.html, report_page(audit))
+        if self.junit is not None:
+            _written(self.junit, junit(audit))
+        if self.save is not None:
+            _written(self.save, msgspec.json.format(msgspec.json.encode(audit), indent=1).decode() + "\n")
+
+
+def run(
+    text: str | None, actions: list[str], properties: list[str], everything: bool, output: str | None, effort: str, mode: str,
+    tolerance: float, seed: int, seconds: float | None, listed: bool, files: Files, json: bool,
+) -> int:  # fmt: skip
+    """The exit code."""
+    if listed:
+        _list(json)
+        return 0
+    if text is None:
+        raise InputError("Say which model: equiscope check module:factory, a checkpoint folder, a preset, or see --help.")
+    if everything and (actions or properties):
+        raise InputError("--all asks for every action and property, so leave --action and --property out.")
+    files = files.checked()
+    found = target(text, seed=seed)
+    names = ([a.name for a in ACTIONS], [p.name for p in PROPERTIES])
+    asked = names if everything else (actions or ([] if properties else None), properties or ([] if actions else None))
+    with _progress(not json) as progress:
+        audit = check(
+            found.model, *found.args, kwargs=found.kwargs, kinds=found.kinds, actions=asked[0], properties=asked[1], output=output,
+            effort=effort, mode=mode, tolerance=tolerance, seed=seed, seconds=seconds, progress=progress, target=found.title,
+        )  # fmt: skip
+    if everything:
+        audit = _informative(audit)
+    print(msgspec.json.encode(audit).decode() if json else "", end="\n" if json else "")
+    if not json:
+        Console(highlight=False, soft_wrap=not sys.stdout.isatty()).print(table(audit))
+    files.write(audit)
+    return 1 if audit.failed else 0
+
+
+def _informative(audit: Audit) -> Audit:
+    """Asked for all at once is not asked for each: only what is claimed, or expected of every model, fails."""
+    expected = {p.name for p in PROPERTIES if p.expected}
+
+    def still(row: Row) -> bool:
+        return row.fails and (row.claimed == "yes" or (row.name in expected and row.claimed != "no"))
+
+    rows = [msgspec.structs.replace(row, fails=still(row)) for row in audit.rows]
+    return msgspec.structs.replace(audit, rows=rows)
+
+
+@contextmanager
+def _progress(shown: bool) -> Iterator[object]:
+    """On a terminal, how far the check is and the time left; on the error stream, so that a pipe gets the answer alone."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:<16}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
+        task = bar.add_task("checking", total=1.0)
+        yield lambda share, what: bar.update(task, completed=share, description=what)
+
+
+def _list(json: bool) -> None:
+    known = [("property", p.name, p.summary) for p in PROPERTIES] + [("action", a.name, a.summary) for a in ACTIONS]
+    if json:
+        print(json_text.dumps([{"kind": k, "name": n, "summary": s} for k, n, s in known]))
+        return
+    width = max(len(name) for _, name, _ in known)
+    for kind, heading in (("property", "Properties (--property NAME)"), ("action", "Actions (--action NAME)")):
+        print(heading)
+        for k, name, summary in known:
+            if k == kind:
+                print(f"  {name:{width}}  {summary}")
+        print()
+
+
+def _written(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    print(f"wrote {path}", file=sys.stderr)
