@@ -93,7 +93,7 @@ def check(
         target=target or type(model).__name__, model=type(model).__name__, parameters=sum(p.numel() for p in model.parameters()),
         dtype=str(subject.dtype).removeprefix("torch."), device=_device(model), inputs=subject.inputs.told(), rows=rows, seed=seed,
         effort=effort, tolerance=tolerance, passes=dict(subject.passes), seconds=time.perf_counter() - begun, finished=finished,
-        versions={"equiscope": __version__, "torch": torch.__version__, "python": platform.python_version()}, notes=subject.notes + work.notes,
+        versions={"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()}, notes=subject.notes + work.notes,
     )  # fmt: skip
 
 
