@@ -45,3 +45,10 @@ def test_the_speed_of_writing_can_be_measured():
     done = run("benchmarks.decode", "--quick")
     assert done.returncode == 0, done.stderr
     assert "| ours, prepared |" in done.stdout
+
+
+def test_the_cost_of_a_check_can_be_measured():
+    done = run("benchmarks.check", "--quick")
+    assert done.returncode == 0, done.stderr
+    assert "| permute | broken |" in done.stdout
+    assert "the goal is 150" in done.stdout

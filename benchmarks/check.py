@@ -1,0 +1,199 @@
+"""What does a check cost? In forward passes of the model, in seconds, and in memory; and what others' checks cost and say.
+
+    python -m benchmarks.check             GPT-2 of 124 million parameters, random weights; saved with date and machine
+    python -m benchmarks.check --quick     a tiny one, nothing saved
+
+The check is permute, shift, causal and cache at the default effort: at the given and at random parameters, in float64 and float32,
+with the smallest counterexample and the module where each breaks. A pass counts in the dtype it ran in; its unit of time is one
+pass of that dtype, measured beside. Memory is the peak of a fresh process above what it held with the model alone.
+
+Beside it, on the same model: a test written by hand (two passes for each statement, one precision, no place), a Lie derivative by
+finite differences (as lie-deriv does for pictures, here along the places), and e3nn's `assert_equivariant` on a layer of its own,
+if it is installed.
+"""
+
+import argparse
+import datetime
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+import torch
+from benchmarks.machine import ROOT, machine, versions
+from transformers import GPT2Config, GPT2LMHeadModel
+
+STATEMENTS = {"actions": ["permute", "shift"], "properties": ["causal", "cache"]}
+TINY = {"n_embd": 16, "n_layer": 2, "n_head": 2, "vocab_size": 65, "n_positions": 64}
+LENGTH = 13
+MEBI = 2**20
+
+
+def model_of(quick):
+    torch.manual_seed(0)
+    sizes = TINY if quick else {}
+    return GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=None, eos_token_id=None)).eval()
+
+
+def given(model):
+    ids = torch.randint(model.config.vocab_size, (1, LENGTH), generator=torch.Generator().manual_seed(1))
+    return {"input_ids": ids, "position_ids": torch.arange(LENGTH)[None]}
+
+
+def ours(quick):
+    """In this process: passes and seconds of every row, and the peak of memory above the model."""
+    from equiscope.audit import check
+
+    model, kwargs = model_of(quick), given(model_of(quick))
+    with torch.no_grad():
+        model(**kwargs)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin = time.perf_counter()
+    audit = check(model, kwargs=kwargs, pick="logits", **STATEMENTS)
+    seconds = time.perf_counter() - begin
+    peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    weights = sum(p.numel() * p.element_size() for p in model.parameters())
+    rows = {r.name: {"verdict": r.verdict, "error": r.error, "passes": r.passes, "where": r.where} for r in audit.rows}
+    return {
+        "passes": audit.passes, "seconds": seconds, "rows": rows, "peak MiB": peak / MEBI, "weights MiB": weights / MEBI,
+        "activations MiB": activations(model, kwargs) / MEBI,
+    }  # fmt: skip
+
+
+def activations(model, kwargs):
+    """Bytes of every module's output in one pass."""
+    held = []
+
+    def keep(_, __, output):
+        made = output if isinstance(output, tuple) else [output]
+        held.extend(t.numel() * t.element_size() for t in made if isinstance(t, torch.Tensor))
+
+    hooks = [m.register_forward_hook(keep) for m in model.modules()]
+    with torch.no_grad():
+        model(**kwargs)
+    for hook in hooks:
+        hook.remove()
+    return sum(held)
+
+
+def unit(model, kwargs, turns):
+    """Seconds of one pass, median."""
+    spent = []
+    with torch.no_grad():
+        for _ in range(turns + 1):
+            begin = time.perf_counter()
+            model(**kwargs)
+            spent.append(time.perf_counter() - begin)
+    return statistics.median(spent[1:])
+
+
+def by_hand(model, kwargs):
+    """What people write: one sample each, one precision, a tolerance chosen by hand."""
+    ids, places = kwargs["input_ids"], kwargs["position_ids"]
+    with torch.no_grad():
+        plain = model(**kwargs).logits
+        order = torch.randperm(LENGTH)
+        other = ids.clone()
+        other[:, -1] = (other[:, -1] + 1) % model.config.vocab_size
+        half = model(input_ids=ids[:, :-1], use_cache=True)
+        last = model(input_ids=ids[:, -1:], position_ids=places[:, -1:], past_key_values=half.past_key_values)
+        found = {
+            "permute": (model(input_ids=ids[:, order], position_ids=places).logits - plain[:, order]),
+            "shift": model(input_ids=ids, position_ids=places + 7).logits - plain,
+            "causal": (model(input_ids=other, position_ids=places).logits - plain)[:, :-1],
+            "cache": last.logits[:, 0] - plain[:, -1],
+        }
+    return {n: bool(d.abs().max() < 1e-4) for n, d in found.items()}, 6
+
+
+def lie_derivative(model, kwargs, samples=4):
+    """Along the places, by central differences of the table's rows: two passes a sample."""
+    table = model.transformer.wpe.weight
+    places = kwargs["position_ids"]
+    x = model.transformer.wte(kwargs["input_ids"]).detach()
+    sizes = []
+    with torch.no_grad():
+        for i in range(samples):
+            rows = places + i
+
+            def moved(by, rows=rows):
+                at = (1 - abs(by)) * table[rows] + abs(by) * table[rows + (1 if by > 0 else -1)]
+                return model(inputs_embeds=x + at - table[places], position_ids=places).logits
+
+            if i:
+                sizes.append((moved(0.5) - moved(-0.5)).norm().item())
+    return sizes, 2 * (samples - 1)
+
+
+def e3nn_check():
+    """Seconds of e3nn's own check of a linear layer of its own, or why there is none."""
+    try:
+        from e3nn import o3
+        from e3nn.util.test import assert_equivariant
+    except ImportError as error:
+        return f"not installed ({error})"
+    layer = o3.Linear("8x0e + 8x1o", "8x0e + 8x1o")
+    begin = time.perf_counter()
+    try:
+        assert_equivariant(layer)
+    except Exception as error:
+        return f"does not run here ({type(error).__name__})"
+    return time.perf_counter() - begin
+
+
+def table(found):
+    """Markdown."""
+    mine, units = found["ours"], found["unit"]
+    passes = sum(mine["passes"].values())
+    cost = sum(n * units.get(dtype, units["float32"]) for dtype, n in mine["passes"].items())
+    lines = [f"# What a check costs ({found['date']})", "", f"{found['machine']}, {found['versions']}", "", found["model"], ""]
+    lines += ["| statement | verdict | worst relative error | passes | where |", "| --- | --- | --- | --- | --- |"]
+    for name, row in mine["rows"].items():
+        size = "" if row["error"] is None else f"{row['error']:.1e}"
+        lines.append(f"| {name} | {row['verdict']} | {size} | {row['passes']} | {row['where']} |")
+    allowed = 4 * mine["weights MiB"] + 2 * mine["activations MiB"]
+    sizes = ", ".join(f"{size:.1e}" for size in found["lie"][0])
+    e3nn = found["e3nn"] if isinstance(found["e3nn"], str) else f"{found['e3nn']:.2f} s"
+    lines += [
+        "",
+        f"In all {passes} passes ({mine['passes']}), the goal is 150; {mine['seconds']:.1f} s, of which {cost:.1f} s are passes.",
+        f"Memory at most {mine['peak MiB']:.0f} MiB above the model; allowed are {allowed:.0f}:",
+        f"4 x {mine['weights MiB']:.0f} MiB of parameters and 2 x {mine['activations MiB']:.1f} MiB of activations.",
+        "",
+        f"By hand: {found['hand'][1]} passes; says {found['hand'][0]}; no floor, no counterexample, no place.",
+        f"Lie derivative along the places by finite differences: {found['lie'][1]} passes; says {sizes}, which no floor tells from 0.",
+        f"e3nn's own check of a layer of its own (absolute tolerance 1e-3, one trial): {e3nn}.",
+    ]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tiny model, nothing saved")
+    parser.add_argument("--out", default=ROOT / "benchmarks" / "results", help="folder of the table")
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.alone:
+        print(json.dumps(ours(chosen.quick)))
+        return
+    command = [sys.executable, "-m", "benchmarks.check", "--alone", *(["--quick"] if chosen.quick else [])]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    model = model_of(chosen.quick)
+    kwargs, turns = given(model), 2 if chosen.quick else 7
+    found = {
+        "date": datetime.date.today().isoformat(), "machine": machine(), "versions": versions("transformers", "e3nn"),
+        "model": f"GPT-2, {sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters, {LENGTH} tokens, random weights",
+        "ours": json.loads(done.stdout.splitlines()[-1]), "hand": by_hand(model, kwargs), "lie": lie_derivative(model, kwargs),
+        "e3nn": e3nn_check(), "unit": {"float32": unit(model, kwargs, turns), "float64": unit(model.double(), kwargs, turns)},
+    }  # fmt: skip
+    print(table(found))
+    if not chosen.quick:
+        stem = ROOT.joinpath(chosen.out, f"check-{found['date']}")
+        stem.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+        stem.with_suffix(".md").write_text(table(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()
