@@ -132,7 +132,7 @@ def guess(name: str, value: Any, first: bool) -> Kind:
         return "flags" if value.dtype == torch.bool and value.ndim == 2 else "other"
     if not value.is_floating_point():
         return "ids" if value.dtype != torch.bool else "other"
-    if value.ndim == 4 or (value.ndim == 3 and value.shape[0] in (1, 3) and min(value.shape[1:]) > 4):
+    if value.ndim == 4 or (value.ndim == 3 and value.shape[0] == 3 and value.shape[1] == value.shape[2] > 4):
         return "image"
     if value.ndim >= 2 and value.shape[-1] == 3:
         return "points"
