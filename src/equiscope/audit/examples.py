@@ -20,6 +20,17 @@ def varied(inputs: Inputs, generator: Generator) -> Inputs:
     return inputs.each(other, "ids", "features", "image", "wave", "points", "tokens")
 
 
+def louder(inputs: Inputs, factor: float = 16.0) -> Inputs:
+    """Numbers so many times as large; ids stay. What takes the largest of a batch betrays itself."""
+
+    def loud(value: Any) -> Any:
+        if hasattr(value, "x"):
+            return replace(value, x=value.x * factor)
+        return value * factor if value.is_floating_point() else value
+
+    return inputs.each(loud, "features", "image", "wave", "points", "tokens")
+
+
 def drawn(value: Tensor, generator: Generator) -> Tensor:
     """Numbers of the same size as these; ids up to the largest of these."""
     if value.is_floating_point():

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from torch import Generator
 
-from equiscope.audit.examples import batched, sequence, varied
+from equiscope.audit.examples import batched, louder, sequence, varied
 from equiscope.audit.pairs import Pair, Rows
 from equiscope.audit.statement import Statement
 from equiscope.audit.subject import Pass, Subject
@@ -26,7 +26,7 @@ class Batch(Statement):
         n = one.length or 0
         for i in range(max(count // 2, 1)):
             beside = batched(one, varied(one, generator))
-            again = batched(one, varied(one, generator))
+            again = batched(one, louder(varied(one, generator)) if i == 0 else varied(one, generator))
             same = Rows(slice(None), slice(None), (n, n), (0, 0))
             made.append(Pair(beside, again, same, "change the second sequence of two", {"changed": 1}))
             if i == 0:
