@@ -133,7 +133,7 @@ def _asked(subject: Subject, actions: Sequence[Any] | None, properties: Sequence
                 one = known[one]
             made.append(_Asked(one() if isinstance(one, type) else one, properties is not None))
     if actions is not None or properties is None:
-        for one in ACTIONS if actions is None else actions:
+        for one in [a for a in ACTIONS if a.usual] if actions is None else actions:
             made.append(_Asked(Symmetry(_action(one), output), actions is not None))
     for one in made:
         one.why_not = one.statement.missing(subject)
@@ -258,8 +258,8 @@ class _Work:
             if self._over():
                 break
             try:
-                if isinstance(statement, Symmetry) and not statement.found:
-                    statement.settle(run, pair, axes)
+                if isinstance(statement, Symmetry) and (not statement.found or (number == 0 and run.random and statement.open)):
+                    statement.settle(run, statement.telling(run, pair), axes)
                 found.append(measured(run, pair, axes))
             except Crashed as crash:
                 one.notes.append(f"{pair.text}: {crash}")
@@ -320,19 +320,24 @@ class _Work:
     def _subgroup(self, run: Pass, one: _Asked, axes: dict[str, tuple[int, ...]]) -> str:
         budget = 2 * self.effort.shrink
         for words, pairs in one.statement.subgroups(run):
-            holds = bool(pairs)
-            for pair in pairs:
+            holds, before = bool(pairs), dict(getattr(one.statement, "found", {}))
+            for number, pair in enumerate(pairs):
                 if budget <= 0 or self._over():
                     return ""
                 budget -= 1
                 try:
                     holds = measured(run, pair, axes).error < self._border
+                    if number == 0 and not holds and isinstance(one.statement, Symmetry):  # it may move in another way
+                        one.statement.settle(run, pair, axes)
+                        holds = measured(run, pair, axes).error < self._border
                 except Crashed:
                     holds = False
                 if not holds:
                     break
             if holds:
                 return words
+            if isinstance(one.statement, Symmetry):
+                one.statement.found.update(before)
         return ""
 
     def _row(self, one: _Asked) -> Row:
@@ -409,7 +414,7 @@ def replay(model: nn.Module, row: Row, *inputs: Any, kwargs: Mapping[str, Any] |
     for pair in _candidates(statement, run):
         if pair.text == row.counterexample.text:
             if isinstance(statement, Symmetry) and not statement.found:
-                statement.settle(run, pair, axes)
+                statement.settle(run, statement.telling(run, pair), axes)
             return measured(run, pair, axes).error
     raise InputError(f"The counterexample {row.counterexample.text!r} does not come up for these inputs. Give those of the check.")
 

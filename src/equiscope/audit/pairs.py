@@ -44,22 +44,23 @@ class Same(Relation):
 
 @dataclass(frozen=True)
 class Moved(Relation):
-    """The output moves as an action says. representations: output name -> how it moves."""
+    """The output moves as an action says. representations: output name -> how it moves; given: the inputs, which know its grid."""
 
     action: Action
     representations: dict[str, str]
     length: int | None
+    given: Inputs | None = None
 
     def output(self, name: str, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> Sides | None:
-        return self.action.moved(plain, self.representations.get(name, "invariant"), axes), moved
+        return self.action.sides(plain, moved, self.representations.get(name, "invariant"), axes)
 
     def inner(self, plain: Tensor, moved: Tensor) -> Sides | None:
         if plain.shape != moved.shape or not self.action.acts_on:
             return None
         axes = of_size(plain, self.length)
-        ways = type(self.action).representations(plain, axes, None)
-        sides = [(self.action.moved(plain, way, axes), moved) for way in ways]
-        return min(sides, key=lambda s: (s[0].double() - s[1].double()).norm().item())
+        ways = type(self.action).representations(plain, axes, self.given)
+        sides = [self.action.sides(plain, moved, way, axes) for way in ways]
+        return min(sides, key=lambda s: error(*s))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from equiscope.record.audit import Claimed
 from equiscope.symmetry import Action, Inputs
 
 Output = str | dict[str, str] | None
+SAME = 1e-9  # in float64: below it an output moves in this way
 
 
 class Statement:
@@ -75,6 +76,7 @@ class Symmetry(Statement):
         self.group, self.name, self.summary = group, getattr(group, "name", group.__name__), getattr(group, "summary", "")
         self.inside = getattr(group, "inside", False)
         self.found: dict[str, str] = {}
+        self.open = False  # whether more than one way of moving served: a head that begins at zero tells nothing
 
     def missing(self, subject: Subject) -> str:
         return self.group.missing(subject.inputs) if issubclass(self.group, Action) else ""
@@ -97,21 +99,30 @@ class Symmetry(Statement):
             moved = inputs.with_values({next(iter(inputs.values)): moved})
         text = element.told() if hasattr(element, "told") else str(element)
         plain = element.element() if hasattr(element, "element") else {}
-        return Pair(inputs, moved, Moved(_complete(element), self.found, inputs.length), text, plain)
+        return Pair(inputs, moved, Moved(_complete(element), self.found, inputs.length, inputs), text, plain)
 
     def settle(self, run: Pass, pair: Pair, axes: dict[str, tuple[int, ...]]) -> None:
-        """Find out how each output moves, from one pair, where nobody said."""
+        """Find out how each output moves, from one pair, where nobody said. Ways that this pair cannot tell apart stay open."""
         plain, moved = pair.outputs(run)
         relation = pair.relation
         assert isinstance(relation, Moved)
+        self.open = False
         for name, t in plain.items():
             said = self.asked.get(name) if isinstance(self.asked, dict) else self.asked
             ways = (said,) if said else relation.action.representations(t, axes.get(name, ()), run.inputs)
             if len(ways) == 1 or name not in moved:
                 self.found[name] = ways[0]
                 continue
-            errors = [error(relation.action.moved(t, way, axes.get(name, ())), moved[name]) for way in ways]
-            self.found[name] = ways[min(range(len(ways)), key=lambda i: (errors[i] != errors[i], errors[i]))]
+            errors = [error(*relation.action.sides(t, moved[name], way, axes.get(name, ()))) for way in ways]
+            right = [way for way, x in zip(ways, errors, strict=True) if x < SAME]  # of ways that serve alike, the likeliest
+            self.open = self.open or len(right) > 1
+            self.found[name] = right[0] if right else ways[min(range(len(ways)), key=lambda i: (errors[i] != errors[i], errors[i]))]
+
+    def telling(self, run: Pass, pair: Pair) -> Pair:
+        """The pair by which the ways of moving are told apart; this one, where any will do."""
+        make = getattr(self.group, "telling", None)
+        element = make(run.inputs) if make and self._listed and isinstance(self.action, type) else None
+        return pair if element is None else self.pair(run.inputs, element)
 
     def simpler(self, run: Pass, pair: Pair) -> Iterator[Pair]:
         if not self._listed:

@@ -26,6 +26,7 @@ class Action:
     inside     whether every number inside an equivariant model moves as the output does. Not so for a shift: turned queries
                change, their products do not
     shortens   whether fewer tokens may show the same fault more plainly
+    usual      whether it is asked of every model whose inputs it moves; the others are asked for by name
     """
 
     name: ClassVar[str]
@@ -34,6 +35,7 @@ class Action:
     acts_on: ClassVar[tuple[Kind, ...]] = ()
     inside: ClassVar[bool] = True
     shortens: ClassVar[bool] = True
+    usual: ClassVar[bool] = True
 
     @classmethod
     def sample(cls, inputs: Any, generator: Generator) -> Self:
@@ -61,6 +63,15 @@ class Action:
     def representations(cls, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
         """How an output of this shape may move, the likeliest first."""
         return ("invariant",) if cls.on_output is Action.on_output else ("moved",)
+
+    def sides(self, plain: Tensor, moved: Tensor, representation: str, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """What is wanted and what was found, of the part that can be compared: a shift may hold inside a picture only."""
+        return self.moved(plain, representation, axes), moved
+
+    @classmethod
+    def telling(cls, inputs: Any) -> Self | None:
+        """An element by which the ways of moving are told apart; None: any. A small turn moves a vector hardly at all."""
+        return None
 
     @classmethod
     def missing(cls, inputs: Inputs) -> str:
@@ -120,7 +131,7 @@ class Permute(Action):
         return ("permuted",) if axes else ("invariant",)
 
     def moved(self, output: Tensor, representation: str, axes: tuple[int, ...]) -> Tensor:
-        for axis in axes if representation == "permuted" else ():
+        for axis in axes if representation != "invariant" else ():  # a vector for each token moves with its token
             output = output.index_select(axis, torch.tensor(self.order, device=output.device))
         return output
 
