@@ -7,9 +7,9 @@ The check is permute, shift, causal and cache at the default effort: at the give
 with the smallest counterexample and the module where each breaks. A pass counts in the dtype it ran in; its unit of time is one
 pass of that dtype, measured beside. Memory is the peak of a fresh process above what it held with the model alone.
 
-Beside it, on the same model: a test written by hand (two passes for each statement, one precision, no place), a Lie derivative by
-finite differences (as lie-deriv does for pictures, here along the places), and e3nn's `assert_equivariant` on a layer of its own,
-if it is installed.
+Beside it, on the same model: a test written by hand (two passes for each statement, one precision, no place) and a Lie derivative
+by finite differences (as lie-deriv does for pictures, here along the places); and the checks of e3nn and escnn on layers of their
+own, where these are installed.
 """
 
 import argparse
@@ -127,20 +127,52 @@ def lie_derivative(model, kwargs, samples=4):
     return sizes, 2 * (samples - 1)
 
 
-def e3nn_check():
-    """Seconds of e3nn's own check of a linear layer of its own, or why there is none."""
+def timed(check):
+    """Seconds of somebody else's check of a layer of their own, or why there is none."""
     try:
-        from e3nn import o3
-        from e3nn.util.test import assert_equivariant
+        begin = time.perf_counter()
+        return check()(begin)
     except ImportError as error:
-        return f"not installed ({error})"
-    layer = o3.Linear("8x0e + 8x1o", "8x0e + 8x1o")
-    begin = time.perf_counter()
-    try:
-        assert_equivariant(layer)
+        return f"not installed ({error.name})"
     except Exception as error:
-        return f"does not run here ({type(error).__name__})"
-    return time.perf_counter() - begin
+        return f"does not run here ({type(error).__name__}: {str(error)[:80]})"
+
+
+def e3nn_check():
+    """One trial, absolute tolerance 1e-3; and a layer whose outputs are small and wrong, which it passes."""
+    from e3nn import o3
+    from e3nn.util.test import assert_equivariant
+
+    class SmallAndWrong(torch.nn.Module):
+        irreps_in = irreps_out = o3.Irreps("1x1o")
+
+        def forward(self, x):
+            return 1e-4 * x * x.new_tensor([1.0, 2.0, 3.0])
+
+    def run(begin):
+        assert_equivariant(o3.Linear("8x0e + 8x1o", "8x0e + 8x1o"))
+        seconds = time.perf_counter() - begin
+        try:
+            assert_equivariant(SmallAndWrong())
+            said = "passes"
+        except AssertionError:
+            said = "refuses"
+        return f"{seconds:.2f} s for one linear layer; {said} a layer that scales the three axes differently and has small outputs"
+
+    return run
+
+
+def escnn_check():
+    """Its own layers and finite groups only; tolerances as it has them."""
+    from escnn import gspaces, nn
+
+    def run(begin):
+        space = gspaces.rot2dOnR2(N=4)
+        one, many = nn.FieldType(space, [space.trivial_repr]), nn.FieldType(space, 4 * [space.regular_repr])
+        found = nn.R2Conv(one, many, kernel_size=5).eval().check_equivariance()
+        return f"{time.perf_counter() - begin:.2f} s for one convolution, {len(found)} elements of the group"
+
+    return run
 
 
 def table(found):
@@ -155,7 +187,6 @@ def table(found):
         lines.append(f"| {name} | {row['verdict']} | {size} | {row['passes']} | {row['where']} |")
     allowed = 4 * mine["weights MiB"] + 2 * mine["activations MiB"]
     sizes = ", ".join(f"{size:.1e}" for size in found["lie"][0])
-    e3nn = found["e3nn"] if isinstance(found["e3nn"], str) else f"{found['e3nn']:.2f} s"
     lines += [
         "",
         f"In all {passes} passes ({mine['passes']}), the goal is 150; {mine['seconds']:.1f} s, of which {cost:.1f} s are passes.",
@@ -163,8 +194,9 @@ def table(found):
         f"4 x {mine['weights MiB']:.0f} MiB of parameters and 2 x {mine['activations MiB']:.1f} MiB of activations.",
         "",
         f"By hand: {found['hand'][1]} passes; says {found['hand'][0]}; no floor, no counterexample, no place.",
-        f"Lie derivative along the places by finite differences: {found['lie'][1]} passes; says {sizes}, which no floor tells from 0.",
-        f"e3nn's own check of a layer of its own (absolute tolerance 1e-3, one trial): {e3nn}.",
+        f"Lie derivative along the places by finite differences: {found['lie'][1]} passes; says {sizes}. No floor says what is 0.",
+        f"e3nn's assert_equivariant: {found['e3nn']}.",
+        f"escnn's check_equivariance: {found['escnn']}.",
     ]
     return "\n".join(lines)
 
@@ -183,10 +215,11 @@ def main():
     model = model_of(chosen.quick)
     kwargs, turns = given(model), 2 if chosen.quick else 7
     found = {
-        "date": datetime.date.today().isoformat(), "machine": machine(), "versions": versions("transformers", "e3nn"),
+        "date": datetime.date.today().isoformat(), "machine": machine(), "versions": versions("transformers", "e3nn", "escnn"),
         "model": f"GPT-2, {sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters, {LENGTH} tokens, random weights",
         "ours": json.loads(done.stdout.splitlines()[-1]), "hand": by_hand(model, kwargs), "lie": lie_derivative(model, kwargs),
-        "e3nn": e3nn_check(), "unit": {"float32": unit(model, kwargs, turns), "float64": unit(model.double(), kwargs, turns)},
+        "e3nn": timed(e3nn_check), "escnn": timed(escnn_check),
+        "unit": {str(d).removeprefix("torch."): unit(model.to(d), kwargs, turns) for d in (torch.float32, torch.float64)},
     }  # fmt: skip
     print(table(found))
     if not chosen.quick:
