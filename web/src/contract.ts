@@ -1,6 +1,6 @@
 // Generated from contract/schema.json by `npm run contract`. Do not edit.
 
-export type Contract = Explorable | Drawing;
+export type Contract = Explorable | Drawing | Report | Audit;
 
 /**
  * A page's content.
@@ -266,4 +266,137 @@ export interface Stand {
   holds: boolean;
   reason: string;
   boxes: string[];
+}
+/**
+ * The content of a report page. said: of every row of the audit, in its order.
+ */
+export interface Report {
+  version?: number;
+  title: string;
+  summary: string;
+  audit: Audit;
+  said: Said[];
+}
+/**
+ * Everything one `equiscope check` found.
+ *
+ *     passes     forward passes of the model, by dtype
+ *     finished   False where time ran out or somebody stopped it: rows not reached are undecided
+ */
+export interface Audit {
+  version?: number;
+  target: string;
+  model: string;
+  parameters: number;
+  dtype: string;
+  device: string;
+  inputs: string;
+  rows: Row[];
+  seed?: number;
+  effort?: string;
+  tolerance?: number;
+  passes?: {
+    [k: string]: number;
+  };
+  seconds?: number;
+  finished?: boolean;
+  versions?: {
+    [k: string]: string;
+  };
+  notes?: string[];
+}
+/**
+ * One statement about a model, and what became of it.
+ *
+ *     name       of the action or property
+ *     output     how the output has to move: "invariant", "permuted", "vector", ...; what was found to hold where none was asked
+ *     claimed    yes, no or unknown; reason: which part decides
+ *     error      worst relative error of all samples, in float64 where the model runs in it; median: of the samples
+ *     errors     of every sample
+ *     floor      the rounding error of one pass in that precision
+ *     samples    tried; bound: what that says of the rate of violations at 95 %, 3/n where none was found
+ *     where      first module at which it breaks; cause: in words
+ *     parameters at which it was worst: "given" or "random"
+ *     subgroup   what does hold, where the whole does not: "shifts by 4"
+ *     fails      whether this row makes the exit code 1: it was claimed, asked for or is expected of every model, and does not hold
+ *     note       what else was found: the reason of `undecided`, a constant model, a float32 table
+ */
+export interface Row {
+  name: string;
+  kind: "action" | "property";
+  verdict: "approximate" | "broken" | "exact" | "rounding" | "undecided";
+  summary?: string;
+  output?: string;
+  claimed?: "no" | "unknown" | "yes";
+  reason?: string;
+  error?: number | null;
+  median?: number | null;
+  errors?: number[];
+  error32?: number | null;
+  floor?: number | null;
+  samples?: number;
+  bound?: number | null;
+  where?: string;
+  cause?: string;
+  parameters?: string;
+  subgroup?: string;
+  fails?: boolean;
+  note?: string;
+  counterexample?: Counterexample | null;
+  trail?: Mark[];
+  proof?: Proof | null;
+  passes?: number;
+  seconds?: number;
+}
+/**
+ * The smallest input found for which the statement fails; `equiscope.audit.replay` measures it again.
+ *
+ *     text     in words, e.g. "exchange the tokens 3 and 4 of 7"
+ *     element  the element of the action, or what a property changed, by the names of its fields
+ *     inputs   what the model was given, by the names of its arguments; empty where that would be too large
+ */
+export interface Counterexample {
+  text: string;
+  error: number;
+  element?: {};
+  inputs?: {
+    [k: string]: Array;
+  };
+}
+/**
+ * How far a module's output is from what the symmetry asks of it, on the way through the model.
+ *
+ *     error  relative; None where the output cannot be compared (it has no rows of tokens, say)
+ */
+export interface Mark {
+  module: string;
+  error: number | null;
+  depth?: number;
+}
+/**
+ * What the graph of operations says without running it.
+ *
+ *     answer     proved, refuted or unknown
+ *     operation  the one that refutes, or the first without a rule
+ *     where      the module it stands in
+ */
+export interface Proof {
+  answer: "proved" | "refuted" | "unknown";
+  operation?: string;
+  where?: string;
+  reason?: string;
+}
+/**
+ * One row in words.
+ *
+ *     id        of the row on its page, and in a link to it; rows of one name are told apart
+ *     finding   sentences, the most important first
+ *     samples   what was tried, and what that bounds: "0 of 12: fewer than 25 % of inputs at 95 %"
+ *     again     what repeats this row alone
+ */
+export interface Said {
+  id: string;
+  finding: string[];
+  samples: string;
+  again: string;
 }

@@ -8,7 +8,9 @@ from pathlib import Path
 import msgspec
 
 from equiscope.errors import InputError
-from equiscope.record import Drawing, Explorable
+from equiscope.record import Drawing, Explorable, Report
+
+Content = Explorable | Drawing | Report
 
 BUNDLE = Path(__file__).parent / "page"
 POLICY = (
@@ -27,16 +29,20 @@ TEMPLATE = """<!doctype html>
 </head>
 <body>
 <div id="app"></div>
-<noscript>This page computes every number in your browser, so it needs JavaScript. It asks nothing of any network.</noscript>
+<noscript>{plain}</noscript>
 <script type="application/octet-stream" id="{kind}">{data}</script>
 <script>{script}</script>
 </body>
 </html>
 """
+PLAIN = "This page computes every number in your browser, so it needs JavaScript. It asks nothing of any network."
 
 
-def html(content: Explorable | Drawing) -> str:
-    """The page as text. Raises InputError where the bundle was not built with the package."""
+def html(content: Content, plain: str = PLAIN) -> str:
+    """The page as text. Raises InputError where the bundle was not built with the package.
+
+    plain  markup for a browser without JavaScript, whose texts are escaped
+    """
     from equiscope import __version__
 
     script, style = (_bundled(name) for name in ("page.js", "page.css"))
@@ -46,21 +52,22 @@ def html(content: Explorable | Drawing) -> str:
         title=escape.escape(content.title),
         kind=type(content).__name__.lower(),  # of the record, which the script looks for
         style=style,
+        plain=plain,
         script=script.replace("</script", "<\\/script").replace("<!--", "<\\!--"),
         data=pack(content),
     )
 
 
-def pack(content: Explorable | Drawing) -> str:
+def pack(content: Content) -> str:
     """The record as base64 of gzipped JSON: letters, digits, + / = only, so no word of a sentence can end the element."""
     return base64.b64encode(gzip.compress(msgspec.json.encode(content), compresslevel=9, mtime=0)).decode("ascii")
 
 
-def write(content: Explorable | Drawing, path: Path) -> Path:
+def write(content: Content, path: Path, plain: str = PLAIN) -> Path:
     """Write the page to a file, whole or not at all. Raises InputError where the folder does not exist or cannot be written."""
     if not path.name:
         raise InputError(f"{path} is a folder. Name a file with --export, e.g. --export love.html.")
-    text = html(content)
+    text = html(content, plain)
     part = path.with_name(path.name + ".part")
     try:
         part.write_text(text, encoding="utf-8")

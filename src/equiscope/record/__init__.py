@@ -8,6 +8,7 @@ from equiscope.record.array import Array, pack, unpack
 from equiscope.record.audit import Audit, Counterexample, Mark, Proof, Row
 from equiscope.record.drawing import Box, Drawing, Frame, Link, Stand
 from equiscope.record.explorable import Claim, Example, Explorable, Fact, Program, Variant
+from equiscope.record.report import Report, Said, report
 from equiscope.record.trace import VERSION, Leaf, Step, Trace
 
 __all__ = [
@@ -27,11 +28,14 @@ __all__ = [
     "Mark",
     "Program",
     "Proof",
+    "Report",
     "Row",
+    "Said",
     "Stand",
     "Step",
     "Trace",
     "Variant",
     "pack",
+    "report",
     "unpack",
 ]

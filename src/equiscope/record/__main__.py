@@ -5,14 +5,14 @@ from pathlib import Path
 
 import msgspec
 
-from equiscope.record import Drawing, Explorable
+from equiscope.record import Audit, Drawing, Explorable, Report
 
 SCHEMA = Path(__file__).parents[3] / "contract" / "schema.json"
 
 
 def schema() -> str:
     """JSON Schema of every record that leaves Python."""
-    pages, definitions = msgspec.json.schema_components([Explorable, Drawing], ref_template="#/$defs/{name}")
+    pages, definitions = msgspec.json.schema_components([Explorable, Drawing, Report, Audit], ref_template="#/$defs/{name}")
     text = msgspec.json.encode({"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": pages, "$defs": definitions})
     return msgspec.json.format(text, indent=2).decode() + "\n"
 

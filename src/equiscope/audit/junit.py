@@ -1,0 +1,66 @@
+"""JUnit: an audit as the XML that every continuous-integration server shows. One test case a row.
+
+A row that fails is a failure, with its sentences; an undecided one is skipped, with the reason; a row that does not hold and need
+not is a case that passed, with what was found in its output.
+"""
+
+import re
+from xml.etree import ElementTree as xml
+
+from equiscope.record import Audit, Said, report
+
+NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # letters that XML 1.0 does not have
+
+
+def junit(audit: Audit) -> str:
+    """The whole document. Case: classname is what was checked, name is the row."""
+    skipped = sum(row.verdict == "undecided" and not row.fails for row in audit.rows)
+    counts = {
+        "tests": len(audit.rows),
+        "failures": len(audit.failed),
+        "errors": 0,
+        "skipped": skipped,
+        "time": f"{audit.seconds:.3f}",
+    }
+    content = report(audit)
+    root = xml.Element("testsuites", _texts({"name": "equiscope check", **counts}))
+    suite = xml.SubElement(root, "testsuite", _texts({"name": f"equiscope check {audit.target}", **counts}))
+    _properties(suite, audit)
+    for number, said in enumerate(content.said):
+        _case(suite, audit, number, said)
+    _text(suite, "system-out", content.summary)
+    xml.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + xml.tostring(root, encoding="unicode") + "\n"
+
+
+def _properties(suite: xml.Element, audit: Audit) -> None:
+    held = xml.SubElement(suite, "properties")
+    facts = {name: getattr(audit, name) for name in ("model", "parameters", "dtype", "device", "inputs", "seed", "effort")}
+    for name, value in (facts | audit.versions).items():
+        xml.SubElement(held, "property", _texts({"name": name, "value": value}))
+
+
+def _case(suite: xml.Element, audit: Audit, number: int, said: Said) -> None:
+    row = audit.rows[number]
+    case = xml.SubElement(suite, "testcase", _texts({"classname": audit.target, "name": said.id, "time": f"{row.seconds:.3f}"}))
+    told = "\n".join([*said.finding, *([f"Note: {row.note}"] if row.note else []), f"Again: {said.again}"])
+    if row.fails:
+        where = f" in {row.where}" if row.where else ""
+        cause = f": {row.cause}" if row.cause else ""
+        _text(case, "failure", told, message=f"{row.name} is {row.verdict}{where}{cause}. {said.finding[0]}", type=row.verdict)
+    elif row.verdict == "undecided":
+        xml.SubElement(case, "skipped", _texts({"message": row.note or "undecided"}))
+    else:
+        _text(case, "system-out", told)
+
+
+def _text(parent: xml.Element, tag: str, text: str, **attributes: str) -> None:
+    xml.SubElement(parent, tag, _texts(attributes)).text = _clean(text)
+
+
+def _texts(values: dict[str, object] | dict[str, str]) -> dict[str, str]:
+    return {name: _clean(str(value)) for name, value in values.items()}
+
+
+def _clean(text: str) -> str:
+    return NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)

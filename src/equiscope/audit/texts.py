@@ -1,0 +1,107 @@
+"""Texts: an audit in the terminal. One table, and under it a few plain sentences for every row that fails.
+
+The sentences are those of the report page (`record.report`); what stands in them may come from anybody's model, so nothing in
+them is read as markup or as an escape code.
+"""
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from equiscope.record import Audit, Row
+from equiscope.record.report import HOLDS, again, finding, number, summary
+
+
+def table(audit: Audit) -> RenderableType:
+    """What rich's Console prints: heading, table, and what is to be said of rows that fail or are undecided."""
+    parts: list[RenderableType] = [_heading(audit), Text(""), _rows(audit), Text("")]
+    for row in audit.failed:
+        parts += [*_failing(audit, row), Text("")]
+    undecided = [row for row in audit.rows if row.verdict == "undecided" and not row.fails]
+    parts += [_line(row) for row in undecided]
+    parts += [Text(f"note: {_safe(note)}") for note in audit.notes]
+    parts += [Text("")] * bool(undecided or audit.notes)
+    parts.append(Text(_safe(summary(audit)), style="bold"))
+    if audit.failed:
+        parts.append(Text("Module by module, with the counterexamples: add --html report.html", style="dim"))
+    return Group(*parts)
+
+
+def _heading(audit: Audit) -> Text:
+    passes = ", ".join(f"{count} in {dtype}" for dtype, count in sorted(audit.passes.items())) or "none"
+    title = audit.target if audit.target == audit.model else f"{audit.target} ({audit.model})"
+    said = (
+        f"{audit.parameters:,} parameters, {audit.dtype} on {audit.device}; seed {audit.seed}, effort {audit.effort}\n"
+        f"{audit.inputs}\n"
+        f"passes: {passes}; {audit.seconds:.1f} s"
+    )
+    return Text.assemble((_safe(title), "bold"), "\n", (_safe(said), "dim"))
+
+
+def _rows(audit: Audit) -> Table:
+    made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    made.add_column("")
+    made.add_column("statement", no_wrap=True)
+    made.add_column("claimed")
+    made.add_column("verdict", no_wrap=True)
+    made.add_column("worst", justify="right", no_wrap=True)
+    made.add_column("rounding", justify="right", no_wrap=True)
+    made.add_column("where", overflow="fold")
+    properties, actions = ([row for row in audit.rows if row.kind == kind] for kind in ("property", "action"))
+    for row in properties:
+        made.add_row(*_cells(row))
+    if properties and actions:
+        made.add_row("")
+    for row in actions:
+        made.add_row(*_cells(row))
+    return made
+
+
+def _cells(row: Row) -> list[Text]:
+    sign, style = _sign(row)
+    return [
+        Text(sign, style=style),
+        Text(_safe(row.name), style="bold" if row.fails else ""),
+        Text("" if row.claimed == "unknown" else row.claimed, style="dim" if row.claimed == "no" else ""),
+        Text(row.verdict, style=style),
+        Text(_number(row.error) if row.error is not None or row.verdict in ("approximate", "broken") else ""),
+        Text(_number(row.floor) if row.floor else "", style="dim"),
+        Text(_safe(row.where)),
+    ]
+
+
+def _sign(row: Row) -> tuple[str, str]:
+    """A shape and a style: holds, fails, does not hold and need not, undecided."""
+    if row.fails:
+        return "✗", "bold red"
+    if row.verdict in HOLDS:
+        return "✓", "green"
+    return ("?", "dim") if row.verdict == "undecided" else ("–", "")
+
+
+def _number(value: float | None) -> str:
+    return number(value).replace(" %", "%")
+
+
+def _failing(audit: Audit, row: Row) -> list[RenderableType]:
+    body = " ".join(_safe(sentence) for sentence in finding(audit, row)).replace(" %", "%")  # never apart at the end of a line
+    look = f"read {row.where}, then repeat" if row.where and row.where != audit.model else "repeat"
+    step = Text.assemble(_safe(f"Next: {look} this row alone:"), "\n", (_safe(again(audit, row)), "cyan"))
+    return [
+        Text(f"✗ {_safe(row.name)}: {_safe(row.summary)}", style="bold red"),
+        Padding(Text(body), (0, 0, 0, 2)),
+        Padding(step, (0, 0, 0, 2)),
+    ]
+
+
+def _line(row: Row) -> Text:
+    return Text(f"? {_safe(row.name)}: {_safe(row.note or 'no reason was given')}", style="dim")
+
+
+def _safe(text: str) -> str:
+    """Without escape codes and other letters that a terminal obeys."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text)
+
+
+__all__ = ["summary", "table"]

@@ -1,0 +1,46 @@
+"""The report page of an audit: one offline file. Without JavaScript it is a plain table, which says the same in fewer words."""
+
+from html import escape
+from pathlib import Path
+
+from equiscope.explore import page
+from equiscope.record import Audit, Report, Row, Said, report
+from equiscope.record.report import number
+
+COLUMNS = ("statement", "claimed", "verdict", "worst error", "rounding", "samples", "where")
+
+
+def report_page(audit: Audit) -> str:
+    """The page as text. Raises InputError where the bundle was not built with the package."""
+    content = report(audit)
+    return page.html(content, plain(content))
+
+
+def write_report(audit: Audit, path: Path) -> Path:
+    """Write the page to a file, whole or not at all. Raises InputError where that cannot be done."""
+    content = report(audit)
+    return page.write(content, path, plain(content))
+
+
+def plain(content: Report) -> str:
+    """The table as markup, and under it the sentences of the rows that do not hold."""
+    audit = content.audit
+    heads = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
+    rows = "\n".join(_row(row, said) for row, said in zip(audit.rows, content.said, strict=True))
+    more = "\n".join(_told(row, said) for row, said in zip(audit.rows, content.said, strict=True) if row.where or row.fails)
+    facts = f"{audit.model}, {audit.parameters:,} parameters, {audit.dtype} on {audit.device}; {audit.inputs}; seed {audit.seed}"
+    return (
+        f'<div class="bare-report"><h1>{escape(content.title)}</h1>\n<p>{escape(content.summary)}</p>\n<p>{escape(facts)}</p>\n'
+        f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>\n{more}</div>"
+    )
+
+
+def _row(row: Row, said: Said) -> str:
+    verdict = f"{row.verdict}, fails" if row.fails else row.verdict
+    rest = (row.claimed, verdict, number(row.error) if row.error is not None else "", number(row.floor) if row.floor else "",
+            said.samples, row.where)  # fmt: skip
+    return f'<tr><th scope="row">{escape(row.name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in rest) + "</tr>"
+
+
+def _told(row: Row, said: Said) -> str:
+    return f"<h2>{escape(row.name)}</h2><p>{escape(' '.join(said.finding))}</p>"

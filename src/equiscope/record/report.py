@@ -1,0 +1,166 @@
+"""Report: an audit, and what is said of it in words. Plain data, no torch.
+
+The sentences are made here, once, so that the terminal, the page and a test report say the same; whoever shows them computes
+nothing.
+"""
+
+import shlex
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from equiscope.record.audit import Audit, Row, Verdict
+from equiscope.record.trace import VERSION
+
+HOLDS: tuple[Verdict, ...] = ("exact", "rounding")
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """One row in words.
+
+    id        of the row on its page, and in a link to it; rows of one name are told apart
+    finding   sentences, the most important first
+    samples   what was tried, and what that bounds: "0 of 12: fewer than 25 % of inputs at 95 %"
+    again     what repeats this row alone
+    """
+
+    id: str
+    finding: list[str]
+    samples: str
+    again: str
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """The content of a report page. said: of every row of the audit, in its order."""
+
+    version: int = VERSION
+    title: str
+    summary: str
+    audit: Audit
+    said: list[Said]
+
+
+def report(audit: Audit) -> Report:
+    """The page's data."""
+    ids: list[str] = []
+    for row in audit.rows:
+        count = sum(1 for other in ids if other == row.name or other.startswith(f"{row.name}~"))
+        ids.append(row.name if not count else f"{row.name}~{count + 1}")
+    said = [
+        Said(id=i, finding=finding(audit, row), samples=samples(row), again=again(audit, row))
+        for i, row in zip(ids, audit.rows, strict=True)
+    ]
+    return Report(title=audit.target, summary=summary(audit), audit=audit, said=said)
+
+
+def summary(audit: Audit) -> str:
+    """One sentence: how many statements hold, which fail, which do not hold and need not."""
+    rows = audit.rows
+    if not rows:
+        return "Nothing was asked of this model."
+    held = [r for r in rows if r.verdict in HOLDS]
+    undecided = [r for r in rows if r.verdict == "undecided" and not r.fails]
+    others = [r for r in rows if not r.fails and r.verdict not in (*HOLDS, "undecided")]
+    parts = [f"{len(held)} of {len(rows)} statements hold"]
+    failed = audit.failed
+    parts.append(f"{len(failed)} fail{'s'[: len(failed) == 1]}: {_names(failed)}" if failed else "nothing fails")
+    if others:
+        parts.append(f"{len(others)} {'do' if len(others) > 1 else 'does'} not hold and need not: {_names(others)}")
+    if undecided:
+        parts.append(f"{len(undecided)} {'are' if len(undecided) > 1 else 'is'} undecided: {_names(undecided)}")
+    return "; ".join(parts) + ("." if audit.finished else ". It was stopped before everything was measured.")
+
+
+def finding(audit: Audit, row: Row) -> list[str]:
+    """What became of a row, in plain sentences: what broke, how little is enough, where, why, what holds nevertheless."""
+    return [sentence for sentence in _sentences(audit, row) if sentence]
+
+
+def _sentences(audit: Audit, row: Row) -> Iterator[str]:
+    yield _size(row)
+    if row.counterexample is not None:
+        yield f"Smallest counterexample: {_bare(row.counterexample.text)} (error {number(row.counterexample.error)})."
+    yield _place(audit, row)
+    if row.subgroup:
+        yield f"What does hold: {_bare(row.subgroup)}."
+    if row.verdict == "undecided":
+        return
+    if row.claimed == "yes":
+        yield f"The model's spec promises it: {_bare(row.reason)}." if row.reason else "The model's spec promises it."
+    elif row.claimed == "no":
+        yield (
+            f"The model's spec does not promise it: {_bare(row.reason)}." if row.reason else "The model's spec does not promise it."
+        )
+    if row.proof is not None and row.proof.answer == "proved" and row.verdict not in HOLDS:
+        yield "The graph of operations says the contrary. One of the two is wrong, which is a fault of equiscope: please report it."
+
+
+def _size(row: Row) -> str:
+    random = " at random parameters" if row.parameters == "random" else ""
+    least = f" (rounding alone: {number(row.floor)})" if row.floor is not None else ""
+    tried = f"{row.samples} sample{'s'[: row.samples != 1]}"
+    if row.verdict == "exact":
+        return f"Not one bit differs in {tried}{random}."
+    if row.verdict == "undecided":
+        return f"Undecided: {_bare(row.note)}." if row.note else "Undecided, and no reason was given."
+    worst = number(row.error)
+    if row.verdict == "rounding":
+        return f"In {tried}{random} the worst error is {worst}, which is rounding{least}."
+    if row.verdict == "approximate":
+        return f"A true difference, but a small one: {worst} of the output's size{random}{least}."
+    if row.error is None:
+        return f"The outputs cannot be compared by a number{random}: one of the two is endless, or has another shape."
+    return f"The output is off by {worst} of its size{random}{least}."
+
+
+def _place(audit: Audit, row: Row) -> str:
+    why = f": {_bare(row.cause)}" if row.cause else ""
+    if not row.where:
+        return f"Cause{why}." if why else ""
+    if row.where == audit.model:
+        return f"It breaks in {row.where} itself, between its parts{why}."
+    return f"It first breaks in {row.where}{why}."
+
+
+def samples(row: Row) -> str:
+    """How often it was tried, and what that says of inputs that were not."""
+    if not row.samples:
+        return "none"
+    if row.verdict in HOLDS and row.bound is not None:
+        return f"0 of {row.samples}: fewer than {percent(row.bound)} of inputs at 95 %"
+    return f"{row.samples} tried"
+
+
+def again(audit: Audit, row: Row) -> str:
+    """What repeats one row: on the command line where the check was made there, else in Python."""
+    if audit.target == audit.model:
+        asked = "actions" if row.kind == "action" else "properties"
+        return f"eq.check(model, ..., {asked}=[{row.name!r}], effort={audit.effort!r}, seed={audit.seed})"
+    words = ["equiscope", "check", audit.target, f"--{row.kind}", row.name, "--seed", str(audit.seed)]
+    words += ["--effort", audit.effort] if audit.effort != "default" else []
+    return shlex.join(words)
+
+
+def number(value: float | None) -> str:
+    """An error as a person reads it: small ones as powers of ten, larger ones as percent, huge ones as a factor."""
+    if value is None or value < 0 or value != value or value == float("inf"):
+        return "not finite"
+    if value == 0:
+        return "0"
+    if value < 1e-3:
+        return f"{value:.1e}".replace("e-0", "e-")
+    return percent(value) if value < 9.995 else f"{value:.0f} times"
+
+
+def percent(share: float) -> str:
+    """A share of one, in two or three digits."""
+    return f"{100 * share:.3g} %"
+
+
+def _names(rows: list[Row], most: int = 5) -> str:
+    names = [row.name for row in rows]
+    return ", ".join(names) if len(names) <= most else f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+
+
+def _bare(text: str) -> str:
+    return text.strip().rstrip(".")
