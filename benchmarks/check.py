@@ -133,7 +133,7 @@ def timed(check):
         begin = time.perf_counter()
         return check()(begin)
     except ImportError as error:
-        return f"not installed ({error.name})"
+        return f"not installed ({error.name})" if error.name else f"cannot be imported here ({str(error)[:60]})"
     except Exception as error:
         return f"does not run here ({type(error).__name__}: {str(error)[:80]})"
 
