@@ -6,12 +6,16 @@ every function of torch lie a few operations that cast; here they keep float64.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 NARROW = (torch.float32, torch.bfloat16, torch.float16)
+
+GROUPED = [o.default for o in [getattr(torch.ops.aten, "_grouped_mm", None)] if o is not None]  # has no kernel for float64
 
 
 class _Lift(TorchDispatchMode):
@@ -25,7 +29,18 @@ class _Lift(TorchDispatchMode):
             args = (*args[:-1], torch.float64)
         if func in (torch.ops.prims.convert_element_type.default,) and args[1] in NARROW:
             args = (args[0], torch.float64)
+        if func in GROUPED and args[0].dtype == torch.float64:
+            return _grouped(*args, **kwargs)
         return func(*args, **kwargs)
+
+
+def _grouped(a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, **_: Any) -> Tensor:
+    """Rows of a, up to each offset, with a matrix of their own: how experts are computed together."""
+    assert (a.ndim, b.ndim, bias) == (2, 3, None), "experts that are grouped in another way"
+    assert offs is not None
+    ends = [0, *offs.tolist()]
+    made = [a[start:end] @ b[i] for i, (start, end) in enumerate(pairwise(ends))]
+    return torch.cat([*made, a.new_zeros(len(a) - ends[-1], b.shape[-1])])
 
 
 @contextmanager

@@ -1,0 +1,325 @@
+"""Targets: what a person names on the command line becomes a model and what it is called with.
+
+    module:factory, path/to/file.py:factory    a callable, class or module object of the user's own
+    a folder                                   a checkpoint: config.json and safetensors
+    transformers:LlamaForCausalLM              a class or configuration of transformers, made tiny, with random weights
+    timm:vit_tiny_patch16_224                  a model of timm, with random weights
+    spec.json, gpt2                            a spec of ours, or a preset at a small size
+
+A factory may return the model alone, (model, inputs) or (model, args, kwargs).
+"""
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.audit.given import inputs_for
+from equiscope.audit.shrink import config_class_of, tiny
+from equiscope.errors import EquiscopeError, InputError
+from equiscope.models import PRESETS, Spec, build
+from equiscope.models import tiny as small
+from equiscope.pretrained import files, load
+
+HOW = ("Give module:factory, path/to/file.py:factory, a checkpoint folder, transformers:CLASS, timm:NAME, "
+       f"a spec.json, or a preset ({', '.join(PRESETS)}).")  # fmt: skip
+
+
+class Target(NamedTuple):
+    """A model, what it is called with, which kinds its arguments are, and what to call it in a report."""
+
+    model: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    kinds: dict[str, str]
+    title: str
+
+
+def target(text: str, *, seed: int = 0) -> Target:
+    """The model that a text names, in eval mode, with inputs. seed: of random weights and inputs.
+
+    raises  InputError where there is no such thing, it raises, or no inputs can be made; the sentence says which
+    """
+    text = text.strip()
+    if not text:
+        raise InputError(f"No model was named. {HOW}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return _target(text, seed)
+
+
+def _target(text: str, seed: int) -> Target:
+    head, _, name = text.partition(":")
+    if name and head in ("transformers", "timm"):
+        return _ready(_transformers(name) if head == "transformers" else _timm(name), text, seed)
+    if (path := Path(text)).is_dir():
+        return _ready(_folder(path), text, seed)
+    if text in PRESETS:
+        return _ready(build(small(PRESETS[text]())), f"{text} (the same parts at a small size)", seed)
+    if path.suffix == ".json":
+        return _ready(build(Spec.of(path)), text, seed)
+    if ":" in text:
+        return _factory(text, seed)
+    if path.suffix == ".py":
+        raise InputError(f"{text} is a file. Say what of it to check: {text}:NAME, a class, a module or a function that makes one.")
+    raise InputError(f"There is no model {text!r}. {HOW}")
+
+
+def _ready(model: nn.Module, title: str, seed: int) -> Target:
+    model.eval()
+    given = inputs_for(model, seed=seed)
+    return Target(model, given.args, given.kwargs, given.kinds, title)
+
+
+# ------------------------------------------------------------------------------------------------------------ user's own code
+
+
+def _factory(text: str, seed: int) -> Target:
+    place, _, name = text.rpartition(":")
+    if not name or not place:
+        raise InputError(f"{text!r} names no {'factory' if place else 'module'}. {HOW}")
+    found: Any = _file(Path(place)) if place.endswith(".py") else _module(place, text)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            known = (
+                [n for n, v in vars(found).items() if not n.startswith("_") and callable(v)] if hasattr(found, "__dict__") else []
+            )
+            raise InputError(f"{place} has no {part!r}. It has: {', '.join(known[:12]) or 'nothing that could be called'}.")
+        found = getattr(found, part)
+    return _made(found, text, seed)
+
+
+def _made(found: Any, text: str, seed: int) -> Target:
+    """A model and inputs from an object, a class or a function."""
+    if not isinstance(found, nn.Module):
+        if not callable(found):
+            raise InputError(f"{text} is {_a(found)}, which is neither a torch.nn.Module nor something that makes one.")
+        try:
+            found = found()
+        except EquiscopeError:
+            raise
+        except (Exception, SystemExit) as error:  # the user's own code
+            raise InputError(f"{text} was called without arguments and raised {_short(error)}. {_needs(found)}") from error
+    model, *given = found if isinstance(found, (tuple, list)) else (found,)
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"{text} gave {_a(model)}, not a torch.nn.Module. Return the model, (model, inputs) or (model, args, kwargs)."
+        )
+    if not given:
+        return _ready(model, text, seed)
+    args, kwargs = _said(given, text)
+    model.eval()
+    return Target(model, args, kwargs, {}, text)
+
+
+def _said(given: list[Any], text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """(inputs) or (args, kwargs) of a factory."""
+    if len(given) == 2 and isinstance(given[1], Mapping):
+        return (tuple(given[0]) if isinstance(given[0], (tuple, list)) else (given[0],)), dict(given[1])
+    if len(given) > 1 and not all(isinstance(g, Tensor) for g in given):
+        raise InputError(f"{text} gave {len(given) + 1} things. Return the model, (model, inputs) or (model, args, kwargs).")
+    (first, *rest) = given
+    if rest:
+        return tuple(given), {}
+    if isinstance(first, Mapping):
+        return (), dict(first)
+    return (tuple(first) if isinstance(first, (tuple, list)) else (first,)), {}
+
+
+def _needs(found: Any) -> str:
+    """What to do about a call that failed."""
+    try:
+        needed = [p.name for p in inspect.signature(found).parameters.values() if p.default is p.empty and p.kind in (0, 1, 3)]
+    except (TypeError, ValueError):
+        needed = []
+    return (
+        f"It needs {', '.join(needed)}: give a function without arguments that makes the model."
+        if needed
+        else "Mend it, or name another."
+    )
+
+
+def _file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise InputError(f"There is no file {path}.")
+    name = f"equiscope_target_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickles look there
+    with _importable(path.resolve().parent):
+        try:
+            spec.loader.exec_module(module)
+        except (Exception, SystemExit) as error:  # the user's own code
+            sys.modules.pop(name, None)
+            raise InputError(f"{path} could not be read: {_short(error)}.") from error
+    return module
+
+
+def _module(name: str, text: str) -> ModuleType:
+    with _importable(Path.cwd()):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+                raise InputError(
+                    f"There is no module {error.name!r}, asked for by {text!r}: not installed, and not in this folder. {HOW}"
+                ) from error
+            raise InputError(f"{name} could not be read: it needs {error.name!r}, which is not installed.") from error
+        except (Exception, SystemExit) as error:  # the user's own code
+            raise InputError(f"{name} could not be read: {_short(error)}.") from error
+
+
+class _importable:
+    """A folder from which modules are read, first of all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def __enter__(self) -> None:
+        sys.path.insert(0, self.folder)
+
+    def __exit__(self, *_: object) -> None:
+        if self.folder in sys.path:
+            sys.path.remove(self.folder)
+
+
+# ------------------------------------------------------------------------------------------------- other people's libraries
+
+
+def _library(name: str) -> ModuleType:
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or name
+        raise InputError(f"{name} models need {missing}, which is not installed. Install it: pip install {missing}") from error
+    except Exception as error:  # a broken installation
+        raise InputError(f"{name} is installed but cannot be loaded: {_short(error)}.") from error
+    if name == "transformers":
+        module.logging.set_verbosity_error()
+    return module
+
+
+def _transformers(name: str) -> nn.Module:
+    """A class, or the model of a configuration, at random weights and a small size."""
+    library = _library("transformers")
+    found = getattr(library, name, None)
+    if not inspect.isclass(found):
+        near = [
+            n for n in dir(library) if n.lower().startswith(name.lower()[:5]) and n.endswith(("Model", "ForCausalLM", "Config"))
+        ]
+        raise InputError(f"transformers has no class {name!r}. Near it: {', '.join(near[:8]) or 'none'}.")
+    if issubclass(found, library.PreTrainedConfig):
+        return _of_config(library, found)
+    if not issubclass(found, library.PreTrainedModel):
+        raise InputError(f"transformers.{name} is neither a model nor a configuration. Give a class such as LlamaForCausalLM.")
+    return model_of(found, tiny(config_class_of(found)))
+
+
+def _of_config(library: ModuleType, config_class: type) -> nn.Module:
+    """The class of a configuration that writes, or else its plain one."""
+    config = tiny(config_class)
+    for auto in (library.AutoModelForCausalLM, library.AutoModelForSeq2SeqLM, library.AutoModelForMaskedLM, library.AutoModel):
+        if config_class in auto._model_mapping:
+            made = auto._model_mapping[config_class]
+            return model_of(made[0] if isinstance(made, (tuple, list)) else made, config)
+    raise InputError(f"transformers has no model for {config_class.__name__} alone. Name a model class: transformers:CLASS.")
+
+
+def model_of(model_class: type, config: Any) -> nn.Module:
+    """A class of transformers at random weights. A model that writes is told so: BERT and its kin would look ahead.
+
+    raises  InputError where the class cannot be built, with what it says
+    """
+    if hasattr(config, "is_decoder") and ("CausalLM" in model_class.__name__ or "LMHead" in model_class.__name__):
+        config.is_decoder = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made: nn.Module = model_class(config)
+    except Exception as error:  # other people's code
+        raise InputError(
+            f"{model_class.__name__} could not be built from a small {type(config).__name__}: {_short(error)}."
+        ) from error
+    return made.eval()
+
+
+def _timm(name: str) -> nn.Module:
+    """At random weights; for a small picture where the model can be told its size."""
+    _torchvision()
+    library = _library("timm")
+    if not library.is_model(name):
+        near = library.list_models(f"*{name.split('_')[0]}*")[:8]
+        raise InputError(f"timm has no model {name!r}. Near it: {', '.join(near) or 'none; see timm.list_models()'}.")
+    for sizes in ({"img_size": 64}, {}):
+        try:
+            made: nn.Module = library.create_model(name, pretrained=False, **sizes)
+            if sizes:
+                inputs_for(made.eval())
+            return made.eval()
+        except Exception as error:  # a model of one size, or without that argument
+            failed = error
+    raise InputError(f"timm could not make {name}: {_short(failed)}.") from failed
+
+
+def _torchvision() -> None:
+    """timm loads torchvision for its pictures, whose build for CUDA stumbles over its own operators on a CPU: name them first."""
+    if "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is None:
+        return
+    try:
+        importlib.import_module("torchvision")
+    except RuntimeError as error:
+        if "torchvision::nms" not in str(error):
+            return
+        for loaded in [n for n in sys.modules if n.split(".")[0] == "torchvision"]:
+            del sys.modules[loaded]
+        for operator in ("nms", "qnms"):
+            _OPERATORS.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    except Exception:  # timm itself will say what is wrong
+        return
+
+
+_OPERATORS = torch.library.Library("torchvision", "FRAGMENT")  # kept: what it defines lives as long as it does
+
+
+def _folder(folder: Path) -> nn.Module:
+    """A checkpoint through the class that its config.json names; by a class of ours where transformers is not installed."""
+    config = files.read_config(folder)
+    if not (folder / files.ONE).exists():
+        files._shards(folder)  # raises for a pickle, and for no weights
+    if importlib.util.find_spec("transformers") is None:
+        return load(folder)
+    library = _library("transformers")
+    names = [n for n in config.get("architectures") or [] if isinstance(n, str)]
+    found = next((c for n in names if inspect.isclass(c := getattr(library, n, None))), None)
+    if names and found is None:
+        raise InputError(
+            f"{folder / files.CONFIG} names {', '.join(names)}, which transformers {library.__version__} does not have. "
+            "Code of the folder is not run: check the class itself as module:factory."
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            reader: Any = library.AutoModel if found is None else found
+            made: nn.Module = reader.from_pretrained(str(folder), use_safetensors=True, local_files_only=True)
+            return made
+    except Exception as error:  # a damaged file, a field that is not known
+        raise InputError(f"{folder} could not be read by transformers: {_short(error)}.") from error
+
+
+def _short(error: BaseException) -> str:
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return (text if len(text) <= 240 else text[:237] + "...").rstrip(".: ")
+
+
+def _a(value: Any) -> str:
+    return f"a {type(value).__name__}" if value is not None else "nothing (None)"
