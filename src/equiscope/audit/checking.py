@@ -16,7 +16,9 @@ from torch import Generator, nn
 
 from equiscope import __version__
 from equiscope.audit.adapt import completed
+from equiscope.audit.character import constant, draws, overflows
 from equiscope.audit.examples import varied
+from equiscope.audit.lie import derivative
 from equiscope.audit.pairs import Moved, Pair, Sample, error, measured
 from equiscope.audit.properties import PROPERTIES
 from equiscope.audit.statement import Output, Statement, Symmetry
@@ -113,8 +115,10 @@ class _Asked:
     place: Place | None = None
     subgroup: str = ""
     cause: str = ""
+    lie: float | None = None
     row: Row | None = None  # of a property that measures in its own way
     crashed: str = ""
+    refused: bool = False  # whether the model raised on moved inputs of the very shape that it took
     notes: list[str] = field(default_factory=list)
     compared: int = 0
     seconds: float = 0.0
@@ -166,6 +170,8 @@ class _Work:
         own = subject.dtype
         self.wide, self.narrow = torch.float64, own if own in (torch.float32,) else torch.float32
         self.precision = NARROW32
+        self.draws = self.restless = False  # random numbers in evaluation; and even without dropout
+        self.constant: dict[str, bool] = {}
 
     def rows(self, random: bool) -> list[Row]:
         """Every row; those that time did not allow are undecided."""
@@ -198,7 +204,7 @@ class _Work:
         random = parameters == "random"
         counts = (self.effort.random_wide, self.effort.random_narrow) if random else (self.effort.wide, self.effort.narrow)
         try:
-            run = self._ready(self.wide, random)
+            run = self._known(self._ready(self.wide, random), random)
         except Crashed as crash:
             return self._without(str(crash), random)
         wide = {id(one): self._samples(run, one, counts[0], look=True) for one in self._open()}
@@ -209,6 +215,8 @@ class _Work:
             floor = max((error(reference[n], t) for n, t in run(run.inputs).items() if n in reference), default=0.0)
         except Crashed as crash:
             self.notes.append(f"In {_name(self.narrow)} it could not be run: {crash}")
+            for one in self._open():
+                one.notes += [] if random else [f"in {_name(self.narrow)} {crash}"]
             return True
         for one in self._open():
             narrow = self._samples(run, one, counts[1])
@@ -221,6 +229,22 @@ class _Work:
             )
             setattr(one, parameters, found)
         return True
+
+    def _known(self, run: Pass, random: bool) -> Pass:
+        """What the model is like. One that draws random numbers is read without its dropout."""
+        if not random and draws(run):
+            self.draws = self.subject.undropped = True
+            run = self._ready(self.wide, False)
+            self.restless = draws(run)
+        self.constant["random" if random else "given"] = constant(run)
+        if not random and self.subject.dtype not in (self.wide, self.narrow):
+            try:
+                lost = overflows(self.subject.at(self.subject.dtype), run(run.inputs))
+            except Crashed:  # not every operation is there in every precision
+                lost = ""
+            for one in self._open() if lost else ():
+                one.crashed = f"in {_name(self.subject.dtype)}, in which the model is, {lost} is not finite"
+        return run
 
     def _ready(self, dtype: torch.dtype, random: bool) -> Pass:
         run = self.subject.at(dtype, random)
@@ -262,7 +286,9 @@ class _Work:
                     statement.settle(run, statement.telling(run, pair), axes)
                 found.append(measured(run, pair, axes))
             except Crashed as crash:
-                one.notes.append(f"{pair.text}: {crash}")
+                if not any("the model raised" in note for note in one.notes):
+                    one.notes.append(f"{pair.text}: {crash}")
+                one.refused = one.refused or (isinstance(pair.moved, Inputs) and pair.plain.told() == pair.moved.told())
                 if number == 0 and len(pairs) == 1:
                     one.crashed = str(crash)
         if look:
@@ -272,10 +298,25 @@ class _Work:
             if worst is not None and not worst.error < self._border and one.worst is None:
                 one.worst, one.at = worst, "random" if run.random else "given"
                 self._look(run, one, axes)
+            if found and not run.random and self.wide == torch.float64:
+                self._differentiate(run, one)
         one.seconds += time.perf_counter() - begun
         one.passes += self.subject.passes.total() - before
         self.done += 1
         return found
+
+    def _differentiate(self, run: Pass, one: _Asked) -> None:
+        """Of a continuous group, how fast the statement breaks at the identity."""
+        statement = one.statement
+        if not isinstance(statement, Symmetry) or not isinstance(statement.action, type) or not statement.listed:
+            return
+        try:
+            one.lie = derivative(run, statement.action, statement.found)
+        except Crashed as crash:
+            one.notes.append(f"no Lie derivative: {crash}")
+            return
+        if one.lie is not None and one.worst is None and not one.lie < RIGHT:
+            one.notes.append(f"no sample breaks it, but its Lie derivative is {one.lie:.1e}, not 0")
 
     @property
     def _border(self) -> float:
@@ -365,9 +406,17 @@ class _Work:
             )
         tried = [(one.given, "given"), *([(one.random, "random")] if one.random is not None and one.random.wide else [])]
         worst, parameters = max(tried, key=lambda t: BAD[t[0].verdict])  # a tie goes to the given ones
-        verdict, notes = worst.verdict, list(dict.fromkeys(one.notes))
+        verdict, notes = worst.verdict, [n for n in dict.fromkeys([*one.notes, statement.remark]) if n]
         samples = sum(len(f.wide) for f, _ in tried)
         held = verdict in ("exact", "rounding")
+        if (held and one.refused) or (not held and self.restless):
+            random = "it draws random numbers in evaluation, so one run cannot tell a broken symmetry from noise"
+            why = "; ".join(notes) if held else random
+            return Row(verdict="undecided", note=why, passes=one.passes, seconds=one.seconds, **said)
+        if self.draws and not self.restless:
+            notes.append("it draws random numbers in evaluation; measured without its dropout")
+        if held and all(self.constant.values()):
+            notes.append("constant: other inputs get the very same answer, so it says nothing about the model")
         if verdict == "undecided":
             notes.insert(0, one.cause or "an error is not finite")
         if parameters == "random" and not held:
@@ -378,7 +427,7 @@ class _Work:
             where="" if held or one.place is None else one.place.module, cause="" if held else one.cause, parameters=parameters,
             subgroup="" if held else one.subgroup, fails=self._fails(one, verdict, claimed), note="; ".join(notes),
             counterexample=None if held else one.small, trail=[] if held or one.place is None else one.place.trail,
-            passes=one.passes, seconds=one.seconds, **said,
+            passes=one.passes, lie=one.lie, seconds=one.seconds, **said,
         )  # fmt: skip
 
     def _fails(self, one: _Asked, verdict: str, claimed: str) -> bool:

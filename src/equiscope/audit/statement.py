@@ -21,6 +21,7 @@ class Statement:
 
     expected   of every model: a row that makes the check fail where it does not hold (a batch's rows do not meet)
     inside     whether the numbers inside follow the relation too, so that the first that does not is the culprit
+    remark     what was noticed besides, for the note of the row; set while pairs are made
     """
 
     name: str
@@ -28,6 +29,7 @@ class Statement:
     kind: ClassVar[Any] = "property"
     expected: bool = False
     inside: bool = True
+    remark: str = ""
 
     def missing(self, subject: Subject) -> str:
         """Why it cannot be asked of this model and these inputs; empty where it can."""
@@ -83,7 +85,7 @@ class Symmetry(Statement):
 
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
         inputs = run.inputs
-        given = inputs if self._listed else inputs.alone
+        given = inputs if self.listed else inputs.alone
         if isinstance(self.action, type):
             many = getattr(self.action, "samples", None)
             elements = many(given, generator, count) if many else [self.action.sample(given, generator) for _ in range(count)]
@@ -93,7 +95,7 @@ class Symmetry(Statement):
 
     def pair(self, inputs: Inputs, element: Any) -> Pair:
         """The pair of one element."""
-        given = inputs if self._listed else inputs.alone
+        given = inputs if self.listed else inputs.alone
         moved = element.on_input(given)
         if not isinstance(moved, Inputs):
             moved = inputs.with_values({next(iter(inputs.values)): moved})
@@ -121,11 +123,11 @@ class Symmetry(Statement):
     def telling(self, run: Pass, pair: Pair) -> Pair:
         """The pair by which the ways of moving are told apart; this one, where any will do."""
         make = getattr(self.group, "telling", None)
-        element = make(run.inputs) if make and self._listed and isinstance(self.action, type) else None
+        element = make(run.inputs) if make and self.listed and isinstance(self.action, type) else None
         return pair if element is None else self.pair(run.inputs, element)
 
     def simpler(self, run: Pass, pair: Pair) -> Iterator[Pair]:
-        if not self._listed:
+        if not self.listed:
             return
         for length in (2, 3):
             if (run.inputs.length or 0) > length and self.group.shortens:
@@ -134,7 +136,7 @@ class Symmetry(Statement):
         yield from (self.pair(run.inputs, element) for element in self.group.simpler(run.inputs))
 
     def subgroups(self, run: Pass) -> Iterator[tuple[str, list[Pair]]]:
-        if isinstance(self.action, type) and self._listed:
+        if isinstance(self.action, type) and self.listed:
             for words, elements in self.action.subgroups(run.inputs):
                 if elements:
                     yield words, [self.pair(run.inputs, element) for element in elements]
@@ -142,7 +144,7 @@ class Symmetry(Statement):
     def claimed(self, subject: Subject) -> tuple[Claimed, str]:
         from equiscope.symmetry import derive
 
-        if not hasattr(subject.model, "moving_parts") or not self._listed or not isinstance(self.action, type):
+        if not hasattr(subject.model, "moving_parts") or not self.listed or not isinstance(self.action, type):
             return "unknown", ""
         claim = next((c for c in derive(subject.model) if c.action == self.name), None)
         if claim is None:
@@ -157,7 +159,7 @@ class Symmetry(Statement):
         return ", ".join(f"{name}: {way}" for name, way in self.found.items())
 
     @property
-    def _listed(self) -> bool:
+    def listed(self) -> bool:
         return bool(getattr(self.group, "acts_on", ()))
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from equiscope.audit.lift import lifted
 from equiscope.audit.outputs import differing, flat
+from equiscope.audit.undropped import undropped
 from equiscope.errors import EquiscopeError
 from equiscope.symmetry.inputs import Inputs
 
@@ -40,6 +41,8 @@ class Subject:
     ) -> None:  # fmt: skip
         self.model, self.inputs, self.pick, self.mode, self.seed = model, inputs, pick, mode, seed
         self.passes: Counter[str] = Counter()
+        self.gradients = False  # whether the model needs them in its forward
+        self.undropped = False  # whether dropout that is on in evaluation too is left out
         self.notes: list[str] = []
         floats = [p for p in model.parameters() if p.is_floating_point()]
         self.dtype = floats[0].dtype if floats else torch.get_default_dtype()
@@ -130,13 +133,18 @@ class Pass:
 
     def made(self, call: Callable[[nn.Module], Any], seed: int | None = None, count: bool = True) -> Outputs:
         """Outputs of any use of the model. Raises Crashed where the model raises."""
-        with self.within(seed):
+        with self.within(seed, self.subject.gradients):
             try:
                 outputs = self.subject.chosen(call(self.model))
             except Crashed:
                 raise
             except Exception as error:  # whatever other people's code raises becomes a row of the report
-                raise Crashed(f"the model raised {type(error).__name__}: {_short(error)}") from error
+                if self.subject.gradients or "does not require grad" not in str(error):
+                    raise Crashed(f"the model raised {type(error).__name__}: {_short(error)}") from error
+                outputs = None
+            if outputs is None:  # it differentiates inside, as forces are made: then gradients are left on
+                self.subject.gradients = True
+                return self.made(call, seed, count)
             self.subject.passes[str(self.dtype).removeprefix("torch.")] += count
             return {n: t.detach().cpu().to(torch.float64 if t.is_floating_point() else t.dtype) for n, t in outputs.items()}
 
@@ -149,6 +157,8 @@ class Pass:
             stack.enter_context(_mode(self.model, self.subject.mode))
             if self.wide:
                 stack.enter_context(lifted())
+            if self.subject.mode == "train" or self.subject.undropped:
+                stack.enter_context(undropped())
             torch.manual_seed(self.subject.seed if seed is None else seed)
             try:
                 yield

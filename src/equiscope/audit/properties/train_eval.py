@@ -1,0 +1,79 @@
+"""Training against evaluation: what a model computes otherwise while it is trained, dropout aside.
+
+Batch norm takes its batch's mean, stochastic depth leaves out layers, some models add losses or noise. None of this is wrong; who
+wonders why validation differs from training wants to know where it begins.
+"""
+
+import torch
+from torch import nn
+
+from equiscope.audit.pairs import error
+from equiscope.audit.properties.answered import Answered, apart, judged
+from equiscope.audit.subject import Pass, Subject
+from equiscope.audit.where import events
+from equiscope.record import Row
+
+
+class TrainEval(Answered):
+    """Outputs in training mode, without dropout, equal those in evaluation mode."""
+
+    name = "train-eval"
+    summary = "training mode, without dropout, computes what evaluation mode does"
+
+    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
+        evaluated, trained, narrow = (
+            _pass(subject, mode, wide) for mode, wide in (("eval", True), ("train", True), ("eval", False))
+        )
+        plain, learning = evaluated(evaluated.inputs), trained(trained.inputs)
+        again = trained.made(trained.inputs.call, seed=subject.seed + 1)
+        narrow_plain = narrow(narrow.inputs)
+        narrow.subject.mode = "train"
+        rough = apart(narrow_plain, narrow.made(narrow.inputs.call))
+        narrow.subject.mode = "eval"
+        errors = [apart(plain, learning), apart(plain, again)]
+        verdict = judged(errors, [rough], apart(plain, narrow_plain), tolerance)
+        if verdict in ("exact", "rounding"):
+            return self.row(verdict, errors, error32=rough, samples=2)
+        where, kind = _begins(evaluated, trained)
+        drawn = apart(learning, again) > 0
+        cause = f"it begins at {where} ({kind})" if where else "outputs differ"
+        if drawn:
+            cause += "; it draws random numbers in training besides dropout"
+        return self.row(verdict, errors, error32=rough, where=where, cause=cause, note=_statistics(trained))
+
+
+def _pass(subject: Subject, mode: str, dtype: torch.dtype) -> Pass:
+    """A pass in one mode; what it runs is counted where the rest is."""
+    other = Subject(subject.model, subject.inputs, subject.pick, mode, subject.seed)
+    other.passes = subject.passes
+    return other.at(dtype)
+
+
+def _begins(evaluated: Pass, trained: Pass) -> tuple[str, str]:
+    """The innermost module that is given the same in both modes and first makes something else."""
+    a, b = events(evaluated, evaluated.inputs), events(trained, trained.inputs)
+    modules: dict[str, nn.Module] = dict(trained.model.named_modules())
+    whole = type(trained.model).__name__
+    for x, y in zip(a, b, strict=False):
+        if (x.module, x.leaves) != (y.module, y.leaves):
+            path = _common(x.module, y.module)
+            return path or whole, type(modules[path]).__name__
+        pairs = zip(x.tensors, y.tensors, strict=False)
+        if len(x.tensors) != len(y.tensors) or any(not error(s, t) < 1e-9 for s, t in pairs):
+            path = x.module if x.leaves else x.module.rpartition(".")[0]
+            return path or whole, type(modules[path]).__name__
+    return "", ""
+
+
+def _common(a: str, b: str) -> str:
+    shared = []
+    for x, y in zip(a.split("."), b.split("."), strict=False):
+        if x != y:
+            break
+        shared.append(x)
+    return ".".join(shared)
+
+
+def _statistics(run: Pass) -> str:
+    moved = sorted({n.rpartition(".")[0] for n in run.moved if n.endswith(("running_mean", "running_var"))})
+    return f"training moves the statistics of {', '.join(moved[:3])}" if moved else ""

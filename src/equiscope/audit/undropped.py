@@ -1,0 +1,31 @@
+"""Undropped: training without dropout, however a model drops.
+
+`nn.Dropout` has a rate that can be set to zero; attention drops inside torch's own functions, at rates of its own. Below them all
+lies one operation that draws which numbers stay: here it answers its mean, so that every number stays as it is.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+aten = torch.ops.aten
+
+
+class _Undropped(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if func in (aten.bernoulli_.float, aten.bernoulli.p):
+            rate = args[1] if len(args) > 1 else 0.5
+            return args[0].fill_(rate) if func is aten.bernoulli_.float else torch.full_like(args[0], rate)
+        if func is aten.native_dropout.default:
+            return args[0].clone(), torch.ones_like(args[0], dtype=torch.bool)
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def undropped() -> Iterator[None]:
+    """Inside, dropout (and stochastic depth drawn with `bernoulli_`) leaves everything as it is."""
+    with _Undropped():
+        yield
