@@ -29,7 +29,9 @@ class Deterministic(Statement):
         if run.moved:
             names = ", ".join(sorted(run.moved)[:4])
             note = f"calls move {names}; every run began from the same state"
-        if drawn > 0:
+        if worst != worst:
+            note = "; ".join(filter(None, ["the output is not finite", note]))
+        elif drawn > 0:
             cause = "it draws random numbers in evaluation"
         elif max(twice, default=0.0) > 0:
             cause = f"a call changes what the next one gives: it moves {', '.join(sorted(run.moved)[:3]) or 'state that is not its own'}"

@@ -1,0 +1,41 @@
+"""Character: what a model is like before anything is asked of it, since it decides what an answer is worth.
+
+A model that draws random numbers breaks every symmetry in one run; one that answers the same to everything keeps every one; one
+that leaves the range of its own precision answers nothing, whatever it would do in float64.
+"""
+
+import torch
+from torch import Generator, Tensor
+
+from equiscope.audit.examples import varied
+from equiscope.audit.outputs import finite
+from equiscope.audit.subject import Crashed, Outputs, Pass
+
+
+def draws(run: Pass) -> bool:
+    """Whether another seed gives another answer. One pass."""
+    return not _same(run(run.inputs), run.made(run.inputs.to(run.dtype).call, seed=run.subject.seed + 1))
+
+
+def constant(run: Pass) -> bool:
+    """Whether two other texts get the very same answer. Two passes at most."""
+    generator, plain = Generator().manual_seed(run.subject.seed + 5), run(run.inputs)
+    try:
+        return not finite(plain) and all(_same(plain, run(varied(run.inputs, generator))) for _ in range(2))
+    except Crashed:  # it refuses other words
+        return False
+
+
+def overflows(run: Pass, wide: Outputs) -> str:
+    """The name of an output that is finite in float64 and not in this precision; empty where there is none."""
+    own = run(run.inputs)
+    lost = {n: t.masked_fill(~torch.isfinite(wide[n]), 0.0) for n, t in own.items() if n in wide and wide[n].shape == t.shape}
+    return finite(lost)  # what is infinite in float64 too is meant
+
+
+def _same(a: Outputs, b: Outputs) -> bool:
+    return a.keys() == b.keys() and all(t.shape == b[n].shape and torch.equal(_told(t), _told(b[n])) for n, t in a.items())
+
+
+def _told(t: Tensor) -> Tensor:
+    return t.nan_to_num(nan=1e300) if t.is_floating_point() else t  # no number equals itself here
