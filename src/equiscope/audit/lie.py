@@ -1,0 +1,66 @@
+"""Lie derivatives: how fast a symmetry breaks at the identity, by forward-mode differentiation in float64.
+
+Finite elements can miss what a finite subgroup hides; a derivative cannot. Kernels without a forward mode (fused attention) are
+replaced by the plain one; a model that cannot be differentiated forward gives no derivative, and the row says so.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from equiscope.audit.subject import Crashed, Pass
+from equiscope.symmetry import Action, Inputs
+from equiscope.symmetry.flow import Flow
+
+
+def derivative(run: Pass, action: type[Action], representations: dict[str, str]) -> float | None:
+    """The largest over the group's directions, relative to the size of the output; None where there is none.
+
+    raises Crashed where the model cannot be differentiated forward
+    """
+    flows = action.flows(run.inputs)
+    found = [size for flow in flows if (size := _along(run, flow, representations)) is not None]
+    return max(found, key=lambda s: float("inf") if s != s else s) if found else None
+
+
+def _along(run: Pass, flow: Flow, representations: dict[str, str]) -> float | None:
+    rates = flow.inputs(run.inputs)
+    if not rates:
+        return None
+    changes: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def call(model: Any) -> Any:
+        with forward_ad.dual_level(), sdpa_kernel(SDPBackend.MATH):
+            moving = {n: _moving(run.inputs.values[n], rate) for n, rate in rates.items()}
+            outputs = run.subject.chosen(run.inputs.with_values(moving).call(model))
+            for name, t in outputs.items():
+                primal, tangent = forward_ad.unpack_dual(t)
+                rate = torch.zeros_like(primal) if tangent is None else tangent
+                changes[name] = primal.detach().clone(), rate.detach().clone()
+            return {n: y for n, (y, _) in changes.items()}
+
+    run.made(call)
+    worst = None
+    for name, (y, rate) in changes.items():
+        if not y.is_floating_point():
+            continue
+        wanted = flow.output(y, representations.get(name, "invariant"))
+        size = y.norm().item()
+        if wanted is None or size == 0:
+            continue
+        found = ((rate - wanted).norm() / size).item()
+        worst = found if worst is None else max(worst, found)
+    return worst
+
+
+def _moving(value: Any, rate: Tensor) -> Any:
+    if hasattr(value, "at") and hasattr(value, "x"):
+        return replace(value, at=forward_ad.make_dual(value.at, rate), counted=None)
+    return forward_ad.make_dual(value, rate)
+
+
+__all__ = ["Crashed", "Inputs", "derivative"]
