@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from equiscope.attention.plan import Distances
+from equiscope.trace import ops
 
 TABLE = 2**25  # numbers of a table that is worth keeping for speed (128 MiB in float32); beyond it, blocks of rows
 ROWS = 128  # queries of a block: its scores for one sequence stay in the cache
@@ -42,7 +43,8 @@ def fused(
         if q.device.type == "cpu" and width < q.shape[-1]:
             v = F.pad(v, (0, q.shape[-1] - width))  # or torch takes the way that writes every table down
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)[..., :width]
-    if q.device.type == "cpu" and not torch.compiler.is_compiling() and q.shape[-2] and k.shape[-2]:
+    held = bias.values if isinstance(bias, Distances) else bias
+    if q.device.type == "cpu" and not ops.transformed(q, k, v, held) and q.shape[-2] and k.shape[-2]:
         return _on_cpu(q, k, v, scale, seen, causal, bias)
     table = _joined(bias.table() if isinstance(bias, Distances) else bias, seen, causal, q, k)
     # other devices' kernels take a mask in the dtype of the queries only

@@ -37,7 +37,7 @@ def shown(
 def takes(q: Tensor, k: Tensor, v: Tensor, *tables: Tensor | None) -> bool:
     """On the CPU, up to four axes, leading ones alike; no compiler, no torch.func and no forward derivative at work."""
     alike = q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and all(t is None or t.ndim <= q.ndim for t in tables)
-    return q.device.type == "cpu" and q.ndim <= 4 and alike and not ops.transformed(q, k, v)
+    return q.device.type == "cpu" and q.ndim <= 4 and alike and not ops.transformed(q, k, v, *(t for t in tables if t is not None))
 
 
 def in_steps(

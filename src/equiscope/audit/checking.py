@@ -19,6 +19,7 @@ from equiscope.audit.adapt import completed
 from equiscope.audit.character import constant, draws, overflows
 from equiscope.audit.examples import varied
 from equiscope.audit.lie import derivative
+from equiscope.audit.heard import tell
 from equiscope.audit.pairs import Moved, Pair, Sample, error, measured
 from equiscope.audit.properties import PROPERTIES
 from equiscope.audit.statement import Output, Statement, Symmetry
@@ -91,12 +92,12 @@ def check(
         finished = work.finished
     except KeyboardInterrupt:
         rows, finished = work.concluded(), False
-    return Audit(
+    return tell(Audit(
         target=target or type(model).__name__, model=type(model).__name__, parameters=sum(p.numel() for p in model.parameters()),
         dtype=str(subject.dtype).removeprefix("torch."), device=_device(model), inputs=subject.inputs.told(), rows=rows, seed=seed,
         effort=effort, tolerance=tolerance, passes=dict(subject.passes), seconds=time.perf_counter() - begun, finished=finished,
         versions={"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()}, notes=subject.notes + work.notes,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 @dataclass

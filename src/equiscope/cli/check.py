@@ -11,7 +11,8 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from equiscope.audit import PROPERTIES, check, junit, table
+from equiscope.audit import PROPERTIES, check, table
+from equiscope.audit.junit import junit
 from equiscope.audit.targets import target
 from equiscope.errors import InputError
 from equiscope.record import Audit, Row

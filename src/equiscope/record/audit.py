@@ -58,6 +58,7 @@ class Row(Struct, frozen=True, kw_only=True):
     claimed    yes, no or unknown; reason: which part decides
     error      worst relative error of all samples, in float64 where the model runs in it; median: of the samples
     errors     of every sample
+    lie        of a continuous group: how fast it breaks at the identity, relative to the output, per unit of the group's direction
     floor      the rounding error of one pass in that precision
     samples    tried; bound: what that says of the rate of violations at 95 %, 3/n where none was found
     where      first module at which it breaks; cause: in words
@@ -78,6 +79,7 @@ class Row(Struct, frozen=True, kw_only=True):
     median: float | None = None
     errors: list[float] = field(default_factory=list)
     error32: float | None = None
+    lie: float | None = None
     floor: float | None = None
     samples: int = 0
     bound: float | None = None

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Generator, Tensor
 
+from equiscope.symmetry.flow import Flow, still
 from equiscope.symmetry.inputs import Inputs, Kind
 
 
@@ -69,7 +70,7 @@ class Action:
         return self.moved(plain, representation, axes), moved
 
     @classmethod
-    def telling(cls, inputs: Any) -> Self | None:
+    def telling(cls, inputs: Any) -> "Action | None":
         """An element by which the ways of moving are told apart; None: any. A small turn moves a vector hardly at all."""
         return None
 
@@ -88,6 +89,11 @@ class Action:
     def subgroups(cls, inputs: Any) -> Iterator[tuple[str, list[Self]]]:
         """Smaller groups that may hold where the whole does not: in words, with elements that tell."""
         return iter(())
+
+    @classmethod
+    def flows(cls, inputs: Inputs) -> list[Flow]:
+        """Directions in which a continuous group begins; empty for a group without."""
+        return []
 
     def told(self) -> str:
         """In words, to whoever wants to repeat it."""
@@ -190,8 +196,13 @@ class Shift(Action):
 
     @classmethod
     def samples(cls, inputs: Any, generator: Generator, count: int) -> list[Self]:
-        one = cls(tuple([1] * _axes(inputs)) if _axes(inputs) > 1 else 1)
-        return [one] + [cls.sample(inputs, generator) for _ in range(count - 1)]
+        """By one, by a few, ..., by about a thousand: a table that ends is then met near its beginning too."""
+        axes, made = _axes(inputs), list[Self]()
+        for i in range(count):
+            far = max(round(1000 ** (i / max(count - 1, 1))), 1)
+            steps = torch.randint(max(far // 2, 1), far + 1, (axes,), generator=generator).tolist()
+            made.append(cls(tuple(steps) if axes > 1 else steps[0]))
+        return made
 
     @classmethod
     def simpler(cls, inputs: Any) -> Iterator[Self]:
@@ -205,6 +216,23 @@ class Shift(Action):
         axes = _axes(inputs)
         for step in (2, 3, 4, 5, 6, 7, 8, 12, 16, 32):
             yield f"shifts by {step}", [cls(k * step if axes == 1 else (k * step,) * axes) for k in (1, 2, 3)]
+
+    @classmethod
+    def flows(cls, inputs: Inputs) -> list[Flow]:
+        """Along each axis of places that are no whole numbers by nature: a table has no place between two rows."""
+        places = {n: v.at for n, v in inputs.of("tokens").items()} | inputs.of("at")
+        places = {n: at for n, at in places.items() if at.is_floating_point()}
+
+        def along(axis: int) -> Flow:
+            def rates(given: Inputs) -> dict[str, Tensor]:
+                step = {n: at.new_zeros(at.shape) for n, at in places.items() if at.shape[-1] > axis}
+                for rate in step.values():
+                    rate[..., axis] = 1.0
+                return step
+
+            return Flow(f"along axis {axis}", rates, still)
+
+        return [along(axis) for axis in range(_axes(inputs))] if places else []
 
     def told(self) -> str:
         return f"add {self.by} to every place"

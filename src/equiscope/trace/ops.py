@@ -149,7 +149,7 @@ def _rotate(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
     head, rest = x[..., :width].to(wide), x[..., width:]
     angles = angles.to(wide)
     cosine, sine = angles.cos(), angles.sin()
-    turn = _as_pairs if angles.requires_grad or transformed(x) else _Turned.apply
+    turn = _as_pairs if angles.requires_grad or transformed(x, angles) else _Turned.apply
     out = turn(head, cosine, sine, layout).to(x.dtype)
     return torch.cat([out, rest], -1) if rest.shape[-1] else out
 
