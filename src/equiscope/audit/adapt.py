@@ -18,7 +18,15 @@ def completed(model: nn.Module, inputs: Inputs) -> Inputs:
     """The same call, said in full. What the model answers to it is what it answered before."""
     if callable(getattr(model, "tokens", None)) and hasattr(model, "moving_parts"):
         return _tokens(model, inputs)
+    if inputs.has("image"):
+        inputs = replace(inputs, extra=inputs.extra | {"patch": patch(model)})
     return _places(model, inputs)
+
+
+def patch(model: nn.Module) -> int | None:
+    """The side of the patches into which a model cuts pictures: the first convolution that neither overlaps nor leaves gaps."""
+    convolutions = (m for m in model.modules() if isinstance(m, nn.Conv2d))
+    return next((int(m.stride[0]) for m in convolutions if m.stride == m.kernel_size and m.stride[0] > 1), None)
 
 
 def _tokens(model: nn.Module, inputs: Inputs) -> Inputs:

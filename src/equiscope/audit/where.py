@@ -21,6 +21,7 @@ from equiscope.audit.pairs import Pair, error
 from equiscope.audit.subject import Crashed, Pass
 from equiscope.record.audit import Mark
 from equiscope.symmetry import Inputs
+from equiscope.symmetry.grids import layouts, size_of
 
 WIDTH = 8  # directions of a sketch
 RIGHT = 1e-9  # in float64: below it a number inside is right; a fault is far above
@@ -68,23 +69,24 @@ def locate(run: Pass, pair: Pair, inside: bool, other: Inputs | None = None) -> 
 def events(run: Pass, inputs: Inputs) -> list[Event]:
     """What went in and out of every module, in the order of time."""
     found: list[Event] = []
-    with _hooked(run.model, found):
+    grid = size_of(inputs, "image") or size_of(inputs, "wave")
+    with _hooked(run.model, found, grid):
         run.made(lambda model: inputs.to(run.dtype).call(model))
     return found
 
 
 @contextmanager
-def _hooked(model: nn.Module, found: list[Event]) -> Iterator[None]:
+def _hooked(model: nn.Module, found: list[Event], grid: tuple[int, ...]) -> Iterator[None]:
     def enter(path: str) -> Any:
         def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if path:
-                found.append(Event(path, False, _sketches([args, kwargs])))
+                found.append(Event(path, False, _sketches([args, kwargs], grid)))
 
         return hook
 
     def leave(path: str) -> Any:
         def hook(_: nn.Module, args: Any, output: Any) -> None:
-            found.append(Event(path, True, _sketches(output)))
+            found.append(Event(path, True, _sketches(output, grid)))
 
         return hook
 
@@ -95,8 +97,8 @@ def _hooked(model: nn.Module, found: list[Event]) -> Iterator[None]:
         yield
 
 
-def _sketches(value: Any) -> list[Tensor]:
-    return [sketch(t) for name, t in flat(_unpacked(value)).items() if t.is_floating_point() and t.numel()]
+def _sketches(value: Any, grid: tuple[int, ...]) -> list[Tensor]:
+    return [sketch(t, _features(t, grid)) for name, t in flat(_unpacked(value)).items() if t.is_floating_point() and t.numel()]
 
 
 def _unpacked(value: Any) -> Any:
@@ -110,13 +112,22 @@ def _unpacked(value: Any) -> Any:
     return value
 
 
-def sketch(t: Tensor) -> Tensor:
-    """The last axis projected on a few directions, the same for every tensor of that width. Few features stay as they are."""
+def sketch(t: Tensor, axis: int | None = -1) -> Tensor:
+    """The axis of features projected on a few directions, the same for every tensor of that width. Few stay as they are."""
     t = t.detach().cpu().double()
-    if t.ndim < 3 or t.shape[-1] <= 2 * WIDTH:
+    if axis is None or t.ndim < 3 or t.shape[axis] <= 2 * WIDTH:
         return t.clone()
-    generator = torch.Generator().manual_seed(t.shape[-1])
-    return t @ torch.randn(t.shape[-1], WIDTH, generator=generator, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(t.shape[axis])
+    directions = torch.randn(t.shape[axis], WIDTH, generator=generator, dtype=torch.float64)
+    return (t.movedim(axis, -1) @ directions).movedim(-1, axis)
+
+
+def _features(t: Tensor, grid: tuple[int, ...]) -> int | None:
+    """The axis of features: the last one, but that of channels where the last are those of a picture or a sound; None: unclear."""
+    found = layouts(tuple(t.shape), grid) if grid else {}
+    if not found.keys() & {"map", "wave"}:
+        return -1
+    return -len(grid) - 1 if len(found) == 1 and t.ndim > len(grid) + 1 else None
 
 
 def _error(pair: Pair, plain: Event, moved: Event, other: Event | None) -> float | None:

@@ -2,8 +2,10 @@
 
 from equiscope.errors import UnknownName
 from equiscope.symmetry.actions import CLAIMED, Action
+from equiscope.symmetry.pictures import PICTURES
+from equiscope.symmetry.sounds import SOUNDS
 
-ACTIONS: tuple[type[Action], ...] = (*CLAIMED,)
+ACTIONS: tuple[type[Action], ...] = (*CLAIMED, *PICTURES, *SOUNDS)
 
 
 def named(name: str) -> type[Action]:

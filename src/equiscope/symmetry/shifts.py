@@ -1,0 +1,146 @@
+"""Shifts along a grid: a picture or a sound moved by whole pixels or samples, round the edge or with nothing coming in.
+
+Two things hold less often than people think, and both are named: a stride keeps shifts by its multiples only, and padding
+with zeros keeps them away from the border only.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Generator, Tensor
+
+from equiscope.symmetry.actions import Action
+from equiscope.symmetry.grids import Gridded, Layout, size_of
+from equiscope.symmetry.inputs import Inputs
+
+STEPS = (2, 4, 8, 16, 32, 14, 3)  # strides and patches that are in use
+MARGINS = (1, 2, 3, 4, 6, 8, 16, 32, 64)
+
+
+@dataclass(frozen=True)
+class GridShift(Gridded):
+    """Every pixel or sample moves by so many.
+
+    by      along each axis; downwards, to the right, to later are positive
+    margin  pixels from the border that are not compared, before and after
+    filled  whether zeros come in; else what goes out on one side comes in on the other
+    """
+
+    by: tuple[int, ...]
+    size: tuple[int, ...]
+    margin: int = 0
+    filled: ClassVar[bool] = False
+    unit: ClassVar[str] = "pixel"
+    steps: ClassVar[tuple[int, ...]] = STEPS
+
+    @classmethod
+    def sample(cls, inputs: Any, generator: Generator) -> Self:
+        size, room = size_of(inputs, cls.kind), cls.room(inputs)
+        if cls.filled:
+            by = [int(torch.randint(-r, r + 1, (), generator=generator)) for r in room]
+        else:
+            by = [int(torch.randint(s, (), generator=generator)) for s in size]
+        return cls(tuple(by) if any(by) else (1,) * len(size), size)
+
+    @classmethod
+    def samples(cls, inputs: Any, generator: Generator, count: int) -> list[Self]:
+        first = list(_single(len(size_of(inputs, cls.kind)), 1))[:count]
+        made = [cls(by, size_of(inputs, cls.kind)) for by in first]
+        return made + [cls.sample(inputs, generator) for _ in range(count - len(made))]
+
+    @classmethod
+    def room(cls, inputs: Any) -> tuple[int, ...]:
+        """How far one may shift: within a blank edge so far that it stays; a quarter where there is none; all round in a ring."""
+        size = size_of(inputs, cls.kind)
+        if not cls.filled:
+            return size
+        blank = _blank(inputs, cls.kind, len(size))
+        return tuple(b // 2 if b > 1 else max(s // 4, 1) for b, s in zip(blank, size, strict=True))
+
+    @classmethod
+    def telling(cls, inputs: Any) -> "Action | None":
+        size = size_of(inputs, cls.kind)
+        return cls(tuple(max(r if cls.filled else r // 2, 1) for r in cls.room(inputs)), size)
+
+    @classmethod
+    def missing(cls, inputs: Inputs) -> str:
+        return super().missing(inputs) or ("" if max(size_of(inputs, cls.kind), default=0) > 1 else f"there is one {cls.unit} only")
+
+    @classmethod
+    def simpler(cls, inputs: Any) -> Iterator[Self]:
+        size = size_of(inputs, cls.kind)
+        for step in (1, 2, 4, 8, 16):
+            yield from (cls(by, size) for by in _single(len(size), step) if max(by) < max(size))
+
+    @classmethod
+    def subgroups(cls, inputs: Any) -> Iterator[tuple[str, list[Self]]]:
+        size = size_of(inputs, cls.kind)
+        for step in (s for s in cls.steps if s < max(size)):
+            yield f"shifts by {step}", cls._steps(size, step, 0)
+        for margin in (m for m in MARGINS if 4 * m <= min(size)):
+            yield f"shifts inside, {_told(margin, cls.unit)} from the border", cls._steps(size, 1, margin)
+        for step in (s for s in cls.steps if 4 * s <= min(size)):
+            words = f"shifts by {step} inside, {_told(min(size) // 4, cls.unit)} from the border"
+            yield words, cls._steps(size, step, min(size) // 4)
+
+    @classmethod
+    def _steps(cls, size: tuple[int, ...], step: int, margin: int) -> list[Self]:
+        """Shifts by a step that leave something to compare: there, back, and twice as far."""
+        longest = min(size) - 2 * margin - 1
+        return [cls((by,) * len(size), size, margin) for by in (step, -step, 2 * step) if abs(by) <= longest]
+
+    def told(self) -> str:
+        ways = ("down", "to the right") if len(self.by) == 2 else ("later",)
+        moves = " and ".join(f"{_told(b, self.unit)} {way}" for b, way in zip(self.by, ways, strict=True) if b)
+        where = f", compared {_told(self.margin, self.unit)} from the border" if self.margin else ""
+        return f"shift by {moves or 'nothing'}, {'zeros come in' if self.filled else 'round the edge'}{where}"
+
+    def on_grid(self, cells: Tensor) -> Tensor:
+        return self._moved(cells, self.by)
+
+    def on_cells(self, cells: Tensor, layout: Layout) -> Tensor:
+        return self._moved(cells, layout.along(self.by, self.size))
+
+    def compared(self, cells: Tensor, layout: Layout) -> Tensor:
+        """Of cells inside, those that came from inside; zeros that came in are no cells of the output."""
+        if not self.margin and not self.filled:
+            return cells
+        for axis, (step, count, size) in enumerate(zip(layout.along(self.by, self.size), layout.cells, self.size, strict=True)):
+            edge = -(-self.margin * count // size)
+            low, high = edge + max(step, 0), count - edge + min(step, 0)
+            cells = cells.narrow(axis - len(self.by), min(low, count), max(min(high, count) - low, 0))
+        return cells
+
+    def _moved(self, cells: Tensor, by: tuple[int, ...]) -> Tensor:
+        axes = tuple(range(-len(by), 0))
+        if not self.filled:
+            return torch.roll(cells, by, axes)
+        for axis, step in zip(axes, by, strict=True):
+            count = cells.shape[axis]
+            step = max(-count, min(step, count))
+            blank = torch.zeros_like(cells.narrow(axis, 0, abs(step)))
+            kept = cells.narrow(axis, max(-step, 0), count - abs(step))
+            cells = torch.cat([blank, kept] if step > 0 else [kept, blank], axis)
+        return cells
+
+
+def _single(axes: int, step: int) -> Iterator[tuple[int, ...]]:
+    """Along one axis at a time, the last one first."""
+    yield from (tuple(step * (a == b) for a in range(axes)) for b in reversed(range(axes)))
+
+
+def _blank(inputs: Any, kind: Any, axes: int) -> tuple[int, ...]:
+    """Pixels along each axis, on the narrower side, that are zero in every picture."""
+    tensors = list(inputs.of(kind).values()) if isinstance(inputs, Inputs) else [inputs]
+    found = []
+    for axis in range(-axes, 0):
+        used = [torch.nonzero((t != 0).movedim(axis, 0).flatten(1).any(1)).flatten() for t in tensors]
+        sides = [min(int(u[0]), t.shape[axis] - 1 - int(u[-1])) for u, t in zip(used, tensors, strict=True) if len(u)]
+        found.append(min(sides, default=0))
+    return tuple(found)
+
+
+def _told(count: int, unit: str) -> str:
+    return f"{count} {unit}" if abs(count) == 1 else f"{count} {unit}s"
