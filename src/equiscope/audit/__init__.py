@@ -1,9 +1,62 @@
-"""Audit: which symmetries and properties any torch.nn.Module really has, measured, with evidence."""
+"""Audit: which symmetries and properties any torch.nn.Module really has, measured, with evidence.
 
-from equiscope.audit.checking import check, replay
-from equiscope.audit.junit import junit
-from equiscope.audit.properties import PROPERTIES
-from equiscope.audit.statement import Statement, Symmetry
-from equiscope.audit.texts import summary, table
+Loaded on first use: pytest reads the plugin in here at every start, and a start costs nothing and needs no torch.
+"""
 
-__all__ = ["PROPERTIES", "Statement", "Symmetry", "check", "junit", "replay", "summary", "table"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equiscope.audit.asserts import (
+        assert_batch_independent,
+        assert_cache_exact,
+        assert_causal,
+        assert_equivariant,
+        assert_holds,
+        assert_invariant,
+        assert_padding_exact,
+    )
+    from equiscope.audit.checking import check, replay
+    from equiscope.audit.properties import PROPERTIES
+    from equiscope.audit.statement import Statement, Symmetry
+    from equiscope.audit.texts import summary, table
+
+_NAMES = {
+    "PROPERTIES": "properties",
+    "Statement": "statement",
+    "Symmetry": "statement",
+    "assert_batch_independent": "asserts",
+    "assert_cache_exact": "asserts",
+    "assert_causal": "asserts",
+    "assert_equivariant": "asserts",
+    "assert_holds": "asserts",
+    "assert_invariant": "asserts",
+    "assert_padding_exact": "asserts",
+    "check": "checking",
+    "replay": "checking",
+    "summary": "texts",
+    "table": "texts",
+}
+
+__all__ = [
+    "PROPERTIES",
+    "Statement",
+    "Symmetry",
+    "assert_batch_independent",
+    "assert_cache_exact",
+    "assert_causal",
+    "assert_equivariant",
+    "assert_holds",
+    "assert_invariant",
+    "assert_padding_exact",
+    "check",
+    "replay",
+    "summary",
+    "table",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return getattr(import_module(f"{__name__}.{_NAMES[name]}"), name)
+    raise AttributeError(f"equiscope.audit has no {name!r}. It has: {', '.join(__all__)}.")

@@ -18,6 +18,8 @@ from equiscope.errors import InputError
 from equiscope.record import Audit, Row
 from equiscope.symmetry import ACTIONS
 
+WIDE = 120  # columns where no terminal says how many there are
+
 
 @dataclass(frozen=True)
 class Files:
@@ -70,7 +72,7 @@ def run(
         audit = _informative(audit)
     print(msgspec.json.encode(audit).decode() if json else "", end="\n" if json else "")
     if not json:
-        Console(highlight=False, soft_wrap=not sys.stdout.isatty()).print(table(audit))
+        Console(highlight=False, width=None if sys.stdout.isatty() else WIDE).print(table(audit))
     files.write(audit)
     return 1 if audit.failed else 0
 
