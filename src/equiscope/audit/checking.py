@@ -425,11 +425,18 @@ class _Work:
         return Row(
             verdict=verdict, output=statement.output(), error=worst.error if math.isfinite(worst.error) else None, median=median(worst.wide), errors=[e if math.isfinite(e) else -1.0 for e in worst.wide],
             error32=max(worst.narrow, default=None) if all(map(math.isfinite, worst.narrow)) else None, floor=worst.floor32 * worst.precision, samples=samples, bound=bound(samples) if held else None,
-            where="" if held or one.place is None else one.place.module, cause="" if held else one.cause, parameters=parameters,
+            where="" if held else self._where(one), cause="" if held else one.cause, parameters=parameters,
             subgroup="" if held else one.subgroup, fails=self._fails(one, verdict, claimed), note="; ".join(notes),
             counterexample=None if held else one.small, trail=[] if held or one.place is None else one.place.trail,
             passes=one.passes, lie=one.lie, seconds=one.seconds, **said,
         )  # fmt: skip
+
+    def _where(self, one: _Asked) -> str:
+        """The culprit; where that is the whole model, the part of it that its own claim names."""
+        if one.place is None:
+            return ""
+        whole = one.place.module == type(self.subject.model).__name__
+        return one.statement.decided if whole and one.statement.decided else one.place.module
 
     def _fails(self, one: _Asked, verdict: str, claimed: str) -> bool:
         return verdict in ("approximate", "broken") and (

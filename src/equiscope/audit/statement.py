@@ -21,6 +21,7 @@ class Statement:
 
     expected   of every model: a row that makes the check fail where it does not hold (a batch's rows do not meet)
     inside     whether the numbers inside follow the relation too, so that the first that does not is the culprit
+    decided    the part that the model's own claim names, once `claimed` was asked
     remark     what was noticed besides, for the note of the row; set while pairs are made
     """
 
@@ -30,6 +31,7 @@ class Statement:
     expected: bool = False
     inside: bool = True
     remark: str = ""
+    decided: str = ""
 
     def missing(self, subject: Subject) -> str:
         """Why it cannot be asked of this model and these inputs; empty where it can."""
@@ -149,6 +151,7 @@ class Symmetry(Statement):
         claim = next((c for c in derive(subject.model) if c.action == self.name), None)
         if claim is None:
             return "unknown", ""
+        self.decided = claim.decided_by if claim.decided_by in dict(subject.model.named_modules()) else ""
         decided = f"{claim.decided_by}: {claim.reason}" if claim.decided_by else claim.reason
         return ("yes" if claim.holds else "no"), decided
 

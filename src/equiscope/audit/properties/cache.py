@@ -1,7 +1,7 @@
 """Cache exactness: reading token after token with a cache gives what one pass over all gives.
 
-Known ways of keeping what was read: our models' `caches()`, transformers' `past_key_values`. For any other module there is
-nothing to compare, and the row says so.
+Known ways of keeping what was read: our models' `caches()`, transformers' `past_key_values` or, where a model keeps a state instead
+of keys, `cache_params` or `state`. For any other module there is nothing to compare, and the row says so.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,12 @@ from equiscope.audit.pairs import Pair, Rows
 from equiscope.audit.properties.causal import says_causal
 from equiscope.audit.statement import Statement
 from equiscope.audit.subject import Pass, Subject, arguments, first_tokens
+from equiscope.errors import InputError
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs
+
+
+KEPT = ("past_key_values", "cache_params", "state")  # what transformers' models take back, by the same name that they give
 
 
 class CacheExact(Statement):
@@ -28,7 +32,7 @@ class CacheExact(Statement):
 
     def missing(self, subject: Subject) -> str:
         if _way(subject.model) is None:
-            return "the model keeps no cache that is known here (caches() or past_key_values)"
+            return f"the model keeps no cache that is known here (caches(), {', '.join(KEPT)})"
         if not subject.inputs.has("ids", "features", "tokens"):
             return "there are no tokens in an order"
         return "" if (subject.inputs.length or 0) > 2 else "there are too few tokens"
@@ -47,7 +51,11 @@ class CacheExact(Statement):
     def simpler(self, run: Pass, pair: Pair):  # type: ignore[no-untyped-def]
         n = run.inputs.length or 0
         for at in range(1, n):
-            yield pieces(run, [at, n - at] if at == n - 1 else [at, 1, n - at - 1], f"{at} tokens, then one")
+            rest = n - at - 1
+            words = f"{at} token{'s' * (at > 1)}, then one"
+            yield pieces(run, [at, 1, rest] if rest else [at, 1], f"{words}, then the other {rest} at once" if rest else words)
+        for at in range(1, n - 1):
+            yield pieces(run, [at, n - at], f"{at} token{'s' * (at > 1)}, then the other {n - at} at once")
 
 
 def pieces(run: Pass, sizes: list[int], text: str) -> Pair:
@@ -65,11 +73,20 @@ def pieces(run: Pass, sizes: list[int], text: str) -> Pair:
 Way = Callable[[nn.Module, Inputs, list[int], Subject], dict[str, Tensor]]
 
 
+def _refused(model: nn.Module) -> str:
+    """Why one of our models keeps no cache; empty where it does."""
+    try:
+        model.caches() if callable(getattr(model, "caches", None)) else None  # type: ignore[operator]
+    except InputError as error:
+        return str(error)
+    return ""
+
+
 def _way(model: nn.Module) -> Way | None:
     if callable(getattr(model, "caches", None)):
         return _ours
     taken = arguments(model)
-    if "past_key_values" in taken and ("use_cache" in taken or hasattr(model, "config")):
+    if any(name in taken for name in KEPT) and ("use_cache" in taken or hasattr(model, "config")):
         return _theirs
     return None
 
@@ -98,6 +115,7 @@ def _slice(tokens: Any, start: int, end: int) -> Any:
 def _theirs(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject) -> dict[str, Tensor]:
     """transformers: the mask grows with what was read, the rest comes in pieces."""
     past, made, start = None, [], 0
+    kept = next(name for name in KEPT if name in arguments(model))
     for size in sizes:
         end = start + size
         part = {}
@@ -111,22 +129,21 @@ def _theirs(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject
                 part[name] = value[..., start:end, :]
             else:
                 part[name] = value
-        output = model(**part, past_key_values=past, use_cache=True)
-        past = getattr(output, "past_key_values", None)
+        output = model(**part, **{kept: past}, use_cache=True)
+        past = getattr(output, kept, None)
         if past is None:
-            raise ValueError("use_cache=True gave no past_key_values")
+            raise ValueError(f"use_cache=True gave no {kept}")
         made.append({n: t for n, t in subject.chosen(output).items()})
         start = end
-    length = inputs.length
+    rows = subject.axes(subject.at(subject.dtype)) if subject._axes is None else subject._axes
     joined = {}
     for name, first in made[0].items():
-        axes = [i for i in range(first.ndim) if first.shape[i] == sizes[0]]
-        parts = [m[name] for m in made]
-        axis = next((i for i in axes if all(p.shape[i] == s for p, s in zip(parts, sizes, strict=True))), None)
-        if axis is None:
+        parts, axes = [m[name] for m in made], rows.get(name, ())
+        if not axes:
             raise ValueError(f"the output {name!r} has no axis of tokens: shapes {[tuple(p.shape) for p in parts]}")
-        joined[name] = torch.cat(parts, axis)
-        assert joined[name].shape[axis] == length
+        joined[name] = torch.cat(parts, axes[0])
+        if joined[name].shape[axes[0]] != inputs.length:
+            raise ValueError(f"with a cache, {name or 'the output'} has {joined[name].shape[axes[0]]} rows for {inputs.length} tokens")
     return joined
 
 
