@@ -4,13 +4,14 @@ Known ways of keeping what was read: our models' `caches()`, transformers' `past
 of keys, `cache_params` or `state`. For any other module there is nothing to compare, and the row says so.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
-from equiscope.audit.outputs import flat
+from equiscope.audit.outputs import Picked, flat
 from equiscope.audit.pairs import Pair, Rows
 from equiscope.audit.properties.causal import says_causal
 from equiscope.audit.statement import Statement
@@ -114,11 +115,11 @@ def _slice(tokens: Any, start: int, end: int) -> Any:
 
 def _theirs(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject) -> dict[str, Tensor]:
     """transformers: the mask grows with what was read, the rest comes in pieces."""
-    past, made, start = None, [], 0
     kept = next(name for name in KEPT if name in arguments(model))
+    past, held, made, start = None, None, list[dict[str, Tensor]](), 0
     for size in sizes:
         end = start + size
-        part = {}
+        part: dict[str, Any] = {}
         for name, value in inputs.values.items():
             kind = inputs.kinds[name]
             if name == "attention_mask" and isinstance(value, Tensor) and value.ndim == 2:
@@ -130,21 +131,31 @@ def _theirs(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject
             else:
                 part[name] = value
         output = model(**part, **{kept: past}, use_cache=True)
-        past = getattr(output, kept, None)
-        if past is None:
-            raise ValueError(f"use_cache=True gave no {kept}")
-        made.append({n: t for n, t in subject.chosen(output).items()})
+        past = getattr(output, kept, None) if held is None else held
+        if past is None:  # some give none back, and write into the one that they were given
+            past = held = _empty(model, kept)
+            output = model(**part, **{kept: past}, use_cache=True)
+        made.append(subject.chosen(output))
         start = end
-    rows = subject.axes(subject.at(subject.dtype)) if subject._axes is None else subject._axes
-    joined = {}
+    rows, joined = subject.axes(subject.at(subject.dtype)), Picked()
     for name, first in made[0].items():
         parts, axes = [m[name] for m in made], rows.get(name, ())
         if not axes:
             raise ValueError(f"the output {name!r} has no axis of tokens: shapes {[tuple(p.shape) for p in parts]}")
         joined[name] = torch.cat(parts, axes[0])
         if joined[name].shape[axes[0]] != inputs.length:
-            raise ValueError(f"with a cache, {name or 'the output'} has {joined[name].shape[axes[0]]} rows for {inputs.length} tokens")
+            raise ValueError(
+                f"with a cache, {name or 'the output'} has {joined[name].shape[axes[0]]} rows for {inputs.length} tokens"
+            )
     return joined
+
+
+def _empty(model: Any, kept: str) -> Any:
+    """A cache as generate() of transformers makes it."""
+    library = sys.modules.get("transformers")
+    if library is None or kept != "past_key_values":
+        raise ValueError(f"use_cache=True gave no {kept}")
+    return library.DynamicCache(config=model.config)
 
 
 __all__ = ["CacheExact", "flat"]
