@@ -3,10 +3,20 @@
 from equiscope.audit.properties.batch import Batch
 from equiscope.audit.properties.cache import CacheExact
 from equiscope.audit.properties.causal import CausalOutput
+from equiscope.audit.properties.conservative import Conservative
+from equiscope.audit.properties.dead_context import DeadContext
 from equiscope.audit.properties.deterministic import Deterministic
+from equiscope.audit.properties.gradient import Gradient
+from equiscope.audit.properties.hidden_rows import HiddenRows
+from equiscope.audit.properties.packing import Packing
 from equiscope.audit.properties.padding import LeftPadding, RightPadding
+from equiscope.audit.properties.rotary_layout import RotaryLayout
+from equiscope.audit.properties.train_eval import TrainEval
 from equiscope.audit.statement import Statement
 
-PROPERTIES: tuple[type[Statement], ...] = (Deterministic, Batch, CausalOutput, CacheExact, LeftPadding, RightPadding)
+PROPERTIES: tuple[type[Statement], ...] = (
+    Deterministic, Batch, CausalOutput, CacheExact, LeftPadding, RightPadding, Packing, HiddenRows, DeadContext, RotaryLayout,
+    Conservative, Gradient, TrainEval,
+)  # fmt: skip
 
 __all__ = ["PROPERTIES"]

@@ -1,0 +1,226 @@
+"""Gradient: what the backward pass gives is the derivative of what the forward pass computes.
+
+A hand-written backward, a detached piece or a hook that scales can be wrong while every output is right; nothing then fails but
+the training. The outputs are differenced along random directions of the parameters and of the inputs, at two step sizes, and
+compared with the gradients of random sums of the outputs. (Where the forward pass keeps a symmetry, right gradients keep it too.)
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.audit.properties.answered import Answered, Undecided
+from equiscope.audit.subject import Crashed, Pass, Subject
+from equiscope.record import Row
+from equiscope.record.audit import Verdict
+from equiscope.symmetry import Inputs
+
+STEP = 1e-5  # relative; in float64 a central difference with it is right to about 1e-10, and rarely crosses a kink
+AGREES = 1e-6
+SUMS = 3  # random sums of the outputs whose gradients are compared
+FLOATS = ("features", "image", "wave", "points", "vectors", "tokens")
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Along one direction, of a few random sums of the outputs: differenced at two steps, and by gradients."""
+
+    wide: Tensor
+    narrow: Tensor
+    backward: Tensor
+
+    @property
+    def scale(self) -> float:
+        return max(self.narrow.norm().item(), self.backward.norm().item())
+
+    @property
+    def error(self) -> float:
+        return (self.narrow - self.backward).norm().item() / self.scale if self.scale > 1e-9 else 0.0
+
+    @property
+    def fineness(self) -> float:
+        """How far the two steps are apart: below it nothing can be told."""
+        return (self.narrow - self.wide).norm().item() / self.scale if self.scale > 1e-9 else 0.0
+
+
+class Gradient(Answered):
+    """Gradients with respect to parameters and inputs are the slopes of the outputs."""
+
+    name = "gradient"
+    summary = "gradients are the derivatives of what the model computes"
+
+    def missing(self, subject: Subject) -> str:
+        learned = any(p.requires_grad and p.is_floating_point() for p in subject.model.parameters())
+        return "" if learned or _floats(subject.inputs) else "there is no number to differentiate by"
+
+    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
+        run = subject.at(torch.float64)
+        if run.model is subject.model:
+            run.model = copy.deepcopy(run.model)  # parameters are moved a little, never the user's own
+        learned = {n: p for n, p in run.model.named_parameters() if p.requires_grad and p.is_floating_point()}
+        given = _floats(run.inputs)
+        found = {}
+        if learned:
+            found["parameters"] = _slopes(run, list(learned.values()), {})
+        if given:
+            found["inputs"] = _slopes(run, [], given)
+        errors = [s.error for s in found.values()]
+        if any(e != e for e in errors):
+            raise Undecided("a gradient is not finite")
+        wrong = {n: s for n, s in found.items() if s.error > max(AGREES, 10 * s.fineness)}
+        if not wrong:
+            coarse = max(s.fineness for s in found.values())
+            if coarse > 1e-2:
+                raise Undecided(f"the outputs are not smooth here: halving the step moves a slope by {coarse:.0%}")
+            return self.row("rounding", errors, note="" if _moves(found) else "no output moves with them")
+        verdict: Verdict = "approximate" if max(errors) < tolerance else "broken"
+        where = _where(run, learned) if "parameters" in wrong else ""
+        reach = f"; so it is for {where} and what comes before it, not for what comes after" if where else ""
+        return self.row(verdict, errors, where=where, cause=_why(wrong) + reach)
+
+
+def _moves(found: dict[str, Slopes]) -> bool:
+    return any(s.scale > 1e-9 for s in found.values())
+
+
+def _why(wrong: dict[str, Slopes]) -> str:
+    whose = " and ".join(wrong)
+    slopes = next(iter(wrong.values()))
+    if slopes.backward.norm() < 1e-9 * slopes.narrow.norm():
+        return f"the gradient with respect to the {whose} is zero, but the outputs move with them: something is detached or rounded"
+    if slopes.narrow.norm() < 1e-9 * slopes.backward.norm():
+        return f"there is a gradient with respect to the {whose}, but the outputs do not move with them"
+    ratio = slopes.backward / slopes.narrow
+    if (ratio - ratio[0]).norm() < 1e-4 * ratio.norm():
+        return f"the gradient with respect to the {whose} is {ratio[0].item():.4g} times the slope of the outputs"
+    return f"the gradient with respect to the {whose} is not the slope of the outputs"
+
+
+def _slopes(run: Pass, parameters: Sequence[Tensor], given: dict[str, Tensor]) -> Slopes:
+    """Along one random direction of these parameters, or of these inputs."""
+    moved = {n: t.detach().clone() for n, t in given.items()}
+    inputs = _with(run.inputs, moved)
+    variables = [*parameters, *moved.values()]
+
+    def direction() -> Iterator[tuple[Tensor, Tensor]]:
+        """Made anew each time, so that none is kept."""
+        generator = torch.Generator().manual_seed(run.subject.seed + 29)
+        for v in variables:
+            size = v.detach().norm().item() / max(v.numel(), 1) ** 0.5 or 1.0
+            yield v, size * torch.randn(v.shape, generator=generator, dtype=torch.float64).to(v)
+
+    def values(h: float) -> list[Tensor]:
+        with _stepped(direction, h):
+            return [t for t in run.made(inputs.call).values() if t.is_floating_point()]
+
+    differences = []
+    for h in (STEP, STEP / 2):
+        differences.append([(a - b) / (2 * h) for a, b in zip(values(h), values(-h), strict=True)])
+    sums = _sums(differences[0], run.subject.seed)
+    wide, narrow = (torch.stack([_dot(weights, d) for weights in sums]) for d in differences)
+    return Slopes(wide, narrow, _backward(run, inputs, direction, sums))
+
+
+Direction = Callable[[], Iterator[tuple[Tensor, Tensor]]]
+
+
+@contextmanager
+def _stepped(direction: Direction, h: float) -> Iterator[None]:
+    with torch.no_grad():
+        kept = [(v, v.detach().clone()) for v, _ in direction()]
+        for v, d in direction():
+            v.add_(h * d)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for v, value in kept:
+                v.copy_(value)
+
+
+def _sums(like: list[Tensor], seed: int) -> list[list[Tensor]]:
+    generator = torch.Generator().manual_seed(seed + 31)
+    return [[torch.randn(t.shape, generator=generator, dtype=torch.float64) for t in like] for _ in range(SUMS)]
+
+
+def _dot(weights: list[Tensor], values: list[Tensor]) -> Tensor:
+    return torch.stack([(w * v).sum() for w, v in zip(weights, values, strict=True)]).sum()
+
+
+def _backward(run: Pass, inputs: Inputs, direction: Direction, sums: list[list[Tensor]]) -> Tensor:
+    """Gradients of the sums along the direction; each parameter's is used and let go."""
+    variables = [v for v, _ in direction()]
+    before = [v.requires_grad for v in variables]
+    with run.within(gradients=True):
+        try:
+            for v in variables:
+                v.requires_grad_(True)
+            outputs = [t for t in run.subject.chosen(inputs.call(run.model)).values() if t.is_floating_point()]
+            run.subject.passes["float64"] += 1
+            if not any(t.requires_grad for t in outputs):
+                return torch.zeros(len(sums), dtype=torch.float64)
+            return torch.stack([_along(outputs, weights, direction) for weights in sums])
+        except Crashed:
+            raise
+        except Exception as error:
+            raise Crashed(f"its backward raised {type(error).__name__}: {' '.join(str(error).split())[:160]}") from error
+        finally:
+            for v, needed in zip(variables, before, strict=True):
+                v.requires_grad_(needed)
+
+
+def _along(outputs: list[Tensor], weights: list[Tensor], direction: Direction) -> Tensor:
+    total = torch.stack(
+        [(t.double() * w.to(t.device)).sum() for t, w in zip(outputs, weights, strict=True) if t.requires_grad]
+    ).sum()
+    gradients = torch.autograd.grad(total, [v for v, _ in direction()], retain_graph=True, allow_unused=True)
+    slopes = [(g * d).sum() for g, (_, d) in zip(gradients, direction(), strict=True) if g is not None]
+    return torch.stack(slopes).sum().cpu().double() if slopes else torch.zeros((), dtype=torch.float64)
+
+
+def _where(run: Pass, learned: dict[str, nn.Parameter]) -> str:
+    """The last module whose parameters' gradients are wrong: a fault spoils those of all before it. By halving."""
+    order = _used(run, learned)
+    low, high = 0, len(order)  # of order[low:], some gradient is wrong; of order[high:], none
+    while high - low > 1:
+        middle = (low + high) // 2
+        tail = [learned[n] for path in order[middle:] for n in _own(learned, path)]
+        slopes = _slopes(run, tail, {})
+        if slopes.error > max(AGREES, 10 * slopes.fineness):
+            low = middle
+        else:
+            high = middle
+    return order[low] or type(run.model).__name__
+
+
+def _used(run: Pass, learned: dict[str, nn.Parameter]) -> list[str]:
+    """Modules with parameters, in the order in which they end."""
+    order: list[str] = []
+    holders = {n.rpartition(".")[0] for n in learned}
+    modules = {path: m for path, m in run.model.named_modules() if path in holders}
+    hooks = [m.register_forward_hook(lambda *_, path=path: order.append(path)) for path, m in modules.items()]
+    try:
+        run.made(run.inputs.call)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    called = list(dict.fromkeys(order))
+    return [path for path in modules if path not in called] + called
+
+
+def _own(learned: dict[str, nn.Parameter], path: str) -> list[str]:
+    return [n for n in learned if n.rpartition(".")[0] == path]
+
+
+def _floats(inputs: Inputs) -> dict[str, Tensor]:
+    """What goes in and can be differentiated by."""
+    found = {n: getattr(v, "x", v) for n, v in inputs.of(*FLOATS).items()}  # type: ignore[arg-type]
+    return {n: t for n, t in found.items() if isinstance(t, Tensor) and t.is_floating_point()}
+
+
+def _with(inputs: Inputs, moved: dict[str, Tensor]) -> Inputs:
+    return inputs.with_values({n: replace(v, x=t) if hasattr(v := inputs.values[n], "x") else t for n, t in moved.items()})
