@@ -10,6 +10,10 @@ from torch import Tensor
 SIDE = ("past_key_values", "cache", "hidden_states", "attentions", "cross_attentions", "encoder_", "loss", "rope_deltas")
 
 
+class Picked(dict[str, Tensor]):
+    """Outputs that were chosen already, joined from several calls."""
+
+
 def flat(output: Any) -> dict[str, Tensor]:
     """Tensors by name: "" alone, "logits", "0", "aux.scores". Caches and inner states are left out beside others."""
     found = dict(_named(output, ""))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.lift import lifted
-from equiscope.audit.outputs import differing, flat
+from equiscope.audit.outputs import Picked, differing, flat
 from equiscope.audit.undropped import undropped
 from equiscope.errors import EquiscopeError
 from equiscope.symmetry.inputs import Inputs
@@ -54,6 +54,8 @@ class Subject:
 
     def chosen(self, output: Any) -> Outputs:
         """The outputs that are compared. Raises Crashed where there is none."""
+        if isinstance(output, Picked):
+            return output
         if callable(self.pick):
             output = self.pick(output)
         found = flat(output)
@@ -293,12 +295,14 @@ def _copied(model: nn.Module, dtype: torch.dtype) -> nn.Module:
 def scramble(model: nn.Module, seed: int) -> None:
     """Random parameters: a position table that begins at zero, or gains of one, hide what a model can do.
 
-    Matrices get the spread that keeps activations alive, vectors their value and a third; buffers stay.
+    Matrices get the spread that keeps activations alive, vectors their value and a third; buffers stay, and so does what does
+    not learn beside what does: a table of sinusoids that is kept as a parameter.
     """
     generator = torch.Generator().manual_seed(seed + 1)
+    learns = any(p.requires_grad for p in model.parameters())
     for module in model.modules():
         for name, p in module._parameters.items():
-            if p is None or not p.is_floating_point():
+            if p is None or not p.is_floating_point() or (learns and not p.requires_grad):
                 continue
             noise = torch.randn(p.shape, generator=generator, dtype=torch.float64).to(p.dtype)
             if p.ndim < 2 or min(p.shape) == 1:

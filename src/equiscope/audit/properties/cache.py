@@ -20,7 +20,6 @@ from equiscope.errors import InputError
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs
 
-
 KEPT = ("past_key_values", "cache_params", "state")  # what transformers' models take back, by the same name that they give
 
 
@@ -138,7 +137,7 @@ def _theirs(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject
         made.append(subject.chosen(output))
         start = end
     rows, joined = subject.axes(subject.at(subject.dtype)), Picked()
-    for name, first in made[0].items():
+    for name in made[0]:
         parts, axes = [m[name] for m in made], rows.get(name, ())
         if not axes:
             raise ValueError(f"the output {name!r} has no axis of tokens: shapes {[tuple(p.shape) for p in parts]}")

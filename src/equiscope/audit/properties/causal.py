@@ -74,6 +74,9 @@ def _spread(n: int, count: int) -> list[int]:
     return sorted({round(1 + i * (n - 2) / max(count - 1, 1)) for i in range(count)})
 
 
+BOTH_WAYS = ("XLMWithLMHeadModel", "XLNetLMHeadModel")  # read as their other arguments say
+
+
 def says_causal(subject: Subject) -> tuple[Claimed, str]:
     """Whether the model itself says so: our spec, or its configuration."""
     model = subject.model
@@ -87,7 +90,7 @@ def says_causal(subject: Subject) -> tuple[Claimed, str]:
     name, config = type(model).__name__, getattr(model, "config", None)
     if config is None:
         return "unknown", ""
-    if getattr(config, "is_encoder_decoder", False):
+    if getattr(config, "is_encoder_decoder", False) or name in BOTH_WAYS:
         return "unknown", ""
     if "ForCausalLM" in name or name.endswith("LMHeadModel") or getattr(config, "is_decoder", False):
         return "yes", f"{name} writes token after token"
