@@ -158,14 +158,8 @@ def length_for(model: nn.Module, config: Any = None) -> int:
     """A number of tokens unlike any size of the model's, and no more than it has places for."""
     sizes = {size for p in model.parameters() for size in p.shape}
     sizes |= {v for v in vars(config).values() if isinstance(v, int)} if config is not None else set()
-    most = next(
-        (
-            v
-            for n in ("max_position_embeddings", "n_positions", "max_target_positions")
-            if isinstance(v := getattr(config, n, None), int)
-        ),
-        64,
-    )
+    said = (getattr(config, n, None) for n in ("max_position_embeddings", "n_positions", "max_target_positions"))
+    most = next((v for v in said if isinstance(v, int) and v > 0), 64)
     return next((n for n in LENGTHS if n not in sizes and n <= most), 3)
 
 

@@ -240,8 +240,10 @@ def model_of(model_class: type, config: Any) -> nn.Module:
 
     raises  InputError where the class cannot be built, with what it says
     """
-    if hasattr(config, "is_decoder") and ("CausalLM" in model_class.__name__ or "LMHead" in model_class.__name__):
-        config.is_decoder = True
+    if any(word in model_class.__name__ for word in ("CausalLM", "LMHead", "Decoder")):
+        for flag in ("is_decoder", "causal"):
+            if isinstance(getattr(config, flag, None), bool):
+                setattr(config, flag, True)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
