@@ -165,7 +165,7 @@ function paint(source: string, done: (blob: Blob) => void): void {
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(source)}`;
 }
 
-function download(blob: Blob, name: string): void {
+export function download(blob: Blob, name: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;

@@ -1,12 +1,14 @@
-// The page: reads the record that stands in it. Of an explorable it shows one story at a time; a drawing is a page of its own.
+// The page: reads the record that stands in it. Of an explorable it shows one story at a time; a drawing and a report are pages
+// of their own.
 import { App } from "./app";
-import type { Drawing, Explorable } from "./contract";
+import type { Drawing, Explorable, Report } from "./contract";
 import { button, h, numbered, select } from "./dom";
 import type { DrawingDesk } from "./drawing/desk";
 import { draw } from "./drawing/page";
 import { save } from "./figure";
 import { Lab } from "./lab";
 import { explainer } from "./marks/explain";
+import { type Reading, reveal } from "./report/page";
 import { fromHash, initial, STORIES, type StoryName, toHash } from "./state";
 import { clocks } from "./stories/clocks";
 import { numbers } from "./stories/numbers";
@@ -175,13 +177,14 @@ async function copy(app: App): Promise<void> {
 }
 
 /** What a script on the page may reach, as `equiscope`: the running app, and the replay that tests hold to Python's numbers. */
-export const running: { app?: App; desk?: DrawingDesk } = {};
+export const running: { app?: App; desk?: DrawingDesk; report?: Reading } = {};
 export { replay } from "./replay";
 
 const place = document.getElementById("app");
-const [explorable, drawing] = ["explorable", "drawing"].map((kind) => document.getElementById(kind));
+const [explorable, drawing, report] = ["explorable", "drawing", "report"].map((kind) => document.getElementById(kind));
 const failed = (error: unknown) => {
   place!.textContent = `This page's data could not be read (${error instanceof Error ? error.message : error}). It needs a browser of 2023 or newer.`;
 };
 if (place && explorable) read<Explorable>(explorable).then((page) => (running.app = start(page, place)), failed);
 if (place && drawing) read<Drawing>(drawing).then((page) => (running.desk = draw(page, place)), failed);
+if (place && report) read<Report>(report).then((page) => (running.report = reveal(page, place)), failed);

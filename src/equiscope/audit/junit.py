@@ -8,6 +8,7 @@ import re
 from xml.etree import ElementTree as xml
 
 from equiscope.record import Audit, Said, report
+from equiscope.record.report import finding
 
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # letters that XML 1.0 does not have
 
@@ -43,7 +44,7 @@ def _properties(suite: xml.Element, audit: Audit) -> None:
 def _case(suite: xml.Element, audit: Audit, number: int, said: Said) -> None:
     row = audit.rows[number]
     case = xml.SubElement(suite, "testcase", _texts({"classname": audit.target, "name": said.id, "time": f"{row.seconds:.3f}"}))
-    told = "\n".join([*said.finding, *([f"Note: {row.note}"] if row.note else []), f"Again: {said.again}"])
+    told = "\n".join([*finding(audit, row), *([f"Note: {row.note}"] if row.note else []), f"Again: {said.again}"])
     if row.fails:
         where = f" in {row.where}" if row.where else ""
         cause = f": {row.cause}" if row.cause else ""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from equiscope.explore import page
 from equiscope.record import Audit, Report, Row, Said, report
-from equiscope.record.report import number
+from equiscope.record.report import finding, number
 
 COLUMNS = ("statement", "claimed", "verdict", "worst error", "rounding", "samples", "where")
 
@@ -27,7 +27,7 @@ def plain(content: Report) -> str:
     audit = content.audit
     heads = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
     rows = "\n".join(_row(row, said) for row, said in zip(audit.rows, content.said, strict=True))
-    more = "\n".join(_told(row, said) for row, said in zip(audit.rows, content.said, strict=True) if row.where or row.fails)
+    more = "\n".join(_told(audit, row) for row in audit.rows if row.where or row.fails)
     facts = f"{audit.model}, {audit.parameters:,} parameters, {audit.dtype} on {audit.device}; {audit.inputs}; seed {audit.seed}"
     return (
         f'<div class="bare-report"><h1>{escape(content.title)}</h1>\n<p>{escape(content.summary)}</p>\n<p>{escape(facts)}</p>\n'
@@ -42,5 +42,5 @@ def _row(row: Row, said: Said) -> str:
     return f'<tr><th scope="row">{escape(row.name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in rest) + "</tr>"
 
 
-def _told(row: Row, said: Said) -> str:
-    return f"<h2>{escape(row.name)}</h2><p>{escape(' '.join(said.finding))}</p>"
+def _told(audit: Audit, row: Row) -> str:
+    return f"<h2>{escape(row.name)}</h2><p>{escape(' '.join(finding(audit, row)))}</p>"

@@ -47,7 +47,7 @@ def report(audit: Audit) -> Report:
         count = sum(1 for other in ids if other == row.name or other.startswith(f"{row.name}~"))
         ids.append(row.name if not count else f"{row.name}~{count + 1}")
     said = [
-        Said(id=i, finding=finding(audit, row), samples=samples(row), again=again(audit, row))
+        Said(id=i, finding=finding(audit, row, shown=True), samples=samples(row), again=again(audit, row))
         for i, row in zip(ids, audit.rows, strict=True)
     ]
     return Report(title=audit.target, summary=summary(audit), audit=audit, said=said)
@@ -71,16 +71,21 @@ def summary(audit: Audit) -> str:
     return "; ".join(parts) + ("." if audit.finished else ". It was stopped before everything was measured.")
 
 
-def finding(audit: Audit, row: Row) -> list[str]:
-    """What became of a row, in plain sentences: what broke, how little is enough, where, why, what holds nevertheless."""
-    return [sentence for sentence in _sentences(audit, row) if sentence]
+def finding(audit: Audit, row: Row, shown: bool = False) -> list[str]:
+    """What became of a row, in plain sentences: what broke, how little is enough, where, why, what holds nevertheless.
+
+    shown  whether the counterexample and the place are shown beside them, so that they need not be told
+    """
+    evidence = [] if shown else [_smallest(row), _place(audit, row)]
+    return [sentence for sentence in (_size(row), *evidence, *_beside(row)) if sentence]
 
 
-def _sentences(audit: Audit, row: Row) -> Iterator[str]:
-    yield _size(row)
-    if row.counterexample is not None:
-        yield f"Smallest counterexample: {_bare(row.counterexample.text)} (error {number(row.counterexample.error)})."
-    yield _place(audit, row)
+def _smallest(row: Row) -> str:
+    found = row.counterexample
+    return f"Smallest counterexample: {_bare(found.text)} (error {number(found.error)})." if found else ""
+
+
+def _beside(row: Row) -> Iterator[str]:
     if row.subgroup:
         yield f"What does hold: {_bare(row.subgroup)}."
     if row.verdict == "undecided":
@@ -125,7 +130,7 @@ def _place(audit: Audit, row: Row) -> str:
 def samples(row: Row) -> str:
     """How often it was tried, and what that says of inputs that were not."""
     if not row.samples:
-        return "none"
+        return "not measured"
     if row.verdict in HOLDS and row.bound is not None:
         return f"0 of {row.samples}: fewer than {percent(row.bound)} of inputs at 95 %"
     return f"{row.samples} tried"

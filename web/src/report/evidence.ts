@@ -1,0 +1,114 @@
+// What an open row shows: what was found in plain words, the smallest counterexample, where it breaks, what a proof says.
+import type { Proof, Report, Row, Said } from "../contract";
+import { button, h } from "../dom";
+import { error, scientific } from "../format";
+import { counterexample } from "./counterexample";
+import { trail } from "./trail";
+import { typeset } from "./typeset";
+
+const ANSWERS: Record<Proof["answer"], string> = {
+  proved: "Proved: it follows from the operations, whatever the numbers are.",
+  refuted: "Refuted: an operation mixes what should stay apart.",
+  unknown: "Unknown: there is an operation without a rule.",
+};
+
+export function evidence(row: Row, said: Said, report: Report): HTMLElement {
+  const tolerance = report.audit.tolerance ?? 1e-2;
+  return h(
+    "div.evidence",
+    card("What was found", found(row, said), note(row.note ?? ""), facts(row), repeat(said)),
+    row.counterexample &&
+      card(
+        "Smallest counterexample",
+        h(
+          "p.strong",
+          capital(row.counterexample.text),
+          ": ",
+          h("b", row.counterexample.error < 0 ? "not finite" : error(row.counterexample.error)),
+        ),
+        counterexample(row.counterexample, report.audit.inputs),
+      ),
+    (row.trail ?? []).length > 0 && card("Where it breaks", place(row, report), trail(row, tolerance)),
+    row.proof && card("What the graph of operations says", proof(row.proof)),
+  );
+}
+
+const card = (title: string, ...rest: Parameters<typeof h>[1][]): HTMLElement => h("section.card", h("h3", title), ...rest);
+
+const found = (row: Row, said: Said): HTMLElement =>
+  h(
+    "div.found",
+    row.summary && h("p.asked", "Asked: ", row.summary, "."),
+    said.finding.map((sentence, i) => h(i ? "p" : "p.first", typeset(sentence))),
+  );
+
+/** A note may be a list of what a model raised, as long as a page: what is long folds. */
+function note(text: string): HTMLElement | undefined {
+  if (!text) return undefined;
+  if (text.length < 240) return h("p.quiet", "Note: ", text);
+  return h("details.note", h("summary", `Note: ${text.slice(0, 110)} …`), h("p", text));
+}
+
+function facts(row: Row): HTMLElement {
+  const known: [string, string | undefined][] = [
+    ["output", row.output],
+    ["parameters", row.parameters],
+    ["median error", row.median === null || row.median === undefined ? undefined : error(row.median)],
+    ["in float32", row.error32 === null || row.error32 === undefined ? undefined : error(row.error32)],
+    ["rounding alone", row.floor ? scientific(row.floor) : undefined],
+    ["forward passes", row.passes ? String(row.passes) : undefined],
+    ["seconds", row.seconds ? row.seconds.toFixed(2) : undefined],
+  ];
+  return h(
+    "dl.facts",
+    known.flatMap(([name, text]) => (text ? [h("div", h("dt", name), h("dd", text))] : [])),
+  );
+}
+
+function repeat(said: Said): HTMLElement {
+  const press = button("Copy", "Copy what measures this row again", async () => {
+    press.textContent = (await copied(said.again)) ? "Copied" : "Mark it and copy";
+  });
+  return h(
+    "div.again",
+    h("span.quiet", "Again, this row alone"),
+    h(
+      "pre",
+      { tabindex: 0 },
+      said.again.split(" ").flatMap((word, i) => [i > 0 && " ", h("span", word)]),
+    ),
+    press,
+  );
+}
+
+function place(row: Row, report: Report): HTMLElement {
+  const whole = row.where === report.audit.model;
+  return h(
+    "p.strong",
+    whole ? "In the model itself, between its parts: " : "First in ",
+    h("code", row.where || "no module alone"),
+    row.cause ? `: ${row.cause}.` : ".",
+  );
+}
+
+const proof = ({ answer, operation, where, reason }: Proof): HTMLElement =>
+  h(
+    "div",
+    { "data-proof": answer },
+    h("p.strong", ANSWERS[answer]),
+    operation &&
+      h("p", answer === "refuted" ? "By " : "First: ", h("code", operation), where ? [" in ", h("code", where)] : [], "."),
+    reason && h("p", capital(reason), /[.!?]$/.test(reason) ? "" : "."),
+  );
+
+/** Whether the clipboard took it; a page in a file may not be let. */
+export async function copied(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

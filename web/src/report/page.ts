@@ -1,0 +1,164 @@
+// The page of a report: one sentence, the facts of the check, the table. It shows the record and computes nothing.
+import type { Report } from "../contract";
+import { button, h } from "../dom";
+import { download } from "../figure";
+import { capital, copied } from "./evidence";
+import { rows } from "./rows";
+import { share } from "./scale";
+import { fromHash, type ReportState, toHash } from "./state";
+import { shape, WORDS } from "./verdict";
+import "./report.css";
+
+const KEY = [
+  ["i.dot", "a sample"],
+  ["i.dot.worst", "the worst"],
+  ["i.band", "rounding alone"],
+];
+
+/** What a script on the page may reach. */
+export interface Reading {
+  report: Report;
+  state: ReportState;
+  set(change: Partial<ReportState>): void;
+}
+
+export function reveal(report: Report, root: HTMLElement): Reading {
+  const main = h("main", { id: "story" });
+  const page: Reading = { report, state: fromHash(location.hash, report), set: (change) => show({ ...page.state, ...change }) };
+  const toggle = (id: string) => {
+    const { rows } = page.state;
+    page.set({ rows: rows.includes(id) ? rows.filter((one) => one !== id) : [...rows, id] });
+    opener(main, id)?.focus({ preventScroll: true });
+  };
+  const kept = new Map<string, HTMLElement>(); // evidence that was opened keeps what was unfolded in it
+  const how = legend(report);
+  const draw = () => main.replaceChildren(controls(page), rows(report, page.state, toggle, kept), how);
+  const show = (state: ReportState, remember = true) => {
+    page.state = state;
+    draw();
+    const hash = toHash(state, report);
+    if (remember) history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+  };
+  document.body.classList.add("reported");
+  root.replaceChildren(header(report), main, h("footer", "equiscope: every number on this page stands in the record inside it. It works offline and sends nothing anywhere.")); // prettier-ignore
+  draw();
+  window.addEventListener("hashchange", () => {
+    show(fromHash(location.hash, report), false);
+    main.querySelector(`.stated[data-row="${CSS.escape(page.state.rows.at(-1) ?? "")}"]`)?.scrollIntoView({ block: "start" });
+  });
+  if (location.hash.includes("row=") && page.state.rows.length)
+    opener(main, page.state.rows[0])?.scrollIntoView({ block: "center" });
+  main.addEventListener("keydown", (event) => walk(event, main, page, toggle));
+  forPrint(page, draw);
+  return page;
+}
+
+const opener = (main: HTMLElement, id: string): HTMLElement | null => main.querySelector(`[data-open="${CSS.escape(id)}"]`);
+
+/** Arrows go from row to row; Escape closes the row in which one is. */
+function walk(event: KeyboardEvent, main: HTMLElement, page: Reading, toggle: (id: string) => void): void {
+  const here = event.target as HTMLElement;
+  if (event.key === "Escape") {
+    const id = here.dataset.open ?? here.closest<HTMLElement>("tr.opened")?.dataset.row;
+    if (id && page.state.rows.includes(id)) toggle(id);
+    return;
+  }
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step || !here.dataset.open) return;
+  const all = [...main.querySelectorAll<HTMLElement>("[data-open]")];
+  all[all.indexOf(here) + step]?.focus();
+  event.preventDefault();
+}
+
+/** On paper nothing can be opened: what fails is printed with its evidence. */
+function forPrint(page: Reading, draw: () => void): void {
+  let before = page.state;
+  addEventListener("beforeprint", () => {
+    before = page.state;
+    const failing = page.report.said.filter((_, i) => page.report.audit.rows[i].fails).map(({ id }) => id);
+    page.state = { ...before, rows: [...new Set([...before.rows, ...failing])] };
+    draw();
+  });
+  addEventListener("afterprint", () => {
+    page.state = before;
+    draw();
+  });
+}
+
+function header(report: Report): HTMLElement {
+  const { audit } = report;
+  const text = () => JSON.stringify(audit, null, 1);
+  const status = h("span.quiet", { role: "status" });
+  const copy = async () => {
+    status.textContent = (await copied(text())) ? "Copied." : "This browser does not let a file copy: download it instead.";
+  };
+  const name = `${report.title.replace(/[^\w.-]+/g, "-").replace(/^-+|-+$/g, "") || "audit"}.json`;
+  const fails = audit.rows.some((row) => row.fails);
+  return h(
+    "header",
+    h(
+      "div.top",
+      h("p.brand", "equiscope ", h("span", "check")),
+      h(
+        "div.buttons",
+        status,
+        button("Copy as JSON", "Copy the whole record", copy),
+        button("Download record", `Save the whole record as ${name}`, () => download(new Blob([text()], { type: "application/json" }), name)), // prettier-ignore
+      ),
+    ),
+    h("h1", report.title),
+    h("p.summary", { "data-tone": fails ? "fails" : "holds" }, shape(fails ? "broken" : "exact"), h("span", report.summary)),
+    facts(report),
+    (audit.notes ?? []).map((note) => h("p.notice", note)),
+  );
+}
+
+function facts({ audit }: Report): HTMLElement {
+  const list = (found: Record<string, unknown> | undefined) =>
+    Object.entries(found ?? {}).map(([name, value]) => `${name} ${value}`).join(", "); // prettier-ignore
+  const passes = Object.entries(audit.passes ?? {}).map(([dtype, count]) => `${count} in ${dtype}`).join(", "); // prettier-ignore
+  const known: [string, string][] = [
+    ["model", audit.model],
+    ["parameters", audit.parameters.toLocaleString("en")],
+    ["runs in", `${audit.dtype} on ${audit.device}`],
+    ["inputs", audit.inputs],
+    ["forward passes", passes || "none"],
+    ["seconds", (audit.seconds ?? 0).toFixed(1)],
+    ["effort", `${audit.effort ?? "default"}, seed ${audit.seed ?? 0}`],
+    ["versions", list(audit.versions)],
+  ];
+  return h("dl.facts", known.map(([name, text]) => h("div", h("dt", name), h("dd", text)))); // prettier-ignore
+}
+
+function controls(page: Reading): HTMLElement {
+  const { report, state } = page;
+  const failing = report.audit.rows.filter(({ fails }) => fails).length;
+  const ids = report.said.map(({ id }) => id);
+  const some = state.rows.length > 0;
+  return h(
+    "div.controls",
+    failing > 0 && button(`Only what fails (${failing})`, "Hide every row that does not fail", () => page.set({ only: !state.only }), { "aria-pressed": String(state.only), class: "only" }), // prettier-ignore
+    button(some ? "Close all" : "Open all", some ? "Close every row" : "Open every row", () => page.set({ rows: some ? [] : ids })),
+    h(
+      "div.key",
+      KEY.map(([mark, text]) => h("span", h(mark), text)),
+      h("span", h("i.dashed"), `tolerance ${share(report.audit.tolerance ?? 1e-2)}`),
+    ),
+  );
+}
+
+/** How the page is read: what each verdict means, and when a row fails. */
+function legend({ audit }: Report): HTMLElement {
+  const meaning = Object.entries(WORDS) as [keyof typeof WORDS, string][];
+  return h(
+    "details.legend",
+    h("summary", "How to read this page"),
+    h(
+      "ul",
+      meaning.map(([verdict, words]) => h("li", shape(verdict), h("b", verdict), ` ${words}`)),
+    ),
+    h("p", "An error is the size of the difference over the size of what the statement asks for. It is measured in float64 and in a narrower precision: rounding shrinks with the precision, a fault does not."), // prettier-ignore
+    h("p", `${capital("a row")} fails where the statement is claimed by the model, asked for by name, or expected of every model, and does not hold. “0 of 12: fewer than 25 % of inputs at 95 %” means: no violation in 12 samples, so with 95 % confidence fewer than a quarter of such inputs show one.`), // prettier-ignore
+    h("p.quiet", `A violation below ${share(audit.tolerance ?? 1e-2)} is called approximate.`),
+  );
+}

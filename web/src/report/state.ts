@@ -1,0 +1,33 @@
+// What a person has done with a report: the open rows, and whether only what fails is shown. It is the link to the page.
+import type { Report } from "../contract";
+
+export interface ReportState {
+  rows: string[];
+  only: boolean;
+}
+
+/** At the beginning the first row that fails is open: it is what the page was made for. */
+export const initial = ({ audit, said }: Report): ReportState => ({
+  rows: said.filter((_, i) => audit.rows[i].fails).slice(0, 1).map(({ id }) => id), // prettier-ignore
+  only: false,
+});
+
+/** What differs from the beginning, as a URL fragment: row=permute&row=shift&only=1. */
+export function toHash(state: ReportState, report: Report): string {
+  const parts = new URLSearchParams();
+  if (String(state.rows) !== String(initial(report).rows))
+    for (const row of state.rows.length ? state.rows : [""]) parts.append("row", row);
+  if (state.only) parts.set("only", "1");
+  return parts.toString();
+}
+
+/** The state that a fragment describes; a row that there is not is left out. */
+export function fromHash(hash: string, report: Report): ReportState {
+  const parts = new URLSearchParams(hash.replace(/^#/, ""));
+  const known = report.said.map(({ id }) => id);
+  const rows = parts.getAll("row").filter((id) => known.includes(id));
+  return {
+    rows: parts.has("row") ? [...new Set(rows)] : initial(report).rows,
+    only: parts.get("only") === "1" && report.audit.rows.some(({ fails }) => fails),
+  };
+}

@@ -1,0 +1,42 @@
+// A verdict as a shape and a word: nobody has to tell colours apart. Filled is what holds or fails, hollow what need not hold.
+import type { Row } from "../contract";
+import { h, svg } from "../dom";
+
+export const WORDS: Record<Row["verdict"], string> = {
+  exact: "not one bit differs",
+  rounding: "only rounding differs",
+  approximate: "a true difference, below the tolerance",
+  broken: "does not hold",
+  undecided: "could not be decided; the row says why",
+};
+
+const SHAPES: Record<Row["verdict"], string[]> = {
+  exact: ["M8 1a7 7 0 1 0 0 14a7 7 0 1 0 0-14z", "M4.8 8.2l2.2 2.3 4.2-4.6"],
+  rounding: ["M8 1a7 7 0 1 0 0 14a7 7 0 1 0 0-14z", "M4.4 9.2c1.2-2.4 2.4-2.4 3.6-1.2s2.4 1.2 3.6-1.2"],
+  approximate: ["M8 1.2L15.2 14.4H.8z", "M5.6 11.4c.8-1.5 1.6-1.5 2.4-.7s1.6.8 2.4-.7"],
+  broken: ["M4.9 1h6.2L15 4.9v6.2L11.1 15H4.9L1 11.1V4.9z", "M5.4 5.4l5.2 5.2M10.6 5.4l-5.2 5.2"],
+  undecided: ["M8 1a7 7 0 1 0 0 14a7 7 0 1 0 0-14z", "M6 6.2c0-1.3 1-2 2-2s2 .7 2 1.8c0 1.5-2 1.6-2 3M8 11.4v.5"],
+};
+
+/** How a row is coloured: holds, fails, need not hold and does not, undecided. */
+export const tone = (row: Row): "holds" | "fails" | "not" | "undecided" =>
+  row.fails
+    ? "fails"
+    : row.verdict === "undecided"
+      ? "undecided"
+      : row.verdict === "exact" || row.verdict === "rounding"
+        ? "holds"
+        : "not";
+
+export function shape(verdict: Row["verdict"]): SVGElement {
+  const [outline, sign] = SHAPES[verdict];
+  return svg(
+    "svg.shape",
+    { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" },
+    svg("path.outline", { d: outline }),
+    svg("path.sign", { d: sign }),
+  );
+}
+
+export const badge = (row: Row): HTMLElement =>
+  h("span.judged", { title: WORDS[row.verdict] }, shape(row.verdict), h("span", row.verdict), row.fails && h("b.fails", "fails"));
