@@ -1,0 +1,231 @@
+"""Prove: three statements about any module, from its graph of operations alone.
+
+The program runs twice over the field, on letters and on the letters that the statement relates to them. Where all numbers agree,
+the outputs are the same formulas, so the statement holds for all inputs and all parameters (at these sizes, rounding aside).
+Where they do not, the first operation that breaks it is looked for; it is called refuted only if the running model, at random
+parameters, breaks too. Every other case is unknown.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Node
+
+from equiscope.audit.adapt import completed
+from equiscope.audit.examples import batched, sequence, varied
+from equiscope.audit.pairs import measured
+from equiscope.audit.proof.formulas import Call, Formulas
+from equiscope.audit.proof.program import Leaf, Program, Unexported, leaves, program
+from equiscope.audit.proof.variants import Variant, besides, laters, orders
+from equiscope.audit.proof.walk import Random, Walk, module_of, operation
+from equiscope.audit.properties.batch import Batch
+from equiscope.audit.properties.causal import CausalOutput
+from equiscope.audit.statement import Statement, Symmetry
+from equiscope.audit.subject import Crashed, Pass, Subject, shortened
+from equiscope.audit.where import RIGHT
+from equiscope.record import Proof
+from equiscope.symmetry import Inputs, Permute
+
+STATEMENTS = ("permute", "causal", "batch")
+LENGTHS = (13, 11, 7)  # a longer text is cut to one of these: primes, so that axes are not mixed up when the place is looked for
+LONGEST, ROWS, TRIES = 13, 3, 2
+
+
+def prove(
+    model: nn.Module, inputs: Inputs, pick: Any = None, mode: str = "eval", seed: int = 0, names: tuple[str, ...] = STATEMENTS
+) -> dict[str, Proof]:
+    """Whether a model treats tokens alike whatever their order, reads no later token, and keeps sequences apart.
+
+    inputs   a call of the model; texts are cut to 13 tokens, and three sequences stand side by side
+    pick     which outputs are compared; mode: "eval" or "train"
+    returns  permute, causal, batch (or those of `names`) -> proved, refuted or unknown, with the operation and where it stands
+    """
+    try:
+        case = _case(model, completed(model, inputs), pick, mode, seed)
+    except (Crashed, Unexported) as failure:
+        return {name: Proof(answer="unknown", reason=str(failure)) for name in names}
+    return {name: _answer(case, name) for name in names}
+
+
+@dataclass
+class _Case:
+    """A model at the sizes at which it is proved."""
+
+    subject: Subject
+    program: Program
+    parts: list[Leaf]
+    axes: dict[str, tuple[int, ...]]
+    random: Pass | None = None
+
+    @property
+    def length(self) -> int:
+        return self.subject.inputs.length or 0
+
+    @property
+    def batch(self) -> int:
+        return self.subject.inputs.batch or 0
+
+    def sizes(self) -> str:
+        words = f"{self.length} tokens" if self.length else "this size"
+        return f"{self.batch} × {words}" if self.batch else words
+
+
+def _case(model: nn.Module, inputs: Inputs, pick: Any, mode: str, seed: int) -> _Case:
+    failure: Crashed | None = None
+    for sized in _sized(inputs):
+        subject = Subject(model, sized, pick, mode, seed)
+        run = subject.at(subject.dtype)
+        try:
+            run(run.inputs)
+            axes = subject.axes(run)
+        except Crashed as crash:
+            failure = crash
+            continue
+        parts = leaves(sized)
+        return _Case(subject, program(subject, sized, parts, list(axes)), parts, axes)
+    assert failure is not None
+    raise failure
+
+
+def _sized(inputs: Inputs) -> Iterator[Inputs]:
+    """Sizes at which it is tried: cut and set side by side, then as given."""
+    made = inputs
+    if (inputs.length or 0) > LONGEST:
+        taken = {s for v in inputs.values.values() if isinstance(v, Tensor) for s in v.shape}
+        made = shortened(made, next(n for n in LENGTHS if n not in taken or n == LENGTHS[-1]))
+    if inputs.batch is not None and inputs.batch != ROWS:
+        one = sequence(made, 0)
+        generator = torch.Generator().manual_seed(0)
+        side = one
+        for _ in range(ROWS - 1):
+            side = batched(side, varied(one, generator))
+        yield side
+    yield made
+    yield inputs
+
+
+Makes = Callable[[list[Leaf], int, int], Iterator[Variant]]
+
+
+def _asked(case: _Case, name: str) -> tuple[Makes, int, Statement] | str:
+    """How a statement is told in letters; or why it cannot be."""
+    if name == "batch":
+        if case.subject.inputs.batch is None or case.batch < 2:
+            return "the inputs have no axis of sequences side by side"
+        return besides, case.batch, Batch()
+    if not any(leaf.words is not None for leaf in case.parts) or case.length < 2:
+        return "there are no tokens in an order" if not case.length else "there is one token only"
+    if name == "causal":
+        if not any(case.axes.values()):
+            return "no output has one entry a token"
+        return laters, case.length, CausalOutput()
+    return orders, case.length, Symmetry(Permute)
+
+
+def _answer(case: _Case, name: str) -> Proof:
+    asked = _asked(case, name)
+    if isinstance(asked, str):
+        return Proof(answer="unknown", reason=asked)
+    makes, size, statement = asked
+    try:
+        broken = _first_broken(case, makes, size)
+        if broken is None:
+            return _proved(case, statement)
+        return _not_proved(case, name, makes, size, statement, broken)
+    except Random as drawn:
+        reason = "it draws random numbers, or it is a graph of its own"
+        return Proof(answer="unknown", operation=operation(drawn.node), where=module_of(drawn.node), reason=reason)
+
+
+def _first_broken(case: _Case, makes: Makes, size: int, deep: bool = False) -> Variant | None:
+    """The first variant whose outputs do not agree, of several choices of letters; None where all do."""
+    for seed in range(TRIES):
+        plain: dict[str, Tensor] | None = None
+        for variant in makes(case.parts, size, seed):
+            plain = plain or Walk(case.program, seed, deep).outputs(variant.plain)
+            moved = Walk(case.program, seed, deep).outputs(variant.moved)
+            sides = [variant.sides(t, moved[n], case.axes.get(n, ())) for n, t in plain.items()]
+            if not any(s is not None for s in sides) or not all(torch.equal(*s) for s in sides if s is not None):
+                return variant
+    return None
+
+
+def _proved(case: _Case, statement: Statement) -> Proof:
+    """The graph has one size. What the statement says of others (fewer tokens, a sequence alone) is measured."""
+    other = _worst(case, statement, lambda pair: not isinstance(pair.moved, Inputs) or _shapes(pair.plain) != _shapes(pair.moved))
+    if other is not None and other > RIGHT:
+        return Proof(answer="unknown", reason=f"it holds at {case.sizes()}, but what comes out depends on how many there are")
+    return Proof(answer="proved", reason=f"at {case.sizes()}, for all inputs and parameters; a chance of error of 2^-{31 * TRIES}")
+
+
+def _shapes(inputs: Inputs) -> list[Any]:
+    return [getattr(getattr(v, "x", v), "shape", None) for v in inputs.values.values()]
+
+
+def _not_proved(case: _Case, name: str, makes: Makes, size: int, statement: Statement, broken: Variant) -> Proof:
+    node, unruled = _culprit(case, broken)
+    said: dict[str, Any] = {"operation": operation(node) if node else "", "where": module_of(node) if node else ""}
+    if unruled:
+        return Proof(answer="unknown", reason="there is no rule for this operation", **said)
+    worst = _worst(case, statement, lambda pair: True)
+    if worst is None:
+        return Proof(answer="unknown", reason="its form breaks it, and the model could not be measured", **said)
+    if worst > RIGHT:
+        return Proof(answer="refuted", reason=f"here {BREAKS[name]}; measured at random parameters: {worst:.1e}", **said)
+    if _first_broken(case, makes, size, deep=True) is None:
+        reason = "it holds if large negative numbers in a mask count as minus infinity: exp gives exactly 0 there by underflow only"
+        return Proof(answer="unknown", reason=reason, **said)
+    return Proof(answer="unknown", reason="its form breaks it here, but the numbers do not show it", **said)
+
+
+BREAKS = {
+    "permute": "something that knows the place meets something that moves with the tokens",
+    "causal": "a token reads a later one",
+    "batch": "a sequence reads another one",
+}
+
+
+def _worst(case: _Case, statement: Statement, wanted: Callable[[Any], bool]) -> float | None:
+    """The largest error in float64 at random parameters, of the pairs that are wanted; None where nothing could be measured."""
+    try:
+        if case.random is None:
+            case.random = case.subject.at(torch.float64, random=True)
+        run, found = case.random, []
+        for pair in statement.pairs(run, 6, torch.Generator().manual_seed(17)):
+            if wanted(pair):
+                if isinstance(statement, Symmetry) and not statement.found:
+                    statement.settle(run, pair, case.axes)
+                found.append(measured(run, pair, case.axes).error)
+    except Crashed:
+        return None
+    found = [e for e in found if e == e]
+    return max(found) if found else None
+
+
+def _culprit(case: _Case, variant: Variant) -> tuple[Node | None, bool]:
+    """The operation from which on the outputs are wrong, and whether that is one without a rule."""
+    walks = Walk(case.program), Walk(case.program)
+    blank = Call(None, (), {})
+    bad: set[Node] = set()
+    for (node, plain), (_, moved) in zip(
+        *(w.steps(v) for w, v in zip(walks, (variant.plain, variant.moved), strict=True)), strict=True
+    ):
+        if isinstance(plain, (Formulas, Tensor)) and not variant.readable(blank.lifted(plain), blank.lifted(moved)):
+            bad.add(node)
+        elif isinstance(plain, (tuple, list)) and node.op == "call_function" and isinstance(plain[0], Formulas):
+            pairs = zip(plain, moved, strict=True)
+            if not all(variant.readable(p.t, m.t) for p, m in list(pairs)[:1] if isinstance(p, Formulas)):
+                bad.add(node)
+    ends = [node for _, node in case.program.outputs if node is not None]
+    node = next((n for n in ends if n in bad), next(iter(ends), None))
+    while node is not None and node.name.startswith("clone") and node not in bad and node.all_input_nodes:
+        node = node.all_input_nodes[0]  # every part is right, but the output does not have one entry a token
+    while node is not None:
+        before = next((n for n in node.all_input_nodes if n in bad), None)
+        if before is None:
+            break
+        node = before
+    return node, node in walks[0].unruled

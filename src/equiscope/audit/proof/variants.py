@@ -1,0 +1,192 @@
+"""Variants: two calls that a statement relates, letter for letter, and how their numbers have to agree.
+
+Exchanging two tokens and moving all by one make every order, so two variants say all of them. A token that reads no later one is
+the same whatever stands later, for every place. A sequence that stands alone is the same beside others, and in another row.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equiscope.audit.proof.field import letters
+from equiscope.audit.proof.formulas import Formulas
+from equiscope.audit.proof.program import Leaf
+
+READINGS = 256  # ways to read a tensor's axes that are tried when the place is looked for
+
+
+class Variant:
+    """plain and moved: values of the leaves."""
+
+    plain: list[Any]
+    moved: list[Any]
+    size: int  # of the axis in question
+
+    def sides(self, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
+        """Of an output: what has to be equal; None where nothing is said of it."""
+        raise AssertionError(type(self).__name__)
+
+    def agrees(self, plain: Tensor, moved: Tensor, places: list[Tensor | None]) -> bool:
+        """Of a tensor inside, where `places` says for every axis which of the tokens (or sequences) stands where."""
+        raise AssertionError(type(self).__name__)
+
+    def readable(self, plain: Tensor, moved: Tensor) -> bool:
+        """Whether there is any reading of the axes in which the tensor does what the statement asks."""
+        if torch.equal(plain, moved):
+            return True
+        ways = [_ways(size, self.size) for size in plain.shape]
+        return any(self.agrees(plain, moved, list(way)) for way in islice(product(*ways), READINGS))
+
+
+def _ways(size: int, count: int) -> list[Tensor | None]:
+    """How an axis may hold so many tokens: not at all, or as the middle one of three that were merged."""
+    if size % count:
+        return [None]
+    rest = size // count
+    inner = [b for b in range(1, rest + 1) if rest % b == 0]
+    return [torch.arange(size) // b % count for b in inner] + [None]
+
+
+@dataclass
+class Order(Variant):
+    """The words in another order: order[i] is the old row that comes to row i."""
+
+    plain: list[Any]
+    moved: list[Any]
+    size: int
+    order: list[int]
+
+    def sides(self, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
+        for axis in axes:
+            plain = plain.index_select(axis, torch.tensor(self.order))
+        return plain, moved
+
+    def agrees(self, plain: Tensor, moved: Tensor, places: list[Tensor | None]) -> bool:
+        for axis, place in enumerate(places):
+            if place is not None:
+                step = int((place == 0).long().argmin()) if self.size > 1 else 1  # how many entries a token has in a row
+                rows = torch.arange(len(place)) + (torch.tensor(self.order)[place] - place) * max(step, 1)
+                plain = plain.index_select(axis, rows)
+        return torch.equal(plain, moved)
+
+
+@dataclass
+class Later(Variant):
+    """Other words from a place on."""
+
+    plain: list[Any]
+    moved: list[Any]
+    size: int
+    place: int
+
+    def sides(self, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
+        if not axes:
+            return None
+        for axis in axes:
+            plain, moved = plain.narrow(axis, 0, self.place), moved.narrow(axis, 0, self.place)
+        return plain, moved
+
+    def agrees(self, plain: Tensor, moved: Tensor, places: list[Tensor | None]) -> bool:
+        if all(p is None for p in places):
+            return False
+        for axis, place in enumerate(places):
+            if place is not None:
+                rows = (place < self.place).nonzero().flatten()
+                plain, moved = plain.index_select(axis, rows), moved.index_select(axis, rows)
+        return torch.equal(plain, moved)
+
+
+@dataclass
+class Beside(Variant):
+    """The first sequence in another row, with others beside it."""
+
+    plain: list[Any]
+    moved: list[Any]
+    size: int
+    row: int
+
+    def sides(self, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
+        if plain.ndim == 0 or plain.shape[0] != self.size:
+            return None
+        return plain[0], moved[self.row]
+
+    def agrees(self, plain: Tensor, moved: Tensor, places: list[Tensor | None]) -> bool:
+        if sum(p is not None for p in places) != 1:
+            return False
+        axis, place = next((a, p) for a, p in enumerate(places) if p is not None)
+        first, other = ((place == row).nonzero().flatten() for row in (0, self.row))
+        return torch.equal(plain.index_select(axis, first), moved.index_select(axis, other))
+
+
+def _free(parts: list[Leaf], seed: int, name: str) -> list[Any]:
+    return [
+        Formulas(letters(leaf.value.shape, "input", leaf.argument, leaf.part, name, seed), leaf.value.dtype)
+        if leaf.free
+        else leaf.value
+        for leaf in parts
+    ]
+
+
+def _changed(value: Any, change: Any) -> Any:
+    return Formulas(change(value.t), value.dtype) if isinstance(value, Formulas) else change(value)
+
+
+def orders(parts: list[Leaf], length: int, seed: int) -> Iterator[Order]:
+    """The two that make all."""
+    plain = _free(parts, seed, "plain")
+    every = list(range(length))
+    for order in ([1, 0, *every[2:]], [*every[1:], 0]):
+        moved = []
+        place = torch.empty(length, dtype=torch.long)
+        rows = torch.tensor(order)
+        place[rows] = torch.arange(length)
+        for leaf, value in zip(parts, plain, strict=True):
+            if leaf.edges:
+                moved.append(place[value])
+            elif leaf.words is not None:
+                moved.append(_changed(value, lambda t, axis=leaf.words, rows=rows: t.index_select(t.ndim + axis, rows)))
+            else:
+                moved.append(value)
+        yield Order(plain, moved, length, order)
+
+
+def laters(parts: list[Leaf], length: int, seed: int) -> Iterator[Later]:
+    """From every place on, the last ones first: what looks one token ahead is seen by all."""
+    plain, other = _free(parts, seed, "plain"), _free(parts, seed, "other")
+    for place in range(1, length):
+        moved = []
+        for leaf, value, new in zip(parts, plain, other, strict=True):
+            if leaf.free and leaf.words is not None:
+                size = value.t.ndim + leaf.words
+                late = (torch.arange(length) >= place).view([length if d == size else 1 for d in range(value.t.ndim)])
+                moved.append(Formulas(torch.where(late, new.t, value.t), value.dtype))
+            else:
+                moved.append(value)
+        yield Later(plain, moved, length, place)
+
+
+def besides(parts: list[Leaf], batch: int, seed: int) -> Iterator[Beside]:
+    """Others beside it, in every row."""
+    plain = _free(parts, seed, "plain")
+    for row in range(batch):
+        other = _free(parts, seed, f"other {row}")
+        moved = []
+        for leaf, value, new in zip(parts, plain, other, strict=True):
+            if not leaf.rows:
+                moved.append(value)
+            elif leaf.free:
+                moved.append(Formulas(torch.cat([new.t[:row], value.t[:1], new.t[row + 1 :]]), value.dtype))
+            else:
+                rows = [row if r == 0 else 0 if r == row else r for r in range(batch)]
+                moved.append(value[rows])
+        yield Beside(plain, moved, batch, row)
+
+
+def chance(count: int) -> float:
+    """About how likely a false proof is, after so many independent tests."""
+    return math.pow(2.0, -31 * count)
