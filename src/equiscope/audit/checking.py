@@ -369,7 +369,8 @@ class _Work:
                 budget -= 1
                 try:
                     holds = measured(run, pair, axes).error < self._border
-                    if number == 0 and not holds and isinstance(one.statement, Symmetry):  # it may move in another way
+                    if number == 0 and not holds and getattr(one.statement, "several", False):  # it may move in another way
+                        assert isinstance(one.statement, Symmetry)
                         one.statement.settle(run, pair, axes)
                         holds = measured(run, pair, axes).error < self._border
                 except Crashed:

@@ -80,6 +80,7 @@ class Symmetry(Statement):
         self.group, self.name, self.summary = group, getattr(group, "name", group.__name__), getattr(group, "summary", "")
         self.inside = getattr(group, "inside", False)
         self.found: dict[str, str] = {}
+        self.several = False  # whether an output may move in more than one way
         self.open = False  # whether more than one way of moving served: a head that begins at zero tells nothing
 
     def missing(self, subject: Subject) -> str:
@@ -110,13 +111,14 @@ class Symmetry(Statement):
         plain, moved = pair.outputs(run)
         relation = pair.relation
         assert isinstance(relation, Moved)
-        self.open = False
+        self.open = self.several = False
         for name, t in plain.items():
             said = self.asked.get(name) if isinstance(self.asked, dict) else self.asked
-            ways = (said,) if said else relation.action.representations(t, axes.get(name, ()), run.inputs)
+            ways = relation.action.ways(said, t, axes.get(name, ()), run.inputs)
             if len(ways) == 1 or name not in moved:
                 self.found[name] = ways[0]
                 continue
+            self.several = True
             errors = [error(*relation.action.sides(t, moved[name], way, axes.get(name, ()))) for way in ways]
             right = [way for way, x in zip(ways, errors, strict=True) if x < SAME]  # of ways that serve alike, the likeliest
             self.open = self.open or len(right) > 1

@@ -75,6 +75,11 @@ class Action:
         return None
 
     @classmethod
+    def ways(cls, said: str | None, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
+        """How an output may move that was said to move so; of what was said for other actions, all it may do."""
+        return (said,) if said else cls.representations(output, axes, inputs)
+
+    @classmethod
     def missing(cls, inputs: Inputs) -> str:
         """Why it cannot act on these inputs, in words; empty where it can."""
         kinds = " or ".join(cls.acts_on)

@@ -15,6 +15,7 @@ from torch import Tensor
 from equiscope.errors import ShapeError, UnknownName
 from equiscope.symmetry.actions import Action
 from equiscope.symmetry.inputs import Inputs, Kind
+from equiscope.symmetry.ways import family
 
 LAYOUTS = {1: ("wave", "frames"), 2: ("map", "map-last", "patches")}
 FIRST = 6  # rows that may stand before those of patches: a class token, registers
@@ -149,6 +150,11 @@ class Gridded(Action):
                 f"An output of shape {list(output.shape)} was said to be {representation!r}, but on {given} it has no such cells."
             )
         return found
+
+    @classmethod
+    def ways(cls, said: str | None, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
+        own = said is not None and (said == "invariant" or family(said) == "grid")
+        return (said,) if own and said else cls.representations(output, axes, inputs)
 
     @classmethod
     def representations(cls, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:

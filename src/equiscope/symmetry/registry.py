@@ -4,8 +4,10 @@ from equiscope.errors import UnknownName
 from equiscope.symmetry.actions import CLAIMED, Action
 from equiscope.symmetry.pictures import PICTURES
 from equiscope.symmetry.sounds import SOUNDS
+from equiscope.symmetry.space import MOTIONS
+from equiscope.symmetry.words import WORDS
 
-ACTIONS: tuple[type[Action], ...] = (*CLAIMED, *PICTURES, *SOUNDS)
+ACTIONS: tuple[type[Action], ...] = (*CLAIMED, *WORDS, *PICTURES, *SOUNDS, *MOTIONS)
 
 
 def named(name: str) -> type[Action]:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Generator, Tensor
 
-from equiscope.errors import UnknownName
 from equiscope.symmetry.actions import Action
+from equiscope.symmetry.ways import family
 
 POWERS = (1.0, 2.0, -1.0, -2.0, 3.0, -3.0, 0.5, -0.5, 4.0, -4.0, 6.0, -6.0, 12.0, -12.0)
 FACTORS = (1.001, 2.0, 0.5, 10.0)
@@ -46,6 +46,11 @@ class Scaling(Action):
     def representations(cls, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
         return ("invariant", *(f"power {p:g}" for p in POWERS))
 
+    @classmethod
+    def ways(cls, said: str | None, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
+        own = said is not None and (said == "invariant" or family(said) == "power")
+        return (said,) if own and said else cls.representations(output, axes, inputs)
+
     def told(self) -> str:
         return f"{self.summary}: times {self.factor:.6g}"
 
@@ -57,12 +62,4 @@ class Scaling(Action):
 
     def power(self, representation: str) -> float:
         """Of the factor, in which such an output grows. Raises UnknownName."""
-        if representation in ("invariant", "permuted"):
-            return 0.0
-        word, _, number = representation.partition(" ")
-        try:
-            if word == "power":
-                return float(number)
-        except ValueError:
-            pass
-        raise UnknownName(f"way of moving with {self.name}", representation, ["invariant", "power 1", "power 2", "power -1", "..."])
+        return float(representation.split()[1]) if family(representation) == "power" else 0.0
