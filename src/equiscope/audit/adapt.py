@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.subject import arguments
-from equiscope.symmetry import Inputs
+from equiscope.symmetry import Inputs, Kind
 
 
 def completed(model: nn.Module, inputs: Inputs) -> Inputs:
@@ -20,7 +20,22 @@ def completed(model: nn.Module, inputs: Inputs) -> Inputs:
         return _tokens(model, inputs)
     if inputs.has("image"):
         inputs = replace(inputs, extra=inputs.extra | {"patch": patch(model)})
-    return _places(model, inputs)
+    return _places(model, _steps(model, inputs))
+
+
+def _steps(model: nn.Module, inputs: Inputs) -> Inputs:
+    """Features of a layer of torch that was made with batch_first=False are [N, B, D]; those of a convolution along time are a sound."""
+    first = next((m for m in model.modules() if m._parameters and not list(m.children())), None)
+    if isinstance(first, nn.Conv1d):  # channels [B, C, T] along a time
+        wave: dict[str, Kind] = {
+            n: "wave" for n, v in inputs.of("features").items() if v.ndim == 3 and v.shape[1] == first.in_channels
+        }
+        return replace(inputs, kinds=inputs.kinds | wave)
+    own = type(model).__module__.startswith("torch.nn")  # in a model of one's own that flag may be the very mistake
+    if not own or not any(getattr(m, "batch_first", True) is False for m in model.modules()):
+        return inputs
+    changed: dict[str, Kind] = {n: "steps" for n, v in inputs.of("features").items() if isinstance(v, Tensor) and v.ndim == 3}
+    return replace(inputs, kinds=inputs.kinds | changed)
 
 
 def patch(model: nn.Module) -> int | None:
@@ -46,7 +61,9 @@ def _places(model: nn.Module, inputs: Inputs) -> Inputs:
         return inputs
     lead = main.shape[:-2] if main.is_floating_point() else main.shape[:-1]
     places = torch.arange(inputs.length, device=main.device).expand(*lead, -1)
-    made = replace(inputs, values=inputs.values | {"position_ids": places}, kinds=inputs.kinds | {"position_ids": "places"})
+    extra = inputs.extra | {"completed": ("position_ids",)}
+    values, kinds = inputs.values | {"position_ids": places}, inputs.kinds | {"position_ids": "places"}
+    made = replace(inputs, values=values, kinds=kinds, extra=extra)  # type: ignore[arg-type]
     return made if _alike(model, inputs, made) else inputs
 
 

@@ -185,7 +185,9 @@ class _Work:
         return self.concluded()
 
     def concluded(self) -> list[Row]:
-        return [self._row(one) for one in self.asked]
+        """Rows of all statements; what could not be asked of this model and was not asked for by name is left out."""
+        rows = [(one, self._row(one)) for one in self.asked]
+        return [row for one, row in rows if one.requested or one.row is None or row.verdict != "undecided"]
 
     def _open(self) -> list[_Asked]:
         return [one for one in self.asked if not one.why_not and one.row is None and not one.crashed]

@@ -1,5 +1,6 @@
 """Examples: inputs like the given ones, with other contents."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ def varied(inputs: Inputs, generator: Generator) -> Inputs:
             return replace(value, x=other(value.x))
         return drawn(value, generator)
 
-    return inputs.each(other, "ids", "features", "image", "wave", "points", "tokens")
+    return inputs.each(other, "ids", "features", "steps", "image", "wave", "points", "tokens")
 
 
 def louder(inputs: Inputs, factor: float = 16.0) -> Inputs:
@@ -28,7 +29,7 @@ def louder(inputs: Inputs, factor: float = 16.0) -> Inputs:
             return replace(value, x=value.x * factor)
         return value * factor if value.is_floating_point() else value
 
-    return inputs.each(loud, "features", "image", "wave", "points", "tokens")
+    return inputs.each(loud, "features", "steps", "image", "wave", "points", "tokens")
 
 
 def drawn(value: Tensor, generator: Generator) -> Tensor:
@@ -56,7 +57,7 @@ def changed_tokens(inputs: Inputs, rows: slice, generator: Generator) -> Inputs:
         return fresh
 
     moved = inputs.each(lambda t: replace(t, x=other(t.x, -2)), "tokens").each(lambda v: other(v, -1), "ids")
-    return moved.each(lambda v: other(v, -2), "features", "points")
+    return moved.each(lambda v: other(v, -2), "features", "points").each(lambda v: other(v, -3), "steps")
 
 
 def _span(rows: slice, length: int) -> tuple[int, int]:
@@ -66,40 +67,55 @@ def _span(rows: slice, length: int) -> tuple[int, int]:
 
 def sequence(inputs: Inputs, number: int) -> Inputs:
     """One sequence of a batch, still as a batch of one."""
-    size = inputs.batch
+    rows = slice(number, number + 1)
 
-    def one(value: Any) -> Any:
+    def one(name: str) -> Any:
+        value, axis = inputs.values[name], _axis(inputs, name)
+        if axis is None:
+            return value
         if hasattr(value, "x"):
-            flags = {
-                n: f[number : number + 1]
-                for n in ("order", "document", "valid")
-                if (f := getattr(value, n)) is not None and f.ndim > 1
-            }
-            at = value.at[number : number + 1] if value.at.ndim > 2 else value.at
-            return replace(value, x=value.x[number : number + 1], at=at, counted=None, **flags)
-        if isinstance(value, Tensor) and value.ndim and value.shape[0] == size:
-            return value[number : number + 1]
-        return value
+            at = value.at[rows] if value.at.ndim > 2 else value.at
+            return replace(value, x=value.x[rows], at=at, counted=None, **{n: f[rows] for n, f in _flags(value).items()})
+        return value[rows] if axis == 0 else value[:, rows]
 
-    return inputs.with_values({n: one(v) for n, v in inputs.values.items()})
+    return _alike(inputs, one)
 
 
 def batched(inputs: Inputs, others: Inputs) -> Inputs:
     """Two batches side by side."""
-    size = inputs.batch
 
     def both(name: str) -> Any:
-        a, b = inputs.values[name], others.values[name]
+        a, b, axis = inputs.values[name], others.values[name], _axis(inputs, name)
+        if axis is None:
+            return a
         if hasattr(a, "x"):
-            flags = {
-                n: torch.cat([f, getattr(b, n)])
-                for n in ("order", "document", "valid")
-                if (f := getattr(a, n)) is not None and f.ndim > 1
-            }
             at = torch.cat([a.at, b.at]) if a.at.ndim > 2 else a.at
+            flags = {n: torch.cat([f, getattr(b, n)]) for n, f in _flags(a).items()}
             return replace(a, x=torch.cat([a.x, b.x]), at=at, counted=None, **flags)
-        if isinstance(a, Tensor) and a.ndim and a.shape[0] == size:
-            return torch.cat([a, b])
-        return a
+        return torch.cat([a, b], axis)
 
-    return inputs.with_values({n: both(n) for n in inputs.values})
+    return _alike(inputs, both)
+
+
+def _axis(inputs: Inputs, name: str) -> int | None:
+    """The axis along which an argument has one entry a sequence."""
+    value, size = inputs.values[name], inputs.batch
+    if hasattr(value, "x"):
+        return 0
+    if not isinstance(value, Tensor) or inputs.kinds[name] == "pairs":
+        return None
+    axis = 1 if inputs.kinds[name] == "steps" else 0
+    return axis if value.ndim > axis and value.shape[axis] == size else None
+
+
+def _flags(tokens: Any) -> dict[str, Tensor]:
+    return {n: f for n in ("order", "document", "valid") if (f := getattr(tokens, n)) is not None and f.ndim > 1}
+
+
+def _alike(inputs: Inputs, make: Callable[[str], Any]) -> Inputs:
+    """Every argument changed by name; what was given twice stays one."""
+    made: dict[int, Any] = {}
+    for name, value in inputs.values.items():
+        if id(value) not in made:
+            made[id(value)] = make(name)
+    return inputs.with_values({n: made[id(v)] for n, v in inputs.values.items()})

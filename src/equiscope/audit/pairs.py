@@ -74,24 +74,41 @@ class Rows(Relation):
     moved: slice
     lengths: tuple[int, int]
     batch: tuple[int, int] | None = None  # the sequence of the first run that is compared, and that of the second
+    across: dict[str, int] | None = None  # the axis of each output that has one entry a sequence, where it is known
+    sizes: tuple[int, int] = (0, 0)  # sequences in the first run and in the second
 
     def output(self, name: str, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> Sides | None:
-        return self._cut(plain, moved, axes, axes) if axes or self._whole else None
+        across = 0 if self.across is None else self.across.get(name)
+        if self.batch is not None and across is None:
+            return None
+        return self._cut(plain, moved, axes, axes, across or 0) if axes or self._whole else None
 
     def inner(self, plain: Tensor, moved: Tensor) -> Sides | None:
         ours, theirs = (of_size(t, n) for t, n in zip((plain, moved), self.lengths, strict=True))
-        return self._cut(plain, moved, ours, theirs) if (ours and ours == theirs) or (self._whole and not ours) else None
+        across = self._grown(plain, moved)
+        if self.batch is not None and across is None:
+            return None
+        return (
+            self._cut(plain, moved, ours, theirs, across or 0) if (ours and ours == theirs) or (self._whole and not ours) else None
+        )
+
+    def _grown(self, plain: Tensor, moved: Tensor) -> int | None:
+        """The axis of sequences of a tensor inside: the first with as many entries as there are."""
+        both = zip(plain.shape, moved.shape, strict=False)
+        return next((i for i, sizes in enumerate(both) if sizes == self.sizes), None)
 
     @property
     def _whole(self) -> bool:
         return self.plain == self.moved == slice(None)
 
-    def _cut(self, plain: Tensor, moved: Tensor, ours: tuple[int, ...], theirs: tuple[int, ...]) -> Sides | None:
+    def _cut(
+        self, plain: Tensor, moved: Tensor, ours: tuple[int, ...], theirs: tuple[int, ...], across: int
+    ) -> Sides | None:  # fmt: skip
         a, b = _along(plain, ours, self.plain), _along(moved, theirs, self.moved)
         if self.batch is not None:
-            if a.ndim == 0 or b.ndim == 0 or len(a) <= self.batch[0] or len(b) <= self.batch[1]:
+            if min(a.ndim, b.ndim) <= across or a.shape[across] <= self.batch[0] or b.shape[across] <= self.batch[1]:
                 return None
-            a, b = a[self.batch[0]], b[self.batch[1]]
+            a, b = a.select(across, self.batch[0]), b.select(across, self.batch[1])
         return (a, b) if a.shape == b.shape and a.numel() else None
 
 

@@ -19,7 +19,7 @@ from equiscope.audit.lift import lifted
 from equiscope.audit.outputs import Picked, differing, flat
 from equiscope.audit.undropped import undropped
 from equiscope.errors import EquiscopeError
-from equiscope.symmetry.inputs import Inputs
+from equiscope.symmetry.inputs import WORDS, Inputs
 
 Outputs = dict[str, Tensor]
 PLAIN = (int, float, bool, str, type(None), tuple, torch.Size)
@@ -83,11 +83,17 @@ class Subject:
                 self._axes = {name: _guessed(t, n) for name, t in plain.items()}
         return self._axes
 
+    def batch_axes(self, run: "Pass", one: Inputs, two: Inputs) -> dict[str, int]:
+        """The axis of each output that has one entry a sequence: the one that grows with the batch."""
+        plain, more = run(one), run(two)
+        found = {n: differing(t, more[n], (one.batch or 1, two.batch or 2)) for n, t in plain.items() if n in more}
+        return {n: axes[0] for n, axes in found.items() if axes}
+
 
 def shortened(inputs: Inputs, length: int) -> Inputs:
     """The first so many tokens, with everything that goes with them."""
-    kinds = ("ids", "features", "flags", "points", "vectors", "atoms", "places", "at")
-    fewer = inputs.rows(list(range(length)), kinds)  # type: ignore[arg-type]
+    fewer = inputs.rows(list(range(length)), (*WORDS, "places", "at"))
+    fewer = fewer.each(lambda mask: mask[..., :length, :length], "pairs")
     return fewer.each(lambda t: first_tokens(t, length), "tokens")
 
 
@@ -116,7 +122,7 @@ class Pass:
         same = not random and dtype == subject.dtype and all(
             p.dtype == dtype for p in subject.model.parameters() if p.is_floating_point()
         )  # fmt: skip
-        self.model = subject.model if same else _copied(subject.model, dtype)
+        self.model = subject.model if same else copied(subject.model, dtype)
         if random:
             scramble(self.model, subject.seed)
         self.inputs = subject.inputs.to(dtype)
@@ -275,7 +281,7 @@ def _mode(model: nn.Module, mode: str) -> Iterator[None]:
             m.p = p
 
 
-def _copied(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+def copied(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     """A copy in another dtype, plain attributes that are tensors too. Raises Crashed for what cannot be copied."""
     try:
         made = copy.deepcopy(model)

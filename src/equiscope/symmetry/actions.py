@@ -120,7 +120,7 @@ class Permute(Action):
     name: ClassVar[str] = "permute"
     summary: ClassVar[str] = "put the words in another order"
     implies: ClassVar[tuple[str, ...]] = ("reverse",)
-    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "ids", "features", "points", "atoms")
+    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "ids", "features", "steps", "points", "atoms")
 
     @classmethod
     def sample(cls, inputs: Any, generator: Generator) -> Self:

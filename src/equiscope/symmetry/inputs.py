@@ -15,20 +15,21 @@ from torch import Tensor
 from equiscope.errors import InputError, UnknownName
 
 Kind = Literal[
-    "ids", "features", "flags", "places", "at", "image", "wave", "points", "vectors", "atoms", "tokens", "edges", "other"
+    "ids", "features", "flags", "places", "at", "image", "wave", "points", "vectors", "atoms", "tokens", "edges", "steps",
+    "pairs", "other",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 AXIS: dict[Kind, int] = {
-    "ids": -1, "features": -2, "flags": -1, "places": -1, "at": -2, "points": -2, "vectors": -2, "atoms": -1,
+    "ids": -1, "features": -2, "flags": -1, "places": -1, "at": -2, "points": -2, "vectors": -2, "atoms": -1, "steps": -3,
 }  # fmt: skip
-WORDS: tuple[Kind, ...] = ("ids", "features", "flags", "points", "vectors", "atoms")  # what goes with a word when it moves
+WORDS: tuple[Kind, ...] = ("ids", "features", "flags", "points", "vectors", "atoms", "steps")  # what goes with a word when it moves
 NAMED: dict[str, Kind] = {
     "input_ids": "ids", "decoder_input_ids": "other", "inputs_embeds": "features", "attention_mask": "flags", "src_key_padding_mask": "flags",
     "key_padding_mask": "flags", "token_type_ids": "flags", "valid": "flags", "position_ids": "places", "positions": "places",
     "at": "at", "pixel_values": "image", "image": "image", "images": "image", "input_values": "wave", "wave": "wave", "audio": "wave",
     "pos": "points", "coords": "points", "coordinates": "points", "xyz": "points", "points": "points", "velocities": "vectors",
     "forces": "vectors", "z": "atoms", "atomic_numbers": "atoms", "species": "atoms", "edge_index": "edges", "labels": "other",
-    "cache_position": "other", "mask": "other", "src_mask": "other", "attn_mask": "other",
+    "cache_position": "other", "mask": "pairs", "src_mask": "pairs", "attn_mask": "pairs",
 }  # fmt: skip
 
 
@@ -36,9 +37,10 @@ NAMED: dict[str, Kind] = {
 class Inputs:
     """Arguments by name; the first `positional` of them are given by position.
 
+    Of the kinds, "steps" are features [N, B, D] and "pairs" masks [N, N].
+
     values  name -> what the model is called with
     kinds   name -> what that is; an action moves the kinds it knows
-    padded  what a flag says of padding: 0 where a flag is 1 for words (transformers), True where it is True for padding (torch)
     """
 
     values: dict[str, Any]
@@ -64,16 +66,22 @@ class Inputs:
 
     def each(self, change: Callable[[Any], Any], *kinds: Kind) -> "Inputs":
         """Every value of these kinds changed."""
-        return self.with_values({n: change(v) for n, v in self.of(*kinds).items()})
+        made: dict[int, Any] = {}  # what is given twice (queries that are keys too) stays one
+        for value in self.of(*kinds).values():
+            if id(value) not in made:
+                made[id(value)] = change(value)
+        return self.with_values({n: made[id(v)] for n, v in self.of(*kinds).items()})
 
     def rows(self, pick: Tensor | list[int], kinds: tuple[Kind, ...] = WORDS) -> "Inputs":
         """Of everything that goes with the words, these rows in this order."""
         rows = torch.as_tensor(pick)
-        changed = {}
+        changed, made = {}, dict[int, Any]()
         for name, value in self.of(*kinds).items():
             axis = AXIS[self.kinds[name]]
             if isinstance(value, Tensor) and value.ndim >= -axis and value.shape[axis] >= 1:
-                changed[name] = value.index_select(value.ndim + axis, rows.to(value.device))
+                if id(value) not in made:
+                    made[id(value)] = value.index_select(value.ndim + axis, rows.to(value.device))
+                changed[name] = made[id(value)]
         return self.with_values(changed)
 
     def to(self, dtype: torch.dtype) -> "Inputs":
@@ -84,7 +92,7 @@ class Inputs:
                 return value.to(dtype) if value.is_floating_point() else value
             return value.to(dtype) if hasattr(value, "leaves") else value
 
-        return self.with_values({n: cast(v) for n, v in self.values.items()})
+        return self.each(cast, *KINDS)
 
     @property
     def length(self) -> int | None:
@@ -93,7 +101,7 @@ class Inputs:
             kind = self.kinds[name]
             if kind == "tokens":
                 return int(value.x.shape[-2])
-            if kind in ("ids", "features", "points", "atoms") and isinstance(value, Tensor):
+            if kind in ("ids", "features", "points", "atoms", "steps") and isinstance(value, Tensor):
                 return int(value.shape[AXIS[kind]])
         return None
 
@@ -104,6 +112,8 @@ class Inputs:
             kind, value = self.kinds[name], getattr(value, "x", value)
             if kind in ("image", "wave") and isinstance(value, Tensor):
                 return int(value.shape[0]) if value.ndim > (3 if kind == "image" else 1) else None
+            if kind == "steps":
+                return int(value.shape[1])
             if kind in ("ids", "features", "points", "tokens", "atoms") and isinstance(value, Tensor):
                 ends = 1 if kind in ("ids", "atoms") else 2
                 return int(value.shape[0]) if value.ndim > ends else None
@@ -146,6 +156,8 @@ def _fits(kind: Kind, value: Tensor) -> bool:
         return not value.is_floating_point()
     if kind == "image":
         return value.ndim >= 3
+    if kind == "pairs":
+        return value.ndim >= 2 and value.shape[-1] == value.shape[-2]
     return not (kind == "features" and value.ndim < 2)
 
 
@@ -172,5 +184,8 @@ def inputs_of(
     found: dict[str, Kind] = {}
     for name, value in values.items():
         first = not any(k in ("ids", "features", "tokens", "points", "image", "wave") for k in found.values())
-        found[name] = said.get(name) or guess(name, value, first)  # type: ignore[assignment]
-    return Inputs(values, found, called)
+        twin = next((k for n, k in found.items() if values[n] is value and isinstance(value, Tensor)), None)
+        found[name] = said.get(name) or twin or guess(name, value, first)  # type: ignore[assignment]
+    made = Inputs(values, found, called)
+    alien = [n for n, v in made.of("pairs").items() if v.shape[-1] != made.length]
+    return replace(made, kinds=found | {n: "other" for n in alien})

@@ -22,17 +22,21 @@ class Batch(Statement):
 
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
         one = sequence(run.inputs, 0)
-        made = []
-        n = one.length or 0
-        for i in range(max(count // 2, 1)):
-            beside = batched(one, varied(one, generator))
-            again = batched(one, louder(varied(one, generator)) if i == 0 else varied(one, generator))
-            same = Rows(slice(None), slice(None), (n, n), (0, 0))
-            made.append(Pair(beside, again, same, "change the second sequence of two", {"changed": 1}))
-            if i == 0:
-                made.append(Pair(one, beside, same, "put a second sequence beside the first", {"added": 1}))
-                made.append(Pair(one, batched(varied(one, generator), one), Rows(slice(None), slice(None), (n, n), (0, 1)),
-                                 "put another sequence in front of the first", {"added": 1}))  # fmt: skip
+        beside = batched(one, varied(one, generator))
+        across, n = run.subject.batch_axes(run, one, beside), one.length or 0
+
+        def same(row: int, sizes: tuple[int, int]) -> Rows:
+            return Rows(slice(None), slice(None), (n, n), (0, row), across, sizes)
+
+        louder_one, in_front = batched(one, louder(varied(one, generator))), batched(varied(one, generator), one)
+        made = [
+            Pair(beside, louder_one, same(0, (2, 2)), "change the second sequence of two", {"changed": 1}),
+            Pair(one, beside, same(0, (1, 2)), "put a second sequence beside the first", {"added": 1}),
+            Pair(one, in_front, same(1, (1, 2)), "put another sequence in front of the first", {"added": 1}),
+        ]
+        for _ in range(max(count - len(made), 0) // 2):
+            again = batched(one, varied(one, generator))
+            made.append(Pair(beside, again, same(0, (2, 2)), "change the second sequence of two", {"changed": 1}))
         return made[:count]
 
     def simpler(self, run: Pass, pair: Pair) -> Iterator[Pair]:

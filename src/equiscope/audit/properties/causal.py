@@ -23,7 +23,7 @@ class CausalOutput(Statement):
     summary = "what is said at a token does not depend on later ones"
 
     def missing(self, subject: Subject) -> str:
-        if not subject.inputs.has("tokens", "ids", "features"):
+        if not subject.inputs.has("tokens", "ids", "features", "steps"):
             return "there are no tokens in an order"
         return "" if (subject.inputs.length or 0) > 1 else "there is one token only"
 

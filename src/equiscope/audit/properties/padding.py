@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from equiscope.audit.pairs import Pair, Rows
+from equiscope.audit.pairs import Pair, Rows, measured
 from equiscope.audit.statement import Statement
-from equiscope.audit.subject import Pass, Subject, arguments, shortened
+from equiscope.audit.subject import Crashed, Pass, Subject, arguments, shortened
 from equiscope.symmetry import Inputs
 
 MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding_mask")
@@ -30,6 +30,8 @@ class _Padding(Statement):
             return ""
         if not inputs.has("ids", "features"):
             return "there are no tokens to pad"
+        if inputs.has("pairs"):
+            return "a mask for this length is given"
         return "" if mask_name(subject) else "the model takes no padding mask"
 
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
@@ -58,11 +60,32 @@ class LeftPadding(_Padding):
 
     name, summary, left = "left-padding", "empty places in front of a text change nothing", True
 
+    def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
+        made = super().pairs(run, count, generator)
+        if run.wide and not run.random and not self.remark:
+            self.remark = _forgotten(run, made[0])
+        return made
+
 
 class RightPadding(_Padding):
     """Empty places behind a text."""
 
     name, summary, left = "right-padding", "empty places behind a text change nothing", False
+
+
+def _forgotten(run: Pass, pair: Pair) -> str:
+    """What happens to those who pad but forget to say the places."""
+    assert isinstance(pair.moved, Inputs)
+    if "position_ids" not in pair.plain.values:
+        return ""
+    sides = [replace(i, values={n: v for n, v in i.values.items() if n != "position_ids"}) for i in (pair.plain, pair.moved)]
+    if any("position_ids" in i.positional for i in sides):
+        return ""
+    try:
+        off = measured(run, replace(pair, plain=sides[0], moved=sides[1]), run.subject.axes(run)).error
+    except Crashed:
+        return ""
+    return f"without position_ids it does not hold: {off:.1e} with one empty place" if not off < 1e-9 else ""
 
 
 def mask_name(subject: Subject) -> str:
