@@ -169,12 +169,14 @@ def collected(name: object, a: Tensor, dims: list[int], keep: bool = False) -> T
 
 
 def listed(name: object, a: Tensor, dims: list[int], keep: bool = False) -> Tensor:
-    """A function of all the numbers along axes, in their order."""
+    """A function of all the numbers along axes, in their order: a sum with a letter for each place tells any two lists apart."""
+    if not plain(a):
+        a = torch.where(a >= PRIME, mixed(a, key("endless")), a)
     for dim in dims:
         shape = [1] * a.ndim
         shape[dim] = a.shape[dim]
         place = letters((a.shape[dim],), name, "place", dim % a.ndim).view(shape)
-        a = (mixed(a, key(name, "entry")) * place % PRIME).sum(dim, keepdim=True) % PRIME
+        a = (a * place % PRIME).sum(dim, keepdim=True) % PRIME
     made = mixed(a, key(name, "list"))
     if not keep:
         for dim in sorted((d % a.ndim for d in dims), reverse=True):

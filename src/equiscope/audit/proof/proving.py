@@ -144,9 +144,10 @@ def _first_broken(case: _Case, makes: Makes, size: int, deep: bool = False) -> V
     """The first variant whose outputs do not agree, of several choices of letters; None where all do."""
     for seed in range(TRIES):
         plain: dict[str, Tensor] | None = None
+        kept: dict[Node, Any] = {}
         for variant in makes(case.parts, size, seed):
-            plain = plain or Walk(case.program, seed, deep).outputs(variant.plain)
-            moved = Walk(case.program, seed, deep).outputs(variant.moved)
+            plain = plain or Walk(case.program, seed, deep, kept).outputs(variant.plain)
+            moved = Walk(case.program, seed, deep, kept).outputs(variant.moved)
             sides = [variant.sides(t, moved[n], case.axes.get(n, ())) for n, t in plain.items()]
             if not any(s is not None for s in sides) or not all(torch.equal(*s) for s in sides if s is not None):
                 return variant

@@ -33,12 +33,14 @@ class Random(Exception):
 class Walk:
     """One way through a program, for one choice of random numbers.
 
+    kept     what depends on no input, shared by walks of one seed
     unruled  operations that had no rule, in their order
     """
 
     program: Program
     seed: int = 0
     deep: bool = False
+    kept: dict[Node, Any] = field(default_factory=dict)
     unruled: list[Node] = field(default_factory=list)
 
     def outputs(self, given: list[Any]) -> dict[str, Tensor]:
@@ -59,7 +61,9 @@ class Walk:
         values: dict[Node, Any] = {}
         left = {node: len(node.users) for node in graph.nodes}
         for node in graph.nodes:
-            if node.op == "output":
+            if node in self.kept:
+                values[node] = self.kept[node]
+            elif node.op == "output":
                 values[node] = torch.fx.node.map_arg(node.args[0], lambda n: values[n])
             elif node.op == "placeholder":
                 values[node] = self._placeholder(node, placed)
@@ -67,6 +71,10 @@ class Walk:
                 values[node] = getattr(module, str(node.target))
             else:
                 values[node] = self._made(node, values, module)
+            if (node.op == "placeholder" and node.name not in placed) or (
+                node.op == "call_function" and all(n in self.kept for n in node.all_input_nodes)
+            ):
+                self.kept[node] = values[node]
             yield node, values[node]
             for source in node.all_input_nodes:
                 left[source] -= 1

@@ -1,0 +1,48 @@
+"""Compared: a proof beside a measurement. Where they disagree one of the two is wrong, and that is a fault of ours: it is said loudly."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from equiscope.audit.proof.proving import STATEMENTS, prove
+from equiscope.audit.subject import Subject
+from equiscope.record import Proof, Row
+
+LARGEST = 20_000_000  # parameters up to which a check proves without being asked
+HOLDS, FAILS = ("exact", "rounding"), ("approximate", "broken")
+
+
+def with_proofs(rows: Sequence[Row], subject: Subject, wanted: bool | None, finished: bool) -> tuple[list[Row], list[str]]:
+    """Rows with what the graph of operations says of them, and notes where that disagrees with what was measured.
+
+    wanted  True or False; None: for models of up to 20 million parameters, while time is left
+    """
+    small = sum(p.numel() for p in subject.model.parameters()) <= LARGEST
+    if wanted is False or (wanted is None and not (small and finished)):
+        return list(rows), []
+    names = tuple(row.name for row in rows if row.name in STATEMENTS and (row.error is not None or row.verdict != "undecided"))
+    if not names:
+        return list(rows), []
+    try:
+        proofs = prove(subject.model, subject.inputs, subject.pick, subject.mode, subject.seed, names)
+    except Exception as error:  # the graph may hold anything; a check goes on without it
+        proofs = {n: Proof(answer="unknown", reason=f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") for n in names}
+    made, notes = [], []
+    for row in rows:
+        proof = proofs.get(row.name)
+        words = disagreement(row, proof) if proof is not None else ""
+        if words:
+            notes.append(words)
+        note = "; ".join(w for w in (words, row.note) if w)
+        made.append(msgspec.structs.replace(row, proof=proof, note=note) if proof is not None else row)
+    return made, notes
+
+
+def disagreement(row: Row, proof: Proof) -> str:
+    """In words; empty where there is none. Only what was measured at random parameters contradicts a refutation."""
+    if proof.answer == "proved" and row.verdict in FAILS:
+        return f"DISAGREEMENT: {row.name} is proved ({proof.reason}), but measured {row.verdict} ({row.error})"
+    if proof.answer == "refuted" and row.verdict in HOLDS:
+        place = f"{proof.operation} in {proof.where or 'the model itself'}"
+        return f"DISAGREEMENT: {row.name} is refuted by {place} ({proof.reason}), but measured {row.verdict}"
+    return ""
