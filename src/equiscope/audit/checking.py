@@ -21,6 +21,7 @@ from equiscope.audit.examples import varied
 from equiscope.audit.lie import derivative
 from equiscope.audit.heard import tell
 from equiscope.audit.pairs import Moved, Pair, Sample, error, measured
+from equiscope.audit.proof.compared import with_proofs
 from equiscope.audit.properties import PROPERTIES
 from equiscope.audit.statement import Output, Statement, Symmetry
 from equiscope.audit.subject import Crashed, Pass, Subject, arguments
@@ -59,6 +60,7 @@ def check(
     pick: str | tuple[str, ...] | Callable[[Any], Any] | None = None, mode: str = "eval", effort: str = "default",
     tolerance: float = TOLERANCE, seed: int = 0, seconds: float | None = None, progress: Progress | None = None,
     stop: Callable[[], bool] | None = None, random: bool = True, locating: bool = True, target: str = "",
+    proof: bool | None = None,
 ) -> Audit:  # fmt: skip
     """Which symmetries and properties a model has, measured.
 
@@ -74,6 +76,7 @@ def check(
     tolerance   a violation below it is called approximate
     seconds     stop after so long; what was not reached is undecided. stop: asked between two steps
     random      also at random parameters
+    proof       try to prove permute, causal and batch on the graph of operations; None: for up to 20 million parameters
     raises      UnknownName for a name that is not listed, InputError for what cannot be checked at all
     """
     begun = time.perf_counter()
@@ -92,11 +95,12 @@ def check(
         finished = work.finished
     except KeyboardInterrupt:
         rows, finished = work.concluded(), False
+    rows, disagreements = with_proofs(rows, subject, proof if output is None else False, finished)
     return tell(Audit(
         target=target or type(model).__name__, model=type(model).__name__, parameters=sum(p.numel() for p in model.parameters()),
         dtype=str(subject.dtype).removeprefix("torch."), device=_device(model), inputs=subject.inputs.told(), rows=rows, seed=seed,
         effort=effort, tolerance=tolerance, passes=dict(subject.passes), seconds=time.perf_counter() - begun, finished=finished,
-        versions={"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()}, notes=subject.notes + work.notes,
+        versions={"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()}, notes=disagreements + subject.notes + work.notes,
     ))  # fmt: skip
 
 
