@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.subject import arguments
+from equiscope.audit.subject import State, arguments
 from equiscope.symmetry import Inputs, Kind
 
 
@@ -72,7 +72,7 @@ def _alike(model: nn.Module, a: Inputs, b: Inputs) -> bool:
     """Whether the model answers alike: some count from 2, some want other shapes."""
     from equiscope.audit.outputs import flat
 
-    training = model.training
+    training, state = model.training, State(model)
     try:
         model.eval()
         first, second = flat(a.call(model)), flat(b.call(model))
@@ -80,6 +80,7 @@ def _alike(model: nn.Module, a: Inputs, b: Inputs) -> bool:
         return False
     finally:
         model.train(training)
+        state.restore()
     return all(
         n in second and t.shape == second[n].shape and torch.allclose(t, second[n], equal_nan=True) for n, t in first.items()
     )

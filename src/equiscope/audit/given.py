@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from equiscope.audit.subject import arguments
+from equiscope.audit.subject import State, arguments
 from equiscope.errors import InputError
 from equiscope.tokens import Tokens
 
@@ -73,19 +73,15 @@ def _answered(model: nn.Module, tries: Iterator[Given]) -> Given:
 
 @contextmanager
 def _asleep(model: nn.Module) -> Iterator[None]:
-    """Evaluation while it is tried, and buffers as they were."""
-    training = {m: m.training for m in model.modules()}
-    buffers = {n: b.detach().clone() for n, b in model.named_buffers()}
+    """Evaluation while it is tried; what the model writes into itself is put back."""
+    training, state = {m: m.training for m in model.modules()}, State(model)
     model.eval()
     try:
         yield
     finally:
         for m, mode in training.items():
             m.training = mode
-        now = dict(model.named_buffers())
-        for n, b in buffers.items():
-            if n in now and now[n].shape == b.shape and not now[n].is_inference():
-                now[n].copy_(b)
+        state.restore()
 
 
 # ------------------------------------------------------------------------------------------------------------ our own models

@@ -127,7 +127,7 @@ class Pass:
             scramble(self.model, subject.seed)
         self.inputs = subject.inputs.to(dtype)
         self.moved: set[str] = set()  # state that a call has moved
-        self._saved = _State(self.model)
+        self._saved = State(self.model)
         self._known: dict[int, tuple[Inputs, Outputs]] = {}
 
     def __call__(self, inputs: Inputs) -> Outputs:
@@ -174,7 +174,7 @@ class Pass:
                 self.moved |= self._saved.restore()
 
 
-class _State:
+class State:
     """What a module holds besides parameters: buffers, and plain attributes. Models that count calls are put back."""
 
     def __init__(self, model: nn.Module) -> None:

@@ -68,9 +68,11 @@ def without(inputs: Inputs, j: int) -> Pair:
 
 
 def _spread(n: int, count: int) -> list[int]:
-    """Places 1 .. n - 1: all, or so many with the last."""
+    """Places 1 .. n - 1: all, or so many with the last; one alone in the middle, where no border of a chunk hides it."""
     if n - 1 <= count:
         return list(range(1, n))
+    if count == 1:
+        return [n // 2 + 1]
     return sorted({round(1 + i * (n - 2) / max(count - 1, 1)) for i in range(count)})
 
 
