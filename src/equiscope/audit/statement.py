@@ -63,7 +63,9 @@ class Statement:
 
     def cause(self, run: Pass, pair: Pair, where: str) -> str:
         """What is wrong, in words, beyond what the localisation says; empty where that says enough."""
-        return ""
+        from equiscope.audit.causes import cause  # it asks the properties in turn
+
+        return cause(self.name, run, pair, where)
 
 
 class Symmetry(Statement):

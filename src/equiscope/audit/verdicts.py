@@ -23,25 +23,37 @@ class Found:
     floor32: float
     tolerance: float = TOLERANCE
     precision: float = PRECISION  # of the wide dtype over the narrow one
+    explained: str = ""  # tables in float32 whose rounding is as large
 
     @property
     def error(self) -> float:
-        """The worst in the wide precision; not a number where one is."""
-        return next((e for e in self.wide if e != e), max(self.wide, default=0.0))
+        """The worst in the wide precision; not a number where one is and nothing else is broken."""
+        worst = max((e for e in self.wide if e == e), default=0.0)
+        return worst if worst >= self.tolerance else next((e for e in self.wide if e != e), worst)
 
     @property
     def verdict(self) -> Verdict:
         errors = [*self.wide, *self.narrow]
-        if not self.wide or any(e != e for e in errors):
-            return "undecided"
-        if max(self.wide) == float("inf"):
+        if not self.wide or (any(e != e for e in errors) and not self.error >= self.tolerance):
+            return "undecided"  # one sample that is broken is broken, whatever the others say
+        if float("inf") in self.wide:
             return "broken"
-        worst32 = max([self.floor32, *(e for e in self.narrow if e < float("inf"))])
+        worst32 = max([self.floor32, *(e for e in self.narrow if e < float("inf"))])  # a NaN is not less
         if self.error == 0:
             return "exact" if max(self.narrow, default=0.0) == 0 else "rounding"
-        if self.error < worst32 * self.precision**0.5:
+        if self.error < worst32 * self.precision**0.5 or self.explained:
             return "rounding"
         return "approximate" if self.error < self.tolerance else "broken"
+
+    @property
+    def tables(self) -> str:
+        """The tables that made it rounding: it does not shrink with the precision, but is no larger than theirs."""
+        return "" if self._shrinks or self.error == 0 else self.explained
+
+    @property
+    def _shrinks(self) -> bool:
+        worst32 = max([self.floor32, *(e for e in self.narrow if e < float("inf"))])
+        return self.error < worst32 * self.precision**0.5
 
 
 def bound(samples: int) -> float:

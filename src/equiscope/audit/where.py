@@ -48,7 +48,9 @@ class Place:
 def locate(run: Pass, pair: Pair, inside: bool, other: Inputs | None = None) -> Place | None:
     """The culprit of one pair; None where the second run is no plain call. other: inputs with other words in the same places."""
     if not isinstance(pair.moved, Inputs):
-        return None
+        from equiscope.audit.pieces import located  # it stands on this file
+
+        return located(run, pair)
     plain, moved = events(run, pair.plain), events(run, pair.moved)
     elsewhere = events(run, other) if other is not None else plain
     if [(e.module, e.leaves) for e in plain] != [(e.module, e.leaves) for e in moved]:

@@ -6,6 +6,7 @@ of keys, `cache_params` or `state`. For any other module there is nothing to com
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -46,28 +47,35 @@ class CacheExact(Statement):
         third = max(n // 3, 1)
         ways = [([1] * n, "one token at a time"), ([third, n - third], f"{third} tokens, then the rest"),
                 ([n - 1, 1], "all but the last, then the last"), ([third, *[1] * (n - third)], f"{third} tokens, then one at a time")]  # fmt: skip
-        return [pieces(run, sizes, text) for sizes, text in ways[: max(count // 2, 1)]]
+        made = ways[: max(count // 2, 1)]
+        return [pieces(run, sizes, text, counts=i % 2 == 0) for i, (sizes, text) in enumerate(made)]
 
     def simpler(self, run: Pass, pair: Pair):  # type: ignore[no-untyped-def]
-        n = run.inputs.length or 0
+        n, counts = run.inputs.length or 0, bool(pair.element.get("counts"))
         for at in range(1, n):
             rest = n - at - 1
             words = f"{at} token{'s' * (at > 1)}, then one"
-            yield pieces(run, [at, 1, rest] if rest else [at, 1], f"{words}, then the other {rest} at once" if rest else words)
+            told = f"{words}, then the other {rest} at once" if rest else words
+            yield pieces(run, [at, 1, rest] if rest else [at, 1], told, counts)
         for at in range(1, n - 1):
-            yield pieces(run, [at, n - at], f"{at} token{'s' * (at > 1)}, then the other {n - at} at once")
+            yield pieces(run, [at, n - at], f"{at} token{'s' * (at > 1)}, then the other {n - at} at once", counts)
 
 
-def pieces(run: Pass, sizes: list[int], text: str) -> Pair:
-    """One pass, and the same in pieces with a cache."""
+def pieces(run: Pass, sizes: list[int], text: str, counts: bool = False) -> Pair:
+    """One pass, and the same in pieces with a cache. counts: the places that nobody gave are left to the model, as in use."""
     n, way = run.inputs.length or 0, _way(run.model)
     assert way is not None
     sizes = [s for s in sizes if s]
+    ours = run.inputs.extra.get("completed", ()) if counts else ()
+    values = {name: v for name, v in run.inputs.values.items() if name not in ours}
+    left = replace(run.inputs, values=values) if ours else run.inputs
 
     def read(model: nn.Module) -> Any:
-        return way(model, run.inputs.to(run.dtype), sizes, run.subject)
+        return way(model, left.to(run.dtype), sizes, run.subject)
 
-    return Pair(run.inputs, read, Rows(slice(None), slice(None), (n, n)), f"read {text}, with a cache", {"pieces": sizes})
+    told = f"read {text}, with a cache" + ", places counted by the model" * bool(ours)
+    element = {"pieces": sizes} | ({"counts": True} if ours else {})
+    return Pair(left, read, Rows(slice(None), slice(None), (n, n)), told, element)
 
 
 Way = Callable[[nn.Module, Inputs, list[int], Subject], dict[str, Tensor]]
@@ -105,8 +113,6 @@ def _ours(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject) 
 
 
 def _slice(tokens: Any, start: int, end: int) -> Any:
-    from dataclasses import replace
-
     upto = first_tokens(tokens, end)
     flags = {n: f[..., start:] for n in ("document", "valid") if (f := getattr(upto, n)) is not None}
     return replace(upto, x=upto.x[..., start:, :], at=upto.at[..., start:, :], order=upto.order[..., start:], counted=None, **flags)

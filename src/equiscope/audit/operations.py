@@ -1,0 +1,148 @@
+"""Operations: which operation inside a module is the first that does not follow.
+
+Once the module is known, both runs are read again, operation by operation, inside it only. An operation is the culprit when what
+it was given is right and what it made is not. A mean over the wrong axis has no rows to compare; it is the culprit when the first
+wrong rows were made with it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from equiscope.audit.pairs import Pair, error
+from equiscope.audit.subject import Pass
+from equiscope.audit.where import RIGHT
+from equiscope.symmetry import Inputs
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One call of a function of torch: its name, the tensors it was given and those it made, as they were then.
+
+    makers  for each tensor that it was given, the number of the operation that made it; None where that was before
+    """
+
+    name: str
+    given: list[Tensor]
+    made: list[Tensor]
+    makers: list[int | None]
+
+
+class _Reader(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Operation] = []
+        self.alive: list[Tensor] = []  # so that no two tensors ever have one id
+        self.maker: dict[int, int] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        given = list(_tensors([args, kwargs or {}]))
+        before = [t.detach().clone() for t in given]
+        made = func(*args, **(kwargs or {}))
+        out = list(_tensors(made))
+        if out:
+            makers = [self.maker.get(id(t)) for t in given]
+            self.found.append(Operation(_named(func), before, [t.detach().clone() for t in out], makers))
+            self.alive += [*given, *out]
+            self.maker |= {id(t): len(self.found) - 1 for t in out}
+        return made
+
+
+def operations(run: Pass, module: nn.Module, call: Callable[[], Any]) -> list[Operation]:
+    """Those inside the first call of a module, while something is called."""
+    reader = _Reader()
+    with run.within(), _inside(module, reader):
+        call()
+    return reader.found
+
+
+@contextmanager
+def _inside(module: nn.Module, reader: _Reader) -> Iterator[None]:
+    """The reader is on between the module's beginning and its end, the first time."""
+    state = {"on": False, "done": False}
+
+    def enter(*_: Any) -> None:
+        if not state["on"] and not state["done"]:
+            state["on"] = True
+            reader.__enter__()
+
+    def leave(*_: Any) -> None:
+        if state["on"]:
+            reader.__exit__(None, None, None)
+            state.update(on=False, done=True)
+
+    first, last = module.register_forward_pre_hook(enter), module.register_forward_hook(leave)
+    try:
+        yield
+    finally:
+        leave()
+        first.remove()
+        last.remove()
+
+
+def culprit(run: Pass, pair: Pair, module: nn.Module, other: Inputs) -> str:
+    """The name of the first operation that does not follow; empty where none can be told.
+
+    other  inputs with other words: what is the same for them does not depend on words, and need not follow
+    """
+    if not isinstance(pair.moved, Inputs):
+        return ""
+    plain, moved, told = (_read(run, module, given) for given in (pair.plain, pair.moved, other))
+    if [a.name for a in plain] != [b.name for b in moved]:
+        return ""
+    fixed = told if [o.name for o in told] == [a.name for a in plain] else None
+    for i, (a, b) in enumerate(zip(plain, moved, strict=True)):
+        same = fixed[i] if fixed else None
+        if _wrong(pair, a.made, b.made, same.made if same else None):
+            return plain[_source(pair, plain, moved, i)].name
+    return ""
+
+
+def _read(run: Pass, module: nn.Module, inputs: Inputs) -> list[Operation]:
+    return operations(run, module, lambda: inputs.to(run.dtype).call(run.model))
+
+
+def _source(pair: Pair, plain: list[Operation], moved: list[Operation], i: int) -> int:
+    """Back from an operation to the one that made what it was given without rows of tokens, and other than before."""
+    for a, b, maker in zip(plain[i].given, moved[i].given, plain[i].makers, strict=True):
+        if maker is not None and a.is_floating_point() and pair.relation.inner(a, b) is None and not _same(a, b):
+            return _source(pair, plain, moved, maker)
+    return i
+
+
+def _wrong(pair: Pair, plain: list[Tensor], moved: list[Tensor], told: list[Tensor] | None) -> bool:
+    for k, (a, b) in enumerate(zip(plain, moved, strict=False)):
+        if not a.is_floating_point() or (told is not None and k < len(told) and _same(a, told[k])):
+            continue
+        sides = pair.relation.inner(a, b)
+        if sides is not None and not error(*sides) < RIGHT:
+            return True
+    return False
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and torch.equal(a, b)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _named(func: Any) -> str:
+    name = getattr(func, "__name__", str(func)).strip("_")
+    return {"rsub": "sub", "radd": "add", "rmul": "mul", "rtruediv": "div", "truediv": "div"}.get(name, name)
+
+
+__all__ = ["Operation", "culprit", "operations"]
