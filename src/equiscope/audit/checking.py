@@ -25,6 +25,7 @@ from equiscope.audit.proof.compared import with_proofs
 from equiscope.audit.properties import PROPERTIES
 from equiscope.audit.statement import Output, Statement, Symmetry
 from equiscope.audit.subject import Crashed, Pass, Subject, arguments
+from equiscope.audit.tables import SMALL, explained
 from equiscope.audit.verdicts import BAD, Found, bound, median
 from equiscope.audit.where import RIGHT, Place, locate
 from equiscope.errors import InputError, UnknownName
@@ -126,6 +127,7 @@ class _Asked:
     refused: bool = False  # whether the model raised on moved inputs of the very shape that it took
     notes: list[str] = field(default_factory=list)
     compared: int = 0
+    tables: str = ""  # that explain the error of the pass under way
     seconds: float = 0.0
     passes: int = 0
 
@@ -233,7 +235,9 @@ class _Work:
                 floor if floor == floor else 0.0,
                 self.tolerance,
                 self.precision,
+                one.tables,
             )
+            one.tables = ""
             setattr(one, parameters, found)
         return True
 
@@ -301,8 +305,10 @@ class _Work:
         if look:
             one.samples += [s.error for s in found]
             one.compared = max([one.compared, *(s.compared for s in found)])
-            worst = max(found, key=lambda s: math.inf if s.error != s.error else s.error, default=None)
-            if worst is not None and not worst.error < self._border and one.worst is None:
+            worst = max(found, key=lambda s: self.tolerance if s.error != s.error else s.error, default=None)
+            if worst is not None and not worst.error < SMALL and one.worst is None:
+                one.tables = explained(run, worst.pair, worst.error)
+            if worst is not None and not worst.error < self._border and one.worst is None and not one.tables:
                 one.worst, one.at = worst, "random" if run.random else "given"
                 self._look(run, one, axes)
             if found and not run.random and self.wide == torch.float64:
@@ -425,6 +431,8 @@ class _Work:
             notes.append("it draws random numbers in evaluation; measured without its dropout")
         if held and all(self.constant.values()):
             notes.append("constant: other inputs get the very same answer, so it says nothing about the model")
+        if worst.tables and held:
+            notes.insert(0, f"no larger than the rounding of tables that the model keeps in float32 ({worst.tables})")
         if verdict == "undecided":
             notes.insert(0, one.cause or "an error is not finite")
         if parameters == "random" and not held:

@@ -289,12 +289,19 @@ def copied(model: nn.Module, dtype: torch.dtype) -> nn.Module:
         raise Crashed(
             f"the model cannot be copied ({type(error).__name__}: {_short(error)}), so only its own precision was tried"
         ) from error
-    made.to(dtype)
+    made._apply(lambda t: _cast(t, dtype))
     for module in made.modules():
         for name, value in list(vars(module).items()):
-            if isinstance(value, Tensor) and value.is_floating_point():
-                setattr(module, name, value.to(dtype))
+            if isinstance(value, Tensor):
+                setattr(module, name, _cast(value, dtype))
     return made
+
+
+def _cast(t: Tensor, dtype: torch.dtype) -> Tensor:
+    """Numbers in another dtype. Complex ones stay complex: `.to(float64)` would throw their imaginary part away."""
+    if t.is_complex():
+        return t.to(torch.complex128 if dtype == torch.float64 else torch.complex64)
+    return t.to(dtype) if t.is_floating_point() else t
 
 
 @torch.no_grad()

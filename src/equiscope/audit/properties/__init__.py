@@ -6,6 +6,8 @@ from equiscope.audit.properties.causal import CausalOutput
 from equiscope.audit.properties.conservative import Conservative
 from equiscope.audit.properties.dead_context import DeadContext
 from equiscope.audit.properties.deterministic import Deterministic
+from equiscope.audit.properties.device import Device
+from equiscope.audit.properties.dtype import Dtype
 from equiscope.audit.properties.gradient import Gradient
 from equiscope.audit.properties.hidden_rows import HiddenRows
 from equiscope.audit.properties.packing import Packing
@@ -16,7 +18,7 @@ from equiscope.audit.statement import Statement
 
 PROPERTIES: tuple[type[Statement], ...] = (
     Deterministic, Batch, CausalOutput, CacheExact, LeftPadding, RightPadding, Packing, HiddenRows, DeadContext, RotaryLayout,
-    Conservative, Gradient, TrainEval,
+    Conservative, Gradient, TrainEval, Dtype, Device,
 )  # fmt: skip
 
 __all__ = ["PROPERTIES"]

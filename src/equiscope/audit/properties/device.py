@@ -1,0 +1,75 @@
+"""Devices: a GPU gives what the CPU gives.
+
+In float32 a GPU may round products to ten binary digits on the way (TF32, where it is switched on); in float64 it never does. So
+both precisions are compared: what is rounding shrinks, a kernel that computes something else does not.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.audit.properties.answered import Answered, apart, judged
+from equiscope.audit.subject import Crashed, Outputs, Pass, Subject, copied
+from equiscope.record import Row
+from equiscope.symmetry import Inputs
+
+
+class Device(Answered):
+    """CPU and CUDA give the same, within rounding."""
+
+    name = "device"
+    summary = "a GPU gives what the CPU gives"
+    expected = True
+
+    def missing(self, subject: Subject) -> str:
+        return "" if torch.cuda.is_available() else "there is no CUDA device here to compare the CPU with"
+
+    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
+        errors, plain = dict[torch.dtype, float](), dict[torch.dtype, Outputs]()
+        notes = []
+        for dtype in (torch.float64, torch.float32):
+            here = _run(subject, dtype, "cpu")
+            plain[dtype] = here(here.inputs)
+            del here
+            try:
+                there = _run(subject, dtype, "cuda")
+                errors[dtype] = apart(plain[dtype], there(there.inputs))
+            except Crashed as crash:
+                notes.append(f"in {str(dtype).removeprefix('torch.')} on CUDA {crash}")
+        if torch.float32 not in errors:
+            return self.row("undecided", note="; ".join(notes))
+        if torch.float64 not in errors:
+            return self.row(
+                "undecided", [errors[torch.float32]], note="; ".join([*notes, "without float64, rounding cannot be told"])
+            )
+        floor = apart(plain[torch.float64], plain[torch.float32])
+        verdict = judged([errors[torch.float64]], [errors[torch.float32]], floor, tolerance)
+        if errors[torch.float32] > 64 * max(floor, torch.finfo(torch.float32).eps) and verdict in ("exact", "rounding"):
+            notes.append(f"in float32 it is {errors[torch.float32]:.1e} off where the CPU's own rounding is {floor:.1e}: TF32?")
+        cause = "" if verdict in ("exact", "rounding") else "the GPU computes something else"
+        return self.row(verdict, list(errors.values()), error32=errors[torch.float32], cause=cause, note="; ".join(notes))
+
+
+def _run(subject: Subject, dtype: torch.dtype, device: str) -> Pass:
+    model = _moved(copied(subject.model, dtype), device)
+    other = Subject(model, _inputs(subject.inputs, device), subject.pick, subject.mode, subject.seed)
+    other.passes, other.dtype, other.gradients = subject.passes, dtype, subject.gradients
+    return Pass(other, dtype, False)
+
+
+def _moved(model: nn.Module, device: str) -> nn.Module:
+    """With tensors that are plain attributes too."""
+    model.to(device)
+    for module in model.modules():
+        for name, value in list(vars(module).items()):
+            if isinstance(value, Tensor):
+                setattr(module, name, value.to(device))
+    return model
+
+
+def _inputs(inputs: Inputs, device: str) -> Inputs:
+    def there(value: Any) -> Any:
+        return value.to(device=device) if isinstance(value, Tensor) or hasattr(value, "leaves") else value
+
+    return inputs.with_values({n: there(v) for n, v in inputs.values.items()})
