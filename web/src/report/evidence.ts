@@ -33,7 +33,7 @@ export function evidence(row: Row, said: Said, report: Report): HTMLElement {
   );
 }
 
-const card = (title: string, ...rest: Parameters<typeof h>[1][]): HTMLElement => h("section.card", h("h3", title), ...rest);
+const card = (title: string, ...rest: Parameters<typeof h>[1][]): HTMLElement => h("section.card", h("h2", title), ...rest);
 
 const found = (row: Row, said: Said): HTMLElement =>
   h(
