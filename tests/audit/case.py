@@ -22,6 +22,7 @@ class Case:
     statement  the name of an action or a property, or a statement itself (`Symmetry`)
     truth      "holds", "broken" or "undecided"
     where      the module that breaks it; empty where that is the whole or is not asked
+    subgroup   what does hold, in words; output: how the output moves. None: not asked
     says       words that the row has to hold in its note, cause or subgroup
     settings   further arguments of `check`
     proof      why that is the truth
@@ -35,6 +36,7 @@ class Case:
     where: str = ""
     says: str = ""
     subgroup: str | None = None
+    output: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     proof: str = ""
 
@@ -62,6 +64,8 @@ def faults(case: Case, row: Row) -> list[str]:
         found.append(f"{case.where} breaks it, {row.where!r} was said")
     if case.subgroup is not None and row.subgroup != case.subgroup:
         found.append(f"what is left is {case.subgroup!r}, {row.subgroup!r} was said")
+    if case.output is not None and row.output != case.output:
+        found.append(f"the output moves as {case.output!r}, {row.output!r} was said")
     if case.says and case.says not in f"{row.note} {row.cause}":
         found.append(f"{case.says!r} is not in the note {row.note!r} nor in the cause {row.cause!r}")
     if case.truth == "undecided" and not row.note:

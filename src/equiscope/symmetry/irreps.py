@@ -104,16 +104,19 @@ def turned(output: Tensor, matrix: Tensor, name: str) -> Tensor:
     return torch.cat(made, -1).movedim(-1, along)
 
 
-def candidates(shape: tuple[int, ...], mirrored: bool) -> tuple[str, ...]:
-    """How an output of this shape may turn, the likeliest first; what only a mirror tells apart, only where there is one."""
-    found = ["invariant"]
-    if shape and shape[-1] % 3 == 0:
+def candidates(shape: tuple[int, ...], rows: tuple[int, ...], mirrored: bool) -> tuple[str, ...]:
+    """How an output of this shape may turn, the likeliest first; what only a mirror tells apart, only where there is one.
+
+    rows  axes with one entry a point: so many points are no components
+    """
+    wide = {axis - len(shape): n for axis, n in enumerate(shape) if axis not in rows}
+    last, found = wide.get(-1, 0), ["invariant"]
+    if last and last % 3 == 0:
         found += ["vector", "pseudo-vector"]
-    if shape[-2:] == (3, 3):
+    if last == wide.get(-2) == 3:
         found.append("tensor")
-    if len(shape) > 1 and shape[-2] == 3:
+    if wide.get(-2) == 3:
         found += ["vector@-2", "pseudo-vector@-2"]
-    if shape:
-        found += {4: ["0e+1o"], 5: ["2e", "2o"], 7: ["3o", "3e"], 9: ["0e+1o+2e"]}.get(shape[-1], [])
+    found += {4: ["0e+1o"], 5: ["2e", "2o"], 7: ["3o", "3e"], 9: ["0e+1o+2e"]}.get(last, [])
     found.append("pseudo-scalar")
     return tuple(f for f in found if mirrored or not (f.startswith("pseudo") or f in ("2o", "3e")))

@@ -49,7 +49,7 @@ class Space(Action):
 
     @classmethod
     def representations(cls, output: Tensor, axes: tuple[int, ...], inputs: Any) -> tuple[str, ...]:
-        found = candidates(tuple(output.shape), cls.mirrored)
+        found = candidates(tuple(output.shape), axes, cls.mirrored)
         return (*found, "points") if cls.moves and output.ndim and output.shape[-1] == 3 else found
 
     @classmethod
