@@ -76,12 +76,13 @@ class Rows(Relation):
     batch: tuple[int, int] | None = None  # the sequence of the first run that is compared, and that of the second
     across: dict[str, int] | None = None  # the axis of each output that has one entry a sequence, where it is known
     sizes: tuple[int, int] = (0, 0)  # sequences in the first run and in the second
+    pooled: bool = False  # whether an output without rows of tokens is the same too: a summary of the words
 
     def output(self, name: str, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> Sides | None:
         across = 0 if self.across is None else self.across.get(name)
         if self.batch is not None and across is None:
             return None
-        return self._cut(plain, moved, axes, axes, across or 0) if axes or self._whole else None
+        return self._cut(plain, moved, axes, axes, across or 0) if axes or self._whole or self.pooled else None
 
     def inner(self, plain: Tensor, moved: Tensor) -> Sides | None:
         ours, theirs = (of_size(t, n) for t, n in zip((plain, moved), self.lengths, strict=True))

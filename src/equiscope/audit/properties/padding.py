@@ -52,7 +52,7 @@ class _Padding(Statement):
         here = slice(size, None) if self.left else slice(0, n)
         side = "left" if self.left else "right"
         text = f"{size} empty place{'s' * (size > 1)} to the {side} of {n} token{'s' * (n > 1)}"
-        return Pair(plain, moved, Rows(slice(None), here, (n, n + size)), text, {"size": size})
+        return Pair(plain, moved, Rows(slice(None), here, (n, n + size), pooled=True), text, {"size": size})
 
 
 class LeftPadding(_Padding):
