@@ -125,6 +125,13 @@ class Audit(Struct, frozen=True, kw_only=True):
         """Rows that make the exit code 1."""
         return [row for row in self.rows if row.fails]
 
+    def __str__(self) -> str:
+        """A line for each statement; `equiscope.audit.table` says it in full."""
+        rows = [(r.name, r.verdict, "" if r.error is None else f"{r.error:.1e}", r.where, "fails" if r.fails else "") for r in self.rows]
+        widths = [max((len(row[i]) for row in rows), default=0) for i in range(4)]
+        lines = ["  ".join([*(cell.ljust(n) for cell, n in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows]
+        return "\n".join([f"{self.target}: {len(self.rows)} statements, {len(self.failed)} fail", *lines])
+
     def __getitem__(self, name: str) -> Row:
         """The row of that name. Raises KeyError with the names there are."""
         for row in self.rows:
