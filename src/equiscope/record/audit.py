@@ -127,7 +127,8 @@ class Audit(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """A line for each statement; `equiscope.audit.table` says it in full."""
-        rows = [(r.name, r.verdict, "" if r.error is None else f"{r.error:.1e}", r.where, "fails" if r.fails else "") for r in self.rows]
+        sizes = ["" if r.error is None else f"{r.error:.1e}" for r in self.rows]
+        rows = [(r.name, r.verdict, size, r.where, "fails" if r.fails else "") for r, size in zip(self.rows, sizes, strict=True)]
         widths = [max((len(row[i]) for row in rows), default=0) for i in range(4)]
         lines = ["  ".join([*(cell.ljust(n) for cell, n in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows]
         return "\n".join([f"{self.target}: {len(self.rows)} statements, {len(self.failed)} fail", *lines])
