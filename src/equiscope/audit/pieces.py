@@ -71,7 +71,8 @@ def joins(whole: Tensor, parts: list[Tensor], sizes: list[int]) -> Tensor | None
     for axis in [a - whole.ndim if a < 0 else a for a in range(whole.ndim)]:
         if any(p.ndim != whole.ndim for p in parts) or whole.shape[axis] != n:
             continue
-        if [p.shape[axis] for p in parts] == sizes:
+        beside = {(*p.shape[:axis], *p.shape[axis + 1 :]) for p in parts}
+        if [p.shape[axis] for p in parts] == sizes and len(beside) == 1:
             return torch.cat(parts, axis)
         if [p.shape[axis] for p in parts] == ends:
             return parts[-1]
