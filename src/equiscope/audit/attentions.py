@@ -60,9 +60,8 @@ class _Watching(TorchDispatchMode):
 
 
 @contextmanager
-def watching(model: nn.Module) -> Iterator[list[Seen]]:
-    """Inside, every attention of the model is written down, in the order in which they run."""
-    found: list[Seen] = []
+def scoped(model: nn.Module) -> Iterator[list[str]]:
+    """Inside, the list ends with the path of the module that runs."""
     scope: list[str] = []
     with ExitStack() as stack:
         for path, module in model.named_modules():
@@ -70,5 +69,12 @@ def watching(model: nn.Module) -> Iterator[list[Seen]]:
             leave = module.register_forward_hook(lambda *_: (scope.pop(), None)[1], always_call=True)
             stack.callback(enter.remove)
             stack.callback(leave.remove)
-        stack.enter_context(_Watching(found, scope))
+        yield scope
+
+
+@contextmanager
+def watching(model: nn.Module) -> Iterator[list[Seen]]:
+    """Inside, every attention of the model is written down, in the order in which they run."""
+    found: list[Seen] = []
+    with scoped(model) as scope, _Watching(found, scope):
         yield found
