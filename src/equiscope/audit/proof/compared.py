@@ -1,4 +1,4 @@
-"""Compared: a proof beside a measurement. Where they disagree one of the two is wrong, and that is a fault of ours: it is said loudly."""
+"""Compared: a proof beside a measurement. Where they disagree, one is wrong, and that is a fault of ours: it is said loudly."""
 
 from collections.abc import Sequence
 

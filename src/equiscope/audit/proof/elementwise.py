@@ -1,9 +1,12 @@
 """Entry by entry: sums and products are exact; every other function of an entry is a function of which nothing is assumed."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from equiscope.audit.proof.field import (
+    HIGH,
     LOW,
     NONE,
     PRIME,
@@ -82,7 +85,7 @@ def _exp(call: Call) -> Tensor:
 
 def exponential(t: Tensor) -> Tensor:
     """exp, of which no more is said than that it is 0 at minus infinity."""
-    return function("exp", t).masked_fill(t == LOW, 0).masked_fill(t == NONE, NONE)
+    return function("exp", t).masked_fill(t == LOW, 0).masked_fill(t == HIGH, HIGH).masked_fill(t == NONE, NONE)
 
 
 def _where(call: Call) -> Tensor:
@@ -145,7 +148,7 @@ def _bitwise(rule: Rule) -> Rule:
 
 def _same(call: Call) -> Tensor:
     a, b = torch.broadcast_tensors(call.lifted(call.args[0]), call.lifted(call.args[1]))
-    return torch.where(a == b, 1, symmetric("eq", a, b))
+    return torch.where(a == b, 1, symmetric("eq", a, b)).masked_fill((a == NONE) | (b == NONE), 0)
 
 
 def _other(call: Call) -> Tensor:
@@ -161,7 +164,9 @@ def _copied(call: Call) -> Tensor:
     """A cast: exact between numbers of a kind; to whole numbers it drops what follows the point."""
     value = call.args[0]
     target = call.made.dtype if call.made is not None else value.dtype
-    if target == value.dtype or (target.is_floating_point and not value.dtype.is_complex):
+    if value.dtype.is_complex and target != value.dtype:
+        raise NoRule
+    if target == value.dtype or target.is_floating_point:
         return call.lifted(value)
     if target == torch.bool:
         return nonzero(value.t)
@@ -183,7 +188,22 @@ def anything(call: Call) -> Tensor:
     words = tuple("·" if isinstance(v, (Tensor, Formulas)) else repr(v) for v in call.args)
     settings = tuple(sorted((n, "·" if n in named else repr(v)) for n, v in call.kwargs.items()))
     values = torch.broadcast_tensors(*(call.lifted(v) for v in (*given, *named.values())))
-    return function((call.name, words, settings) if len(words) > 1 or settings else call.name, *values)
+    made = function((call.name, words, settings) if len(words) > 1 or settings else call.name, *values)
+    return _at_known(call, given[0], made) if len(given) == 1 and not named else made
+
+
+def _at_known(call: Call, value: Any, made: Tensor) -> Tensor:
+    """What a function of one number really is at 0, at 1 and at what is not finite: relu(0) = 0, exp(-inf) = 0."""
+    if not isinstance(value, Formulas) or value.dtype.is_complex:
+        return made
+    points, numbers = [0, 1], [0.0, 1.0]
+    if value.dtype.is_floating_point:
+        points, numbers = [0, 1, LOW, HIGH, NONE], [0.0, 1.0, float("-inf"), float("inf"), float("nan")]
+    given = torch.tensor(numbers, dtype=value.dtype)
+    real = call.op(*(given if v is value else v for v in call.args), **call.kwargs)
+    for point, found in zip(points, call.lifted(real), strict=True):
+        made = torch.where(value.t == point, found, made)
+    return made
 
 
 RULES: dict[str, Rule] = {

@@ -16,7 +16,7 @@ MOVES = (
     *SHAPED, "permute", "transpose", "t", "expand", "squeeze", "unsqueeze", "slice", "select", "split",
     "split_with_sizes", "unbind", "chunk", "flip", "roll", "repeat", "diagonal", "unfold", "narrow", "tril", "triu", "movedim",
     "cat", "stack", "slice_scatter", "select_scatter", "diagonal_scatter", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
-    "flatten", "unflatten", "rot90", "repeat_interleave", "expand_copy", "split_copy", "unbind_copy",
+    "flatten", "unflatten", "rot90", "expand_copy", "split_copy", "unbind_copy",
     "split_with_sizes_copy", "select_copy", "slice_copy", "permute_copy", "squeeze_copy", "unsqueeze_copy",
 )  # fmt: skip
 

@@ -12,13 +12,23 @@ from equiscope.audit.proof.reductions import softmax
 
 
 def _product(call: Call) -> Tensor:
-    return bilinear(torch.matmul, call.lifted(call.args[0]), call.lifted(call.args[1]))
+    return matrices(call.lifted(call.args[0]), call.lifted(call.args[1]))
+
+
+def matrices(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b. What is not a number spreads along its row and its column."""
+    rows, columns = (a == NONE).any(-1), (b == NONE).any(-2 if b.ndim > 1 else -1)
+    if not bool(rows.any()) and not bool(columns.any()):
+        return bilinear(torch.matmul, a, b)
+    made = bilinear(torch.matmul, a.masked_fill(a == NONE, 0), b.masked_fill(b == NONE, 0))
+    spoilt = rows.unsqueeze(-1) if b.ndim > 1 else rows
+    return made.masked_fill(spoilt | (columns.unsqueeze(-2) if a.ndim > 1 and b.ndim > 1 else columns), NONE)
 
 
 def _added(call: Call) -> Tensor:
     """beta * first + alpha * (second @ third)."""
     first, a, b = (call.lifted(v) for v in call.args[:3])
-    made = bilinear(torch.matmul, a, b)
+    made = matrices(a, b)
     alpha, beta = call.kwargs.get("alpha", 1), call.kwargs.get("beta", 1)
     made = made if alpha == 1 else multiply(made, call.lifted(alpha))
     if beta == 0:

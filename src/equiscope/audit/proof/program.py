@@ -6,8 +6,9 @@ The numbers that go in lie in leaves: each knows which of its axes counts tokens
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
+from io import StringIO
 from typing import Any
 
 import torch
@@ -143,13 +144,16 @@ def _told_apart(exported: Any, names: list[str], count: int) -> Program:
 
 @contextmanager
 def _slowly() -> Iterator[None]:
-    """Attention of torch's own layers by its definition, not by the fused kernel that has no parts."""
-    before = torch.backends.mha.get_fastpath_enabled()
+    """Torch's own layers by their definition: no fused kernel that has no parts, no look at the numbers of a mask."""
+    layers: Any = torch.nn.modules.transformer
+    before, look = torch.backends.mha.get_fastpath_enabled(), layers._detect_is_causal_mask
     torch.backends.mha.set_fastpath_enabled(False)
+    layers._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
     try:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
+        layers._detect_is_causal_mask = look
 
 
 @contextmanager
@@ -164,7 +168,8 @@ def _quietly() -> Iterator[None]:
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     try:
-        yield
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # a graph that cannot be made is printed in full
+            yield
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)

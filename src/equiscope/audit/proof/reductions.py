@@ -237,6 +237,9 @@ def _batch_norm(call: Call) -> Any:
             function("rsqrt", add(call.lifted(spread_), call.lifted(eps))).view(shape),
         )
         return (_affine(call, made, weight, bias, shape), *[torch.zeros(0, dtype=torch.long)] * 2)
+    if call.name == "_native_batch_norm_legit" and call.op._overloadname == "no_stats":
+        made, m, root = centred(t, [d for d in range(t.ndim) if d != 1], call.lifted(call.args[5]))
+        return _affine(call, made, weight, bias, shape), m.flatten(), root.flatten()
     if call.name != "_native_batch_norm_legit_functional":
         raise NoRule
     middle, spread_, training, momentum, eps = call.args[3:8]
@@ -256,5 +259,6 @@ RULES: dict[str, Rule] = {
     "cumsum": _running, "cumprod": _running, "cummax": _running_other, "cummin": _running_other,
     "logcumsumexp": _running_other, "_softmax": _softmax, "_log_softmax": _log_softmax, "logsumexp": _logsumexp,
     "linalg_vector_norm": _norm, "native_layer_norm": _layer_norm, "_fused_rms_norm": _rms_norm, "native_group_norm": _group_norm,
-    "_native_batch_norm_legit_no_training": _batch_norm, "_native_batch_norm_legit_functional": _batch_norm,
+    "_native_batch_norm_legit": _batch_norm, "_native_batch_norm_legit_no_training": _batch_norm,
+    "_native_batch_norm_legit_functional": _batch_norm,
 }  # fmt: skip

@@ -4,7 +4,6 @@ Exchanging two tokens and moving all by one make every order, so two variants sa
 the same whatever stands later, for every place. A sequence that stands alone is the same beside others, and in another row.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, product
@@ -185,8 +184,3 @@ def besides(parts: list[Leaf], batch: int, seed: int) -> Iterator[Beside]:
                 rows = [row if r == 0 else 0 if r == row else r for r in range(batch)]
                 moved.append(value[rows])
         yield Beside(plain, moved, batch, row)
-
-
-def chance(count: int) -> float:
-    """About how likely a false proof is, after so many independent tests."""
-    return math.pow(2.0, -31 * count)

@@ -96,6 +96,9 @@ class Walk:
             return args[0][args[1]]  # type: ignore[index]
         if not isinstance(op, torch._ops.OpOverload):
             return self._inner(node, args) if isinstance(op, torch._ops.HigherOrderOperator) else op(*args, **kwargs)
+        if op.overloadpacket.__name__ == "sym_size":
+            sized: Any = args[0].t if isinstance(args[0], Formulas) else args[0]
+            return sized.shape[args[1]]
         if op.overloadpacket.__name__ in SILENT:
             return None
         drawn = torch.Tag.nondeterministic_seeded in op.tags
