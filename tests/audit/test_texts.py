@@ -85,6 +85,7 @@ def test_a_check_that_was_stopped_says_so():
 
 def test_samples_are_told_with_what_they_bound():
     assert samples(row(verdict="rounding", samples=12, bound=0.25)) == "0 of 12: fewer than 25 % of inputs at 95 %"
+    assert samples(row(verdict="rounding", samples=3, bound=1.0)) == "0 of 3: too few to bound the rest"
     assert samples(row(samples=12)) == "12 tried"
     assert samples(row(samples=0)) == "not measured"
 
@@ -102,6 +103,11 @@ def test_an_error_is_written_for_people(value, wanted):
 def test_the_command_that_repeats_a_row_survives_the_shell(name):
     command = again(audit(target="my models:small"), row(name, kind="action"))
     assert shlex.split(command) == ["equiscope", "check", "my models:small", "--action", name, "--seed", "0"]
+
+
+def test_what_is_said_behind_a_target_is_no_part_of_the_command():
+    command = again(audit(target="gpt2 (the same parts at a small size)"), row())
+    assert command == "equiscope check gpt2 --property causal --seed 0"
 
 
 def test_without_a_target_the_row_is_repeated_in_python():

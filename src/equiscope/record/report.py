@@ -4,6 +4,7 @@ The sentences are made here, once, so that the terminal, the page and a test rep
 nothing.
 """
 
+import re
 import shlex
 from collections.abc import Iterator
 
@@ -105,7 +106,7 @@ def _size(row: Row) -> str:
     least = f" (rounding alone: {number(row.floor)})" if row.floor is not None else ""
     tried = f"{row.samples} sample{'s'[: row.samples != 1]}"
     if row.verdict == "exact":
-        return f"Not one bit differs in {tried}{random}."
+        return f"Not one bit differs in {tried}{random}." if row.bound is not None else f"It holds without any error{random}."
     if row.verdict == "undecided":
         return f"Undecided: {_bare(row.note)}." if row.note else "Undecided, and no reason was given."
     worst = number(row.error)
@@ -131,6 +132,8 @@ def samples(row: Row) -> str:
     """How often it was tried, and what that says of inputs that were not."""
     if not row.samples:
         return "not measured"
+    if row.verdict in HOLDS and row.bound is not None and row.bound >= 1:
+        return f"0 of {row.samples}: too few to bound the rest"
     if row.verdict in HOLDS and row.bound is not None:
         return f"0 of {row.samples}: fewer than {percent(row.bound)} of inputs at 95 %"
     return f"{row.samples} tried"
@@ -141,7 +144,8 @@ def again(audit: Audit, row: Row) -> str:
     if audit.target == audit.model:
         asked = "actions" if row.kind == "action" else "properties"
         return f"eq.check(model, ..., {asked}=[{row.name!r}], effort={audit.effort!r}, seed={audit.seed})"
-    words = ["equiscope", "check", audit.target, f"--{row.kind}", row.name, "--seed", str(audit.seed)]
+    named = re.sub(r" \([^()]*\)$", "", audit.target)  # what stands in brackets behind it was said of it
+    words = ["equiscope", "check", named, f"--{row.kind}", row.name, "--seed", str(audit.seed)]
     words += ["--effort", audit.effort] if audit.effort != "default" else []
     return shlex.join(words)
 

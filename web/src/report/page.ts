@@ -6,7 +6,7 @@ import { capital, copied } from "./evidence";
 import { rows } from "./rows";
 import { share } from "./scale";
 import { fromHash, type ReportState, toHash } from "./state";
-import { shape, WORDS } from "./verdict";
+import { shape, tone, WORDS } from "./verdict";
 import "./report.css";
 
 const KEY = [
@@ -14,6 +14,8 @@ const KEY = [
   ["i.dot.worst", "the worst"],
   ["i.band", "rounding alone"],
 ];
+
+const SIGNS = { fails: "broken", holds: "exact", undecided: "undecided" } as const; // of the whole, beside its sentence
 
 /** What a script on the page may reach. */
 export interface Reading {
@@ -93,7 +95,8 @@ function header(report: Report): HTMLElement {
     status.textContent = (await copied(text())) ? "Copied." : "This browser does not let a file copy: download it instead.";
   };
   const name = `${report.title.replace(/[^\w.-]+/g, "-").replace(/^-+|-+$/g, "") || "audit"}.json`;
-  const fails = audit.rows.some((row) => row.fails);
+  const tones = audit.rows.map(tone);
+  const state = tones.includes("fails") ? "fails" : tones.includes("holds") && (audit.finished ?? true) ? "holds" : "undecided";
   return h(
     "header",
     h(
@@ -107,7 +110,7 @@ function header(report: Report): HTMLElement {
       ),
     ),
     h("h1", report.title),
-    h("p.summary", { "data-tone": fails ? "fails" : "holds" }, shape(fails ? "broken" : "exact"), h("span", report.summary)),
+    h("p.summary", { "data-tone": state }, shape(SIGNS[state]), h("span", report.summary)),
     facts(report),
     (audit.notes ?? []).map((note) => h("p.notice", note)),
   );
