@@ -96,7 +96,8 @@ def test_a_wide_picture_is_not_turned_by_a_quarter():
 @pytest.mark.parametrize(
     ("shape", "size", "wanted"),
     [
-        ((2, 4, 8, 8), (8, 8), {"map"}), ((2, 4, 4, 4), (16, 16), {"map", "map-last"}), ((2, 4, 6, 5), (16, 16), {"map", "map-last"}),
+        ((2, 4, 8, 8), (8, 8), {"map"}), ((2, 4, 4, 4), (16, 16), {"map", "map-last"}),
+        ((2, 4, 6, 5), (16, 16), {"map", "map-last"}),
         ((2, 8, 16, 3), (8, 16), {"map-last"}), ((2, 17, 32), (16, 16), {"patches"}), ((2, 5), (16, 16), set()),
         ((2, 4, 16, 16), (8, 8), {"map"}), ((2, 98, 7), (224, 112), {"patches"}),
     ],
