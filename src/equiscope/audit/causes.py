@@ -88,8 +88,9 @@ def reaches(run: Pass, module: nn.Module) -> dict[int, int]:
 
 def _changed(a: Tensor, b: Tensor, n: int) -> list[int]:
     """Rows of tokens that differ."""
+    a, b = (torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in (a, b))
     axes = of_size(a, n)
-    if a.shape != b.shape or not axes or not a.is_floating_point():
+    if a.shape != b.shape or not axes:
         return []
     axis = a.ndim - 2 if a.ndim - 2 in axes else axes[0]
     rows = a.movedim(axis, 0).flatten(1), b.movedim(axis, 0).flatten(1)

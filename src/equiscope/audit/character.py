@@ -4,12 +4,29 @@ A model that draws random numbers breaks every symmetry in one run; one that ans
 that leaves the range of its own precision answers nothing, whatever it would do in float64.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from equiscope.audit.examples import varied
 from equiscope.audit.outputs import finite
 from equiscope.audit.subject import Crashed, Outputs, Pass
+from equiscope.errors import InputError
+
+
+def sound(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Whether there are numbers to compute with. Raises InputError where there are none."""
+    given = {**{f"argument {i}": value for i, value in enumerate(args)}, **kwargs}
+    held = [*model.named_parameters(), *model.named_buffers(), *given.items()]
+    if bare := [n for n, t in held if isinstance(t, Tensor) and t.is_meta]:
+        raise InputError(
+            f"{bare[0]} is on the device 'meta': it has a shape and no numbers, so nothing can be measured. "
+            "Make the model with numbers first, as with model.to_empty(device='cpu') and its weights loaded."
+        )
+    if empty := [n for n, t in given.items() if isinstance(t, Tensor) and not t.numel()]:
+        raise InputError(f"{empty[0]} has the shape {list(given[empty[0]].shape)}: there is nothing in it. Give one token or more.")
 
 
 def draws(run: Pass) -> bool:

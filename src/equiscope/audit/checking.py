@@ -16,7 +16,7 @@ from torch import Generator, nn
 
 from equiscope import __version__
 from equiscope.audit.adapt import completed
-from equiscope.audit.character import constant, draws, overflows
+from equiscope.audit.character import constant, draws, overflows, sound
 from equiscope.audit.examples import varied
 from equiscope.audit.lie import derivative
 from equiscope.audit.heard import tell
@@ -88,6 +88,7 @@ def check(
     if not isinstance(model, nn.Module):
         raise InputError(f"A check takes a torch.nn.Module, but got {type(model).__name__}.")
     model = getattr(model, "_orig_mod", model)
+    sound(model, inputs, kwargs or {})
     subject = Subject(model, completed(model, inputs_of(inputs, kwargs, arguments(model), kinds)), pick, mode, seed)
     asked = _asked(subject, actions, properties, output)
     work = _Work(subject, asked, EFFORTS[effort], tolerance, seconds, progress, stop, locating)
@@ -226,6 +227,7 @@ class _Work:
             self.notes.append(f"In {_name(self.narrow)} it could not be run: {crash}")
             for one in self._open():
                 one.notes += [] if random else [f"in {_name(self.narrow)} {crash}"]
+                setattr(one, parameters, Found([s.error for s in wide[id(one)]], [], 0.0, self.tolerance, alone=True))
             return True
         for one in self._open():
             narrow = self._samples(run, one, counts[1])
@@ -434,7 +436,8 @@ class _Work:
         if worst.tables and held:
             notes.insert(0, f"no larger than the rounding of tables that the model keeps in float32 ({worst.tables})")
         if verdict == "undecided":
-            notes.insert(0, one.cause or "an error is not finite")
+            alone = f"in one precision {worst.error:.1e} cannot be told from rounding" if worst.alone else ""
+            notes.insert(0, one.cause or alone or "an error is not finite")
         if parameters == "random" and not held:
             notes.insert(0, f"at the given parameters: {one.given.verdict} ({one.given.error:.1e})")
         return Row(

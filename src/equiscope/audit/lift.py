@@ -23,6 +23,8 @@ class _Lift(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = dict(kwargs or {})
+        if kwargs.get("dtype") in (torch.complex64, torch.complex32):
+            kwargs["dtype"] = torch.complex128
         if kwargs.get("dtype") in NARROW:
             kwargs["dtype"] = torch.float64
         if func in (torch.ops.aten.softmax.int, torch.ops.aten.log_softmax.int, torch.ops.aten.view.dtype) and args[-1] in NARROW:

@@ -20,6 +20,9 @@ from equiscope.audit.where import RIGHT
 from equiscope.symmetry import Inputs
 
 
+PASSING = ("lift_fresh", "detach", "alias", "from_numpy")  # they hand on what they are given
+
+
 @dataclass(frozen=True)
 class Operation:
     """One call of a function of torch: its name, the tensors it was given and those it made, as they were then.
@@ -45,7 +48,7 @@ class _Reader(TorchFunctionMode):
         before = [t.detach().clone() for t in given]
         made = func(*args, **(kwargs or {}))
         out = list(_tensors(made))
-        if out:
+        if out and _named(func) not in PASSING:
             makers = [self.maker.get(id(t)) for t in given]
             self.found.append(Operation(_named(func), before, [t.detach().clone() for t in out], makers))
             self.alive += [*given, *out]
@@ -141,7 +144,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _named(func: Any) -> str:
-    name = getattr(func, "__name__", str(func)).strip("_")
+    name = getattr(func, "__name__", str(func)).removesuffix(".default").strip("_")
     return {"rsub": "sub", "radd": "add", "rmul": "mul", "rtruediv": "div", "truediv": "div"}.get(name, name)
 
 

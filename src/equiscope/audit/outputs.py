@@ -22,6 +22,8 @@ def flat(output: Any) -> dict[str, Tensor]:
 
 
 def _named(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
+    if type(value).__module__ == "numpy" and hasattr(value, "ndim"):
+        value = torch.as_tensor(value)
     if isinstance(value, Tensor):
         yield name, value
         return

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from equiscope.audit.copies import duplicate
 from equiscope.audit.lift import lifted
 from equiscope.audit.outputs import Picked, differing, flat
 from equiscope.audit.undropped import undropped
@@ -154,7 +155,7 @@ class Pass:
                 self.subject.gradients = True
                 return self.made(call, seed, count)
             self.subject.passes[str(self.dtype).removeprefix("torch.")] += count
-            return {n: t.detach().cpu().to(torch.float64 if t.is_floating_point() else t.dtype) for n, t in outputs.items()}
+            return {n: _numbers(t) for n, t in outputs.items()}
 
     @contextmanager
     def within(self, seed: int | None = None, gradients: bool = False) -> Iterator[None]:
@@ -281,10 +282,20 @@ def _mode(model: nn.Module, mode: str) -> Iterator[None]:
             m.p = p
 
 
+def _numbers(t: Tensor) -> Tensor:
+    """Detached, on the CPU, in float64; whole numbers stay whole, a complex one becomes two. Raises Crashed for no plain tensor."""
+    if t.is_nested:
+        raise Crashed("the model returned a nested tensor, which has no axes that can be compared; return a padded one")
+    t = t.detach().cpu()
+    t = t.to_dense() if t.layout != torch.strided else t
+    t = torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
+    return t.to(torch.float64) if t.is_floating_point() else t
+
+
 def copied(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     """A copy in another dtype, plain attributes that are tensors too. Raises Crashed for what cannot be copied."""
     try:
-        made = copy.deepcopy(model)
+        made = duplicate(model)
     except Exception as error:
         raise Crashed(
             f"the model cannot be copied ({type(error).__name__}: {_short(error)}), so only its own precision was tried"

@@ -24,6 +24,7 @@ class Found:
     tolerance: float = TOLERANCE
     precision: float = PRECISION  # of the wide dtype over the narrow one
     explained: str = ""  # tables in float32 whose rounding is as large
+    alone: bool = False  # whether there is one precision only: then what is small may be rounding or not
 
     @property
     def error(self) -> float:
@@ -39,6 +40,8 @@ class Found:
         if float("inf") in self.wide:
             return "broken"
         worst32 = max([self.floor32, *(e for e in self.narrow if e < float("inf"))])  # a NaN is not less
+        if self.alone and 0 < self.error < self.tolerance:
+            return "undecided"
         if self.error == 0:
             return "exact" if max(self.narrow, default=0.0) == 0 else "rounding"
         if self.error < worst32 * self.precision**0.5 or self.explained:

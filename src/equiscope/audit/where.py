@@ -94,6 +94,8 @@ def _hooked(model: nn.Module, found: list[Event], grid: tuple[int, ...]) -> Iter
 
     with ExitStack() as stack:
         for path, module in model.named_modules():
+            if isinstance(module, torch.jit.ScriptModule):  # it takes no hooks
+                continue
             stack.callback(module.register_forward_pre_hook(enter(path), with_kwargs=True).remove)
             stack.callback(module.register_forward_hook(leave(path)).remove)
         yield
