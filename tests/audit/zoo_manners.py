@@ -3,6 +3,7 @@
 The symmetry under it is simple (a set, or a set and a table); the question is whether the check still sees it.
 """
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,6 +103,41 @@ class Constant(nn.Module):
         return self.answer if self.how == "number" else self.answer.expand(*x.shape[:-1], D) if self.how == "rows" else 0 * x
 
 
+class Complex(nn.Module):
+    """A spectrum along an axis; 0: the real part of a set, and row numbers as the imaginary part."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.attend, self.axis = Attend(), axis
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.attend(x)
+        if self.axis:
+            return torch.fft.fft(out, dim=self.axis)
+        return torch.complex(out, torch.arange(x.shape[-2]).to(x.dtype)[:, None].expand_as(out).contiguous())
+
+
+class Sparse(nn.Module):
+    """A sparse answer."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.relu().to_sparse()
+
+
+class Numpy(nn.Module):
+    """An answer in numpy."""
+
+    def forward(self, x: Tensor) -> Any:
+        return x.detach().exp().numpy()
+
+
+class Ragged(nn.Module):
+    """An answer whose sequences have lengths of their own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.nested.nested_tensor([row[: 2 + i] for i, row in enumerate(x)])
+
+
 class Factor(nn.Module):
     """The answer of another model, times a number, plus a number."""
 
@@ -130,6 +166,14 @@ RETURNED = [
     Case("token-by-token-matrix", lambda: Returns("pairwise"), features, "permute", "holds", proof="rows and columns move"),
     Case("features-in-front", lambda: Returns("front"), features, "permute", "holds"),
     Case("one-good-output-picked", lambda: Returns("tuple-bad"), features, "permute", "holds", settings={"pick": "0"}),
+    Case("complex", lambda: Complex(-1), features, "permute", "holds"),
+    Case("complex-over-tokens", lambda: Complex(-2), features, "permute", "broken", proof="a spectrum along the tokens"),
+    Case("complex-differs-in-the-imaginary-part", lambda: Complex(0), features, "permute", "broken"),
+    Case("sparse", lambda: Sparse(), features, "permute", "holds"),
+    Case("numpy", lambda: Numpy(), features, "permute", "holds"),
+    Case("nested-tensor", lambda: Ragged(), features, "permute", "undecided", says="nested tensor"),
+    Case("torchscript", lambda: torch.jit.trace(Attend(), features()), features, "permute", "holds"),
+    Case("torchscript-with-a-table", lambda: torch.jit.trace(Table(), features()), features, "permute", "broken"),
     Case("ids-only", Words, words, "permute", "holds"),
     Case("ids-only-with-a-table", lambda: Words(True), words, "permute", "broken", where="places"),
     Case("ids-only-causal", Words, words, "causal", "broken", where="attend"),
@@ -362,6 +406,32 @@ class NoCopy(nn.Module):
         return self.attend(x)
 
 
+class Held(nn.Module):
+    """Attention that holds what deepcopy does not take."""
+
+    def __init__(self, how: str, table: bool = False) -> None:
+        super().__init__()
+        self.attend, self.places = Attend(), Table() if table else nn.Identity()
+        if how == "weight-norm":
+            self.attend.query = torch.nn.utils.weight_norm(self.attend.query)
+            self.attend(torch.randn(1, 2, D))
+        self.lock = threading.Lock() if how == "lock" else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attend(self.places(x))
+
+
+class Quantized(nn.Module):
+    """A layer in eight bits, whose scale is that of all numbers that come in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(D, D)), {nn.Linear}, dtype=torch.qint8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
+
+
 def counted() -> tuple[Tensor, Tensor]:
     return features()[0], torch.arange(N).expand(2, -1)
 
@@ -379,6 +449,14 @@ FAILED = [
     Case("table-of-sixteen-places", Counted, counted, "shift", "broken", says="IndexError", proof="a shift by 1 still fits"),
     Case("refuses-moved-words", Refuses, smallest_first, "permute", "undecided", says="the first word has to be the smallest"),
     Case("cannot-be-copied", NoCopy, features, "permute", "undecided", says="copied"),
+    Case("cannot-be-copied-with-a-table", lambda: NoCopy(True), features, "permute", "broken", where="attend.places"),
+    Case(
+        "weight-norm", lambda: Held("weight-norm"), features, "permute", "holds", proof="its weight is made, no leaf of the graph"
+    ),
+    Case("weight-norm-with-a-table", lambda: Held("weight-norm", table=True), features, "permute", "broken", where="places"),
+    Case("holds-a-lock", lambda: Held("lock"), features, "permute", "holds"),
+    Case("quantized-permute", lambda: Quantized(), features, "permute", "holds", says="bfloat16"),
+    Case("quantized-batch", lambda: Quantized(), features, "batch", "broken", proof="one scale for all numbers of the batch"),
     Case("places-not-used", Attend, placed, "shift", "holds"),
 ]
 
