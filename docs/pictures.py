@@ -5,11 +5,13 @@ EQUISCOPE_BROWSER, or the first usual name on PATH. Run `python3 run.py setup` f
 """
 
 import os
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -77,8 +79,10 @@ SHOTS: dict[str, Shot] = {
     "readouts": ("story=readouts", WIDE, around(".top", "#story .flow")),
     "phone": ("story=shuffle&order=2,0,1", PHONE, pointing("attention.A", 0, 0)),
     "drawing": ("box=blocks.0.cross", WIDE, around(".architecture")),
+    "report": ("", WIDE, around("#app h1", ".card:has(.trail)", only=":has(.trail)")),
 }  # fmt: skip
-DRAWN = ("drawing",)  # pictures of a drawing; the others are of the page with stories
+DRAWN, CHECKED = ("drawing",), ("report",)  # pictures of a drawing, of a report; the others are of the page with stories
+HOWTO = Path(__file__).parent / "howto" / "report.md"  # whose code is checked for the picture beside it
 
 
 def browser_path() -> str | None:
@@ -94,7 +98,7 @@ def take(browser: Browser, page_file: Path, name: str) -> Path:
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
     page.goto(f"{page_file.as_uri()}#{link}")
-    page.locator("figure.matrix").first.wait_for()
+    page.locator("figure.matrix, table.rows").first.wait_for()
     page.wait_for_timeout(400)  # tables of measurements are filled a moment later
     clip = act(page)
     target = FOLDER / f"{name}.png"
@@ -107,6 +111,13 @@ def take(browser: Browser, page_file: Path, name: str) -> Path:
     return target
 
 
+def report_file(folder: Path) -> Path:
+    """The report of the check that the how-to makes."""
+    made: dict[str, Any] = {"__name__": HOWTO.stem}
+    exec("\n".join(re.findall(r"```python\n(.*?)```", HOWTO.read_text(encoding="utf-8"), re.DOTALL)), made)
+    return explore.write_report(made["audit"], folder / "report.html")
+
+
 def main(names: list[str]) -> None:
     unknown = [name for name in names if name not in SHOTS]
     if unknown:
@@ -117,7 +128,8 @@ def main(names: list[str]) -> None:
         drawing_file = explore.write(explore.drawing(drawn()["t5"], "T5"), Path(folder) / "drawing.html")
         browser = playwright.chromium.launch(executable_path=browser_path(), args=list(QUIET))
         for name in names or SHOTS:
-            target = take(browser, drawing_file if name in DRAWN else page_file, name)
+            file = drawing_file if name in DRAWN else report_file(Path(folder)) if name in CHECKED else page_file
+            target = take(browser, file, name)
             print(f"{target.name:18} {target.stat().st_size / 1000:4.0f} kB")
         browser.close()
 

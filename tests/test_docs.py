@@ -8,7 +8,10 @@ import pytest
 PAGES = Path(__file__).parents[1] / "docs" / "howto"
 
 
-@pytest.mark.parametrize("page", ["attention.md", "drawing.md", "generate.md", "model.md", "position.md", "tokens.md"])
+RUN = ["attention.md", "check.md", "drawing.md", "generate.md", "model.md", "position.md", "report.md", "tokens.md"]
+
+
+@pytest.mark.parametrize("page", RUN)
 def test_the_page_prints_what_it_says(page, capsys):
     text = (PAGES / page).read_text(encoding="utf-8")
     exec("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)), {"__name__": page})

@@ -153,6 +153,7 @@ test("a row fails loudly, does not hold quietly, holds, or is undecided", () => 
 
 test("numbers of sentences are written as those of the page", () => {
   expect(typeset("off by 18.2 % (rounding alone: 5.6e-16).")).toBe("off by 18.2\u00a0% (rounding alone: 5.6·10⁻¹⁶).");
+  expect(typeset("measured 4.8e-04, 4.1e-01 and 1.2e+00")).toBe("measured 4.8·10⁻⁴, 0.41 and 1.2");
   expect(typeset("see file 1e-run")).toBe("see file 1e-run");
 });
 

@@ -45,7 +45,7 @@ const found = (row: Row, said: Said): HTMLElement =>
 /** A note may be a list of what a model raised, as long as a page: what is long folds. */
 function note(text: string): HTMLElement | undefined {
   if (!text) return undefined;
-  if (text.length < 240) return h("p.quiet", "Note: ", text);
+  if (text.length < 240) return h("p.quiet", "Note: ", typeset(text));
   return h("details.note", h("summary", `Note: ${text.slice(0, 110)} …`), h("p", text));
 }
 
@@ -87,7 +87,7 @@ function place(row: Row, report: Report): HTMLElement {
     "p.strong",
     whole ? "In the model itself, between its parts: " : "First in ",
     h("code", row.where || "no module alone"),
-    row.cause ? `: ${row.cause}.` : ".",
+    row.cause ? `: ${typeset(row.cause)}.` : ".",
   );
 }
 
@@ -98,7 +98,7 @@ const proof = ({ answer, operation, where, reason }: Proof): HTMLElement =>
     h("p.strong", ANSWERS[answer]),
     operation &&
       h("p", answer === "refuted" ? "By " : "First: ", h("code", operation), where ? [" in ", h("code", where)] : [], "."),
-    reason && h("p", capital(reason), /[.!?]$/.test(reason) ? "" : "."),
+    reason && h("p", typeset(capital(reason)), /[.!?]$/.test(reason) ? "" : "."),
   );
 
 /** Whether the clipboard took it; a page in a file may not be let. */

@@ -7,6 +7,7 @@ import { errors } from "./errors";
 import { evidence } from "./evidence";
 import { axis } from "./scale";
 import type { ReportState } from "./state";
+import { typeset } from "./typeset";
 import { badge, tone } from "./verdict";
 
 const GROUPS: [Row["kind"], string][] = [
@@ -129,7 +130,7 @@ const broken = (row: Row, model: string): HTMLElement =>
   h(
     "span.where",
     row.where === model ? "breaks between the model's parts" : ["breaks in ", h("code", row.where)],
-    row.cause ? `: ${row.cause}` : "",
+    row.cause ? `: ${typeset(row.cause)}` : "",
   );
 
 const brief = (text: string): string => (text.length < 160 ? text : `${text.slice(0, 150)} …`);
