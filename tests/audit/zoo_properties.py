@@ -120,7 +120,8 @@ LAYOUT = [
 ]  # fmt: skip
 
 TABLES = [
-    Case(f"shift by tables kept in float32 as {kept}", lambda kept=kept: Turn("pairs", "pairs", kept=kept), placed, "shift", "holds",
+    Case(f"shift by tables kept in float32 as {kept}", lambda kept=kept: Turn("pairs", "pairs", kept=kept), placed, "shift",
+         "holds",
          says="rounding of tables that the model keeps in float32",
          proof="the product knows the distance but for the tables' rounding")
     for kept in ("buffer", "attribute", "complex")
@@ -208,7 +209,8 @@ class Stochastic(nn.Module):
 
 TRAINING = [
     Case("dropout only", lambda: nn.Sequential(nn.Linear(D, D), nn.Dropout(0.5)), features, "train-eval", "holds"),
-    Case("attention that drops", lambda: nn.TransformerEncoderLayer(D, 2, 16, 0.3, batch_first=True), features, "train-eval", "holds",
+    Case("attention that drops", lambda: nn.TransformerEncoderLayer(D, 2, 16, 0.3, batch_first=True), features, "train-eval",
+         "holds",
          proof="dropout is set aside, inside torch's own functions too"),
     Case("batch norm", lambda: nn.Sequential(nn.Linear(D, D), nn.BatchNorm1d(N)), features, "train-eval", "broken", "1",
          says="BatchNorm1d", proof="the mean of the batch in training, the kept one in evaluation"),
@@ -264,7 +266,8 @@ GRADIENT = [
     Case("a square with its slope", lambda: Squares(2.0), features, "gradient", "holds"),
     Case("a square whose slope forgets the 2", lambda: Squares(1.0), features, "gradient", "broken", "second",
          proof="the third map's own gradient is right, those before it are not"),
-    Case("a transformer layer's gradient", lambda: nn.TransformerEncoderLayer(D, 2, 16, batch_first=True), features, "gradient", "holds",
+    Case("a transformer layer's gradient", lambda: nn.TransformerEncoderLayer(D, 2, 16, batch_first=True), features, "gradient",
+         "holds",
          proof="ReLU has a kink, which a step of 1e-5 crosses rarely"),
     Case("a detached output", lambda: Cut("detached"), features, "gradient", "broken", says="is zero"),
     Case("a gradient that is halved", lambda: Cut("scaled"), features, "gradient", "broken", says="0.5 times"),

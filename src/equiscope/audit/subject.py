@@ -207,8 +207,8 @@ class State:
             if holder.get(key) is not buffer:
                 holder[key] = buffer
                 moved.add(name)
-            if buffer._version != version:
-                changed = not torch.equal(buffer, saved)
+            changed = not torch.equal(buffer, saved)  # a batch norm's kernel writes without a new version
+            if changed or buffer._version != version:
                 with torch.no_grad():
                     buffer.copy_(saved)
                 self.buffers[name] = (buffer, saved, buffer._version)

@@ -1,0 +1,1 @@
+"""Properties, on real models."""

@@ -1,0 +1,61 @@
+"""What is looked at, and what a row gets that looks at nothing."""
+
+import pytest
+import torch
+from torch import nn
+
+from equiscope.audit import check
+
+LOOKS = {
+    "gpt2": "it looks back to the first word", "llama": "it looks back to the first word", "mistral": "it looks back 2 words",
+    "ours": "it looks back to the first word",
+}  # fmt: skip
+HIDDEN = {"gpt2": "0", "llama": "0", "gptj": "the mean of all values, hidden ones too", "ours": "0"}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("name", LOOKS)
+def test_how_far_back_a_model_looks(made, ids, name, seed):
+    row = check(made(name, seed), ids, properties=["dead-context"], seed=seed)["dead-context"]
+    assert (row.verdict, row.note) == ("exact", LOOKS[name])
+
+
+def test_words_beyond_a_clipped_mask_are_named(ids, made):
+    model = made("gpt2")
+    model.transformer.h = model.transformer.h[:1]
+    attend = model.transformer.h[0].attn
+
+    def first_three_only(_, args, kwargs):
+        states = args[0]
+        kwargs["attention_mask"] = torch.full((1, 1, states.shape[1], states.shape[1]), -1e9, dtype=states.dtype).triu(1)
+        kwargs["attention_mask"][..., 3:] = -1e9
+        kwargs["attention_mask"][..., range(states.shape[1]), range(states.shape[1])] = 0
+        return args, kwargs
+
+    attend.register_forward_pre_hook(first_three_only, with_kwargs=True)
+    row = check(model, ids, properties=["dead-context"])["dead-context"]
+    assert row.verdict == "broken"
+    assert row.cause == "each of the words 3, 4, 5, 6, 7 of 9 (counted from 0) changes nothing at any other word"
+
+
+def test_what_begins_at_zero_is_dead_as_given_and_alive_at_random_parameters(made, ids):
+    model = made("gpt2")
+    for block in model.transformer.h:
+        nn.init.zeros_(block.attn.c_proj.weight)
+    row = check(model, ids, properties=["dead-context"])["dead-context"]
+    assert row.cause == "every word is read alone"
+    assert "at random parameters" in row.note
+    assert not check(model, ids, random=False)["dead-context"].fails  # information, unless it is asked for
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("name", HIDDEN)
+def test_what_a_hidden_row_gets(made, ids, name, seed):
+    row = check(made(name, seed), ids, properties=["hidden-rows"], seed=seed)["hidden-rows"]
+    assert (row.verdict, row.output) == ("exact", HIDDEN[name])
+
+
+def test_torch_layers_give_nan_where_nothing_is_seen():
+    row = check(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), torch.randn(2, 5, 8), properties=["hidden-rows"])
+    assert row["hidden-rows"].verdict == "broken"
+    assert "NaN" in row["hidden-rows"].output

@@ -1,0 +1,56 @@
+"""A GPU beside the CPU; where there is none, the reason."""
+
+import pytest
+import torch
+from torch import nn
+
+from equiscope.audit import check
+from equiscope.audit.properties import device
+
+CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_without_a_gpu_nothing_is_said_unless_it_is_asked():
+    rows = check(nn.Linear(4, 4), torch.randn(2, 3, 4), random=False)
+    assert "device" not in [row.name for row in rows]
+    assert check(nn.Linear(4, 4), torch.randn(2, 3, 4), properties=["device"])["device"].verdict == "undecided"
+
+
+class Elsewhere(nn.Linear):
+    """Computes something else wherever it was moved to by name."""
+
+    def to(self, *args, **kwargs):
+        if "there" in args:
+            self.scaled = 1.01
+            return self
+        return super().to(*args, **kwargs)
+
+    def forward(self, x):
+        return super().forward(x) * getattr(self, "scaled", 1.0)
+
+
+@pytest.fixture
+def second(monkeypatch):
+    """A second device, on a machine that has none: the CPU under another name."""
+    moved = device._moved
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(device, "_inputs", lambda inputs, where: inputs)
+    monkeypatch.setattr(
+        device,
+        "_moved",
+        lambda model, where: moved(model.to("there") if where == "cuda" and isinstance(model, Elsewhere) else model, "cpu"),
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_same_on_both_is_exact_and_something_else_is_broken(second, seed):
+    torch.manual_seed(seed)
+    x = torch.randn(2, 3, 4)
+    assert check(nn.Linear(4, 4), x, properties=["device"])["device"].verdict == "exact"
+    assert check(Elsewhere(4, 4), x, properties=["device"])["device"].verdict == "broken"
+
+
+@CUDA
+def test_a_model_gives_the_same_on_a_gpu(made, ids):
+    assert check(made("llama"), ids, properties=["device"])["device"].verdict in ("exact", "rounding")

@@ -1,0 +1,21 @@
+"""What happens to those who pad on the left and forget the places."""
+
+import pytest
+
+from equiscope.audit import check
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_learned_table_needs_position_ids(made, ids, seed):
+    row = check(made("gpt2", seed), ids, properties=["left-padding"], seed=seed)["left-padding"]
+    assert row.verdict in ("exact", "rounding")
+    assert row.note.startswith("without position_ids it does not hold")
+
+
+def test_a_rotation_does_not(made, ids):
+    row = check(made("llama"), ids, properties=["left-padding"])["left-padding"]
+    assert (row.verdict, row.note) == ("rounding", "")
+
+
+def test_padding_on_the_right_needs_none(made, ids):
+    assert check(made("gpt2"), ids, properties=["right-padding"])["right-padding"].note == ""

@@ -1,0 +1,71 @@
+"""Which columns turn together."""
+
+import pytest
+import torch
+from torch import nn
+from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.models.llama import modeling_llama
+
+from equiscope.audit import check
+from equiscope.models import build
+from equiscope.models.presets import llama
+from equiscope.position import Rope
+from tests.audit.properties.conftest import LLAMA
+
+FACTS = {
+    "gpt2": ("none", "added or concatenated"),
+    "llama": ("half-split", ""),
+    "gptj": ("interleaved", "4 of 8 columns"),
+    "neox": ("half-split", "4 of 8 columns"),
+    "ours": ("none", ""),
+    "ours-llama": ("half-split", ""),
+}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("name", FACTS)
+def test_the_layout_of_known_models_is_what_their_code_says(made, ids, name, seed):
+    row = check(made(name, seed), ids, properties=["rotary-layout"], seed=seed)["rotary-layout"]
+    layout, note = FACTS[name]
+    assert (row.verdict, row.output) == ("exact", layout)
+    assert note in row.note
+
+
+@pytest.mark.parametrize("kind", ["eager", "sdpa"])
+def test_a_layout_does_not_depend_on_who_attends(ids, kind):
+    model = LlamaForCausalLM(LlamaConfig(**LLAMA, attn_implementation=kind)).eval()
+    assert check(model, ids, properties=["rotary-layout"])["rotary-layout"].output == "half-split"
+
+
+def test_keys_turned_in_the_other_layout_are_found_in_a_llama(made, ids, monkeypatch):
+    def mixed(q, k, cos, sin, unsqueeze_dim=1):
+        cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+        half = k.shape[-1] // 2
+        c, s = cos[..., :half].repeat_interleave(2, -1), sin[..., :half].repeat_interleave(2, -1)
+        neighbours = torch.stack([-k[..., 1::2], k[..., ::2]], -1).flatten(-2)
+        return q * cos + modeling_llama.rotate_half(q) * sin, k * c + neighbours * s
+
+    monkeypatch.setattr(modeling_llama, "apply_rotary_pos_emb", mixed)
+    row = check(made("llama"), ids, properties=["rotary-layout"])["rotary-layout"]
+    assert row.verdict == "broken"
+    assert row.cause == "queries turn in the layout half-split, keys in the layout interleaved"
+    assert row.where == "model.layers.0.self_attn"
+
+
+@pytest.mark.parametrize(
+    ("speed", "cause"), [(0, "only the queries turn"), (2, "different angles"), (-1, "opposite directions")]
+)  # fmt: skip
+def test_keys_that_turn_otherwise_are_found_in_our_models(ids, speed, cause):
+    from dataclasses import replace
+
+    spec = llama(32, 2, 4, 2, 64, 50)
+    attention = replace(spec.block.attention, position=Rope(key_speed=speed))
+    row = check(build(replace(spec, block=replace(spec.block, attention=attention))), ids, properties=["rotary-layout"])
+    assert row["rotary-layout"].verdict == "broken"
+    assert cause in row["rotary-layout"].cause
+
+
+def test_torch_layers_turn_nothing():
+    layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2)
+    row = check(layers, torch.randn(2, 5, 16), properties=["rotary-layout"])["rotary-layout"]
+    assert (row.output, row.note) == ("none", "queries and keys do not change with the place")
