@@ -313,6 +313,7 @@ export interface Audit {
  *     claimed    yes, no or unknown; reason: which part decides
  *     error      worst relative error of all samples, in float64 where the model runs in it; median: of the samples
  *     errors     of every sample
+ *     lie        of a continuous group: how fast it breaks at the identity, relative to the output, per unit of the group's direction
  *     floor      the rounding error of one pass in that precision
  *     samples    tried; bound: what that says of the rate of violations at 95 %, 3/n where none was found
  *     where      first module at which it breaks; cause: in words
@@ -333,6 +334,7 @@ export interface Row {
   median?: number | null;
   errors?: number[];
   error32?: number | null;
+  lie?: number | null;
   floor?: number | null;
   samples?: number;
   bound?: number | null;
