@@ -58,10 +58,8 @@ def _causal(run: Pass, pair: Pair, module: nn.Module) -> str:
     reach = reaches(run, module)
     if not reach:
         return "no later word is seen, but how many there are: something follows the length of the text"
-    n = run.inputs.length or 0
-    seen = {j: r for j, r in reach.items() if j >= min(reach.values())}
-    steps = set(seen.values())
-    if len(steps) == 1 and n > 3 and max(seen) > (step := steps.pop()):
+    step = max(reach.values())
+    if max(reach) > step and all(r == min(j, step) for j, r in reach.items()):  # before token j there are j
         return f"token i sees token i + {step}" + (": a mask off by one" if step == 1 else f", so {step} tokens ahead")
     name = _operation(run, pair, module)
     mixes = f"{name} over the axis of tokens" if name else "it mixes tokens"
