@@ -1,0 +1,98 @@
+"""What is wrong is said in words, of modules that nobody planted for it; and nothing is said where nothing is known."""
+
+import pytest
+import torch
+from torch import nn
+
+from equiscope.audit import check
+from tests.audit.zoo import (
+    AddAt,
+    Attend,
+    Batched,
+    Causal,
+    Clock,
+    Convolved,
+    Layers,
+    NormTokens,
+    Table,
+    Turned,
+    features,
+    placed,
+    words,
+)
+from tests.audit.zoo_reading import Keeps
+
+
+def row(model, given, statement, **settings):
+    action = statement in ("permute", "shift", "reverse")
+    return check(model, *given, actions=[statement] * action, properties=[statement] * (not action), **settings).rows[0]
+
+
+class Reaches(Causal):
+    """Sees one token that lies further ahead, and none between."""
+
+    def bias(self, scores, at):
+        hidden = torch.ones_like(scores, dtype=torch.bool).triu(1) & ~torch.ones_like(scores, dtype=torch.bool).triu(3)
+        return scores.masked_fill(hidden | torch.ones_like(scores, dtype=torch.bool).triu(4), float("-inf"))
+
+
+class Interleaved(nn.Module):
+    """Both turned in neighbouring pairs, keys by twice the angle."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x, at):
+        def turned(t, angle):
+            a, b = t[..., 0::2], t[..., 1::2]
+            return torch.stack([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1).flatten(-2)
+
+        q, k = turned(self.query(x), at), turned(self.key(x), 2 * at)
+        return torch.einsum("bnk,bmk->bnm", q, k).softmax(-1) @ x
+
+
+@pytest.mark.parametrize(
+    ("model", "cause"),
+    [
+        (lambda: Causal(reach=2), "token i sees token i + 1: a mask off by one"),
+        (lambda: Causal(reach=4), "token i sees token i + 3, so 3 tokens ahead"),
+        (Reaches, "token i sees token i + 3"),
+        (Attend, "softmax over the axis of tokens: every token sees all later ones"),
+        (lambda: NormTokens(False), "layer_norm over the axis of tokens: every token sees all later ones"),
+        (Convolved, "token i sees token i + 1"),
+        (Clock, "no later word is seen, but how many there are: something follows the length of the text"),
+        (lambda: Turned("length"), "no later word is seen, but how many there are"),
+    ],
+)
+def test_it_is_said_how_far_ahead_a_model_sees(model, cause):
+    assert cause in row(model(), features(), "causal").cause
+
+
+def test_it_is_said_what_meets_in_a_batch():
+    assert row(Batched(), features(), "batch", mode="train").cause == "batch_norm over the axis of the batch"
+
+
+def test_it_is_said_which_operation_knows_the_order():
+    assert row(Layers(a=Attend(), b=Convolved()), features(), "permute").cause.startswith("conv1d")
+    assert row(Layers(a=Attend(), b=Table()), features(), "permute").cause.startswith("add")
+
+
+def test_places_that_are_not_told_apart_are_named():
+    assert row(AddAt("clipped"), placed(), "shift").cause == "places beyond 3 are not told apart"
+    assert row(AddAt("strided"), placed(), "shift").cause == ""  # every place differs from the next
+
+
+def test_angles_that_differ_are_said():
+    assert row(Turned("double"), placed(), "shift").cause == "queries and keys are turned by different angles"
+    assert row(Interleaved(), placed(), "shift").cause == "queries and keys are turned by different angles"
+
+
+def test_it_is_said_from_where_on_a_cache_answers_otherwise():
+    assert row(Keeps("clock"), words(), "cache").cause.startswith("it begins with token 1, in piece 2 of 7: ")
+    assert row(Keeps("forgets"), words(), "cache").cause.endswith("piece 6 of 7: 5 keys are seen instead of 7")
+
+
+def test_what_holds_has_no_cause():
+    assert row(Causal(), features(), "causal").cause == ""
+    assert row(Turned(), placed(), "shift").cause == ""
