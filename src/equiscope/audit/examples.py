@@ -11,12 +11,16 @@ from equiscope.symmetry import Inputs
 
 
 def varied(inputs: Inputs, generator: Generator) -> Inputs:
-    """Other words in the same places: ids drawn among those that are there and their like, numbers drawn anew."""
+    """Other words in the same places: ids drawn among those that are there and their like, numbers drawn anew.
+
+    Silence and a blank ground stay: a picture that may be moved on it must stay one.
+    """
 
     def other(value: Any) -> Any:
         if hasattr(value, "x"):
             return replace(value, x=other(value.x))
-        return drawn(value, generator)
+        fresh = drawn(value, generator)
+        return fresh.masked_fill(value == 0, 0) if value.is_floating_point() and bool(value.any()) else fresh
 
     return inputs.each(other, "ids", "features", "steps", "image", "wave", "points", "tokens")
 

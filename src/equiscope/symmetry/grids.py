@@ -50,10 +50,9 @@ class Layout:
         return rows if not self.extra else torch.cat([output[..., : self.extra, :], rows], -2)
 
     def along(self, by: tuple[int, ...], size: tuple[int, ...]) -> tuple[int, ...]:
-        """A way in pixels as whole cells; what is less than a cell is lost."""
-        return tuple(
-            b * round(c / s) if c >= s else b // max(round(s / c), 1) for b, c, s in zip(by, self.cells, size, strict=True)
-        )
+        """A way in pixels as whole cells: what is less than a cell is lost; where cells do not tile the grid, the nearest."""
+        each = zip(by, self.cells, size, strict=True)
+        return tuple(b * c // s if s % c == 0 or c % s == 0 else round(b * c / s) for b, c, s in each)
 
 
 def layouts(shape: tuple[int, ...], size: tuple[int, ...]) -> dict[str, Layout]:

@@ -34,6 +34,7 @@ class GridShift(Gridded):
     filled: ClassVar[bool] = False
     unit: ClassVar[str] = "pixel"
     steps: ClassVar[tuple[int, ...]] = STEPS
+    margins: ClassVar[tuple[int, ...]] = MARGINS
 
     @classmethod
     def sample(cls, inputs: Any, generator: Generator) -> Self:
@@ -79,7 +80,7 @@ class GridShift(Gridded):
         size = size_of(inputs, cls.kind)
         for step in (s for s in cls.steps if s < max(size)):
             yield f"shifts by {step}", cls._steps(size, step, 0)
-        for margin in (m for m in MARGINS if 4 * m <= min(size)):
+        for margin in (m for m in cls.margins if 4 * m <= min(size)):
             yield f"shifts inside, {_told(margin, cls.unit)} from the border", cls._steps(size, 1, margin)
         for step in (s for s in cls.steps if 4 * s <= min(size)):
             words = f"shifts by {step} inside, {_told(min(size) // 4, cls.unit)} from the border"

@@ -22,6 +22,7 @@ class TimeShift(GridShift):
     kind: ClassVar[Kind] = "wave"
     unit: ClassVar[str] = "sample"
     steps: ClassVar[tuple[int, ...]] = HOPS
+    margins: ClassVar[tuple[int, ...]] = (1, 2, 4, 16, 64)
 
 
 class TimeShiftPadded(TimeShift):

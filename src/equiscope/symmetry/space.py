@@ -226,6 +226,7 @@ class Rigid(Space):
     by: Triple
     name: ClassVar[str] = "rigid"
     summary: ClassVar[str] = "turn and move the points"
+    usual: ClassVar[bool] = False  # `rotate` and `translate` say which of both it is
     moves: ClassVar[bool] = True
 
     def matrix(self) -> Tensor:
@@ -306,6 +307,39 @@ class Euclidean(Rigid):
     def told(self) -> str:
         first = ["invert at the origin"] if self.inverted else []
         return ", then ".join([*first, super().told()] if self.angle or any(self.by) or not first else first)
+
+
+class Orthogonal(Euclidean):
+    """Turn about the origin, perhaps through a mirror: all that keeps distances and the origin."""
+
+    name: ClassVar[str] = "orthogonal"
+    summary: ClassVar[str] = "turn and mirror the points about the origin"
+    acts_on: ClassVar[tuple[Kind, ...]] = Space.acts_on
+    moves: ClassVar[bool] = False
+
+    @classmethod
+    def samples(cls, inputs: Any, generator: Generator, count: int) -> list[Self]:
+        return [replace(one, by=NOWHERE) for one in super().samples(inputs, generator, count)]
+
+    @classmethod
+    def sample(cls, inputs: Any, generator: Generator) -> Self:
+        return replace(super().sample(inputs, generator), by=NOWHERE)
+
+    @classmethod
+    def telling(cls, inputs: Any) -> "Action | None":
+        return cls((0.48, 0.6, 0.64), 100.0, NOWHERE, True)
+
+    @classmethod
+    def simpler(cls, inputs: Any) -> Iterator[Self]:
+        yield from (one for one in super().simpler(inputs) if not any(one.by))
+
+    @classmethod
+    def subgroups(cls, inputs: Any) -> Iterator[tuple[str, list[Self]]]:
+        yield from ((words, some) for words, some in super().subgroups(inputs) if not any(any(one.by) for one in some))
+
+    @classmethod
+    def flows(cls, inputs: Inputs) -> list[Flow]:
+        return Rotate.flows(inputs)
 
 
 class PermuteLike(Permute):
@@ -463,4 +497,4 @@ def _numbers(values: Triple) -> str:
 
 TURNS: tuple[tuple[Triple, float], ...] = (((0.48, 0.6, 0.64), 1.0), ((0.48, -0.6, 0.64), 100.0), ((0.6, 0.0, -0.8), 217.0))
 WAYS: tuple[Triple, ...] = ((1.0, -2.0, 0.5), (0.01, 0.0, 0.03), (0.0, 20.0, -30.0))
-MOTIONS: tuple[type[Action], ...] = (Rotate, Translate, Reflect, Rigid, Euclidean, PermuteLike, Scale)
+MOTIONS: tuple[type[Action], ...] = (Rotate, Translate, Reflect, Orthogonal, Rigid, Euclidean, PermuteLike, Scale)

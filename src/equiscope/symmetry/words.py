@@ -97,6 +97,7 @@ class RealShift(Shift):
     name: ClassVar[str] = "real-shift"
     summary: ClassVar[str] = "move the whole text along by a fraction"
     acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "at")
+    usual: ClassVar[bool] = False  # the Lie derivative of `shift` sees it too
 
     @classmethod
     def samples(cls, inputs: Any, generator: Generator, count: int) -> list[Self]:
