@@ -354,6 +354,7 @@ export interface Row {
  * The smallest input found for which the statement fails; `equiscope.audit.replay` measures it again.
  *
  *     text     in words, e.g. "exchange the tokens 3 and 4 of 7"
+ *     parameters  at which it was found: "given" or "random"
  *     element  the element of the action, or what a property changed, by the names of its fields
  *     inputs   what the model was given, by the names of its arguments; empty where that would be too large
  */
@@ -364,6 +365,7 @@ export interface Counterexample {
   inputs?: {
     [k: string]: Array;
   };
+  parameters?: string;
 }
 /**
  * How far a module's output is from what the symmetry asks of it, on the way through the model.

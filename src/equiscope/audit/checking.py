@@ -128,6 +128,7 @@ class _Asked:
     refused: bool = False  # whether the model raised on moved inputs of the very shape that it took
     notes: list[str] = field(default_factory=list)
     compared: int = 0
+    moving: bool = False  # whether some pair gave the second run anything else than the first
     tables: str = ""  # that explain the error of the pass under way
     seconds: float = 0.0
     passes: int = 0
@@ -262,6 +263,8 @@ class _Work:
     def _ready(self, dtype: torch.dtype, random: bool) -> Pass:
         run = self.subject.at(dtype, random)
         run(run.inputs)
+        if random:
+            other_words(run)
         self.subject.axes(run)
         return run
 
@@ -307,6 +310,7 @@ class _Work:
         if look:
             one.samples += [s.error for s in found]
             one.compared = max([one.compared, *(s.compared for s in found)])
+            one.moving = one.moving or any(s.error > 0 or s.pair.moves for s in found)
             worst = max(found, key=lambda s: self.tolerance if s.error != s.error else s.error, default=None)
             if worst is not None and not worst.error < SMALL and one.worst is None:
                 one.tables = explained(run, worst.pair, worst.error)
@@ -343,8 +347,10 @@ class _Work:
         if one.worst.error != one.worst.error:
             one.cause = f"{one.worst.output or 'the output'} is not finite"
             return
+        if one.worst.error == math.inf:
+            one.cause = f"{one.worst.output or 'the output'} has another shape than it should, or is 0 where it should not be"
         smallest = self._smallest(run, one, axes)
-        one.small = _example(smallest)
+        one.small = _example(smallest, one.at)
         one.subgroup = self._subgroup(run, one, axes)
         if self.locating:
             try:
@@ -357,7 +363,7 @@ class _Work:
                 )
             except Crashed:
                 one.place = None
-        one.cause = one.statement.cause(run, one.worst.pair, one.place.module if one.place else "")
+        one.cause = one.cause or one.statement.cause(run, one.worst.pair, one.place.module if one.place else "")
 
     def _smallest(self, run: Pass, one: _Asked, axes: dict[str, tuple[int, ...]]) -> Sample:
         worst = one.worst
@@ -421,6 +427,9 @@ class _Work:
                 **said,
             )
         tried = [(one.given, "given"), *([(one.random, "random")] if one.random is not None and one.random.wide else [])]
+        if not one.moving:
+            why = "nothing is changed in these inputs, so nothing is tried. Give inputs with more in them"
+            return Row(verdict="undecided", note=why, passes=one.passes, **said)
         worst, parameters = max(tried, key=lambda t: BAD[t[0].verdict])  # a tie goes to the given ones
         verdict, notes = worst.verdict, [n for n in dict.fromkeys([*one.notes, statement.remark]) if n]
         samples = sum(len(f.wide) for f, _ in tried)
@@ -471,8 +480,21 @@ class _Work:
             self.progress(min(self.done / max(self.steps, 1), 1.0), text)
 
 
+def other_words(run: Pass) -> None:
+    """At random parameters other inputs are read too, drawn like the given ones, if the model takes them."""
+    given, generator = run.inputs, Generator().manual_seed(run.subject.seed + 29)
+    run.inputs = varied(run.subject.inputs.to(torch.float32), generator).to(run.dtype)
+    try:
+        run(run.inputs)
+    except Crashed:
+        run.inputs = given
+
+
 def replay(model: nn.Module, row: Row, *inputs: Any, kwargs: Mapping[str, Any] | None = None, **settings: Any) -> float:
-    """Measure a row's counterexample again, in float64: the relative error. Raises InputError where the row has none."""
+    """Measure a row's counterexample again, in float64: the relative error. Raises InputError where the row has none.
+
+    inputs, kwargs  those of the check; settings: its kinds, pick, mode and seed, where they were given
+    """
     if row.counterexample is None:
         raise InputError(f"The row {row.name!r} has no counterexample: it is {row.verdict}.")
     subject = Subject(
@@ -480,12 +502,15 @@ def replay(model: nn.Module, row: Row, *inputs: Any, kwargs: Mapping[str, Any] |
         completed(model, inputs_of(inputs, kwargs, arguments(model), settings.get("kinds"))),
         settings.get("pick"),
         settings.get("mode", "eval"),
+        settings.get("seed", 0),
     )
-    run = subject.at(torch.float64, row.parameters == "random")
+    run = subject.at(torch.float64, row.counterexample.parameters == "random")
     axes = subject.axes(run)
-    statement = _asked(
-        subject, [row.name] if row.kind == "action" else [], [row.name] if row.kind == "property" else [], row.output or None
-    )[0].statement
+    if run.random:
+        other_words(run)
+    statement = _asked(subject, [row.name] if row.kind == "action" else [], [row.name] if row.kind == "property" else [], None)[
+        0
+    ].statement
     for pair in _candidates(statement, run):
         if pair.text == row.counterexample.text:
             if isinstance(statement, Symmetry) and not statement.found:
@@ -502,7 +527,7 @@ def _candidates(statement: Statement, run: Pass) -> Iterator[Pair]:
         yield from statement.pairs(run, effort.wide, Generator().manual_seed(run.subject.seed + 17))
 
 
-def _example(sample: Sample) -> Counterexample:
+def _example(sample: Sample, parameters: str) -> Counterexample:
     inputs = {n: getattr(v, "x", v) for n, v in sample.pair.plain.values.items()}
     tensors = {n: v for n, v in inputs.items() if isinstance(v, torch.Tensor)}
     small = sum(t.numel() for t in tensors.values()) <= STORED
@@ -513,6 +538,7 @@ def _example(sample: Sample) -> Counterexample:
         error=sample.error if math.isfinite(sample.error) else -1.0,
         element=_plain(sample.pair.element),
         inputs=packed,
+        parameters=parameters,
     )
 
 

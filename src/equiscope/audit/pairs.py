@@ -133,6 +133,14 @@ class Pair:
     text: str
     element: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def moves(self) -> bool:
+        """Whether the second run is given anything else than the first."""
+        if not isinstance(self.moved, Inputs):
+            return True
+        values, others = self.plain.values, self.moved.values
+        return values.keys() != others.keys() or any(_changed(v, others[n]) for n, v in values.items())
+
     def outputs(self, run: Pass) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Of both runs."""
         plain = run(self.plain)
@@ -140,6 +148,14 @@ class Pair:
             return plain, run(self.moved)
         call, dtype = self.moved, run.dtype
         return plain, run.made(lambda model: call(model) if not getattr(call, "typed", False) else call(model, dtype))  # type: ignore[call-arg]
+
+
+def _changed(a: Any, b: Any) -> bool:
+    if hasattr(a, "x") and hasattr(b, "x"):
+        return any(_changed(getattr(a, n), getattr(b, n)) for n in ("x", "at", "order", "valid", "document"))
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.shape != b.shape or not torch.equal(a, b)
+    return a is not b
 
 
 NOT_FINITE = float("nan")

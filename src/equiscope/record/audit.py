@@ -26,6 +26,7 @@ class Counterexample(Struct, frozen=True, kw_only=True):
     """The smallest input found for which the statement fails; `equiscope.audit.replay` measures it again.
 
     text     in words, e.g. "exchange the tokens 3 and 4 of 7"
+    parameters  at which it was found: "given" or "random"
     element  the element of the action, or what a property changed, by the names of its fields
     inputs   what the model was given, by the names of its arguments; empty where that would be too large
     """
@@ -34,6 +35,7 @@ class Counterexample(Struct, frozen=True, kw_only=True):
     error: float
     element: dict[str, Any] = field(default_factory=dict)
     inputs: dict[str, Array] = field(default_factory=dict)
+    parameters: str = "given"
 
 
 class Proof(Struct, frozen=True, kw_only=True):
