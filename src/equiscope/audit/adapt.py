@@ -63,7 +63,7 @@ def _places(model: nn.Module, inputs: Inputs) -> Inputs:
     places = torch.arange(inputs.length, device=main.device).expand(*lead, -1)
     extra = inputs.extra | {"completed": ("position_ids",)}
     values, kinds = inputs.values | {"position_ids": places}, inputs.kinds | {"position_ids": "places"}
-    made = replace(inputs, values=values, kinds=kinds, extra=extra)  # type: ignore[arg-type]
+    made = replace(inputs, values=values, kinds=kinds, extra=extra)
     return made if _alike(model, inputs, made) else inputs
 
 
