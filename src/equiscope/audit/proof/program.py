@@ -1,7 +1,7 @@
 """Program: a model as a list of ATen operations, by `torch.export`, with what goes in and what comes out told apart.
 
 The numbers that go in lie in leaves: each knows which of its axes counts tokens, and whether its entries are free (words) or known
-(places, masks). Sequences lie along the first axis.
+(places, masks).
 """
 
 import warnings
@@ -18,7 +18,7 @@ from equiscope.audit.subject import Subject
 from equiscope.symmetry import Inputs
 from equiscope.symmetry.inputs import AXIS, WORDS
 
-FREE = ("ids", "features", "points", "vectors", "atoms", "image", "wave")
+FREE = ("ids", "features", "steps", "points", "vectors", "atoms", "image", "wave")
 
 
 class Unexported(Exception):
@@ -31,7 +31,7 @@ class Leaf:
 
     words  the axis that counts tokens and goes with them, from the end; None where it stays
     free   any numbers may stand there
-    rows   its first axis counts the sequences of a batch
+    rows   the axis that counts the sequences of a batch; None where there is none
     """
 
     argument: str
@@ -39,7 +39,7 @@ class Leaf:
     value: Tensor
     words: int | None
     free: bool
-    rows: bool
+    rows: int | None
     edges: bool = False
 
 
@@ -49,14 +49,15 @@ def leaves(inputs: Inputs) -> list[Leaf]:
     for name, value in inputs.values.items():
         kind = inputs.kinds[name]
         if kind == "tokens":
-            rows = value.x.ndim > 2
+            rows = 0 if value.x.ndim > 2 else None
             found.append(Leaf(name, "x", value.x, -2, True, rows))
             for part in ("valid", "document"):
                 flag = getattr(value, part)
                 if flag is not None:
-                    found.append(Leaf(name, part, flag, -1, False, rows and flag.ndim > 1))
+                    found.append(Leaf(name, part, flag, -1, False, rows if flag.ndim > 1 else None))
         elif isinstance(value, Tensor):
-            rows = batch is not None and value.ndim > 0 and value.shape[0] == batch
+            first = 1 if kind == "steps" else 0
+            rows = first if kind != "pairs" and value.ndim > first and value.shape[first] == batch else None
             words = AXIS[kind] if kind in WORDS else None
             found.append(Leaf(name, "", value, words, kind in FREE, rows, kind == "edges"))
     return found

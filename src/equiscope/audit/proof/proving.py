@@ -8,7 +8,7 @@ parameters, breaks too. Every other case is unknown.
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,10 +17,10 @@ from torch.fx import Node
 
 from equiscope.audit.adapt import completed
 from equiscope.audit.examples import batched, sequence, varied
-from equiscope.audit.pairs import measured
+from equiscope.audit.pairs import Pair, Rows, measured
 from equiscope.audit.proof.formulas import Call, Formulas
-from equiscope.audit.proof.program import Leaf, Program, Unexported, leaves, program
-from equiscope.audit.proof.variants import Variant, besides, laters, orders
+from equiscope.audit.proof.program import Leaf, Program, Unexported, leaves, program, rebuilt
+from equiscope.audit.proof.variants import Beside, Variant, besides, laters, orders
 from equiscope.audit.proof.walk import Random, Walk, module_of, operation
 from equiscope.audit.properties.batch import Batch
 from equiscope.audit.properties.causal import CausalOutput
@@ -59,7 +59,8 @@ class _Case:
     program: Program
     parts: list[Leaf]
     axes: dict[str, tuple[int, ...]]
-    random: Pass | None = None
+    across: dict[str, tuple[int, ...]]
+    random: dict[torch.dtype, Pass] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
@@ -86,9 +87,20 @@ def _case(model: nn.Module, inputs: Inputs, pick: Any, mode: str, seed: int) -> 
             failure = crash
             continue
         parts = leaves(sized)
-        return _Case(subject, program(subject, sized, parts, list(axes)), parts, axes)
+        return _Case(subject, program(subject, sized, parts, list(axes)), parts, axes, _across(subject, run))
     assert failure is not None
     raise failure
+
+
+def _across(subject: Subject, run: Pass) -> dict[str, tuple[int, ...]]:
+    """The axis of each output that has one entry a sequence: the one that grows with the batch; the first where none may."""
+    if subject.inputs.batch is None:
+        return {}
+    one = sequence(run.inputs, 0)
+    try:
+        return {name: (axis,) for name, axis in subject.batch_axes(run, one, batched(one, one)).items()}
+    except Crashed:
+        return {name: (0,) for name, t in run(run.inputs).items() if t.ndim and t.shape[0] == subject.inputs.batch}
 
 
 def _sized(inputs: Inputs) -> Iterator[Inputs]:
@@ -114,10 +126,12 @@ Makes = Callable[[list[Leaf], int, int], Iterator[Variant]]
 def _asked(case: _Case, name: str) -> tuple[Makes, int, Statement] | str:
     """How a statement is told in letters; or why it cannot be."""
     if name == "batch":
-        if case.subject.inputs.batch is None or case.batch < 2:
+        if case.batch < 2 or not any(leaf.free and leaf.rows is not None for leaf in case.parts):
             return "the inputs have no axis of sequences side by side"
+        if not case.across:
+            return "no output has one entry a sequence"
         return besides, case.batch, Batch()
-    if not any(leaf.words is not None for leaf in case.parts) or case.length < 2:
+    if not any(leaf.free and leaf.words is not None for leaf in case.parts) or case.length < 2:
         return "there are no tokens in an order" if not case.length else "there is one token only"
     if name == "causal":
         if not any(case.axes.values()):
@@ -152,7 +166,8 @@ def _first_broken(case: _Case, makes: Makes, size: int, deep: bool = False) -> V
         for variant in makes(case.parts, size, seed):
             plain = plain or Walk(case.program, seed, deep, kept).outputs(variant.plain)
             moved = Walk(case.program, seed, deep, kept).outputs(variant.moved)
-            sides = [variant.sides(t, moved[n], case.axes.get(n, ())) for n, t in plain.items()]
+            axes = case.across if isinstance(variant, Beside) else case.axes
+            sides = [variant.sides(t, moved[n], axes.get(n, ())) for n, t in plain.items()]
             if not any(s is not None for s in sides) or not all(torch.equal(*s) for s in sides if s is not None):
                 return variant
     return None
@@ -160,8 +175,8 @@ def _first_broken(case: _Case, makes: Makes, size: int, deep: bool = False) -> V
 
 def _proved(case: _Case, statement: Statement) -> Proof:
     """The graph has one size. What the statement says of others (fewer tokens, a sequence alone) is measured."""
-    other = _worst(case, statement, lambda pair: not isinstance(pair.moved, Inputs) or _shapes(pair.plain) != _shapes(pair.moved))
-    if other is not None and other > RIGHT:
+    other = _error(case, statement, lambda pair: not isinstance(pair.moved, Inputs) or _shapes(pair.plain) != _shapes(pair.moved))
+    if other is not None and other[0] > other[1]:
         return Proof(answer="unknown", reason=f"it holds at {case.sizes()}, but what comes out depends on how many there are")
     return Proof(answer="proved", reason=f"at {case.sizes()}, for all inputs and parameters (tested {TRIES} times modulo 2^31 - 1)")
 
@@ -175,11 +190,11 @@ def _not_proved(case: _Case, name: str, makes: Makes, size: int, statement: Stat
     said: dict[str, Any] = {"operation": operation(node) if node else "", "where": module_of(node) if node else ""}
     if unruled:
         return Proof(answer="unknown", reason="there is no rule for this operation", **said)
-    worst = _worst(case, statement, lambda pair: True)
-    if worst is None:
+    found = _error(case, statement, lambda pair: True)
+    if found is None:
         return Proof(answer="unknown", reason="its form breaks it, and the model could not be measured", **said)
-    if worst > RIGHT:
-        return Proof(answer="refuted", reason=f"here {BREAKS[name]}; measured at random parameters: {worst:.1e}", **said)
+    if found[0] > found[1]:
+        return Proof(answer="refuted", reason=f"here {BREAKS[name]}; measured at random parameters: {found[0]:.1e}", **said)
     if _first_broken(case, makes, size, deep=True) is None:
         reason = "it holds if large negative numbers in a mask count as minus infinity: exp gives exactly 0 there by underflow only"
         return Proof(answer="unknown", reason=reason, **said)
@@ -193,22 +208,42 @@ BREAKS = {
 }
 
 
-def _worst(case: _Case, statement: Statement, wanted: Callable[[Any], bool]) -> float | None:
-    """The largest error in float64 at random parameters, of the pairs that are wanted; None where nothing could be measured."""
-    try:
-        if case.random is None:
-            case.random = case.subject.at(torch.float64, random=True)
-        run, found = case.random, []
-        for pair in statement.pairs(run, 6, torch.Generator().manual_seed(17)):
+def _error(case: _Case, statement: Statement, wanted: Callable[[Pair], bool]) -> tuple[float, float] | None:
+    """The largest error at random parameters of the pairs that are wanted, and from which on it counts.
+
+    In float64, where the model runs in it, otherwise in its own precision. None where nothing could be measured.
+    """
+    for dtype, border in ((torch.float64, RIGHT), (case.subject.dtype, 1e-3)):
+        try:
+            run = case.random.get(dtype) or case.subject.at(dtype, random=True)
+            case.random[dtype] = run
+            pairs = _pairs(case, statement, run)
+        except Crashed:
+            continue
+        found = []
+        for pair in filter(wanted, pairs):
             with suppress(Crashed):  # it may take texts of one length only
-                if wanted(pair):
-                    if isinstance(statement, Symmetry) and not statement.found:
-                        statement.settle(run, pair, case.axes)
-                    found.append(measured(run, pair, case.axes).error)
-    except Crashed:
-        return None
-    found = [e for e in found if e == e]
-    return max(found) if found else None
+                if isinstance(statement, Symmetry) and not statement.found:
+                    statement.settle(run, pair, case.axes)
+                found.append(measured(run, pair, case.axes).error)
+        found = [e for e in found if e == e]
+        if found:
+            return max(found), border
+    return None
+
+
+def _pairs(case: _Case, statement: Statement, run: Pass) -> list[Pair]:
+    """Those that the statement is measured by; of a batch also one of the same size."""
+    pairs = list[Pair]()
+    with suppress(Crashed):  # it may take batches of one size only
+        pairs += statement.pairs(run, 6, torch.Generator().manual_seed(17))
+    if isinstance(statement, Batch):
+        own = leaves(run.inputs)
+        moved = rebuilt(run.inputs, own, tuple(leaf.value if leaf.rows is None else leaf.value.roll(1, leaf.rows) for leaf in own))
+        across = {name: axes[0] for name, axes in case.across.items()}
+        same = Rows(slice(None), slice(None), (case.length,) * 2, (0, 1), across, (case.batch,) * 2)
+        pairs.append(Pair(run.inputs, moved, same, "every sequence in the next row"))
+    return pairs
 
 
 def _culprit(case: _Case, variant: Variant) -> tuple[Node | None, bool]:

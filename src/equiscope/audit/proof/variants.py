@@ -110,9 +110,7 @@ class Beside(Variant):
     row: int
 
     def sides(self, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
-        if plain.ndim == 0 or plain.shape[0] != self.size:
-            return None
-        return plain[0], moved[self.row]
+        return (plain.select(axes[0], 0), moved.select(axes[0], self.row)) if axes else None
 
     def agrees(self, plain: Tensor, moved: Tensor, places: list[Tensor | None]) -> bool:
         if sum(p is not None for p in places) != 1:
@@ -176,11 +174,12 @@ def besides(parts: list[Leaf], batch: int, seed: int) -> Iterator[Beside]:
         other = _free(parts, seed, f"other {row}")
         moved = []
         for leaf, value, new in zip(parts, plain, other, strict=True):
-            if not leaf.rows:
+            rows = torch.tensor([row if r == 0 else 0 if r == row else r for r in range(batch)])
+            if leaf.rows is None:
                 moved.append(value)
             elif leaf.free:
-                moved.append(Formulas(torch.cat([new.t[:row], value.t[:1], new.t[row + 1 :]]), value.dtype))
+                here = (torch.arange(batch) == row).view([batch if d == leaf.rows else 1 for d in range(value.t.ndim)])
+                moved.append(Formulas(torch.where(here, value.t.index_select(leaf.rows, rows), new.t), value.dtype))
             else:
-                rows = [row if r == 0 else 0 if r == row else r for r in range(batch)]
-                moved.append(value[rows])
+                moved.append(value.index_select(leaf.rows, rows))
         yield Beside(plain, moved, batch, row)

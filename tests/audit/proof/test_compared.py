@@ -1,0 +1,61 @@
+"""A proof beside a measurement: both stand in the row, and where they disagree the audit says so loudly."""
+
+import pytest
+import torch
+from torch import nn
+
+from equiscope.audit import check
+from equiscope.audit.proof import compared
+from equiscope.record import Proof
+from tests.audit.proof.said import Of, words
+
+FEW = {"actions": ["permute"], "properties": ["causal", "batch"], "effort": "quick"}
+
+
+def test_a_check_says_what_is_proved_and_what_is_refuted():
+    audit = check(Of(lambda x: x - x.mean(1, keepdim=True)), words(), **FEW)
+    assert [(row.name, row.proof.answer) for row in audit] == [("causal", "refuted"), ("batch", "proved"), ("permute", "proved")]
+    assert not [note for note in audit.notes if note.startswith("DISAGREEMENT")]
+
+
+def test_a_check_without_proofs_has_none():
+    audit = check(nn.Linear(6, 6), words(), proof=False, **FEW)
+    assert all(row.proof is None for row in audit)
+
+
+def test_a_large_model_is_not_proved_unasked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(compared, "LARGEST", 10)
+    assert all(row.proof is None for row in check(nn.Linear(6, 6), words(), **FEW))
+    assert all(row.proof.answer == "proved" for row in check(nn.Linear(6, 6), words(), proof=True, **FEW))
+
+
+@pytest.mark.parametrize(("answer", "model"), [("refuted", nn.Linear(6, 6)), ("proved", Of(lambda x: x.flip(1).cumsum(1)))])
+def test_a_proof_that_the_measurement_contradicts_is_said_loudly(monkeypatch: pytest.MonkeyPatch, answer: str, model: nn.Module):
+    wrong = {n: Proof(answer=answer, operation="aten.add", where="map", reason="planted") for n in ("permute", "causal")}
+    monkeypatch.setattr(compared, "prove", lambda *args: wrong)
+    audit = check(model, words(), **FEW)
+    loud = [note for note in audit.notes if note.startswith("DISAGREEMENT:")]
+    assert len(loud) == 2
+    assert "planted" in loud[0]
+    assert audit["permute"].note.startswith("DISAGREEMENT: permute is")
+
+
+def test_a_proof_that_fails_ends_no_check(monkeypatch: pytest.MonkeyPatch):
+    def failing(*args: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(compared, "prove", failing)
+    row = check(nn.Linear(6, 6), words(), **FEW)["permute"]
+    assert row.proof is not None
+    assert row.proof.answer == "unknown"
+    assert "planted" in row.proof.reason
+    assert row.verdict in ("exact", "rounding")
+
+
+def test_a_model_that_raises_is_unknown_with_its_words():
+    class Raising(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise ValueError("not today")
+
+    found = check(Raising(), words(), **FEW)
+    assert all(row.proof is None or "not today" in row.proof.reason for row in found)
