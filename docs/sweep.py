@@ -1,0 +1,381 @@
+"""Write docs/why/transformers.md and docs/why/x-transformers.md: what `check` finds in other people's classes. Run from anywhere.
+
+    python docs/sweep.py                                 both pages, a few minutes on one core
+    python docs/sweep.py LlamaForCausalLM Jamba          only print the rows of these classes of transformers
+
+Every class is made tiny with random weights, in float64 with its casts to narrower numbers lifted, tables too. What is found is
+confirmed by the functions of docs/why/confirm, which know nothing of this package; their numbers stand beside the findings.
+"""
+
+import importlib
+import inspect
+import platform
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.audit import check
+from equiscope.audit.given import inputs_for
+from equiscope.audit.lift import lifted
+from equiscope.audit.shrink import config_class_of, tiny
+from equiscope.audit.targets import model_of
+from equiscope.errors import EquiscopeError
+from equiscope.record import Audit, Row
+
+FOLDER = Path(__file__).parent / "why"
+sys.path.insert(0, str(FOLDER))
+PROPERTIES = ("causal", "cache", "left-padding", "batch", "deterministic")
+COLUMNS = ("class", "causal", "cache", "left padding", "left padding, mask alone", "batch", "deterministic", "shift")
+WORDS = torch.randint(5, 101, (1, 13), generator=torch.Generator().manual_seed(0))
+LARGEST = 30_000_000  # parameters; what is larger could not be made small
+
+
+class MaskAlone(nn.Module):
+    """A model that is told what is padding and not which places the words have: model(input_ids, attention_mask)."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Any:
+        return self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+
+
+# ------------------------------------------------------------------------------------------------------------- transformers
+
+
+def classes() -> list[str]:
+    """Every class that transformers lists for writing text, once."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    return list(dict.fromkeys(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()))
+
+
+def made(name: str, **fields: Any) -> nn.Module:
+    """A class of transformers, tiny, at random weights, in float64. Raises EquiscopeError where it cannot be built."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    found = getattr(transformers, name)
+    torch.manual_seed(0)
+    with lifted():
+        model = model_of(found, tiny(config_class_of(found), **fields))
+    size = sum(p.numel() for p in model.parameters())
+    if size > LARGEST:
+        raise EquiscopeError(f"it could not be made small: {size / 1e6:.0f} million parameters")
+    return model.double()
+
+
+def audited(model: nn.Module, words: Tensor | None = None) -> dict[str, Row]:
+    """The rows of one class, by column. words: ids, where not those that fit its places."""
+    with lifted():
+        given = inputs_for(model) if words is None else None
+    ids = {"input_ids": words if given is None else given.kwargs.get("input_ids", given.args[0] if given.args else None)}
+    audit = check(model, kwargs=ids, pick="logits", effort="quick", proof=False, properties=PROPERTIES, actions=["shift"])
+    alone = check(MaskAlone(model), kwargs=ids, effort="quick", proof=False, properties=["left-padding"], actions=[])
+    rows = {row.name: row for row in audit}
+    taken = inspect.signature(model.forward).parameters
+    if "attention_mask" not in taken:
+        alone = Audit(**{f: getattr(alone, f) for f in alone.__struct_fields__} | {"rows": [rows["left-padding"]]})
+    return {"causal": rows["causal"], "cache": rows["cache"], "left padding": rows["left-padding"],
+            "left padding, mask alone": alone.rows[0], "batch": rows["batch"], "deterministic": rows["deterministic"],
+            "shift": rows["shift"]}  # fmt: skip
+
+
+def cell(row: Row) -> str:
+    """A verdict in a few letters: empty where it holds."""
+    if row.verdict in ("exact", "rounding"):
+        return "✓"
+    if row.verdict == "undecided":
+        return "–"
+    size = "∞" if row.error is None else f"{row.error:.0e}"
+    mark = "≈ " if row.verdict == "approximate" else ""
+    return f"{mark}**{size}**{'ʳ' if row.parameters == 'random' else ''}"
+
+
+def swept(names: Iterable[str], tell: Callable[[str], None]) -> tuple[list[tuple[str, dict[str, Row]]], list[tuple[str, str]]]:
+    """Rows of every class, and of those that could not be built or run, why."""
+    rows, failed = [], []
+    for name in names:
+        tell(name)
+        try:
+            rows.append((name, audited(made(name))))
+        except Exception as error:  # other people's code
+            failed.append((name, " ".join(str(error).split())[:220]))
+    return rows, failed
+
+
+# ------------------------------------------------------------------------------------------------- rope types of one class
+
+
+HALF = 8  # angles of a head of 16 features
+ROPES: dict[str, dict[str, Any]] = {
+    "default": {}, "linear": {"factor": 4.0}, "dynamic": {"factor": 4.0},
+    "yarn": {"factor": 4.0, "original_max_position_embeddings": 8},
+    "longrope": {"short_factor": [1.0] * HALF, "long_factor": [float(2 + i) for i in range(HALF)], "factor": 4.0,
+                 "original_max_position_embeddings": 8},
+    "llama3": {"factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8},
+}  # fmt: skip
+
+
+def ropes() -> list[tuple[str, dict[str, Row]]]:
+    """Every rope type of Llama, with sequences (13 tokens) longer than the original maximum (8)."""
+    found = []
+    for name, fields in ROPES.items():
+        parameters = {"rope_type": name, "rope_theta": 10000.0, **fields}
+        most = 32 if "original_max_position_embeddings" in fields else 8
+        model = made("LlamaForCausalLM", rope_parameters=parameters, max_position_embeddings=most)
+        found.append((name, audited(model, WORDS)))
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------ x-transformers
+
+
+class Step:
+    """What x-transformers gives back and takes: the words so far, and what its layers keep of them."""
+
+    def __init__(self, logits: Tensor, words: Tensor, kept: Any) -> None:
+        self.logits, self.past_key_values = logits, (words, kept)
+
+
+class Adapted(nn.Module):
+    """A TransformerWrapper, called as transformers' models are; a cache as its own generate() uses it."""
+
+    config = None
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None,
+                past_key_values: Any = None, use_cache: bool = False) -> Any:  # fmt: skip
+        told: dict[str, Any] = {}
+        if attention_mask is not None:
+            told["seq_start_pos"] = (attention_mask == 0).sum(-1)
+        if not use_cache:
+            if position_ids is not None and attention_mask is None:  # seq_start_pos says both
+                told["pos"] = position_ids[0]
+            return self.net(input_ids, **told)
+        if not self.net.can_cache_kv:
+            raise ValueError("it says itself that it cannot be cached (can_cache_kv), and generate() does not")
+        words, kept = (input_ids, None) if past_key_values is None else past_key_values
+        if past_key_values is not None:
+            words, told["cache_age"] = torch.cat([words, input_ids], -1), input_ids.shape[-1]
+        logits, kept = self.net(words, return_intermediates=True, cache=kept, **told)
+        return Step(logits[:, -input_ids.shape[-1] :], words, kept)
+
+
+NO_TABLE = {"use_abs_pos_emb": False}
+OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # name -> of the layers, of the wrapper around them
+    "learned places (default)": ({}, {}),
+    "no positions": ({}, NO_TABLE),
+    "scaled sinusoids": ({}, {"scaled_sinu_pos_emb": True}),
+    "rotary": ({"rotary_pos_emb": True}, {}),
+    "rotary, no table": ({"rotary_pos_emb": True}, NO_TABLE),
+    "rotary xpos, no table": ({"rotary_xpos": True}, NO_TABLE),
+    "rotary, interpolated, no table": ({"rotary_pos_emb": True, "rotary_interpolation_factor": 2.0}, NO_TABLE),
+    "polar, no table": ({"polar_pos_emb": True}, NO_TABLE),
+    "alibi (as documented)": ({"alibi_pos_bias": True}, {}),
+    "alibi, no table": ({"alibi_pos_bias": True}, NO_TABLE),
+    "T5 bias (as documented)": ({"rel_pos_bias": True}, {}),
+    "T5 bias, no table": ({"rel_pos_bias": True}, NO_TABLE),
+    "dynamic position bias, no table": ({"dynamic_pos_bias": True}, NO_TABLE),
+    "dynamic, log distance, no table": ({"dynamic_pos_bias": True, "dynamic_pos_bias_log_distance": True}, NO_TABLE),
+    "data-dependent alibi, no table": ({"attn_data_dependent_alibi": True}, NO_TABLE),
+    "shift_tokens, no table": ({"shift_tokens": 1}, NO_TABLE),
+    "sandwich norm, rotary": ({"sandwich_norm": True, "rotary_pos_emb": True}, NO_TABLE),
+    "residual attention, rotary": ({"residual_attn": True, "rotary_pos_emb": True}, NO_TABLE),
+    "macaron, rotary": ({"macaron": True, "rotary_pos_emb": True}, NO_TABLE),
+    "gated residual, rotary": ({"gate_residual": True, "rotary_pos_emb": True}, NO_TABLE),
+    "value residual, rotary": ({"add_value_residual": True, "rotary_pos_emb": True}, NO_TABLE),
+    "hyper-connections, rotary": ({"num_residual_streams": 2, "rotary_pos_emb": True}, NO_TABLE),
+    "integrated layers, rotary": ({"integrate_layers": True, "rotary_pos_emb": True}, NO_TABLE),
+    "U-net skips, rotary": ({"unet_skips": True, "rotary_pos_emb": True}, NO_TABLE),
+    "grouped keys, rotary": ({"attn_kv_heads": 2, "rotary_pos_emb": True}, NO_TABLE),
+    "one key head, rotary": ({"attn_one_kv_head": True, "rotary_pos_emb": True}, NO_TABLE),
+    "query-key norm, rotary": ({"attn_qk_norm": True, "rotary_pos_emb": True}, NO_TABLE),
+    "talking heads, rotary": ({"attn_pre_talking_heads": True, "attn_post_talking_heads": True, "rotary_pos_emb": True}, NO_TABLE),
+    "sparse top-k, rotary": ({"attn_sparse_topk": 3, "rotary_pos_emb": True}, NO_TABLE),
+    "memory keys, rotary": ({"attn_num_mem_kv": 3, "rotary_pos_emb": True}, NO_TABLE),
+    "softclamped logits, rotary": ({"attn_softclamp_logits": True, "rotary_pos_emb": True}, NO_TABLE),
+    "flash, rotary": ({"attn_flash": True, "rotary_pos_emb": True}, NO_TABLE),
+    "window of 4, rotary": ({"attn_max_attend_past": 4, "rotary_pos_emb": True}, NO_TABLE),
+    "selective attention, rotary": ({"attn_selective": True, "rotary_pos_emb": True}, NO_TABLE),
+    "head scale, rotary": ({"attn_head_scale": True, "rotary_pos_emb": True}, NO_TABLE),
+    "gated values, rotary": ({"attn_gate_values": True, "rotary_pos_emb": True}, NO_TABLE),
+    "sigmoid attention, rotary": ({"attn_sigmoid": True, "rotary_pos_emb": True}, NO_TABLE),
+    "RMS norm, GLU, rotary": ({"use_rmsnorm": True, "ff_glu": True, "rotary_pos_emb": True}, NO_TABLE),
+    "contextual positions (CoPE)": ({"attn_use_cope": True, "attn_cope_max_pos": 16}, NO_TABLE),
+    "memory tokens, rotary": ({"rotary_pos_emb": True}, NO_TABLE | {"num_memory_tokens": 3}),
+}  # fmt: skip
+
+
+def wrapped(layers: dict[str, Any], around: dict[str, Any]) -> nn.Module:
+    from x_transformers import Decoder, TransformerWrapper
+
+    torch.manual_seed(0)
+    with lifted():
+        decoder = Decoder(dim=32, depth=2, heads=4, attn_dim_head=16, verbose=False, **layers)
+        return TransformerWrapper(num_tokens=101, max_seq_len=64, attn_layers=decoder, **around).double().eval()
+
+
+def options(tell: Callable[[str], None]) -> tuple[list[tuple[str, dict[str, Row]]], list[tuple[str, str]]]:
+    """The option grid of x-transformers."""
+    rows, failed = [], []
+    ids = {"input_ids": WORDS}
+    for name, (layers, around) in OPTIONS.items():
+        tell(name)
+        try:
+            model = Adapted(wrapped(layers, around))
+            audit = check(model, kwargs=ids, effort="quick", proof=False, properties=PROPERTIES, actions=["shift"], pick=_logits)
+            rows.append((name, {row.name: row for row in audit}))
+        except Exception as error:  # other people's code
+            failed.append((name, " ".join(str(error).split())[:220]))
+    return rows, failed
+
+
+def _logits(output: Any) -> Any:
+    return getattr(output, "logits", output)
+
+
+# -------------------------------------------------------------------------------------------------------------------- pages
+
+
+HEAD = """<!-- Generated by `python docs/sweep.py`. Do not edit. -->
+
+"""
+TRANSFORMERS = """# What is found in transformers
+
+Every class that transformers {transformers} lists for writing text, made tiny with random weights and checked on 13 tokens:
+{count} classes of {all}, one float64 model each, {seconds:.0f} seconds altogether on one core ({versions}).
+
+A cell is ✓ where it holds to rounding (near 1e-16), else the worst relative error of the logits; ≈ below 1e-2; ʳ only with weights
+drawn wider than the class's own initialisation, which hides it. – could not be asked.
+
+- *causal*: changing or leaving out later tokens changes nothing before them.
+- *cache*: one token at a time, and in pieces of several, gives what one pass gives.
+- *left padding*: empty places in front, with `attention_mask` and, where the class takes them, `position_ids` that count words.
+- *left padding, mask alone*: the same with `attention_mask` only.
+- *batch*: a sequence beside others gets what it gets alone. *deterministic*: twice the same gives the same, bit for bit.
+- *shift*: the same text at later places. Nothing that a class has to do: RoPE does, tables do not. – where it takes no places.
+
+"""
+FINDINGS = """
+## Findings, confirmed
+
+Each is a function of `docs/why/confirm/{file}.py`, a few lines that use {library} and torch alone; run it to see the numbers.
+They are what it measured when this page was made: relative errors of the logits, in float64 unless it says otherwise.
+
+"""
+XTRANSFORMERS = """# What is found in x-transformers
+
+The options of x-transformers {x_transformers}, one at a time, in a causal `TransformerWrapper` of two layers at random weights, on
+13 tokens, in float64. *no table* is `use_abs_pos_emb=False`: without it, learned absolute places are added whatever else is chosen.
+Cells as in [the page on transformers](transformers.md). *cache* is what `generate()` does: `return_intermediates=True`, then
+`cache=` with all words so far. *left padding* is `seq_start_pos=`, as `generate(prompt_lens=...)` gives it; *shift* is `pos=`.
+
+"""
+
+
+def main(arguments: list[str]) -> int:
+    warnings.simplefilter("ignore")
+    if arguments:
+        names = [n for n in classes() if any(a in n for a in arguments)]
+        rows, failed = swept(names, lambda name: None)
+        print(table(COLUMNS, ((f"`{n}`", *(cell(r) for r in found.values())) for n, found in rows)))
+        for name, found in rows:
+            print("".join(f"{name}, {column}: {said(row)}\n" for column, row in found.items() if said(row)), end="")
+        print("".join(f"{name}: {why}\n" for name, why in failed))
+        return 0
+    tell = (lambda name: print(name, end=" ", flush=True)) if sys.stderr.isatty() else (lambda name: None)
+    (FOLDER / "transformers.md").write_text(transformers_page(tell), encoding="utf-8")
+    (FOLDER / "x-transformers.md").write_text(x_transformers_page(tell), encoding="utf-8")
+    return 0
+
+
+def said(row: Row) -> str:
+    """What a row says beyond its cell."""
+    if row.verdict in ("exact", "rounding"):
+        return ""
+    words = [row.counterexample.text if row.counterexample else "", row.where and f"first in {row.where}", row.cause, row.note]
+    return "; ".join(w for w in words if w)
+
+
+def transformers_page(tell: Callable[[str], None]) -> str:
+    import time
+
+    import transformers
+
+    begun, names = time.perf_counter(), classes()
+    rows, failed = swept(names, tell)
+    seconds = time.perf_counter() - begun
+    head = TRANSFORMERS.format(
+        transformers=transformers.__version__, count=len(rows), all=len(names), seconds=seconds, versions=versions()
+    )
+    return "".join([
+        HEAD, head, "".join(findings("in_transformers", "transformers")),
+        "\n## Rope types, past the original maximum\n\nLlama, 13 tokens, an original maximum of 8.\n\n",
+        table(("rope type", *COLUMNS[1:]), ((f"`{n}`", *map(cell, found.values())) for n, found in ropes())),
+        "\n## All classes\n\n", table(COLUMNS, ((f"`{n}`", *map(cell, found.values())) for n, found in rows)),
+        "\n## Where it breaks\n\nRows that fail, and what could not be asked, shift apart.\n\n", *where(rows),
+        *unbuilt("classes", failed),
+    ])  # fmt: skip
+
+
+def where(rows: list[tuple[str, dict[str, Row]]]) -> Iterator[str]:
+    for name, found in rows:
+        for column, row in found.items():
+            if column not in ("shift", "left padding, mask alone") and (words := said(row)):
+                yield f"- `{name}`, {column}: {escaped(words)[:300]}\n"
+
+
+def x_transformers_page(tell: Callable[[str], None]) -> str:
+    from importlib.metadata import version
+
+    rows, failed = options(tell)
+    columns = ("options", *PROPERTIES, "shift")
+    head = XTRANSFORMERS.format(x_transformers=version("x-transformers"))
+    return "".join([
+        HEAD, head, *findings("in_x_transformers", "x-transformers"),
+        "\n## All options\n\n", table(columns, ((n, *(cell(found[c]) for c in columns[1:])) for n, found in rows)),
+        "\n## Where it breaks\n\n", *where(rows), *unbuilt("options", failed),
+    ])  # fmt: skip
+
+
+def unbuilt(what: str, failed: list[tuple[str, str]]) -> Iterator[str]:
+    """What could not be built or run, and why."""
+    if failed:
+        yield f"\n## {what.capitalize()} that could not be built or run\n\n"
+    yield from (f"- `{name}`: {escaped(why)}\n" for name, why in failed)
+
+
+def findings(file: str, library: str) -> Iterator[str]:
+    """Docstrings and numbers of the functions that confirm."""
+    yield FINDINGS.format(file=file, library=library)
+    module = importlib.import_module(f"confirm.{file}")
+    for function in module.FINDINGS:
+        title, _, text = inspect.getdoc(function).partition("\n\n")
+        numbers = ", ".join(f"{name} **{error:.0e}**" if error else f"{name} 0" for name, error in function().items())
+        yield f"**{title}** {' '.join(text.split())} Measured (`{function.__name__}`): {numbers}.\n\n"
+
+
+def versions() -> str:
+    return f"torch {torch.__version__}, Python {platform.python_version()}"
+
+
+def escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (heading, ("---",) * len(heading), *rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

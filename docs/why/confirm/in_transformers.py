@@ -1,0 +1,248 @@
+"""What was found in transformers, again, with transformers and torch alone: python docs/why/confirm/in_transformers.py"""
+
+import warnings
+
+import torch
+import transformers as hf
+
+warnings.simplefilter("ignore")
+hf.logging.set_verbosity_error()
+SMALL = {"vocab_size": 101, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+IDS = torch.randint(5, 100, (1, 13), generator=torch.Generator().manual_seed(0))
+
+
+def relative(found, wanted):
+    """Size of the difference over the size of what was wanted."""
+    return ((found - wanted).norm() / wanted.norm()).item()
+
+
+def built(model_class, config, spread=None):
+    """At random weights, in float64. spread: of weights drawn wider than the class's own, where those hide what they can do."""
+    torch.manual_seed(0)
+    model = model_class(config).double().eval()
+    if spread is not None:
+        with torch.no_grad():
+            for p in model.parameters():
+                p.add_(spread * torch.randn_like(p))
+    return model
+
+
+def logits(model, ids=IDS, **more):
+    with torch.no_grad():
+        return model(input_ids=ids, **more).logits
+
+
+def in_pieces(model, sizes, name="past_key_values"):
+    """The same text, read in pieces with a cache."""
+    past, start, found = None, 0, []
+    for size in sizes:
+        with torch.no_grad():
+            output = model(input_ids=IDS[:, start : start + size], use_cache=True, **{name: past})
+        past, start = getattr(output, name), start + size
+        found.append(output.logits)
+    return torch.cat(found, 1)
+
+
+def padded(model, **more):
+    """One empty place in front, marked by the attention mask: the logits of the words."""
+    ids, mask = torch.nn.functional.pad(IDS, (1, 0), value=7), torch.ones(1, 14, dtype=torch.long)
+    mask[0, 0] = 0
+    return logits(model, ids, attention_mask=mask, **more)[:, 1:]
+
+
+def mamba_in_chunks():
+    """A Mamba cache forgets when more than one token follows.
+
+    In Mamba, FalconMamba, Jamba and Zamba the scan of several tokens begins from an empty state although the cache holds one
+    (`mamba_selective_scan` is given no initial state), so a second chunk of a prompt, or a next turn of a chat, is read as if
+    little had come before. No error is raised. One token at a time is right; Mamba2, RWKV and xLSTM are right in chunks too.
+    """
+    small = {"vocab_size": 101, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 8}
+    mamba = built(hf.MambaForCausalLM, hf.MambaConfig(**small))
+    falcon = built(hf.FalconMambaForCausalLM, hf.FalconMambaConfig(**small))
+    second = built(hf.Mamba2ForCausalLM, hf.Mamba2Config(num_heads=4, head_dim=16, n_groups=1, chunk_size=4, **small))
+    many, ones = [4, 9], [1] * 13
+    return {
+        "Mamba, 4 tokens then 9": relative(in_pieces(mamba, many, "cache_params"), logits(mamba)),
+        "FalconMamba, 4 then 9": relative(in_pieces(falcon, many, "cache_params"), logits(falcon)),
+        "FalconMamba, one at a time": relative(in_pieces(falcon, ones, "cache_params"), logits(falcon)),
+        "Mamba2, 4 then 9": relative(in_pieces(second, many, "cache_params"), logits(second)),
+    }
+
+
+def moshi_window():
+    """Moshi's cache has a window that its full pass has not.
+
+    The cache keeps `sliding_window` keys, as the config says; the mask of a full pass is plainly causal. Beyond the window, writing
+    with a cache gives other numbers than one pass over the same text (here a window of 4; the published one is 3000).
+    """
+    config = hf.MoshiConfig(**SMALL, ffn_dim=48, sliding_window=4, num_codebooks=2, audio_vocab_size=101,
+                            depth_decoder_config={"vocab_size": 101, "hidden_size": 32, "num_hidden_layers": 1, "ffn_dim": 48,
+                                                  "num_attention_heads": 2, "audio_vocab_size": 101})  # fmt: skip
+    model = built(hf.MoshiForCausalLM, config)
+    cached, full = in_pieces(model, [1] * 13), logits(model)
+    return {"the first 4 tokens": relative(cached[:, :4], full[:, :4]), "the others": relative(cached[:, 4:], full[:, 4:])}
+
+
+def growing_rope():
+    """The rope types `dynamic` and `longrope` look at how long the text is.
+
+    Past the original maximum the angles of all tokens follow the length, so what is said at the first 7 tokens depends on how many
+    are still to come, and keys that were cached with other angles do not fit. linear, yarn and llama3 do not do so.
+    """
+    found, original = {}, {"factor": 4.0, "original_max_position_embeddings": 8}
+    factors = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
+    for name, more in (("dynamic", {"factor": 4.0}), ("longrope", {**original, **factors}), ("yarn", original)):
+        rope = {"rope_type": name, "rope_theta": 1e4, **more}
+        config = hf.LlamaConfig(**SMALL, max_position_embeddings=8 if name == "dynamic" else 32, rope_parameters=rope)
+        model = built(hf.LlamaForCausalLM, config, spread=0.3)
+        alone, whole = logits(model, IDS[:, :7]), logits(model)[:, :7]
+        found[f"{name}, the first 7 alone against 7 of 13"] = relative(alone, whole)
+        model = built(hf.LlamaForCausalLM, config, spread=0.3)
+        found[f"{name}, cache"] = relative(in_pieces(model, [1] * 13), logits(model))
+    return found
+
+
+def padding_without_places():
+    """Left padding with a mask alone moves GPT-2's words to other places.
+
+    `generate()` counts `position_ids` from the mask, a plain call does not: GPT-2 then reads its words at places that begin later.
+    Models with rotary or linear-bias positions do not notice, since only distances count.
+    """
+    gpt2 = built(hf.GPT2LMHeadModel, hf.GPT2Config(vocab_size=101, n_embd=32, n_layer=2, n_head=2, n_positions=64), spread=0.3)
+    llama = built(hf.LlamaForCausalLM, hf.LlamaConfig(**SMALL, max_position_embeddings=64), spread=0.3)
+    places = torch.cat([torch.zeros(1, 1, dtype=torch.long), torch.arange(13)[None]], -1)
+    return {
+        "GPT-2, mask alone": relative(padded(gpt2), logits(gpt2)),
+        "GPT-2, places too": relative(padded(gpt2, position_ids=places), logits(gpt2)),
+        "Llama, mask alone": relative(padded(llama), logits(llama)),
+    }
+
+
+def decoders_that_count_rows():
+    """Decoders with learned places that nobody can tell: Bart and its kin.
+
+    Bart, MBart, Blenderbot, Pegasus, PLBart, Marian, MVP, TrOCR, Whisper, Musicgen, ProphetNet and BigBirdPegasus take no
+    `position_ids` and count rows, padding too, so that a batch padded on the left cannot be right. OPT, of the same descent, counts
+    the mask.
+    """
+    small = {"vocab_size": 101, "d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 2, "decoder_ffn_dim": 48}
+    bart = built(hf.BartForCausalLM, hf.BartConfig(**small, max_position_embeddings=64, is_decoder=True, is_encoder_decoder=False))
+    opt = built(hf.OPTForCausalLM, hf.OPTConfig(**{**SMALL, "num_attention_heads": 2}, ffn_dim=48, word_embed_proj_dim=32,
+                                                max_position_embeddings=64))  # fmt: skip
+    return {"Bart": relative(padded(bart), logits(bart)), "OPT": relative(padded(opt), logits(opt))}
+
+
+def cpm_ant_reads_ahead():
+    """CpmAntForCausalLM reads its whole input both ways.
+
+    Every token of the input is context, and context is seen from everywhere (`_prepare_attention_mask`): changing the last token
+    changes the logits of all others. By design of a prefix model; but a loss over all tokens, or a text's score, sees the answer.
+    """
+    config = hf.CpmAntConfig(vocab_size=101, hidden_size=32, num_attention_heads=2, dim_head=16, dim_ff=48, num_hidden_layers=2)
+    model, other = built(hf.CpmAntForCausalLM, config), IDS.clone()
+    other[0, -1] = (other[0, -1] + 1) % 90 + 5
+    return {"the first 12 tokens": relative(logits(model, other)[:, :-1], logits(model)[:, :-1])}
+
+
+def xlm_padding():
+    """XLM that writes (`causal=True`) looks at padding.
+
+    `get_masks` makes the mask of attention either causal or from the padding, never both; so padded keys in front are attended to.
+    """
+    config = hf.XLMConfig(vocab_size=101, emb_dim=32, n_layers=2, n_heads=2, causal=True, max_position_embeddings=64, dropout=0.0)
+    model = built(hf.XLMWithLMHeadModel, config, spread=0.3)
+    places = torch.cat([torch.zeros(1, 1, dtype=torch.long), torch.arange(13)[None]], -1)
+    return {"places told": relative(padded(model, position_ids=places), logits(model))}
+
+
+def reformer_draws():
+    """Reformer draws random numbers in evaluation.
+
+    Its hashing rotates by numbers drawn anew in every call where `hash_seed` is not set: two calls on one text differ.
+    """
+    config = hf.ReformerConfig(vocab_size=101, hidden_size=32, num_attention_heads=2, attention_head_size=16, feed_forward_size=48,
+                               attn_layers=["local", "lsh"], axial_pos_shape=(4, 4), axial_pos_embds_dim=(16, 16), is_decoder=True,
+                               local_attn_chunk_length=4, lsh_attn_chunk_length=4, num_buckets=2)  # fmt: skip
+    model, ids = built(hf.ReformerModelWithLMHead, config, spread=0.3), IDS[:, :12]
+    return {"one text twice": relative(logits(model, ids), logits(model, ids))}
+
+
+def norm_after_turning():
+    """HunYuan's norm of queries and keys stands after the rotation, and its gain undoes what RoPE is for.
+
+    A gain for each feature does not commute with a rotation of pairs of features, so scores depend on where the text begins once
+    the gain is learned; at the initial gain of ones it hides. Qwen3 norms before it turns, and keeps the distances.
+    """
+    found, later = {}, torch.arange(100, 113)[None]
+    for name, model_class, config in (
+        ("HunYuan, gains of 1", hf.HunYuanDenseV1ForCausalLM, hf.HunYuanDenseV1Config(**SMALL, head_dim=16, num_key_value_heads=2)),
+        (
+            "HunYuan, other gains",
+            hf.HunYuanDenseV1ForCausalLM,
+            hf.HunYuanDenseV1Config(**SMALL, head_dim=16, num_key_value_heads=2),
+        ),
+        ("Qwen3, other gains", hf.Qwen3ForCausalLM, hf.Qwen3Config(**SMALL, head_dim=16, num_key_value_heads=2)),
+    ):
+        model = built(model_class, config, spread=0.3 if "other" in name else None)
+        found[name] = relative(logits(model, position_ids=later), logits(model, position_ids=torch.arange(13)[None]))
+    return found
+
+
+def recurrent_gemma_padding():
+    """RecurrentGemma's recurrence runs through padding.
+
+    The mask reaches its attention layers only: what stands in front of the text goes through the convolution and into the state.
+    """
+    config = hf.RecurrentGemmaConfig(**{**SMALL, "num_hidden_layers": 3}, lru_width=32, attention_window_size=8, head_dim=16)
+    model = built(hf.RecurrentGemmaForCausalLM, config)
+    places = torch.cat([torch.zeros(1, 1, dtype=torch.long), torch.arange(13)[None]], -1)
+    return {"places told": relative(padded(model, position_ids=places), logits(model))}
+
+
+def prophetnet_mixes_rows():
+    """ProphetNet's predicting streams take their relative biases from other tokens, later ones among them.
+
+    `get_predict_relative_pos_embeddings` lays what it computed out by token, stream and head, and the table of distances by stream,
+    head and token, before it joins them row by row; so the bias of one token is made from the state of another. Changing token 2
+    changes tokens 0 and 1, and the answer for a token depends on how long the text is.
+    """
+    config = hf.ProphetNetConfig(vocab_size=101, hidden_size=32, decoder_ffn_dim=48, num_decoder_layers=2, is_decoder=True,
+                                 num_decoder_attention_heads=2, max_position_embeddings=64, is_encoder_decoder=False)  # fmt: skip
+    model, other = built(hf.ProphetNetForCausalLM, config, spread=0.3), IDS.clone()
+    other[0, 2] = (other[0, 2] + 1) % 90 + 5
+    return {
+        "tokens 0 and 1, token 2 changed": relative(logits(model, other)[:, :2], logits(model)[:, :2]),
+        "the first 7 alone against 7 of 13": relative(logits(model, IDS[:, :7]), logits(model)[:, :7]),
+    }
+
+
+def deepseek_v4_blocks():
+    """DeepSeek-V4 compresses rows, empty ones too.
+
+    Keys are compressed by blocks that are counted from the first row: empty places in front are compressed with the words and move
+    the borders, whatever mask and places say. The same text at other places differs as well.
+    """
+    config = hf.DeepseekV4Config(
+        vocab_size=101, hidden_size=64, moe_intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, head_dim=16,
+        q_lora_rank=16, num_experts_per_tok=2, n_routed_experts=4, max_position_embeddings=64, sliding_window=4, o_lora_rank=16,
+        index_n_heads=4, index_head_dim=16, index_topk=8, qk_rope_head_dim=16, num_key_value_heads=1,
+        layer_types=["heavily_compressed_attention", "compressed_sparse_attention", "heavily_compressed_attention"],
+        mlp_layer_types=["hash_moe", "moe", "moe"],
+    )  # fmt: skip
+    config._experts_implementation = "eager"
+    model = built(hf.DeepseekV4ForCausalLM, config)
+    places = torch.cat([torch.zeros(1, 1, dtype=torch.long), torch.arange(13)[None]], -1)
+    return {"one empty place, places told": relative(padded(model, position_ids=places), logits(model))}
+
+
+FINDINGS = (
+    mamba_in_chunks, moshi_window, growing_rope, prophetnet_mixes_rows, cpm_ant_reads_ahead, norm_after_turning,
+    padding_without_places, decoders_that_count_rows, recurrent_gemma_padding, deepseek_v4_blocks, xlm_padding, reformer_draws,
+)  # fmt: skip
+
+if __name__ == "__main__":
+    for finding in FINDINGS:
+        print((finding.__doc__ or "").split("\n")[0])
+        for what, error in finding().items():
+            print(f"    {error:.1e}  {what}")

@@ -1,0 +1,56 @@
+"""The sweep over other people's classes, on a few of them: what holds is found to hold, and what was confirmed is found again."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers")
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import sweep  # noqa: E402
+
+HOLDS = ("LlamaForCausalLM", "BloomForCausalLM", "MixtralForCausalLM")
+BROKEN = {
+    "GPT2LMHeadModel": {"left padding, mask alone", "shift"},
+    "FalconMambaForCausalLM": {"cache"},
+    "MoshiForCausalLM": {"cache"},
+    "ProphetNetForCausalLM": {"causal", "cache", "left padding", "left padding, mask alone"},
+}
+
+
+def broken(rows):
+    return {column for column, row in rows.items() if row.verdict in ("approximate", "broken")}
+
+
+@pytest.mark.parametrize("name", HOLDS)
+def test_what_is_sound_is_found_sound(name):
+    assert broken(sweep.audited(sweep.made(name))) == set()
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_was_confirmed_without_us_is_found_again(name):
+    assert broken(sweep.audited(sweep.made(name))) == BROKEN[name]
+
+
+def test_a_rope_that_looks_at_the_length_breaks_causality_and_the_cache():
+    model = sweep.made("LlamaForCausalLM", rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0},
+                       max_position_embeddings=8)  # fmt: skip
+    assert {"causal", "cache"} <= broken(sweep.audited(model, sweep.WORDS))
+    short = sweep.audited(model, sweep.WORDS[:, :7])
+    assert short["causal"].verdict in ("exact", "rounding")
+
+
+def test_all_classes_that_write_are_asked_and_most_can_be_built():
+    names = sweep.classes()
+    assert len(names) > 100
+    assert len(set(names)) == len(names)
+
+
+def test_options_of_x_transformers_with_a_cache_that_forgets():
+    pytest.importorskip("x_transformers")
+    for name, wrong in (("rotary", set()), ("shift_tokens, no table", {"cache"})):
+        audit = sweep.check(sweep.Adapted(sweep.wrapped(*sweep.OPTIONS[name])), kwargs={"input_ids": sweep.WORDS}, effort="quick",
+                            properties=["causal", "cache"], actions=[], pick=sweep._logits, proof=False)  # fmt: skip
+        assert broken({row.name: row for row in audit}) == wrong
