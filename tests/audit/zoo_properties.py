@@ -262,7 +262,29 @@ class Cut(nn.Module):
         return y.detach() if self.how == "detached" else y
 
 
+class Other(nn.Module):
+    """A map, and then something that has no slope, or no number."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.map, self.how = nn.Linear(D, D), how
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.map(x)
+        if self.how == "largest":
+            return y.argmax(-1)
+        if self.how == "estimator":
+            return y + (y.round() - y).detach()
+        return y / 0 * 0 if self.how == "nan" else torch.fft.fft(y, dim=-2)
+
+
 GRADIENT = [
+    Case("a straight-through estimator", lambda: Other("estimator"), features, "gradient", "broken", says="do not move",
+         proof="rounded numbers stay where they are for a small step"),
+    Case("whole numbers", lambda: Other("largest"), features, "gradient", "undecided", says="could be differentiated"),
+    Case("complex numbers", lambda: Other("waves"), features, "gradient", "holds"),
+    *(Case(f"NaN, {name}", lambda: Other("nan"), features, name, "undecided", says="finite")
+      for name in ("gradient", "dtype", "hidden-rows", "dead-context", "train-eval")),
     Case("a square with its slope", lambda: Squares(2.0), features, "gradient", "holds"),
     Case("a square whose slope forgets the 2", lambda: Squares(1.0), features, "gradient", "broken", "second",
          proof="the third map's own gradient is right, those before it are not"),

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from equiscope.audit.attentions import scoped
 from equiscope.audit.outputs import finite
 from equiscope.audit.pairs import error
-from equiscope.audit.properties.answered import Answered, apart
+from equiscope.audit.properties.answered import Answered, Undecided, apart
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject, copied, scramble
 from equiscope.audit.where import Event, events
 from equiscope.record import Row
@@ -59,7 +59,7 @@ class Dtype(Answered):
             wrong += work.far()
         errors = [e for e in drift.values() if math.isfinite(e)]
         note = "; ".join([", ".join(f"{_name(d)} {e:.1e}" for d, e in drift.items()), *work.notes])
-        measured = [drift[d] for d in COARSE if d in drift]
+        measured = [drift[d] for d in COARSE if d in drift and math.isfinite(drift[d])]
         if not measured and not wrong:
             return self.row("undecided", note=note)
         if wrong:
@@ -102,6 +102,8 @@ class _Drift:
         """Drift at the given parameters, and what rounding does not explain."""
         wide = self.run(torch.float64)
         reference = wide(wide.inputs)
+        if bad := finite(reference):
+            raise Undecided(f"{bad} is not finite, in float64 too")
         drift, wrong = dict[torch.dtype, float](), list[Finding]()
         for dtype in (torch.float32, *COARSE):
             try:

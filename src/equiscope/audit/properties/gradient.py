@@ -6,6 +6,7 @@ compared with the gradients of random sums of the outputs. (Where the forward pa
 """
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,16 +36,17 @@ class Slopes:
 
     @property
     def scale(self) -> float:
-        return max(self.narrow.norm().item(), self.backward.norm().item())
+        sizes = self.narrow.norm().item(), self.backward.norm().item()
+        return max(sizes, key=lambda x: math.inf if x != x else x)
 
     @property
     def error(self) -> float:
-        return (self.narrow - self.backward).norm().item() / self.scale if self.scale > 1e-9 else 0.0
+        return (self.narrow - self.backward).norm().item() / self.scale if not self.scale <= 1e-9 else 0.0
 
     @property
     def fineness(self) -> float:
         """How far the two steps are apart: below it nothing can be told."""
-        return (self.narrow - self.wide).norm().item() / self.scale if self.scale > 1e-9 else 0.0
+        return (self.narrow - self.wide).norm().item() / self.scale if not self.scale <= 1e-9 else 0.0
 
 
 class Gradient(Answered):
@@ -70,7 +72,7 @@ class Gradient(Answered):
             found["inputs"] = _slopes(run, [], given)
         errors = [s.error for s in found.values()]
         if any(e != e for e in errors):
-            raise Undecided("a gradient is not finite")
+            raise Undecided("outputs or gradients are not finite")
         wrong = {n: s for n, s in found.items() if s.error > max(AGREES, 10 * s.fineness)}
         if not wrong:
             coarse = max(s.fineness for s in found.values())
@@ -93,7 +95,8 @@ def _why(wrong: dict[str, Slopes]) -> str:
     if slopes.backward.norm() < 1e-9 * slopes.narrow.norm():
         return f"the gradient with respect to the {whose} is zero, but the outputs move with them: something is detached or rounded"
     if slopes.narrow.norm() < 1e-9 * slopes.backward.norm():
-        return f"there is a gradient with respect to the {whose}, but the outputs do not move with them"
+        odd = "there is a gradient, but the outputs do not move (a straight-through estimator?)"
+        return f"with respect to the {whose} {odd}"
     ratio = slopes.backward / slopes.narrow
     if (ratio - ratio[0]).norm() < 1e-4 * ratio.norm():
         return f"the gradient with respect to the {whose} is {ratio[0].item():.4g} times the slope of the outputs"
@@ -120,6 +123,8 @@ def _slopes(run: Pass, parameters: Sequence[Tensor], given: dict[str, Tensor]) -
     differences = []
     for h in (STEP, STEP / 2):
         differences.append([(a - b) / (2 * h) for a, b in zip(values(h), values(-h), strict=True)])
+    if not differences[0]:
+        raise Undecided("no output is a number that could be differentiated")
     sums = _sums(differences[0], run.subject.seed)
     wide, narrow = (torch.stack([_dot(weights, d) for weights in sums]) for d in differences)
     return Slopes(wide, narrow, _backward(run, inputs, direction, sums))
@@ -159,7 +164,8 @@ def _backward(run: Pass, inputs: Inputs, direction: Direction, sums: list[list[T
         try:
             for v in variables:
                 v.requires_grad_(True)
-            outputs = [t for t in run.subject.chosen(inputs.call(run.model)).values() if t.is_floating_point()]
+            chosen = run.subject.chosen(inputs.call(run.model)).values()
+            outputs = [t for t in (torch.view_as_real(c) if c.is_complex() else c for c in chosen) if t.is_floating_point()]
             run.subject.passes["float64"] += 1
             if not any(t.requires_grad for t in outputs):
                 return torch.zeros(len(sums), dtype=torch.float64)

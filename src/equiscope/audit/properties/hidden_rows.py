@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from equiscope.audit.attentions import Seen
 from equiscope.audit.examples import batched, sequence
 from equiscope.audit.outputs import finite
-from equiscope.audit.properties.answered import Answered
+from equiscope.audit.properties.answered import Answered, Undecided
 from equiscope.audit.properties.padding import TORCH, mask_name, padded
 from equiscope.audit.properties.rotary_layout import asking, seen
 from equiscope.audit.subject import Crashed, Pass, Subject
@@ -44,6 +44,7 @@ class HiddenRows(Answered):
         told, worst, crashed, watched = list[str](), "", list[str](), False
         gives: dict[str, str] = {}
         for text, inputs, real in _cases(subject, run):
+            made = inputs is not run.inputs
             try:
                 outputs = run(inputs)
                 found = seen(run, inputs)
@@ -51,7 +52,11 @@ class HiddenRows(Answered):
             except Crashed as crash:
                 crashed.append(f"{text}: {crash}")
                 continue
-            if not kinds and not finite(outputs):
+            if not kinds and not (finite(outputs) and made):
+                if finite(outputs):
+                    raise Undecided(
+                        f"{finite(outputs)} is not finite, though no row is hidden wholly in an attention that was seen"
+                    )
                 continue
             harmed = _harmed(subject, run, outputs, inputs, real)
             gives |= {kind: where for kind, where in kinds.items() if kind not in gives}

@@ -66,7 +66,8 @@ class Packing(Statement):
         yield pair(run.subject, run.inputs, [n - 1, 1], 1)
 
     def cause(self, run: Pass, pair_: Pair, where: str) -> str:
-        return "a document sees the others of its row"
+        deaf = way(run.subject) == "places"
+        return "a document sees the others of its row" + (": places that begin again do not part them" if deaf else "")
 
 
 def way(subject: Subject) -> str:

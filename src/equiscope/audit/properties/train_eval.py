@@ -7,8 +7,9 @@ wonders why validation differs from training wants to know where it begins.
 import torch
 from torch import nn
 
+from equiscope.audit.outputs import finite
 from equiscope.audit.pairs import error
-from equiscope.audit.properties.answered import Answered, apart, judged
+from equiscope.audit.properties.answered import Answered, Undecided, apart, judged
 from equiscope.audit.subject import Pass, Subject
 from equiscope.audit.where import events
 from equiscope.record import Row
@@ -30,6 +31,8 @@ class TrainEval(Answered):
         rough = apart(narrow_plain, narrow.made(narrow.inputs.call))
         narrow.subject.mode = "eval"
         errors = [apart(plain, learning), apart(plain, again)]
+        if bad := finite(plain):
+            raise Undecided(f"{bad} is not finite in evaluation")
         verdict = judged(errors, [rough], apart(plain, narrow_plain), tolerance)
         if verdict in ("exact", "rounding"):
             return self.row(verdict, errors, error32=rough, samples=2)
