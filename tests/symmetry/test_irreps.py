@@ -5,7 +5,8 @@ import torch
 
 from equiscope.errors import ShapeError
 from equiscope.symmetry.irreps import candidates, directions, harmonics, parsed, turned, wigner
-from equiscope.symmetry.space import Reflect, anywhere, rotation
+from equiscope.symmetry.motions import anywhere, rotation
+from equiscope.symmetry.space import Reflect
 
 DEGREES = range(8)
 FINE = 1e-12  # float64; measured below 1e-14 for all these degrees

@@ -7,7 +7,9 @@ import torch
 from equiscope.audit import check
 from equiscope.errors import UnknownName
 from equiscope.symmetry import Inputs, inputs_of, named
-from equiscope.symmetry.space import MOTIONS, Euclidean, PermuteLike, Reflect, Rigid, Rotate, Scale, Space, Translate
+from equiscope.symmetry.atoms import PermuteLike, Scale
+from equiscope.symmetry.motions import Space
+from equiscope.symmetry.space import MOTIONS, Euclidean, Orthogonal, Reflect, Rigid, Rotate, Translate
 from equiscope.tokens import Tokens
 
 Z = (0.0, 0.0, 1.0)
@@ -39,7 +41,7 @@ def test_distances_and_the_handedness_that_the_group_keeps_stay(action):
         assert det == pytest.approx(1) or action.mirrored
 
 
-@pytest.mark.parametrize("action", [Reflect, Euclidean])
+@pytest.mark.parametrize("action", [Reflect, Orthogonal, Euclidean])
 def test_a_group_with_mirrors_has_some(action):
     assert any(torch.linalg.det(one.matrix()) < 0 for one in some(action))
 
