@@ -4,7 +4,7 @@ import { h } from "../dom";
 import { number } from "../format";
 import { unpack } from "../tensor";
 
-const [WORDS, ROWS, COLUMNS] = [24, 8, 24]; // of what is shown; the record holds all
+const [WORDS, ROWS, COLUMNS, FEW] = [24, 8, 24, 4]; // of what is shown; the record holds all. So few columns are written out
 
 /** What an element did to tokens: marks by place, the order that they came to, or which sequence of a batch changed. */
 export interface Change {
@@ -117,13 +117,13 @@ function cells(data: ArrayLike<number>, rows: number, columns: number, what: Cha
       return h(v < 0 ? "i.negative" : "i", {
         style: `--share:${((100 * Math.abs(v)) / (size || 1)).toFixed(1)}%`,
         title: number(v, 3),
-      });
+      }, columns <= FEW && number(v, 2)); // prettier-ignore
     };
     return h(mark ? "div.strip.marked" : "div.strip", h("sub", String(i)), Array.from({ length: wide }, (_, j) => cell(j)), mark && h("em", mark)); // prettier-ignore
   };
   const cut = [...(rows > high ? [`${rows - high} more rows`] : []), ...(columns > wide ? [`${columns - wide} more columns`] : [])];
   return h(
-    "div.numbers",
+    columns <= FEW ? "div.numbers.few" : "div.numbers",
     { role: "img", "aria-label": `${rows} by ${columns} numbers up to ${number(size, 3)} in size` },
     Array.from({ length: high }, (_, i) => row(i)),
     cut.length > 0 && h("p.quiet", `and ${cut.join(", ")}`),
