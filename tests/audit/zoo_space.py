@@ -214,7 +214,7 @@ SOUNDS = [
     Case("frames-in-a-ring", lambda: layers(a=along(stride=4), b=nn.Flatten(2), c=Turned()), sound, "time-shift", "broken",
          subgroup="shifts by 4", output="frames", settings=HEARD),
     Case("no-padding-in-time", lambda: layers(a=nn.Conv1d(1, 4, 4, 2), b=nn.ReLU(), c=nn.Conv1d(4, 4, 4, 2)), sound,
-         "time-shift-padded", "broken", subgroup="shifts by 4", settings=HEARD, proof="two strides of two, and no cell has seen a border"),
+         "time-shift-padded", "broken", subgroup="shifts by 4", settings=HEARD, proof="two strides of two, no border met"),
     Case("zeros-in-time", lambda: layers(a=along(), b=along("zeros", into=4)), sound, "time-shift", "broken", where="b",
          subgroup="shifts inside, 1 sample from the border", settings=HEARD),
     Case("clock-in-time", lambda: Does(lambda x, g: x * g, 96), sound, "time-shift", "broken", subgroup="", settings=HEARD_X),

@@ -508,7 +508,7 @@ def replay(model: nn.Module, row: Row, *inputs: Any, kwargs: Mapping[str, Any] |
     axes = subject.axes(run)
     if run.random:
         other_words(run)
-    statement = _asked(subject, [row.name] if row.kind == "action" else [], [row.name] if row.kind == "property" else [], None)[
+    statement = _asked(subject, [row.name] if row.kind == "action" else [], [row.name] if row.kind == "property" else [], _said(row))[
         0
     ].statement
     for pair in _candidates(statement, run):
@@ -517,6 +517,12 @@ def replay(model: nn.Module, row: Row, *inputs: Any, kwargs: Mapping[str, Any] |
                 statement.settle(run, statement.telling(run, pair), axes)
             return measured(run, pair, axes).error
     raise InputError(f"The counterexample {row.counterexample.text!r} does not come up for these inputs. Give those of the check.")
+
+
+def _said(row: Row) -> Output:
+    """How the outputs were said or found to move: it is that way which the counterexample breaks."""
+    parts = [part.rpartition(": ") for part in row.output.split(", ")]
+    return {name: way for name, colon, way in parts if colon} or row.output or None
 
 
 def _candidates(statement: Statement, run: Pass) -> Iterator[Pair]:
