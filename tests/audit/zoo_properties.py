@@ -401,15 +401,12 @@ HIDDEN = [
 
 
 class Springs(nn.Module):
-    """An energy of all distances, and forces that belong to it, or are so many times too large, or are something else.
+    """An energy of all distances, and forces that belong to it, or are so many times too large, or are something else."""
 
-    sharp  the energy stops at a distance without fading out
-    """
-
-    def __init__(self, factor: float = -1.0, twisted: bool = False, named: bool = True, sharp: bool = False) -> None:
+    def __init__(self, factor: float = -1.0, twisted: bool = False, named: bool = True) -> None:
         super().__init__()
         self.inward, self.outward = nn.Linear(1, D), nn.Linear(D, 1)
-        self.factor, self.twisted, self.named, self.sharp = factor, twisted, named, sharp
+        self.factor, self.twisted, self.named = factor, twisted, named
 
     def forward(self, pos: Tensor):  # type: ignore[no-untyped-def]
         pos = pos.detach().requires_grad_(True)

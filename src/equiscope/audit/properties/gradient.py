@@ -108,12 +108,12 @@ def _slopes(run: Pass, parameters: Sequence[Tensor], given: dict[str, Tensor]) -
     moved = {n: t.detach().clone() for n, t in given.items()}
     inputs = _with(run.inputs, moved)
     variables = [*parameters, *moved.values()]
+    sizes = [v.detach().norm().item() / max(v.numel(), 1) ** 0.5 or 1.0 for v in variables]
 
     def direction() -> Iterator[tuple[Tensor, Tensor]]:
         """Made anew each time, so that none is kept."""
         generator = torch.Generator().manual_seed(run.subject.seed + 29)
-        for v in variables:
-            size = v.detach().norm().item() / max(v.numel(), 1) ** 0.5 or 1.0
+        for v, size in zip(variables, sizes, strict=True):
             yield v, size * torch.randn(v.shape, generator=generator, dtype=torch.float64).to(v)
 
     def values(h: float) -> list[Tensor]:
@@ -135,16 +135,16 @@ Direction = Callable[[], Iterator[tuple[Tensor, Tensor]]]
 
 @contextmanager
 def _stepped(direction: Direction, h: float) -> Iterator[None]:
+    """Moved, and back again: of a copy, so that a rounding in the sixteenth digit does not matter."""
     with torch.no_grad():
-        kept = [(v, v.detach().clone()) for v, _ in direction()]
         for v, d in direction():
-            v.add_(h * d)
+            v.add_(d, alpha=h)
     try:
         yield
     finally:
         with torch.no_grad():
-            for v, value in kept:
-                v.copy_(value)
+            for v, d in direction():
+                v.sub_(d, alpha=h)
 
 
 def _sums(like: list[Tensor], seed: int) -> list[list[Tensor]]:
