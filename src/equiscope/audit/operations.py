@@ -19,7 +19,7 @@ from equiscope.audit.subject import Pass
 from equiscope.audit.where import RIGHT
 from equiscope.symmetry import Inputs
 
-
+ROOM = 2**23  # numbers that are kept of one reading; a fault is mostly near the beginning of the module that makes it
 PASSING = ("lift_fresh", "detach", "alias", "from_numpy")  # they hand on what they are given
 
 
@@ -42,18 +42,28 @@ class _Reader(TorchFunctionMode):
         self.found: list[Operation] = []
         self.alive: list[Tensor] = []  # so that no two tensors ever have one id
         self.maker: dict[int, int] = {}
+        self.room = ROOM
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if self.room <= 0:
+            return func(*args, **(kwargs or {}))
         given = list(_tensors([args, kwargs or {}]))
-        before = [t.detach().clone() for t in given]
+        before = [self._kept(t) for t in given]
         made = func(*args, **(kwargs or {}))
         out = list(_tensors(made))
         if out and _named(func) not in PASSING:
             makers = [self.maker.get(id(t)) for t in given]
-            self.found.append(Operation(_named(func), before, [t.detach().clone() for t in out], makers))
+            self.found.append(Operation(_named(func), before, [self._kept(t) for t in out], makers))
             self.alive += [*given, *out]
             self.maker |= {id(t): len(self.found) - 1 for t in out}
         return made
+
+    def _kept(self, t: Tensor) -> Tensor:
+        """As it is now. Parameters do not change, and need no copy."""
+        if isinstance(t, nn.Parameter):
+            return t.detach()
+        self.room -= t.numel()
+        return t.detach().clone()
 
 
 def operations(run: Pass, module: nn.Module, call: Callable[[], Any]) -> list[Operation]:
