@@ -4,7 +4,7 @@ import msgspec
 import pytest
 import torch
 
-from equiscope.audit import check
+from equiscope.audit import check, replay
 from equiscope.errors import UnknownName
 from equiscope.symmetry import Inputs, inputs_of, named
 from equiscope.symmetry.atoms import PermuteLike, Scale
@@ -158,3 +158,16 @@ def test_what_is_said_for_turns_leaves_units_and_order_to_be_found_out():
 def test_every_motion_is_listed():
     assert [named(m.name) for m in MOTIONS] == list(MOTIONS)
     assert isinstance(cloud(), Inputs)
+
+
+def test_a_counterexample_is_measured_again_as_the_outputs_were_said_to_move():
+    class Spin(torch.nn.Module):
+        def forward(self, pos):
+            gaps = (pos[:, :, None] - pos[:, None]).sum(2)
+            return torch.linalg.cross(gaps, pos), gaps
+
+    given = torch.randn(2, 5, 3)
+    row = check(Spin(), given, actions=["reflect"], output={"0": "vector"})["reflect"]
+    assert (row.verdict, row.output) == ("broken", "vector")
+    assert row.error is not None
+    assert replay(Spin(), row, given) == pytest.approx(row.counterexample.error)
