@@ -168,3 +168,21 @@ def test_the_layer_that_breaks_a_shift_is_found_though_it_has_many_channels():
 def test_enlarging_is_a_square_for_each_pixel():
     x = torch.tensor([[[1.0, 2.0]]])
     assert ImageScale(2, (1, 2)).on_input(x).tolist() == [[[1, 1, 2, 2], [1, 1, 2, 2]]]
+
+
+def test_a_picture_of_one_row_is_shifted_along_it_only():
+    line = given(picture(1, 9))
+    for action in (ImageShift, ImageShiftPadded):
+        ways = [one.by for one in action.samples(line, torch.Generator().manual_seed(0), 8)]
+        assert {down for down, _ in ways} == {0}
+        assert all(0 < abs(right) < 9 for _, right in ways)
+
+
+def test_a_picture_without_channels_is_a_map_too():
+    rows = check(nn.Identity(), torch.randn(8, 8), kinds={"input": "image"}, actions=["image-shift", "image-flip"])
+    assert [(r.verdict, r.output) for r in rows] == [("exact", "map")] * 2
+
+
+def test_whole_numbers_are_not_interpolated():
+    whole = inputs_of((torch.ones(3, 8, 8, dtype=torch.uint8),), kinds={"input0": "image"})
+    assert ImageTurn.missing(whole) == "a picture in whole numbers cannot be interpolated"

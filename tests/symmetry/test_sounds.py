@@ -71,3 +71,9 @@ def test_the_power_of_a_gain_is_measured():
 def test_a_wrong_power_is_broken():
     row = check(nn.Identity(), torch.randn(2, 32), kinds={"input": "wave"}, actions=["gain"], output="power 2")["gain"]
     assert row.verdict == "broken"
+
+
+def test_whole_numbers_are_played_no_louder_and_turned_nowhere():
+    sound = inputs_of((), {"wave": torch.arange(8)})
+    assert Gain.missing(sound) == "a sound in whole numbers cannot be played a little louder"
+    assert TimeShift.missing(sound) == ""

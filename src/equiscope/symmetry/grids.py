@@ -60,7 +60,7 @@ def layouts(shape: tuple[int, ...], size: tuple[int, ...]) -> dict[str, Layout]:
     d, n = len(size), len(shape)
     plain, last = LAYOUTS[d][:2]
     found = {}
-    if n > d and _fits(shape[-d:], size):
+    if (n > d and _fits(shape[-d:], size)) or shape == size:
         found[plain] = Layout(plain, shape[-d:])
     if n > d and _fits(shape[-d - 1 : -1], size):
         found[last] = Layout(last, shape[-d - 1 : -1])

@@ -97,8 +97,9 @@ def anywhere(generator: Generator) -> tuple[Triple, float]:
 
 
 def in_space(inputs: Inputs, kinds: tuple[Kind, ...]) -> bool:
-    """Whether anything of these kinds has three axes."""
-    return any(getattr(v, "at", v).shape[-1] == 3 for v in inputs.of(*kinds).values())
+    """Whether anything of these kinds has three axes, and no whole numbers: a turn leaves none."""
+    found = [getattr(v, "at", v) for v in inputs.of(*kinds).values()]
+    return any(at.shape[-1] == 3 and at.is_floating_point() for at in found)
 
 
 def _cosine(degrees: float) -> tuple[float, float]:

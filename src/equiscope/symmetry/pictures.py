@@ -166,6 +166,8 @@ class ImageTurn(Gridded):
     @classmethod
     def missing(cls, inputs: Inputs) -> str:
         size = size_of(inputs, "image")
+        if any(not picture.is_floating_point() for picture in inputs.of("image").values()):
+            return "a picture in whole numbers cannot be interpolated"
         return super().missing(inputs) or ("" if min(size) >= 6 else "in so small a picture no disk is left to compare")
 
     @classmethod

@@ -43,12 +43,12 @@ class GridShift(Gridded):
             by = [int(torch.randint(-r, r + 1, (), generator=generator)) for r in room]
         else:
             by = [int(torch.randint(s, (), generator=generator)) for s in size]
-        return cls(tuple(by) if any(by) else (1,) * len(size), size)
+        return cls(tuple(by) if any(by) else next(_single(size, 1)), size)
 
     @classmethod
     def samples(cls, inputs: Any, generator: Generator, count: int) -> list[Self]:
-        first = list(_single(len(size_of(inputs, cls.kind)), 1))[:count]
-        made = [cls(by, size_of(inputs, cls.kind)) for by in first]
+        size = size_of(inputs, cls.kind)
+        made = [cls(by, size) for by in _single(size, 1)][:count]
         return made + [cls.sample(inputs, generator) for _ in range(count - len(made))]
 
     @classmethod
@@ -58,12 +58,12 @@ class GridShift(Gridded):
         if not cls.filled:
             return size
         blank = _blank(inputs, cls.kind, len(size))
-        return tuple(b // 2 if b > 1 else max(s // 4, 1) for b, s in zip(blank, size, strict=True))
+        return tuple(b // 2 if b > 1 else min(max(s // 4, 1), s - 1) for b, s in zip(blank, size, strict=True))
 
     @classmethod
     def telling(cls, inputs: Any) -> "Action | None":
         size = size_of(inputs, cls.kind)
-        return cls(tuple(max(r if cls.filled else r // 2, 1) for r in cls.room(inputs)), size)
+        return cls(tuple(r if cls.filled else max(r // 2, 1) for r in cls.room(inputs)), size)
 
     @classmethod
     def missing(cls, inputs: Inputs) -> str:
@@ -73,7 +73,7 @@ class GridShift(Gridded):
     def simpler(cls, inputs: Any) -> Iterator[Self]:
         size = size_of(inputs, cls.kind)
         for step in (1, 2, 4, 8, 16):
-            yield from (cls(by, size) for by in _single(len(size), step) if max(by) < max(size))
+            yield from (cls(by, size) for by in _single(size, step))
 
     @classmethod
     def subgroups(cls, inputs: Any) -> Iterator[tuple[str, list[Self]]]:
@@ -127,9 +127,9 @@ class GridShift(Gridded):
         return cells
 
 
-def _single(axes: int, step: int) -> Iterator[tuple[int, ...]]:
-    """Along one axis at a time, the last one first."""
-    yield from (tuple(step * (a == b) for a in range(axes)) for b in reversed(range(axes)))
+def _single(size: tuple[int, ...], step: int) -> Iterator[tuple[int, ...]]:
+    """Along one axis at a time that is longer than that, the last one first."""
+    yield from (tuple(step * (a == b) for a in range(len(size))) for b in reversed(range(len(size))) if size[b] > step)
 
 
 def _blank(inputs: Any, kind: Any, axes: int) -> tuple[int, ...]:

@@ -41,6 +41,11 @@ class Gain(Scaling):
     summary: ClassVar[str] = "play the sound louder or softer"
     acts_on: ClassVar[tuple[Kind, ...]] = ("wave",)
 
+    @classmethod
+    def missing(cls, inputs: Inputs) -> str:
+        whole = any(not wave.is_floating_point() for wave in inputs.of("wave").values())
+        return super().missing(inputs) or ("a sound in whole numbers cannot be played a little louder" if whole else "")
+
     def on_input(self, inputs: Any) -> Any:
         return inputs.each(self._louder, "wave") if isinstance(inputs, Inputs) else self._louder(inputs)
 
