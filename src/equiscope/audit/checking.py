@@ -18,8 +18,8 @@ from equiscope import __version__
 from equiscope.audit.adapt import completed
 from equiscope.audit.character import constant, draws, overflows, sound
 from equiscope.audit.examples import varied
-from equiscope.audit.lie import derivative
 from equiscope.audit.heard import tell
+from equiscope.audit.lie import derivative
 from equiscope.audit.pairs import Moved, Pair, Sample, error, measured
 from equiscope.audit.proof.compared import with_proofs
 from equiscope.audit.properties import PROPERTIES
