@@ -105,7 +105,37 @@ PACKING = [
     Case("no way to say a document", lambda: nn.Linear(D, D), features, "packing", "undecided", says="cannot say where a document"),
 ]  # fmt: skip
 
+
+class Sunk(Turn):
+    """A sink stands beside the keys, and the middle columns of each half do not turn."""
+
+    def turned(self, x: Tensor, places: Tensor, layout: str) -> Tensor:
+        a, b = x.chunk(2, -1)
+        angle = places[..., None].to(x.dtype) * torch.tensor([1.0, 0.3, 0.0, 0.0], dtype=x.dtype)
+        return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1)
+
+    def forward(self, x: Tensor, position_ids: Tensor, document_ids: Tensor | None = None) -> Tensor:
+        q, k = (self.turned(m(x), position_ids, "half") for m in (self.q, self.k))
+        scores = F.pad(q @ k.mT / math.sqrt(D), (0, 1))
+        return x + self.out(scores.softmax(-1)[..., :-1] @ self.v(x))
+
+
+class Settles(nn.Module):
+    """A running mean before attention: of one word it is the word, but for a start that fades. Nothing turns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turn, self.start = Turn("none", "none"), nn.Parameter(torch.randn(D))
+
+    def forward(self, x: Tensor, position_ids: Tensor) -> Tensor:
+        fades = 0.03 ** torch.arange(1, x.shape[-2] + 1, dtype=x.dtype)[:, None]
+        return self.turn(x + fades * self.start, position_ids)
+
+
 LAYOUT = [
+    Case("a sink, and still columns in the middle", Sunk, placed, "rotary-layout", "holds",
+         output="half-split", says="4 of 8 columns"),
+    Case("what fades does not turn", Settles, placed, "rotary-layout", "holds", output="none"),
     Case("rotary in halves", Turn, placed, "rotary-layout", "holds", output="half-split"),
     Case("rotary in neighbours", lambda: Turn("pairs", "pairs"), placed, "rotary-layout", "holds", output="interleaved"),
     Case("rotary of a part", lambda: Turn("pairs", "pairs", part=4), placed, "rotary-layout", "holds", says="4 of 8 columns"),

@@ -42,6 +42,8 @@ class Turned:
             return "none"
         distances, start, count = {b - a for a, b in self.pairs}, self.changing[0], len(self.changing)
         step = min(distances)
+        if distances == {self.width // 2} and count < self.width:
+            return "half-split"  # of the whole width, not all of which turns
         if len(distances) > 1 or self.changing != tuple(range(start, start + count)):
             return "mixed" if len(distances) > 1 else f"distance {step}"
         if count == 2:
@@ -126,15 +128,16 @@ def asking(found: list[Seen]) -> list[Seen]:
             made.append(s)
         elif s.q is not None:
             last = s
-        elif last is not None and s.scores is not None and _many(last) == s.scores.numel():
+        elif last is not None and s.scores is not None and _leads_to(last, s.scores):
             made, last = [*made, last], None
     return made
 
 
-def _many(one: Seen) -> int:
+def _leads_to(one: Seen, scores: Tensor) -> bool:
+    """Whether these scores may be that product: as many rows, and as many columns or one more (a sink)."""
     assert one.q is not None
     assert one.k is not None
-    return one.q.shape[:-1].numel() * one.k.shape[-2]
+    return one.q.shape[:-1].numel() == scores.shape[:-1].numel() and scores.shape[-1] - one.k.shape[-2] in (0, 1)
 
 
 def _own(one: Seen, length: int | None) -> bool:
@@ -173,6 +176,8 @@ def turned(rows: Tensor, beside: Tensor | None = None) -> Turned:
         best = int(spread.argmin())
         if spread[best] < min(KEEPS, 1e-3 * moved.item()):
             pairs.append((a, left.pop(best)))
+    if 4 * len(pairs) < len(changing):  # by chance: what turns, turns in pairs
+        pairs = []
     angles = [torch.atan2(rows[:, b], rows[:, a]) for a, b in pairs]
     turns = torch.stack([t - t[0] for t in angles], 1) if angles else rows.new_zeros(len(rows), 0)
     return Turned(tuple(pairs), changing, rows.shape[1], turns, beside is not None)
@@ -202,7 +207,7 @@ def _differ(q: Turned, k: Turned) -> str:
 
 def _same(a: Tensor, b: Tensor) -> bool:
     turn = torch.remainder(a - b + torch.pi, 2 * torch.pi) - torch.pi
-    return bool(turn.abs().max() < 1e-6)
+    return turn.numel() == 0 or bool(turn.abs().max() < 1e-6)
 
 
 def _none(q: Turned, k: Turned) -> str:
