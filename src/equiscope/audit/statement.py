@@ -176,6 +176,8 @@ def _complete(element: Any) -> Action:
         return element
 
     class Own(Action):
+        """Somebody's element, as an Action."""
+
         name = getattr(type(element), "name", type(element).__name__)
         summary = ""
 
