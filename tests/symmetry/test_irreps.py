@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from equiscope.audit import check
 from equiscope.errors import ShapeError
 from equiscope.symmetry.irreps import candidates, directions, harmonics, parsed, turned, wigner
 from equiscope.symmetry.motions import anywhere, rotation
@@ -89,3 +90,25 @@ def test_so_many_points_are_no_components():
     assert "vector" in candidates((2, 3), (), True)
     assert "vector" not in candidates((2, 3), (1,), True)
     assert "pseudo-vector" not in candidates((2, 3), (), False)
+
+
+@pytest.mark.parametrize(
+    ("said", "turned_right", "mirrored_right"),
+    [("2x0e+1e+2e", True, True), ("2x0e+1o+2e", True, False), ("1e+2x0e+2e", False, False)],
+)
+def test_a_tensor_product_of_e3nn_is_what_it_says_and_nothing_else(said, turned_right, mirrored_right):
+    """Two vectors make scalars, a pseudo-vector and an even tensor: turns do not tell parities, mirrors do."""
+    o3 = pytest.importorskip("e3nn.o3")
+
+    class Product(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.vectors = o3.Linear("1o", "4x1o")
+            self.product = o3.FullyConnectedTensorProduct("4x1o", "4x1o", "2x0e+1e+2e")
+
+        def forward(self, pos):
+            vectors = self.vectors(pos)
+            return self.product(vectors, vectors.roll(1, -2))
+
+    rows = check(Product(), torch.randn(5, 3), actions=["rotate", "reflect"], output=said, locating=False)
+    assert [row.verdict == "rounding" for row in rows] == [turned_right, mirrored_right]
