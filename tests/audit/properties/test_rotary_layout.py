@@ -69,3 +69,11 @@ def test_torch_layers_turn_nothing():
     layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2)
     row = check(layers, torch.randn(2, 5, 16), properties=["rotary-layout"])["rotary-layout"]
     assert (row.output, row.note) == ("none", "queries and keys do not change with the place")
+
+
+def test_a_layer_without_positions_between_others_is_counted(ids):
+    from transformers import SmolLM3Config, SmolLM3ForCausalLM
+
+    model = SmolLM3ForCausalLM(SmolLM3Config(**LLAMA, num_key_value_heads=2, no_rope_layers=[1, 0], pad_token_id=0)).eval()
+    row = check(model, ids, properties=["rotary-layout"])["rotary-layout"]
+    assert (row.output, row.note) == ("half-split", "half-split; 1 of 2 attentions do not turn")

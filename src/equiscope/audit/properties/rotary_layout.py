@@ -89,8 +89,8 @@ class RotaryLayout(Answered):
             where, cause = wrong[0]
             return self.row("broken", where=where or type(run.model).__name__, cause=cause, output=q.layout)
         layouts = list(dict.fromkeys(t.layout for _, t, _ in turning))
-        skipped = len(looked) - len(turning)
-        note = q.told() + (f"; {skipped} of {len(looked)} attentions do not turn" if skipped else "")
+        still = sum(not q.changing and not k.changing for _, q, k in looked)
+        note = q.told() + (f"; {still} of {len(looked)} attentions do not turn" if still else "")
         if len(layouts) > 1:
             note += f"; attentions turn in different layouts: {', '.join(layouts)}"
         return self.row("exact", [0.0], output=" and ".join(layouts), note=note)
