@@ -77,7 +77,7 @@ def check(
     tolerance   a violation below it is called approximate
     seconds     stop after so long; what was not reached is undecided. stop: asked between two steps
     random      also at random parameters
-    proof       try to prove permute, causal and batch on the graph of operations; None: for up to 20 million parameters
+    proof       try to prove permute, causal and batch on the graph of operations; None: for up to 10 million parameters
     raises      UnknownName for a name that is not listed, InputError for what cannot be checked at all
     """
     begun = time.perf_counter()
