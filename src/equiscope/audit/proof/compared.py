@@ -8,14 +8,14 @@ from equiscope.audit.proof.proving import STATEMENTS, prove
 from equiscope.audit.subject import Subject
 from equiscope.record import Proof, Row
 
-LARGEST = 20_000_000  # parameters up to which a check proves without being asked
+LARGEST = 10_000_000  # parameters up to which a check proves without being asked
 HOLDS, FAILS = ("exact", "rounding"), ("approximate", "broken")
 
 
 def with_proofs(rows: Sequence[Row], subject: Subject, wanted: bool | None, finished: bool) -> tuple[list[Row], list[str]]:
     """Rows with what the graph of operations says of them, and notes where that disagrees with what was measured.
 
-    wanted  True or False; None: for models of up to 20 million parameters, while time is left
+    wanted  True or False; None: for models of up to 10 million parameters, while time is left
     """
     small = sum(p.numel() for p in subject.model.parameters()) <= LARGEST
     if wanted is False or (wanted is None and not (small and finished)):

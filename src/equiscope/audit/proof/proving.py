@@ -33,6 +33,7 @@ from equiscope.symmetry import Inputs, Permute
 STATEMENTS = ("permute", "causal", "batch")
 LENGTHS = (13, 11, 7)  # a longer text is cut to one of these: primes, so that axes are not mixed up when the place is looked for
 LONGEST, ROWS, TRIES = 13, 3, 2
+LARGE = 1_000_000  # parameters from which on a text is cut to 7 tokens and numbers are drawn once, for the time it takes
 
 
 def prove(
@@ -40,7 +41,7 @@ def prove(
 ) -> dict[str, Proof]:
     """Whether a model treats tokens alike whatever their order, reads no later token, and keeps sequences apart.
 
-    inputs   a call of the model; texts are cut to 13 tokens, and three sequences stand side by side
+    inputs   a call of the model; texts are cut to 13 tokens (7 for a large model), and three sequences stand side by side
     pick     which outputs are compared; mode: "eval" or "train"
     returns  permute, causal, batch (or those of `names`) -> proved, refuted or unknown, with the operation and where it stands
     """
@@ -60,6 +61,7 @@ class _Case:
     parts: list[Leaf]
     axes: dict[str, tuple[int, ...]]
     across: dict[str, tuple[int, ...]]
+    tries: int = TRIES
     random: dict[torch.dtype, Pass] = field(default_factory=dict)
 
     @property
@@ -77,7 +79,8 @@ class _Case:
 
 def _case(model: nn.Module, inputs: Inputs, pick: Any, mode: str, seed: int) -> _Case:
     failure: Crashed | None = None
-    for sized in _sized(inputs):
+    large = sum(p.numel() for p in model.parameters()) > LARGE
+    for sized in _sized(inputs, LENGTHS[-1] if large else LONGEST):
         subject = Subject(model, sized, pick, mode, seed)
         run = subject.at(subject.dtype)
         try:
@@ -87,7 +90,7 @@ def _case(model: nn.Module, inputs: Inputs, pick: Any, mode: str, seed: int) -> 
             failure = crash
             continue
         parts = leaves(sized)
-        return _Case(subject, program(subject, sized, parts, list(axes)), parts, axes, _across(subject, run))
+        return _Case(subject, program(subject, sized, parts, list(axes)), parts, axes, _across(subject, run), 1 if large else TRIES)
     assert failure is not None
     raise failure
 
@@ -103,12 +106,12 @@ def _across(subject: Subject, run: Pass) -> dict[str, tuple[int, ...]]:
         return {name: (0,) for name, t in run(run.inputs).items() if t.ndim and t.shape[0] == subject.inputs.batch}
 
 
-def _sized(inputs: Inputs) -> Iterator[Inputs]:
+def _sized(inputs: Inputs, longest: int = LONGEST) -> Iterator[Inputs]:
     """Sizes at which it is tried: cut and set side by side, then as given."""
     made = inputs
-    if (inputs.length or 0) > LONGEST:
+    if (inputs.length or 0) > longest:
         taken = {s for v in inputs.values.values() if isinstance(v, Tensor) for s in v.shape}
-        made = shortened(made, next(n for n in LENGTHS if n not in taken or n == LENGTHS[-1]))
+        made = shortened(made, next(n for n in LENGTHS if n <= longest and (n not in taken or n == LENGTHS[-1])))
     if inputs.batch is not None and inputs.batch != ROWS:
         one = sequence(made, 0)
         generator = torch.Generator().manual_seed(0)
@@ -160,7 +163,7 @@ def _answer(case: _Case, name: str) -> Proof:
 
 def _first_broken(case: _Case, makes: Makes, size: int, deep: bool = False) -> Variant | None:
     """The first variant whose outputs do not agree, of several choices of letters; None where all do."""
-    for seed in range(TRIES):
+    for seed in range(case.tries):
         plain: dict[str, Tensor] | None = None
         kept: dict[Node, Any] = {}
         for variant in makes(case.parts, size, seed):
@@ -178,7 +181,9 @@ def _proved(case: _Case, statement: Statement) -> Proof:
     other = _error(case, statement, lambda pair: not isinstance(pair.moved, Inputs) or _shapes(pair.plain) != _shapes(pair.moved))
     if other is not None and other[0] > other[1]:
         return Proof(answer="unknown", reason=f"it holds at {case.sizes()}, but what comes out depends on how many there are")
-    return Proof(answer="proved", reason=f"at {case.sizes()}, for all inputs and parameters (tested {TRIES} times modulo 2^31 - 1)")
+    return Proof(
+        answer="proved", reason=f"at {case.sizes()}, for all inputs and parameters (tested modulo 2^31 - 1, {case.tries} times)"
+    )
 
 
 def _shapes(inputs: Inputs) -> list[Any]:
