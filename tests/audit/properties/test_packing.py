@@ -3,7 +3,10 @@
 import pytest
 import torch
 
+from transformers import GptOssConfig, GptOssForCausalLM
+
 from equiscope.audit import check
+from tests.audit.properties.conftest import LLAMA
 
 EVERY = pytest.mark.parametrize("seed", [0, 1, 2])
 
@@ -39,3 +42,16 @@ def test_a_mask_that_was_given_is_left_out_since_it_speaks_of_the_whole_row(made
 def test_two_tokens_are_enough_and_one_is_not(made, ids):
     assert check(made("llama"), ids[:, :2], properties=["packing"])["packing"].verdict in ("exact", "rounding")
     assert check(made("llama"), ids[:, :1], properties=["packing"])["packing"].note == "there is one token only"
+
+
+def test_gpt_oss_reads_other_documents_since_its_masks_are_not_told_the_places(ids):
+    config = GptOssConfig(**LLAMA, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2, pad_token_id=0)
+    torch.manual_seed(0)
+    model = GptOssForCausalLM(config).eval()
+    row = check(model, ids, properties=["packing"])["packing"]
+    assert row.verdict == "broken"
+    assert "places that begin again do not part them" in row.cause
+    with torch.no_grad():  # the same without us
+        alone = model(ids[:, 4:], use_cache=False).logits
+        packed = model(ids, position_ids=torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3, 4]]), use_cache=False).logits[:, 4:]
+    assert (packed - alone).norm() > 1e-2 * alone.norm()
