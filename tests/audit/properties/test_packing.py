@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from transformers import GptOssConfig, GptOssForCausalLM
 
 from equiscope.audit import check
