@@ -84,6 +84,46 @@ def moshi_window():
     return {"the first 4 tokens": relative(cached[:, :4], full[:, :4]), "the others": relative(cached[:, 4:], full[:, 4:])}
 
 
+def bamba_places():
+    """Bamba with a cache counts places from 0 again, unless it is told them.
+
+    Its forward makes `position_ids` from the tokens it is given and forgets those in the cache. `generate()` gives them; a loop of
+    one's own that does not, as for other classes, turns every new query as if it were the first.
+    """
+    config = hf.BambaConfig(**SMALL, num_key_value_heads=2, attn_layer_indices=[1], mamba_n_heads=4, mamba_d_head=16,
+                            mamba_d_state=8, mamba_chunk_size=4)  # fmt: skip
+    model = built(hf.BambaForCausalLM, config, spread=0.3)
+    past, found = None, []
+    for i in range(13):
+        with torch.no_grad():
+            output = model(input_ids=IDS[:, i : i + 1], position_ids=torch.tensor([[i]]), past_key_values=past, use_cache=True)
+        past = output.past_key_values
+        found.append(output.logits)
+    told = torch.cat(found, 1)
+    return {"one at a time": relative(in_pieces(model, [1] * 13), logits(model)), "places told": relative(told, logits(model))}
+
+
+def zamba2_steps():
+    """Zamba2 and Nemotron-H hold the time step of their scan above `time_step_min`, and not that of a single token.
+
+    The full pass clamps it (`dt_limit`), the step with a cache does not; where softplus of the step falls below 0.001, writing
+    differs from reading, slightly at random weights.
+    """
+    config = hf.Zamba2Config(
+        vocab_size=101, hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2,
+        layers_block_type=["linear_attention", "hybrid", "linear_attention", "hybrid"], n_mamba_heads=4, mamba_headdim=16,
+        mamba_d_state=8, chunk_size=4, adapter_rank=8, max_position_embeddings=64, time_step_min=0.05,
+    )  # fmt: skip
+    small = built(hf.Zamba2ForCausalLM, config, spread=0.3)
+    config.time_step_min = 1e-9
+    free = built(hf.Zamba2ForCausalLM, config, spread=0.3)
+    free.load_state_dict(small.state_dict())
+    return {
+        "one at a time, time_step_min=0.05": relative(in_pieces(small, [1] * 13), logits(small)),
+        "time_step_min=1e-9": relative(in_pieces(free, [1] * 13), logits(free)),
+    }
+
+
 def growing_rope():
     """The rope types `dynamic` and `longrope` look at how long the text is.
 
@@ -237,8 +277,9 @@ def deepseek_v4_blocks():
 
 
 FINDINGS = (
-    mamba_in_chunks, moshi_window, growing_rope, prophetnet_mixes_rows, cpm_ant_reads_ahead, norm_after_turning,
-    padding_without_places, decoders_that_count_rows, recurrent_gemma_padding, deepseek_v4_blocks, xlm_padding, reformer_draws,
+    mamba_in_chunks, moshi_window, bamba_places, zamba2_steps, growing_rope, prophetnet_mixes_rows, cpm_ant_reads_ahead,
+    norm_after_turning, padding_without_places, decoders_that_count_rows, recurrent_gemma_padding, deepseek_v4_blocks, xlm_padding,
+    reformer_draws,
 )  # fmt: skip
 
 if __name__ == "__main__":
