@@ -294,6 +294,7 @@ export interface Audit {
   rows: Row[];
   seed?: number;
   effort?: string;
+  mode?: string;
   tolerance?: number;
   passes?: {
     [k: string]: number;

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
         assert_invariant,
         assert_padding_exact,
     )
-    from equiscope.audit.checking import check, replay
+    from equiscope.audit.checking import check
     from equiscope.audit.properties import PROPERTIES
+    from equiscope.audit.replaying import replay
     from equiscope.audit.statement import Statement, Symmetry
     from equiscope.audit.texts import summary, table
 
@@ -33,7 +34,7 @@ _NAMES = {
     "assert_invariant": "asserts",
     "assert_padding_exact": "asserts",
     "check": "checking",
-    "replay": "checking",
+    "replay": "replaying",
     "summary": "texts",
     "table": "texts",
 }

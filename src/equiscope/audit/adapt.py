@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.subject import State, arguments
+from equiscope.audit.state import State
+from equiscope.audit.subject import arguments
 from equiscope.symmetry import Inputs, Kind
 
 
@@ -24,7 +25,7 @@ def completed(model: nn.Module, inputs: Inputs) -> Inputs:
 
 
 def _steps(model: nn.Module, inputs: Inputs) -> Inputs:
-    """Features of a layer of torch that was made with batch_first=False are [N, B, D]; those of a convolution along time are a sound."""
+    """Features of a layer of torch that was made with batch_first=False are [N, B, D]; those of a Conv1d are a sound."""
     first = next((m for m in model.modules() if m._parameters and not list(m.children())), None)
     if isinstance(first, nn.Conv1d):  # channels [B, C, T] along a time
         wave: dict[str, Kind] = {

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
 from equiscope.audit import PROPERTIES, check, table
 from equiscope.audit.junit import junit
+from equiscope.audit.passes import Progress
 from equiscope.audit.targets import target
 from equiscope.errors import InputError
 from equiscope.record import Audit, Row
@@ -38,9 +40,9 @@ class Files:
 
     def write(self, audit: Audit) -> None:
         if self.html is not None:
-            from equiscope.explore.report import report_page
+            from equiscope.explore.report import write_report
 
-            _written(self.html, report_page(audit))
+            print(f"wrote {write_report(audit, self.html)}", file=sys.stderr)
         if self.junit is not None:
             _written(self.junit, junit(audit))
         if self.save is not None:
@@ -89,11 +91,11 @@ def _informative(audit: Audit) -> Audit:
 
 
 @contextmanager
-def _progress(shown: bool) -> Iterator[object]:
+def _progress(shown: bool) -> Iterator[Progress]:
     """On a terminal, how far the check is and the time left; on the error stream, so that a pipe gets the answer alone."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:<16}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
+    with Bar(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
         task = bar.add_task("checking", total=1.0)
         yield lambda share, what: bar.update(task, completed=share, description=what)
 

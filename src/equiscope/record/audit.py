@@ -115,6 +115,7 @@ class Audit(Struct, frozen=True, kw_only=True):
     rows: list[Row]
     seed: int = 0
     effort: str = "default"
+    mode: str = "eval"
     tolerance: float = 1e-2
     passes: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0

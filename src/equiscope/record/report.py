@@ -143,10 +143,12 @@ def again(audit: Audit, row: Row) -> str:
     """What repeats one row: on the command line where the check was made there, else in Python."""
     if audit.target == audit.model:
         asked = "actions" if row.kind == "action" else "properties"
-        return f"eq.check(model, ..., {asked}=[{row.name!r}], effort={audit.effort!r}, seed={audit.seed})"
+        mode = f", mode={audit.mode!r}" if audit.mode != "eval" else ""
+        return f"eq.check(model, ..., {asked}=[{row.name!r}], effort={audit.effort!r}, seed={audit.seed}{mode})"
     named = re.sub(r" \([^()]*\)$", "", audit.target)  # what stands in brackets behind it was said of it
     words = ["equiscope", "check", named, f"--{row.kind}", row.name, "--seed", str(audit.seed)]
     words += ["--effort", audit.effort] if audit.effort != "default" else []
+    words += ["--mode", audit.mode] if audit.mode != "eval" else []
     return shlex.join(words)
 
 

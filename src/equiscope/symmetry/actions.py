@@ -6,7 +6,7 @@ over places that stay, a shift or a reversal moves the places under words that s
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -106,7 +106,7 @@ class Action:
 
     def element(self) -> dict[str, Any]:
         """The element as plain data."""
-        return {f.name: getattr(self, f.name) for f in fields(self)} if hasattr(self, "__dataclass_fields__") else {}
+        return {f.name: getattr(self, f.name) for f in fields(self)} if is_dataclass(self) else {}
 
 
 @dataclass(frozen=True)

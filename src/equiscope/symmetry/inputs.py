@@ -24,9 +24,10 @@ AXIS: dict[Kind, int] = {
 }  # fmt: skip
 WORDS: tuple[Kind, ...] = ("ids", "features", "flags", "points", "vectors", "atoms", "steps")  # what goes with a word when it moves
 NAMED: dict[str, Kind] = {
-    "input_ids": "ids", "decoder_input_ids": "other", "inputs_embeds": "features", "attention_mask": "flags", "src_key_padding_mask": "flags",
-    "key_padding_mask": "flags", "token_type_ids": "flags", "valid": "flags", "position_ids": "places", "positions": "places",
-    "at": "at", "pixel_values": "image", "image": "image", "images": "image", "input_values": "wave", "wave": "wave", "audio": "wave",
+    "input_ids": "ids", "decoder_input_ids": "other", "inputs_embeds": "features", "attention_mask": "flags",
+    "src_key_padding_mask": "flags", "key_padding_mask": "flags", "token_type_ids": "flags", "valid": "flags",
+    "position_ids": "places", "positions": "places", "at": "at", "pixel_values": "image", "image": "image",
+    "images": "image", "input_values": "wave", "wave": "wave", "audio": "wave",
     "pos": "points", "coords": "points", "coordinates": "points", "xyz": "points", "points": "points", "velocities": "vectors",
     "forces": "vectors", "z": "atoms", "atomic_numbers": "atoms", "species": "atoms", "edge_index": "edges", "labels": "other",
     "cache_position": "other", "mask": "pairs", "src_mask": "pairs", "attn_mask": "pairs",

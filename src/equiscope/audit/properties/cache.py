@@ -45,8 +45,12 @@ class CacheExact(Statement):
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
         n = run.inputs.length or 0
         third = max(n // 3, 1)
-        ways = [([1] * n, "one token at a time"), ([third, n - third], f"{third} tokens, then the rest"),
-                ([n - 1, 1], "all but the last, then the last"), ([third, *[1] * (n - third)], f"{third} tokens, then one at a time")]  # fmt: skip
+        ways = [
+            ([1] * n, "one token at a time"),
+            ([third, n - third], f"{third} tokens, then the rest"),
+            ([n - 1, 1], "all but the last, then the last"),
+            ([third, *[1] * (n - third)], f"{third} tokens, then one at a time"),
+        ]
         made = ways[: max(count // 2, 1)]
         return [pieces(run, sizes, text, counts=i % 2 == 0) for i, (sizes, text) in enumerate(made)]
 
@@ -99,7 +103,7 @@ def _way(model: nn.Module) -> Way | None:
     return None
 
 
-def _ours(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject) -> dict[str, Tensor]:
+def _ours(model: Any, inputs: Inputs, sizes: list[int], subject: Subject) -> dict[str, Tensor]:
     caches = model.caches()
     (name, given), *_ = inputs.of("tokens", "ids", "features").items()
     tokens = given if inputs.kinds[name] == "tokens" else model.tokens(given)

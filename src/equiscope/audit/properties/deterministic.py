@@ -5,6 +5,7 @@ from equiscope.audit.statement import Statement
 from equiscope.audit.subject import Pass, Subject
 from equiscope.audit.verdicts import bound, median
 from equiscope.record import Row
+from equiscope.record.audit import Verdict
 
 
 class Deterministic(Statement):
@@ -34,12 +35,16 @@ class Deterministic(Statement):
         elif drawn > 0:
             cause = "it draws random numbers in evaluation"
         elif max(twice, default=0.0) > 0:
-            cause = f"a call changes what the next one gives: it moves {', '.join(sorted(run.moved)[:3]) or 'state that is not its own'}"
+            state = ", ".join(sorted(run.moved)[:3]) or "state that is not its own"
+            cause = f"a call changes what the next one gives: it moves {state}"
             where = next((n.rpartition(".")[0] or type(subject.model).__name__ for n in sorted(run.moved)), "")
-        verdict = "undecided" if worst != worst else "exact" if worst == 0 else "broken" if worst >= tolerance else "approximate"
+        verdict: Verdict = (
+            "undecided" if worst != worst else "exact" if worst == 0 else "broken" if worst >= tolerance else "approximate"
+        )
         return Row(
-            name=self.name, kind="property", verdict=verdict, summary=self.summary, error=worst, median=median(errors), errors=errors,
-            samples=len(errors), bound=bound(len(errors)) if worst == 0 else None, cause=cause, where=where, note=note, parameters="given",
+            name=self.name, kind="property", verdict=verdict, summary=self.summary, error=worst, median=median(errors),
+            errors=errors, samples=len(errors), bound=bound(len(errors)) if worst == 0 else None, cause=cause, where=where,
+            note=note, parameters="given",
         )  # fmt: skip
 
 

@@ -1,0 +1,90 @@
+"""Asking: the statements of one check, how many samples each gets, and what is known of each so far."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from equiscope.audit.pairs import Sample
+from equiscope.audit.properties import PROPERTIES
+from equiscope.audit.statement import Output, Statement, Symmetry
+from equiscope.audit.subject import Subject
+from equiscope.audit.verdicts import Found
+from equiscope.audit.where import Place
+from equiscope.errors import InputError, UnknownName
+from equiscope.record import Counterexample, Row
+from equiscope.symmetry import ACTIONS
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Samples of each statement: in float64 and in the narrower precision, at given and at random parameters; and how many
+    candidates are tried for a smallest counterexample."""
+
+    wide: int
+    narrow: int
+    random_wide: int
+    random_narrow: int
+    shrink: int
+
+
+EFFORTS = {
+    "quick": Effort(4, 2, 2, 1, 6), "default": Effort(8, 4, 4, 2, 12), "thorough": Effort(64, 16, 32, 8, 200),
+}  # fmt: skip
+
+
+@dataclass
+class Asked:
+    """A statement to check. requested: by name, so that it makes the check fail where it does not hold."""
+
+    statement: Statement
+    requested: bool
+    why_not: str = ""
+    given: Found | None = None
+    random: Found | None = None
+    samples: list[float] = field(default_factory=list)
+    worst: Sample | None = None  # that which is looked into, measured in the wide precision
+    at: str = "given"
+    small: Counterexample | None = None
+    place: Place | None = None
+    subgroup: str = ""
+    cause: str = ""
+    lie: float | None = None
+    row: Row | None = None  # of a property that measures in its own way
+    crashed: str = ""
+    refused: bool = False  # whether the model raised on moved inputs of the very shape that it took
+    notes: list[str] = field(default_factory=list)
+    compared: int = 0
+    moving: bool = False  # whether some pair gave the second run anything else than the first
+    tables: str = ""  # that explain the error of the pass under way
+    seconds: float = 0.0
+    passes: int = 0
+
+
+def asked_of(subject: Subject, actions: Sequence[Any] | None, properties: Sequence[Any] | None, output: Output) -> list[Asked]:
+    """Statements in the order of the report: properties first. With neither list given, all that can be asked."""
+    made = []
+    known = {p.name: p for p in PROPERTIES}
+    if properties is not None or actions is None:
+        for one in known.values() if properties is None else properties:
+            if isinstance(one, str):
+                if one not in known:
+                    raise UnknownName("property", one, list(known))
+                one = known[one]
+            made.append(Asked(one() if isinstance(one, type) else one, properties is not None))
+    if actions is not None or properties is None:
+        for one in [a for a in ACTIONS if a.usual] if actions is None else actions:
+            made.append(Asked(Symmetry(_action(one), output), actions is not None))
+    for one in made:
+        one.why_not = one.statement.missing(subject)
+    return [one for one in made if one.requested or not one.why_not]
+
+
+def _action(one: Any) -> Any:
+    if isinstance(one, str):
+        found = next((a for a in ACTIONS if a.name == one), None)
+        if found is None:
+            raise UnknownName("action", one, [a.name for a in ACTIONS])
+        return found
+    if not hasattr(one, "on_input"):
+        raise InputError(f"An action is a name, or a class with sample, on_input and on_output, but got {one!r}.")
+    return one

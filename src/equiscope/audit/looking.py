@@ -1,0 +1,131 @@
+"""Looking: what breaks is made small, what holds nevertheless is named, and the place is found."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator
+
+from equiscope.audit.asking import Asked
+from equiscope.audit.examples import varied
+from equiscope.audit.lie import derivative
+from equiscope.audit.pairs import Sample, measured
+from equiscope.audit.statement import Symmetry
+from equiscope.audit.subject import Crashed, Pass
+from equiscope.audit.where import RIGHT, locate
+from equiscope.record import Counterexample, pack
+
+STORED = 4096  # numbers of a counterexample's inputs that are written down
+
+
+@dataclass(frozen=True)
+class Looking:
+    """One pass, looked into. shrink: candidates for a smaller counterexample; over: whether time is."""
+
+    run: Pass
+    axes: dict[str, tuple[int, ...]]
+    shrink: int
+    locating: bool
+    over: Callable[[], bool]
+
+    @property
+    def border(self) -> float:
+        """An error from which on it is worth looking."""
+        return RIGHT if self.run.wide else 1e-3
+
+    def look(self, one: Asked) -> None:
+        """The smallest counterexample, what holds nevertheless, and where it breaks."""
+        assert one.worst is not None
+        if one.worst.error != one.worst.error:
+            one.cause = f"{one.worst.output or 'the output'} is not finite"
+            return
+        if one.worst.error == math.inf:
+            one.cause = f"{one.worst.output or 'the output'} has another shape than it should, or is 0 where it should not be"
+        smallest = self._smallest(one)
+        one.small = _example(smallest, one.at)
+        one.subgroup = self._subgroup(one)
+        if self.locating:
+            try:
+                other = varied(smallest.pair.plain, Generator().manual_seed(self.run.subject.seed + 5))
+                one.place = locate(
+                    self.run,
+                    one.worst.pair,
+                    one.statement.inside,
+                    None if other is None else varied(one.worst.pair.plain, Generator().manual_seed(5)),
+                )
+            except Crashed:
+                one.place = None
+        one.cause = one.cause or one.statement.cause(self.run, one.worst.pair, one.place.module if one.place else "")
+
+    def _smallest(self, one: Asked) -> Sample:
+        worst = one.worst
+        assert worst is not None
+        for number, pair in enumerate(one.statement.simpler(self.run, worst.pair)):
+            if number >= self.shrink or self.over():
+                break
+            try:
+                sample = measured(self.run, pair, self.axes)
+            except Crashed:
+                continue
+            if not sample.error < max(self.border, 1e-3 * worst.error):
+                return sample
+        return worst
+
+    def _subgroup(self, one: Asked) -> str:
+        budget = 2 * self.shrink
+        for words, pairs in one.statement.subgroups(self.run):
+            holds, before = bool(pairs), dict(getattr(one.statement, "found", {}))
+            for number, pair in enumerate(pairs):
+                if budget <= 0 or self.over():
+                    return ""
+                budget -= 1
+                try:
+                    holds = measured(self.run, pair, self.axes).error < self.border
+                    if number == 0 and not holds and getattr(one.statement, "several", False):  # it may move in another way
+                        assert isinstance(one.statement, Symmetry)
+                        one.statement.settle(self.run, pair, self.axes)
+                        holds = measured(self.run, pair, self.axes).error < self.border
+                except Crashed:
+                    holds = False
+                if not holds:
+                    break
+            if holds:
+                return words
+            if isinstance(one.statement, Symmetry):
+                one.statement.found.update(before)
+        return ""
+
+
+def differentiate(run: Pass, one: Asked) -> None:
+    """Of a continuous group, how fast the statement breaks at the identity."""
+    statement = one.statement
+    if not isinstance(statement, Symmetry) or not isinstance(statement.action, type) or not statement.listed:
+        return
+    try:
+        one.lie = derivative(run, statement.action, statement.found)
+    except Crashed as crash:
+        one.notes.append(f"no Lie derivative: {crash}")
+        return
+    if one.lie is not None and one.worst is None and not one.lie < RIGHT:
+        one.notes.append(f"no sample breaks it, but its Lie derivative is {one.lie:.1e}, not 0")
+
+
+def _example(sample: Sample, parameters: str) -> Counterexample:
+    inputs = {n: getattr(v, "x", v) for n, v in sample.pair.plain.values.items()}
+    tensors = {n: v for n, v in inputs.items() if isinstance(v, torch.Tensor)}
+    small = sum(t.numel() for t in tensors.values()) <= STORED
+    wide = {n: t.double() if t.is_floating_point() else t if t.dtype == torch.bool else t.long() for n, t in tensors.items()}
+    packed = {n: pack(t.detach().cpu().numpy()) for n, t in wide.items()} if small else {}
+    return Counterexample(
+        text=sample.pair.text,
+        error=sample.error if math.isfinite(sample.error) else -1.0,
+        element=_plain(sample.pair.element),
+        inputs=packed,
+        parameters=parameters,
+    )
+
+
+def _plain(element: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: v.tolist() if isinstance(v, torch.Tensor) else list(v) if isinstance(v, tuple) else v for n, v in element.items()}

@@ -1,0 +1,59 @@
+"""Replaying: a row's counterexample, measured again."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Generator, nn
+
+from equiscope.audit.adapt import completed
+from equiscope.audit.asking import EFFORTS, asked_of
+from equiscope.audit.pairs import Pair, measured
+from equiscope.audit.passes import other_words
+from equiscope.audit.statement import Output, Statement, Symmetry
+from equiscope.audit.subject import Pass, Subject, arguments
+from equiscope.errors import InputError
+from equiscope.record import Row
+from equiscope.symmetry import inputs_of
+
+
+def replay(model: nn.Module, row: Row, *inputs: Any, kwargs: Mapping[str, Any] | None = None, **settings: Any) -> float:
+    """Measure a row's counterexample again, in float64: the relative error. Raises InputError where the row has none.
+
+    inputs, kwargs  those of the check; settings: its kinds, pick, mode and seed, where they were given
+    """
+    if row.counterexample is None:
+        raise InputError(f"The row {row.name!r} has no counterexample: it is {row.verdict}.")
+    subject = Subject(
+        model,
+        completed(model, inputs_of(inputs, kwargs, arguments(model), settings.get("kinds"))),
+        settings.get("pick"),
+        settings.get("mode", "eval"),
+        settings.get("seed", 0),
+    )
+    run = subject.at(torch.float64, row.counterexample.parameters == "random")
+    axes = subject.axes(run)
+    if run.random:
+        other_words(run)
+    named = ([row.name], []) if row.kind == "action" else ([], [row.name])
+    statement = asked_of(subject, *named, _said(row))[0].statement
+    for pair in _candidates(statement, run):
+        if pair.text == row.counterexample.text:
+            if isinstance(statement, Symmetry) and not statement.found:
+                statement.settle(run, statement.telling(run, pair), axes)
+            return measured(run, pair, axes).error
+    raise InputError(f"The counterexample {row.counterexample.text!r} does not come up for these inputs. Give those of the check.")
+
+
+def _said(row: Row) -> Output:
+    """How the outputs were said or found to move: it is that way which the counterexample breaks."""
+    parts = [part.rpartition(": ") for part in row.output.split(", ")]
+    return {name: way for name, colon, way in parts if colon} or row.output or None
+
+
+def _candidates(statement: Statement, run: Pass) -> Iterator[Pair]:
+    first = statement.pairs(run, EFFORTS["thorough"].wide, Generator().manual_seed(run.subject.seed + 17))
+    yield from statement.simpler(run, first[0])
+    yield from first
+    for effort in EFFORTS.values():
+        yield from statement.pairs(run, effort.wide, Generator().manual_seed(run.subject.seed + 17))
