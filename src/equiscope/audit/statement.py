@@ -76,9 +76,10 @@ class Symmetry(Statement):
 
     kind: ClassVar[Any] = "action"
 
-    def __init__(self, action: type[Action] | Action, output: Output = None) -> None:
-        self.action, self.asked = action, output
-        group = action if isinstance(action, type) else type(action)
+    def __init__(self, action: Any, output: Output = None) -> None:  # or a class of the user's own
+        self.action: type[Action] | Action = action
+        self.asked = output
+        group: Any = action if isinstance(action, type) else type(action)
         self.group, self.name, self.summary = group, getattr(group, "name", group.__name__), getattr(group, "summary", "")
         self.inside = getattr(group, "inside", False)
         self.found: dict[str, str] = {}
