@@ -8,7 +8,7 @@ import typer
 from equiscope import __version__
 
 app = typer.Typer(
-    name="equiscope", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    name="equiscope", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
     help="Build, see, check and compare transformers by their geometric priors.",
 )  # fmt: skip
 
@@ -29,7 +29,7 @@ def _root(
     pass
 
 
-@app.command()
+@app.command(short_help="See attention over a sentence, number by number; or draw a model.")
 def explore(
     sentence: Annotated[
         str, typer.Argument(help="The words to look at; or a spec (a .json file) or a checkpoint folder, which is drawn.")
@@ -57,7 +57,7 @@ def explore(
     run(sentence, export, position, width or 2 * heads, heads, causal, seed, port, open_browser, json)
 
 
-@app.command()
+@app.command(short_help="Say what a model is: shapes, cost, symmetries.")
 def describe(
     source: Annotated[
         str | None,
@@ -76,7 +76,7 @@ def describe(
     run(source, tokens, source_tokens, spec, json)
 
 
-@app.command()
+@app.command(short_help="Measure which symmetries and properties a model has.")
 def check(
     target: Annotated[
         str | None,
@@ -110,7 +110,7 @@ def check(
     raise typer.Exit(code)
 
 
-@app.command()
+@app.command(short_help="Print the encoding table of a position scheme.")
 def table(
     scheme: Annotated[str, typer.Argument(help="Position scheme, e.g. sinusoidal; an unknown name lists the known ones.")],
     length: Annotated[int, typer.Option(min=1, max=100_000, help="Number of places.")] = 4,
