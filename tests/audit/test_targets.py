@@ -308,3 +308,17 @@ def test_a_library_that_is_not_installed_is_named_with_the_way_to_install_it(mon
 def test_every_refusal_is_an_error_of_ours():
     with pytest.raises(EquiscopeError):
         target("nothing of that name")
+
+
+def test_angles_that_follow_the_length_are_read_beyond_the_original_maximum(tmp_path):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
+    config = LlamaConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4, vocab_size=97,
+                         max_position_embeddings=8, rope_parameters=rope)  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(tmp_path)
+    found = target(str(tmp_path))
+    assert found.kwargs["input_ids"].shape[-1] == 11
+    row = check(found.model, *found.args, kwargs=found.kwargs, actions=[], properties=["causal"], effort="quick").rows[0]
+    assert row.verdict == "broken"
+    assert "length" in row.cause

@@ -18,6 +18,7 @@ from equiscope.audit.subject import arguments
 from equiscope.errors import InputError
 from equiscope.tokens import Tokens
 
+LONGEST = 600  # tokens of a text that is made longer than a model's original maximum
 LENGTHS = (13, 17, 19, 23, 11, 7, 5, 3)  # primes, so that an axis of that size is the tokens' and no other
 POINTS = ("pos", "coords", "coordinates", "xyz", "positions", "points")
 ATOMS = ("z", "atomic_numbers", "species", "numbers")
@@ -152,12 +153,28 @@ def ids_for(model: nn.Module, config: Any, generator: Generator, length: int | N
 
 
 def length_for(model: nn.Module, config: Any = None) -> int:
-    """A number of tokens unlike any size of the model's, and no more than it has places for."""
+    """A number of tokens unlike any size of the model's, and no more than it has places for.
+
+    Angles that follow the length do so beyond the original maximum only, so there the text is longer, if that is not long.
+    """
     sizes = {size for p in model.parameters() for size in p.shape}
     sizes |= {v for v in vars(config).values() if isinstance(v, int)} if config is not None else set()
     said = (getattr(config, n, None) for n in ("max_position_embeddings", "n_positions", "max_target_positions"))
     most = next((v for v in said if isinstance(v, int) and v > 0), 64)
+    beyond = original + 1 if (original := _original(config)) else 0
+    longer = (n for n in range(beyond, beyond + 64) if n not in sizes and all(n % k for k in range(2, n)))
+    if 0 < beyond <= LONGEST:
+        return next(longer)
     return next((n for n in LENGTHS if n not in sizes and n <= most), 3)
+
+
+def _original(config: Any) -> int:
+    """The length from which on a rotary model's angles follow the length; 0 where they never do."""
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)
+    if not isinstance(rope, dict) or rope.get("rope_type", rope.get("type")) not in ("dynamic", "longrope"):
+        return 0
+    said = rope.get("original_max_position_embeddings") or getattr(config, "max_position_embeddings", 0)
+    return int(said or 0)
 
 
 def _text(config: Any) -> Any:
