@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.outputs import of_size
+from equiscope.audit.outputs import differing, of_size
 from equiscope.audit.subject import Pass
 from equiscope.symmetry import Action
 from equiscope.symmetry.inputs import Inputs
@@ -57,9 +57,11 @@ class Moved(Relation):
     def inner(self, plain: Tensor, moved: Tensor) -> Sides | None:
         if plain.shape != moved.shape or not self.action.acts_on:
             return None
-        axes = of_size(plain, self.length)
-        ways = type(self.action).representations(plain, axes, self.given)
-        sides = [self.action.sides(plain, moved, way, axes) for way in ways]
+        every = of_size(plain, self.length)
+        sides = []
+        for axes in dict.fromkeys((every, *((axis,) for axis in every))):  # as many sequences, or columns, as there are tokens
+            ways = type(self.action).representations(plain, axes, self.given)
+            sides += [self.action.sides(plain, moved, way, axes) for way in ways]
         return min(sides, key=lambda s: error(*s))
 
 
@@ -85,13 +87,11 @@ class Rows(Relation):
         return self._cut(plain, moved, axes, axes, across or 0) if axes or self._whole or self.pooled else None
 
     def inner(self, plain: Tensor, moved: Tensor) -> Sides | None:
-        ours, theirs = (of_size(t, n) for t, n in zip((plain, moved), self.lengths, strict=True))
+        axes = differing(plain, moved, self.lengths)
         across = self._grown(plain, moved)
         if self.batch is not None and across is None:
             return None
-        return (
-            self._cut(plain, moved, ours, theirs, across or 0) if (ours and ours == theirs) or (self._whole and not ours) else None
-        )
+        return self._cut(plain, moved, axes, axes, across or 0) if axes or self._whole else None
 
     def _grown(self, plain: Tensor, moved: Tensor) -> int | None:
         """The axis of sequences of a tensor inside: the first with as many entries as there are."""

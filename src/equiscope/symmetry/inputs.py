@@ -33,6 +33,8 @@ NAMED: dict[str, Kind] = {
     "cache_position": "other", "mask": "pairs", "src_mask": "pairs", "attn_mask": "pairs",
 }  # fmt: skip
 
+BESIDE = ("mask", "masks", "padding_mask", "pad_mask", "node_mask", "atom_mask", "segment_ids", "batch")  # one number a word
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -137,6 +139,8 @@ def guess(name: str, value: Any, first: bool) -> Kind:
         return "tokens"
     if not isinstance(value, Tensor):
         return "other"
+    if name == "positions" and value.is_floating_point() and _fits("points", value):
+        return "points"
     if name in NAMED and _fits(NAMED[name], value):
         return NAMED[name]
     if not first:
@@ -188,5 +192,23 @@ def inputs_of(
         twin = next((k for n, k in found.items() if values[n] is value and isinstance(value, Tensor)), None)
         found[name] = said.get(name) or twin or guess(name, value, first)  # type: ignore[assignment]
     made = Inputs(values, found, called)
+    beside = {n: "flags" for n, v in made.of("other").items() if n in BESIDE and n not in said and _beside(made, v)}
     alien = [n for n, v in made.of("pairs").items() if v.shape[-1] != made.length]
-    return replace(made, kinds=found | {n: "other" for n in alien})
+    for name, value in made.of(*WORDS).items():  # keys and values of another text have their own mask
+        axis = AXIS[found[name]]
+        if isinstance(value, Tensor) and value.ndim >= -axis and value.shape[axis] != made.length:
+            if name in said:
+                raise InputError(
+                    f"{name!r} is called {found[name]}, which move with the words, but has {value.shape[axis]} rows "
+                    f"where there are {made.length} words. Call it 'other', or give both the same length."
+                )
+            alien.append(name)
+    return replace(made, kinds=found | beside | {n: "other" for n in alien})  # type: ignore[arg-type]
+
+
+def _beside(inputs: Inputs, value: Any) -> bool:
+    """Whether it has one number a word."""
+    words = next((v for v in inputs.of("ids", "features", "points", "atoms").values() if isinstance(v, Tensor)), None)
+    if words is None or not isinstance(value, Tensor) or inputs.length is None:
+        return False
+    return value.shape == words.shape[: value.ndim] and value.ndim > 0 and value.shape[-1] == inputs.length

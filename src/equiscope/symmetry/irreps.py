@@ -86,6 +86,8 @@ def turned(output: Tensor, matrix: Tensor, name: str) -> Tensor:
         if output.shape[-2:] != (3, 3):
             raise ShapeError(f"A tensor has the shape [..., 3, 3], but got {list(output.shape)}.")
         return matrix @ output.double() @ matrix.mT
+    if output.ndim == 0 and not axis:  # the energy of a molecule: one number
+        return turned(output[None], matrix, name)[0]
     along = int(axis or -1)
     if output.ndim < -along:
         raise ShapeError(f"An output of shape {list(output.shape)} has no axis {along} that could turn as {name!r}.")

@@ -34,6 +34,8 @@ class CausalOutput(Statement):
         n = run.inputs.length or 0
         cuts = max(count // 4, 1)
         places = _spread(n, count - cuts)
+        if run.wide and not run.random:  # where chunks and windows end
+            places = sorted({*places, *(1 << k for k in range(1, (n - 1).bit_length()))})
         changed = [later(run.inputs, j, generator) for j in places]
         return changed + [without(run.inputs, j) for j in _spread(n, cuts)]
 

@@ -113,6 +113,8 @@ def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: G
         real = ~given.bool() if name in TORCH else given.bool()
     real = torch.nn.functional.pad(real, (size, 0) if left else (0, size))
     changed[name] = ~real if name in TORCH else real.long()
+    if name == "src_key_padding_mask" and "memory_key_padding_mask" in arguments(subject.model):
+        changed["memory_key_padding_mask"] = ~real  # a decoder reads the same text: the mask is its user's to hand on
     if "position_ids" in arguments(subject.model) or "position_ids" in inputs.values:
         given_places = inputs.values.get("position_ids")
         start = given_places[..., :1] if isinstance(given_places, Tensor) else 0

@@ -1,0 +1,115 @@
+"""What a second reader found: models that are often written, and what was said of them wrongly."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from equiscope.audit import check
+from equiscope.errors import InputError
+
+HELD = ("exact", "rounding")
+
+
+class Summed(nn.Module):
+    """A sum over those that a mask lets through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.each, self.read = nn.Linear(4, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.read((self.each(x).relu() * mask[..., None]).sum(1))
+
+
+class Ahead(nn.Module):
+    """Attention that looks one token ahead, at the last token of every chunk only."""
+
+    def __init__(self, chunk: int) -> None:
+        super().__init__()
+        self.read, self.mix, self.chunk = nn.Embedding(50, 8), nn.Linear(8, 24), chunk
+
+    def forward(self, ids: Tensor) -> Tensor:
+        query, key, value = self.mix(self.read(ids)).chunk(3, -1)
+        i = torch.arange(ids.shape[1])
+        seen = (i[None] <= i[:, None]) | ((i[None] == i[:, None] + 1) & (i[:, None] % self.chunk == self.chunk - 1))
+        return (query @ key.mT).masked_fill(~seen, -torch.inf).softmax(-1) @ value
+
+
+class Learned(nn.Module):
+    """A table of places: its sum with the words is what knows the order."""
+
+    def __init__(self, size: int = 8) -> None:
+        super().__init__()
+        self.words, self.places, self.read = nn.Embedding(50, size), nn.Embedding(64, size), nn.Linear(size, 3)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.read(self.words(ids) + self.places.weight[: ids.shape[1]])
+
+
+class TwoTexts(nn.Module):
+    """Each of the one text's words, and the mean of the other's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(50, 8)
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        return self.words(tgt) + self.words(src).mean(1, keepdim=True)
+
+
+class Energy(nn.Module):
+    """One number for a molecule, without an axis; with a handed part where it is asked for."""
+
+    def __init__(self, handed: float = 0.0) -> None:
+        super().__init__()
+        self.kinds, self.handed = nn.Embedding(9, 8), handed
+
+    def forward(self, z: Tensor, positions: Tensor) -> Tensor:
+        away = positions[:, None] - positions[None]
+        volume = torch.linalg.det(away[1:4, 0])
+        return (self.kinds(z).mean(-1) * (-away.square().sum(-1)).exp()).sum() + self.handed * volume
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
+def test_a_mask_of_any_type_goes_with_its_words(dtype: torch.dtype):
+    mask = torch.tensor([[1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 0]]).to(dtype)
+    assert check(Summed(), torch.randn(2, 6, 4), mask, actions=["permute"])["permute"].verdict in HELD
+
+
+@pytest.mark.parametrize(("chunk", "length"), [(8, 24), (4, 16), (16, 64)])
+def test_a_look_over_the_border_of_a_chunk_is_seen(chunk: int, length: int):
+    audit = check(Ahead(chunk), torch.randint(0, 50, (2, length)), properties=["causal"], proof=False)
+    assert audit["causal"].verdict in ("broken", "approximate")
+
+
+@pytest.mark.parametrize("shape", [(7, 7), (2, 2), (2, 8)])
+def test_as_many_sequences_or_columns_as_words_hide_no_place(shape: tuple[int, int]):
+    row = check(Learned(), torch.randint(0, 50, shape), actions=["permute"], proof=False)["permute"]
+    assert (row.verdict, row.where) == ("broken", "Learned")
+
+
+def test_a_decoder_reads_what_the_mask_of_its_source_lets_through():
+    model = nn.Transformer(16, 2, 1, 1, 32, batch_first=True).eval()
+    audit = check(model, torch.randn(2, 7, 16), torch.randn(2, 5, 16), properties=["left-padding", "right-padding"], proof=False)
+    assert [row.verdict for row in audit] == ["rounding", "rounding"]
+
+
+def test_a_mask_of_another_text_stays_where_it_is():
+    query, key = torch.randn(2, 7, 16), torch.randn(2, 5, 16)
+    given = {"key_padding_mask": torch.zeros(2, 5, dtype=torch.bool)}
+    model = nn.MultiheadAttention(16, 2, batch_first=True).eval()
+    audit = check(model, query, key, key, kwargs=given, actions=["permute"], output={"0": "permuted"}, proof=False)
+    assert audit["permute"].verdict in HELD
+
+
+def test_two_texts_of_different_length_do_not_move_together():
+    given = torch.randint(0, 50, (2, 7)), torch.randint(0, 50, (2, 6))
+    with pytest.raises(InputError, match="'tgt' is called ids"):
+        check(TwoTexts(), *given, kinds={"src": "ids", "tgt": "ids"}, proof=False)
+
+
+@pytest.mark.parametrize(("handed", "held"), [(0.0, True), (1.0, False)])
+def test_an_energy_without_an_axis_is_turned_and_mirrored(handed: float, held: bool):
+    given = torch.randint(1, 9, (6,)), torch.randn(6, 3)
+    audit = check(Energy(handed), *given, actions=["rotate", "translate", "reflect"], proof=False)
+    assert [row.verdict in HELD for row in audit] == [True, True, held]
