@@ -100,7 +100,7 @@ def test_an_unknown_name_lists_the_known_ones(asked, message):
         check(ahead(), ids(), proof=False, **asked)
 
 
-def test_what_is_no_module_is_refused():
+def test_what_is_no_module_is_refused(unchecked):
     with pytest.raises(InputError, match=r"torch\.nn\.Module"):
         check(torch.sin, ids())
 

@@ -57,6 +57,27 @@ class TwoTexts(nn.Module):
         return self.words(tgt) + self.words(src).mean(1, keepdim=True)
 
 
+class Hides(nn.Module):
+    """Causal attention that a mask narrows by a large number: a row of padding alone still says something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read, self.mix = nn.Embedding(50, 8), nn.Linear(8, 24)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        query, key, value = self.mix(self.read(input_ids)).chunk(3, -1)
+        later = torch.ones(key.shape[1], key.shape[1], dtype=torch.bool).triu(1)
+        scores = (query @ key.mT).masked_fill(later, -torch.inf) + (1 - attention_mask[:, None].to(key)) * -1e4
+        return scores.softmax(-1) @ value
+
+
+class Crowded(nn.Module):
+    """Alike for one and two sequences; of three and more, the last sees the first."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x if len(x) < 3 else torch.cat([x[:-1], x[-1:] + x[:1]])
+
+
 class Energy(nn.Module):
     """One number for a molecule, without an axis; with a handed part where it is asked for."""
 
@@ -113,3 +134,24 @@ def test_an_energy_without_an_axis_is_turned_and_mirrored(handed: float, held: b
     given = torch.randint(1, 9, (6,)), torch.randn(6, 3)
     audit = check(Energy(handed), *given, actions=["rotate", "translate", "reflect"], proof=False)
     assert [row.verdict in HELD for row in audit] == [True, True, held]
+
+
+@pytest.mark.parametrize("side", ["left-padding", "right-padding"])
+def test_padding_that_was_given_may_say_anything(side: str):
+    mask = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 1]])
+    row = check(Hides(), torch.randint(0, 50, (2, 7)), mask, properties=[side], proof=False)[side]
+    assert row.verdict in HELD
+
+
+def test_what_happens_only_among_many_sequences_is_seen():
+    row = check(Crowded(), torch.randn(4, 7, 8), properties=["batch"], proof=False)["batch"]
+    assert (row.verdict, row.where) == ("broken", "Crowded")
+
+
+def test_a_number_for_the_whole_batch_says_nothing_of_its_sequences():
+    class Loss(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.square().mean()
+
+    row = check(Loss(), torch.randn(2, 7, 8), properties=["batch"], proof=False)["batch"]
+    assert (row.verdict, "a sequence" in row.note) == ("undecided", True)

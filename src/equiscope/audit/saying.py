@@ -38,9 +38,10 @@ class Saying:
             )
             return Row(verdict="undecided", note=why, passes=one.passes, **said)
         if not one.compared:
+            entry = "sequence" if statement.name == "batch" else "token"
             return Row(
                 verdict="undecided",
-                note="no output has one entry a token, so there is nothing to compare",
+                note=f"no output has one entry a {entry}, so there is nothing to compare",
                 passes=one.passes,
                 **said,
             )

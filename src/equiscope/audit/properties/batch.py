@@ -11,7 +11,7 @@ from equiscope.audit.subject import Pass, Subject
 
 
 class Batch(Statement):
-    """Row 0 alone equals row 0 beside others, and does not change when they do."""
+    """A row alone equals that row beside others, and does not change when they do."""
 
     name = "batch"
     summary = "what a sequence gets does not depend on its neighbours in the batch"
@@ -37,7 +37,12 @@ class Batch(Statement):
         for _ in range(max(count - len(made), 0) // 2):
             again = batched(one, varied(one, generator))
             made.append(Pair(beside, again, same(0, (2, 2)), "change the second sequence of two", {"changed": 1}))
-        return made[:count]
+        made = made[:count]
+        if (size := run.inputs.batch or 0) > 2 and run.wide and not run.random:  # some are unlike only among many
+            for row in (size - 1, size // 2):
+                text, alone = f"read the sequence {row} of {size} alone", sequence(run.inputs, row)
+                made.append(Pair(alone, run.inputs, same(row, (1, size)), text, {"alone": row}))
+        return made
 
     def simpler(self, run: Pass, pair: Pair) -> Iterator[Pair]:
         return iter(())

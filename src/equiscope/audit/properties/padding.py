@@ -95,7 +95,10 @@ def mask_name(subject: Subject) -> str:
 
 
 def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: Generator) -> Inputs:
-    """So many more rows of other words, marked as padding; places count the words. Size 0 gives the mask without padding."""
+    """So many more rows of other words, marked as padding; places count the words. Size 0 gives the mask without padding.
+
+    What a given mask hides counts as words here: at padding a model may say anything.
+    """
     if inputs.has("tokens"):
         return inputs.each(lambda t: _tokens(t, size, left, generator), "tokens")
     name = mask_name(subject)
@@ -109,8 +112,6 @@ def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: G
     lead = main.shape[:-2] if main.is_floating_point() else main.shape[:-1]
     rows = changed[next(iter(inputs.of("ids", "features")))].shape[len(lead)]
     real = torch.ones(*lead, rows - size, dtype=torch.bool, device=main.device)
-    if (given := inputs.values.get(name)) is not None:
-        real = ~given.bool() if name in TORCH else given.bool()
     real = torch.nn.functional.pad(real, (size, 0) if left else (0, size))
     changed[name] = ~real if name in TORCH else real.long()
     if name == "src_key_padding_mask" and "memory_key_padding_mask" in arguments(subject.model):
