@@ -27,7 +27,7 @@ def test_an_input_with_nothing_in_it_is_refused(shape):
         check(Attend(), torch.randn(shape))
 
 
-def test_what_is_no_module_is_refused():
+def test_what_is_no_module_is_refused(unchecked):
     with pytest.raises(InputError, match=r"takes a torch\.nn\.Module, but got function"):
         check(lambda x: x, *features())
 
