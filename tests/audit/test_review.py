@@ -78,6 +78,31 @@ class Crowded(nn.Module):
         return x if len(x) < 3 else torch.cat([x[:-1], x[-1:] + x[:1]])
 
 
+class Graph(nn.Module):
+    """Points that are drawn along edges. Named rows: the first node is unlike the others."""
+
+    def __init__(self, named: bool) -> None:
+        super().__init__()
+        self.message, self.named = nn.Linear(5, 1), named
+
+    def forward(self, h: Tensor, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
+        i, j = edge_index
+        moved = x.index_add(0, i, (x[i] - x[j]) * self.message(h[i] * h[j]))
+        return h, moved * (1 + self.named * (torch.arange(len(x)) == 0)[:, None])
+
+
+class Compares(nn.Module):
+    """Every picture with every text, as contrastive models do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.see, self.read = nn.Conv2d(3, 8, 4, 4), nn.Embedding(50, 8)
+
+    def forward(self, pixel_values: Tensor, input_ids: Tensor) -> dict[str, Tensor]:
+        seen, read = self.see(pixel_values).mean((2, 3)), self.read(input_ids).mean(1)
+        return {"pairs": seen @ read.mT, "seen": seen, "read": read}
+
+
 class Energy(nn.Module):
     """One number for a molecule, without an axis; with a handed part where it is asked for."""
 
@@ -155,3 +180,26 @@ def test_a_number_for_the_whole_batch_says_nothing_of_its_sequences():
 
     row = check(Loss(), torch.randn(2, 7, 8), properties=["batch"], proof=False)["batch"]
     assert (row.verdict, "a sequence" in row.note) == ("undecided", True)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_edges_stay_with_all_their_nodes(named: bool):
+    given = torch.randn(7, 5), torch.randn(7, 3), torch.randint(0, 7, (2, 20))
+    audit = check(Graph(named), *given, actions=["permute", "rotate"], proof=False)
+    assert [row.verdict in HELD for row in audit] == [not named, True]
+
+
+@pytest.mark.parametrize("pictures", [2, 3])
+def test_pairs_of_sequences_are_no_mixing_of_the_batch(pictures: int):
+    given = torch.randn(pictures, 3, 16, 16), torch.randint(0, 50, (2, 7))
+    assert check(Compares(), *given, properties=["batch"], proof=False)["batch"].verdict in HELD
+
+
+def test_what_is_handed_through_has_its_gradient():
+    assert check(nn.Identity(), torch.randn(2, 7, 8), properties=["gradient"])["gradient"].verdict == "rounding"
+
+
+def test_a_state_of_several_tensors_has_the_precision_of_the_rest():
+    state = torch.zeros(1, 2, 8), torch.zeros(1, 2, 8)
+    audit = check(nn.LSTM(16, 8, batch_first=True), torch.randn(2, 7, 16), state, properties=["causal"], proof=False)
+    assert (audit["causal"].verdict in HELD, audit.notes) == (True, [])

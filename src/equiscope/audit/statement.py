@@ -137,7 +137,7 @@ class Symmetry(Statement):
         if not self.listed:
             return
         for length in (2, 3):
-            if (run.inputs.length or 0) > length and self.group.shortens:
+            if (run.inputs.length or 0) > length and self.group.shortens and not run.inputs.has("edges"):
                 fewer = shortened(run.inputs, length)
                 yield from (self.pair(fewer, element) for element in self.group.simpler(fewer))
         yield from (self.pair(run.inputs, element) for element in self.group.simpler(run.inputs))

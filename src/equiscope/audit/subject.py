@@ -85,10 +85,10 @@ class Subject:
         return self._axes
 
     def batch_axes(self, run: "Pass", one: Inputs, two: Inputs) -> dict[str, int]:
-        """The axis of each output that has one entry a sequence: the one that grows with the batch."""
+        """The axis of each output that has one entry a sequence: the one that grows with the batch. None of pairs of sequences."""
         plain, more = run(one), run(two)
         found = {n: differing(t, more[n], (one.batch or 1, two.batch or 2)) for n, t in plain.items() if n in more}
-        return {n: axes[0] for n, axes in found.items() if axes}
+        return {n: axes[0] for n, axes in found.items() if len(axes) == 1}
 
 
 def shortened(inputs: Inputs, length: int) -> Inputs:
@@ -193,13 +193,16 @@ def _mode(model: nn.Module, mode: str) -> Iterator[None]:
 
 
 def _numbers(t: Tensor) -> Tensor:
-    """Detached, on the CPU, in float64; whole numbers stay whole, a complex one becomes two. Raises Crashed for no plain tensor."""
+    """A copy on the CPU in float64; whole numbers stay whole, a complex one becomes two. Raises Crashed for no plain tensor.
+
+    A copy, since what is returned may be an input or a buffer itself, which is put back.
+    """
     if t.is_nested:
         raise Crashed("the model returned a nested tensor, which has no axes that can be compared; return a padded one")
     t = t.detach().cpu()
     t = t.to_dense() if t.layout != torch.strided else t
     t = torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
-    return t.to(torch.float64) if t.is_floating_point() else t
+    return t.to(torch.float64, copy=True) if t.is_floating_point() else t.clone()
 
 
 def copied(model: nn.Module, dtype: torch.dtype) -> nn.Module:

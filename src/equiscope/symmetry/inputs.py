@@ -93,6 +93,10 @@ class Inputs:
         def cast(value: Any) -> Any:
             if isinstance(value, Tensor):
                 return value.to(dtype) if value.is_floating_point() else value
+            if type(value) in (tuple, list):  # the state of an LSTM
+                return type(value)(cast(v) for v in value)
+            if type(value) is dict:
+                return {n: cast(v) for n, v in value.items()}
             return value.to(dtype) if hasattr(value, "leaves") else value
 
         return self.each(cast, *KINDS)
@@ -193,6 +197,7 @@ def inputs_of(
         found[name] = said.get(name) or twin or guess(name, value, first)  # type: ignore[assignment]
     made = Inputs(values, found, called)
     beside = {n: "flags" for n, v in made.of("other").items() if n in BESIDE and n not in said and _beside(made, v)}
+    beside |= {n: "points" for n, v in made.of("other").items() if n == "x" and n not in said and _beside(made, v, 3)}
     alien = [n for n, v in made.of("pairs").items() if v.shape[-1] != made.length]
     for name, value in made.of(*WORDS).items():  # keys and values of another text have their own mask
         axis = AXIS[found[name]]
@@ -206,9 +211,11 @@ def inputs_of(
     return replace(made, kinds=found | beside | {n: "other" for n in alien})  # type: ignore[arg-type]
 
 
-def _beside(inputs: Inputs, value: Any) -> bool:
-    """Whether it has one number a word."""
+def _beside(inputs: Inputs, value: Any, wide: int = 0) -> bool:
+    """Whether it has one number a word, or so many."""
     words = next((v for v in inputs.of("ids", "features", "points", "atoms").values() if isinstance(v, Tensor)), None)
     if words is None or not isinstance(value, Tensor) or inputs.length is None:
         return False
-    return value.shape == words.shape[: value.ndim] and value.ndim > 0 and value.shape[-1] == inputs.length
+    lead = value.shape[: value.ndim - (wide > 0)]
+    fits = not wide or value.shape[-1:] == (wide,)
+    return fits and len(lead) > 0 and lead == words.shape[: len(lead)] and lead[-1] == inputs.length

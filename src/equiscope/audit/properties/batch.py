@@ -29,6 +29,7 @@ class Batch(Statement):
             return Rows(slice(None), slice(None), (n, n), (0, row), across, sizes)
 
         louder_one, in_front = batched(one, louder(varied(one, generator))), batched(varied(one, generator), one)
+        in_front = in_front.with_values({n: v for n, v in one.values.items() if beside.values[n] is v})  # of no sequence's own
         made = [
             Pair(beside, louder_one, same(0, (2, 2)), "change the second sequence of two", {"changed": 1}),
             Pair(one, beside, same(0, (1, 2)), "put a second sequence beside the first", {"added": 1}),
