@@ -11,7 +11,7 @@ import pytest
 import equiscope
 
 ROOT = Path(__file__).parents[1]
-PAGE = ("equiscope/explore/page/page.js", "equiscope/explore/page/page.css", "equiscope/py.typed")
+PAGE = (*(f"equiscope/explore/page/{name}" for name in ("page.js", "page.css", "report.js", "report.css")), "equiscope/py.typed")
 
 
 @pytest.mark.slow

@@ -1,14 +1,13 @@
-// The page: reads the record that stands in it. Of an explorable it shows one story at a time; a drawing and a report are pages
-// of their own.
+// The page: reads the record that stands in it. Of an explorable it shows one story at a time; a drawing is a page of its own.
 import { App } from "./app";
-import type { Drawing, Explorable, Report } from "./contract";
+import type { Drawing, Explorable } from "./contract";
 import { button, h, numbered, select } from "./dom";
 import type { DrawingDesk } from "./drawing/desk";
 import { draw } from "./drawing/page";
 import { save } from "./figure";
 import { Lab } from "./lab";
 import { explainer } from "./marks/explain";
-import { type Reading, reveal } from "./report/page";
+import { read, unreadable } from "./read";
 import { fromHash, initial, STORIES, type StoryName, toHash } from "./state";
 import { clocks } from "./stories/clocks";
 import { numbers } from "./stories/numbers";
@@ -21,13 +20,6 @@ import { split } from "./words";
 import "./style.css";
 
 const ALL: Record<StoryName, Story> = { numbers, shuffle, positions, slide, clocks, readouts };
-
-async function read<R>(element: HTMLElement): Promise<R> {
-  const text = element.textContent!.trim();
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text());
-}
 
 export function start(page: Explorable, root: HTMLElement): App {
   const app = new App(new Lab(page), fromHash(location.hash, page));
@@ -177,14 +169,11 @@ async function copy(app: App): Promise<void> {
 }
 
 /** What a script on the page may reach, as `equiscope`: the running app, and the replay that tests hold to Python's numbers. */
-export const running: { app?: App; desk?: DrawingDesk; report?: Reading } = {};
+export const running: { app?: App; desk?: DrawingDesk } = {};
 export { replay } from "./replay";
 
 const place = document.getElementById("app");
-const [explorable, drawing, report] = ["explorable", "drawing", "report"].map((kind) => document.getElementById(kind));
-const failed = (error: unknown) => {
-  place!.textContent = `This page's data could not be read (${error instanceof Error ? error.message : error}). It needs a browser of 2023 or newer.`;
-};
+const [explorable, drawing] = ["explorable", "drawing"].map((kind) => document.getElementById(kind));
+const failed = unreadable(place!);
 if (place && explorable) read<Explorable>(explorable).then((page) => (running.app = start(page, place)), failed);
 if (place && drawing) read<Drawing>(drawing).then((page) => (running.desk = draw(page, place)), failed);
-if (place && report) read<Report>(report).then((page) => (running.report = reveal(page, place)), failed);

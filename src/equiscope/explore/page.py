@@ -45,7 +45,8 @@ def html(content: Content, plain: str = PLAIN) -> str:
     """
     from equiscope import __version__
 
-    script, style = (_bundled(name) for name in ("page.js", "page.css"))
+    bundle = "report" if isinstance(content, Report) else "page"
+    script, style = (_bundled(f"{bundle}.{kind}") for kind in ("js", "css"))
     return TEMPLATE.format(
         policy=POLICY,
         version=__version__,

@@ -1,0 +1,14 @@
+// What a page's record is written as: base64 of gzipped JSON.
+export async function read<R>(element: HTMLElement): Promise<R> {
+  const text = element.textContent!.trim();
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+/** Says in the page's place why its data could not be read. */
+export function unreadable(place: HTMLElement): (error: unknown) => void {
+  return (error) => {
+    place.textContent = `This page's data could not be read (${error instanceof Error ? error.message : error}). It needs a browser of 2023 or newer.`;
+  };
+}
