@@ -76,9 +76,18 @@ def check(
         target=target or type(model).__name__, model=type(model).__name__, parameters=sum(p.numel() for p in model.parameters()),
         dtype=str(subject.dtype).removeprefix("torch."), device=_device(model), inputs=subject.inputs.told(), rows=rows, seed=seed,
         effort=effort, tolerance=tolerance, passes=dict(subject.passes), seconds=time.perf_counter() - begun, finished=finished,
-        versions=versions, notes=disagreements + subject.notes + work.notes, mode=mode,
+        versions=versions, notes=disagreements + _unmoved(subject) + subject.notes + work.notes, mode=mode,
     ))  # fmt: skip
 
 
 def _device(model: nn.Module) -> str:
     return str(next((p.device for p in model.parameters()), torch.device("cpu")))
+
+
+def _unmoved(subject: Subject) -> list[str]:
+    """Arguments that hold tensors which no action can move: said, so that nobody takes what was not asked for what holds."""
+    held = {n: v for n, v in subject.inputs.values.items() if isinstance(v, dict) and any(map(torch.is_tensor, v.values()))}
+    return [
+        f"{n} is a {type(v).__name__} of tensors, and nothing in it was moved. Check a module that takes them as arguments."
+        for n, v in held.items()
+    ]

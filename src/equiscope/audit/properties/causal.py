@@ -15,6 +15,8 @@ from equiscope.audit.subject import Pass, Subject, shortened
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs
 
+SHORT = 17  # tokens of a text in which every place is tried
+
 
 class CausalOutput(Statement):
     """Outputs before token j do not change with token j and those after it, nor when they are not there."""
@@ -35,7 +37,7 @@ class CausalOutput(Statement):
         cuts = max(count // 4, 1)
         places = _spread(n, count - cuts)
         if run.wide and not run.random:  # where chunks and windows end
-            places = sorted({*places, *(1 << k for k in range(1, (n - 1).bit_length()))})
+            places = sorted({*places, *(1 << k for k in range(1, (n - 1).bit_length()))} if n > SHORT else range(1, n))
         changed = [later(run.inputs, j, generator) for j in places]
         return changed + [without(run.inputs, j) for j in _spread(n, cuts)]
 
