@@ -7,6 +7,8 @@ import pytest
 import torch
 
 import tests.audit
+from equiscope.audit import PROPERTIES
+from equiscope.symmetry import ACTIONS
 from tests.audit.case import Case, faults
 
 ZOOS = [m.name for m in pkgutil.iter_modules(tests.audit.__path__) if m.name.startswith("zoo")]
@@ -23,3 +25,12 @@ def test_the_check_says_the_truth(case, seed):
 def test_no_two_cases_have_one_name():
     names = [case.name for case in CASES]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("statement", [*(a.name for a in ACTIONS), *(p.name for p in PROPERTIES)])
+def test_every_action_and_property_has_a_case_that_holds_and_one_that_does_not(statement):
+    truths = {case.truth for case in CASES if case.statement == statement}
+    if statement == "device" and not torch.cuda.is_available():
+        assert truths == {"undecided"}  # there is no second device to disagree
+    else:
+        assert {"holds", "broken"} <= truths

@@ -1,9 +1,12 @@
 """Somebody's GPT has a bug: the check names the module that it is in, and what is wrong with it."""
 
+import sys
+
 import pytest
 import torch
 
 import equiscope as eq
+from equiscope.cli import main
 from tests.audit.planted import BUGS, GPT, given, planted
 
 KINDS = [(bug, rotary) for bug in BUGS for rotary in bug.rotary]
@@ -29,3 +32,27 @@ def test_a_planted_bug_is_found_where_it_is_and_named(bug, rotary, seed):
     assert row.verdict in ("approximate", "broken")
     assert row.where == bug.place
     assert bug.says in row.cause
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("bug", "rotary"), KINDS, ids=[f"{bug.name}-{'rotary' if r else 'learned'}" for bug, r in KINDS])
+def test_the_command_and_its_page_name_the_module_and_what_is_wrong(bug, rotary, tmp_path, monkeypatch, capsys, browser):
+    model = (
+        "import torch\nfrom tests.audit.planted import BUGS, given, planted\n\n\ndef model():\n"
+        f"    bug = next(b for b in BUGS if b.name == {bug.name!r})\n    return planted(bug, {rotary}), given()\n"
+    )
+    (tmp_path / "theirs.py").write_text(model)
+    kind, page = "--action" if bug.statement == "shift" else "--property", tmp_path / "report.html"
+    words = [f"{tmp_path / 'theirs.py'}:model", kind, bug.statement, "--html", str(page)]
+    monkeypatch.setattr(sys, "argv", ["equiscope", "check", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    said = " ".join(capsys.readouterr().out.split())
+    tab = browser.new_page()
+    tab.goto(page.as_uri())
+    told = tab.locator(f'tr.stated[data-row="{bug.statement}"] .where').inner_text()
+    tab.close()
+    for place in (said, " ".join(told.split())):
+        assert bug.place in place
+        assert bug.says in place

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from equiscope.audit.subject import Crashed, Pass
-from equiscope.symmetry import Action, Inputs
+from equiscope.audit.subject import Pass
+from equiscope.symmetry import Action
 from equiscope.symmetry.flow import Flow
 
 
@@ -61,6 +61,3 @@ def _moving(value: Any, rate: Tensor) -> Any:
     if hasattr(value, "at") and hasattr(value, "x"):
         return replace(value, at=forward_ad.make_dual(value.at, rate), counted=None)
     return forward_ad.make_dual(value, rate)
-
-
-__all__ = ["Crashed", "Inputs", "derivative"]

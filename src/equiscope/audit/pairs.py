@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from equiscope.audit.outputs import differing, of_size
 from equiscope.audit.subject import Pass
-from equiscope.symmetry import Action
+from equiscope.symmetry import Action, relative_error
 from equiscope.symmetry.inputs import Inputs
 
 Sides = tuple[Tensor, Tensor]  # what is wanted, and what was found
@@ -146,8 +146,7 @@ class Pair:
         plain = run(self.plain)
         if isinstance(self.moved, Inputs):
             return plain, run(self.moved)
-        call, dtype = self.moved, run.dtype
-        return plain, run.made(lambda model: call(model) if not getattr(call, "typed", False) else call(model, dtype))  # type: ignore[call-arg]
+        return plain, run.made(self.moved)
 
 
 def _changed(a: Any, b: Any) -> bool:
@@ -169,12 +168,9 @@ def error(wanted: Tensor, found: Tensor) -> float:
     endless = torch.isinf(wanted) & (wanted == found)
     if bool(endless.any()):
         wanted, found = wanted.masked_fill(endless, 0.0), found.masked_fill(endless, 0.0)
-    difference, size = (found - wanted).norm().item(), wanted.norm().item()
-    if difference != difference or size != size or size == float("inf"):
+    if bool(torch.isnan(found).any() or torch.isnan(wanted).any()) or wanted.norm().item() == float("inf"):
         return NOT_FINITE
-    if difference == 0:
-        return 0.0
-    return difference / size if size > 0 else float("inf")
+    return relative_error(found, wanted)
 
 
 @dataclass(frozen=True)

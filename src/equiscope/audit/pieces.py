@@ -4,18 +4,16 @@ The model is called once and then once a piece. What a module made in the pieces
 with what it made in the one pass; places, which are whole numbers, too.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from equiscope.audit.outputs import flat
 from equiscope.audit.pairs import Pair, error
 from equiscope.audit.subject import Pass
-from equiscope.audit.where import Event, Place, _descend, _unpacked, sketch
+from equiscope.audit.where import Event, Place, descend, hooked, sketch, unpacked
 from equiscope.record.audit import Mark
 
 
@@ -46,7 +44,7 @@ def located(run: Pass, pair: Pair) -> Place | None:
         for e, x in zip(found.whole, found.errors, strict=True)
         if e.leaves
     ]
-    return Place(_descend("", list(found.whole), found.errors, True) or root, trail)
+    return Place(descend("", list(found.whole), found.errors, True) or root, trail)
 
 
 def joined(run: Pass, pair: Pair) -> Joined | None:
@@ -93,30 +91,14 @@ def _error(whole: Seen, parts: list[Seen], sizes: list[int]) -> float | None:
 
 def _watched(run: Pass, call: Any) -> list[Seen]:
     found: list[Seen] = []
-    with _hooked(run.model, found):
-        run.made(call)
-    return found
 
-
-@contextmanager
-def _hooked(model: nn.Module, found: list[Seen]) -> Iterator[None]:
     def note(path: str, leaves: bool, value: Any) -> None:
-        named = {n: sketch(t) for n, t in flat(_unpacked(value)).items() if t.numel() and t.dtype != torch.bool}
+        named = {n: sketch(t) for n, t in flat(unpacked(value)).items() if t.numel() and t.dtype != torch.bool}
         found.append(Seen(path, leaves, [], named))
 
-    def enter(path: str) -> Any:
-        return lambda _, args, kwargs: note(path, False, [list(args), kwargs]) if path else None
-
-    def leave(path: str) -> Any:
-        return lambda _, args, output: note(path, True, output)
-
-    with ExitStack() as stack:
-        for path, module in model.named_modules():
-            if isinstance(module, torch.jit.ScriptModule):  # it takes no hooks
-                continue
-            stack.callback(module.register_forward_pre_hook(enter(path), with_kwargs=True).remove)
-            stack.callback(module.register_forward_hook(leave(path)).remove)
-        yield
+    with hooked(run.model, note):
+        run.made(call)
+    return found
 
 
 __all__ = ["Joined", "joined", "joins", "located"]

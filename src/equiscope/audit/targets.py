@@ -297,7 +297,7 @@ def _folder(folder: Path) -> nn.Module:
     """A checkpoint through the class that its config.json names; by a class of ours where transformers is not installed."""
     config = files.read_config(folder)
     if not (folder / files.ONE).exists():
-        files._shards(folder)  # raises for a pickle, and for no weights
+        files.shards(folder)  # raises for a pickle, and for no weights
     if importlib.util.find_spec("transformers") is None:
         return load(folder)
     library = _library("transformers")

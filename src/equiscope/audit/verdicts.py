@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from equiscope.record.audit import Verdict
-from equiscope.symmetry.measure import PRECISION, TOLERANCE
+from equiscope.symmetry.measure import PRECISION, TOLERANCE, shrinks
 
 BAD = {"undecided": 3, "broken": 4, "approximate": 2, "rounding": 1, "exact": 0}
 
@@ -39,12 +39,11 @@ class Found:
             return "undecided"  # one sample that is broken is broken, whatever the others say
         if float("inf") in self.wide:
             return "broken"
-        worst32 = max([self.floor32, *(e for e in self.narrow if e < float("inf"))])  # a NaN is not less
         if self.alone and 0 < self.error < self.tolerance:
             return "undecided"
         if self.error == 0:
             return "exact" if max(self.narrow, default=0.0) == 0 else "rounding"
-        if self.error < worst32 * self.precision**0.5 or self.explained:
+        if self._shrinks or self.explained:
             return "rounding"
         return "approximate" if self.error < self.tolerance else "broken"
 
@@ -55,8 +54,8 @@ class Found:
 
     @property
     def _shrinks(self) -> bool:
-        worst32 = max([self.floor32, *(e for e in self.narrow if e < float("inf"))])
-        return self.error < worst32 * self.precision**0.5
+        narrow = max([self.floor32, *(e for e in self.narrow if e < float("inf"))])  # a NaN is not less
+        return shrinks(self.error, narrow, self.precision)
 
 
 def bound(samples: int) -> float:
@@ -66,6 +65,3 @@ def bound(samples: int) -> float:
 
 def median(errors: Sequence[float]) -> float | None:
     return statistics.median(errors) if errors else None
-
-
-__all__ = ["BAD", "PRECISION", "Found", "bound", "median"]

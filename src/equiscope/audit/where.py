@@ -8,7 +8,7 @@ For most statements every number inside has to follow, so the first wrong one is
 keys turn, and only their products stay. There the fault lies after the last number that is right.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from equiscope.audit.outputs import flat
 from equiscope.audit.pairs import Pair, error
-from equiscope.audit.subject import Crashed, Pass
+from equiscope.audit.subject import Pass
 from equiscope.record.audit import Mark
 from equiscope.symmetry import Inputs
 from equiscope.symmetry.grids import layouts, size_of
@@ -63,7 +63,7 @@ def locate(run: Pass, pair: Pair, inside: bool, other: Inputs | None = None) -> 
         for e, x in zip(plain, errors, strict=True)
         if e.leaves
     ]
-    culprit = _descend("", plain, errors, inside)
+    culprit = descend("", plain, errors, inside)
     assert culprit in paths
     return Place(culprit or type(run.model).__name__, trail)
 
@@ -72,25 +72,20 @@ def events(run: Pass, inputs: Inputs) -> list[Event]:
     """What went in and out of every module, in the order of time."""
     found: list[Event] = []
     grid = size_of(inputs, "image") or size_of(inputs, "wave")
-    with _hooked(run.model, found, grid):
+    with hooked(run.model, lambda path, leaves, value: found.append(Event(path, leaves, _sketches(value, grid)))):
         run.made(lambda model: inputs.to(run.dtype).call(model))
     return found
 
 
 @contextmanager
-def _hooked(model: nn.Module, found: list[Event], grid: tuple[int, ...]) -> Iterator[None]:
-    def enter(path: str) -> Any:
-        def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if path:
-                found.append(Event(path, False, _sketches([args, kwargs], grid)))
+def hooked(model: nn.Module, seen: Callable[[str, bool, Any], None]) -> Iterator[None]:
+    """Tell `seen` of everything that goes into a module (its path, False, the arguments) and comes out (path, True, the output)."""
 
-        return hook
+    def enter(path: str) -> Any:
+        return lambda _, args, kwargs: seen(path, False, [list(args), kwargs]) if path else None
 
     def leave(path: str) -> Any:
-        def hook(_: nn.Module, args: Any, output: Any) -> None:
-            found.append(Event(path, True, _sketches(output, grid)))
-
-        return hook
+        return lambda _, args, output: seen(path, True, output)
 
     with ExitStack() as stack:
         for path, module in model.named_modules():
@@ -102,17 +97,17 @@ def _hooked(model: nn.Module, found: list[Event], grid: tuple[int, ...]) -> Iter
 
 
 def _sketches(value: Any, grid: tuple[int, ...]) -> list[Tensor]:
-    return [sketch(t, _features(t, grid)) for name, t in flat(_unpacked(value)).items() if t.is_floating_point() and t.numel()]
+    return [sketch(t, _features(t, grid)) for name, t in flat(unpacked(value)).items() if t.is_floating_point() and t.numel()]
 
 
-def _unpacked(value: Any) -> Any:
+def unpacked(value: Any) -> Any:
     """Tokens as their features; lists as they are."""
     if hasattr(value, "x") and hasattr(value, "at"):
         return value.x
     if isinstance(value, (list, tuple)):
-        return [_unpacked(v) for v in value]
+        return [unpacked(v) for v in value]
     if isinstance(value, dict):
-        return {k: _unpacked(v) for k, v in value.items()}
+        return {k: unpacked(v) for k, v in value.items()}
     return value
 
 
@@ -149,7 +144,7 @@ def _error(pair: Pair, plain: Event, moved: Event, other: Event | None) -> float
     return worst
 
 
-def _descend(path: str, events: list[Event], errors: list[float | None], inside: bool) -> str:
+def descend(path: str, events: list[Event], errors: list[float | None], inside: bool) -> str:
     """The deepest module that was given what is right and made what is wrong."""
     children = [i for i, e in enumerate(events) if e.module and _direct(events, i, path)]
     known = [i for i in children if errors[i] is not None]
@@ -169,7 +164,7 @@ def _descend(path: str, events: list[Event], errors: list[float | None], inside:
     if not event.leaves:
         return path  # it was given something wrong: made between the parts, by the whole itself
     start = max(i for i in range(first) if events[i].module == event.module and not events[i].leaves)
-    return _descend(event.module, events[start + 1 : first], errors[start + 1 : first], inside)
+    return descend(event.module, events[start + 1 : first], errors[start + 1 : first], inside)
 
 
 def _direct(events: list[Event], i: int, path: str) -> bool:
@@ -182,6 +177,3 @@ def _direct(events: list[Event], i: int, path: str) -> bool:
 
 def _right(x: float | None) -> bool:
     return x is not None and x < RIGHT
-
-
-__all__ = ["Crashed", "Place", "events", "locate"]

@@ -28,7 +28,7 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
 
     raises  InputError where there are only pickles, a shard is missing, a file is damaged, or a name stands in two shards
     """
-    names = [ONE] if (folder / ONE).exists() else _shards(folder)
+    names = [ONE] if (folder / ONE).exists() else shards(folder)
     found: dict[str, Tensor] = {}
     for name in names:
         path = folder / name
@@ -45,7 +45,8 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     return found
 
 
-def _shards(folder: Path) -> list[str]:
+def shards(folder: Path) -> list[str]:
+    """The files that an index names. Raises InputError where there is none, and where weights are a pickle."""
     if (folder / INDEX).exists():
         places = read_object(folder / INDEX).get("weight_map")
         if not isinstance(places, dict) or not all(isinstance(n, str) and Path(n).name == n for n in places.values()):

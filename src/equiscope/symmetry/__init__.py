@@ -3,7 +3,7 @@
 from equiscope.symmetry.actions import CLAIMED, Action, Permute, Reverse, Shift, closed
 from equiscope.symmetry.compose import derive
 from equiscope.symmetry.inputs import KINDS, Inputs, Kind, inputs_of
-from equiscope.symmetry.measure import Measurement, floor, measure, relative_error, verdict
+from equiscope.symmetry.measure import Measurement, floor, measure, relative_error, shrinks, verdict
 from equiscope.symmetry.registry import ACTIONS, named
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "measure",
     "named",
     "relative_error",
+    "shrinks",
     "verdict",
 ]

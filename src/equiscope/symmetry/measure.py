@@ -47,9 +47,14 @@ def verdict(error: float, error32: float, tolerance: float = TOLERANCE) -> Verdi
         return "undecided"
     if error == 0:
         return "exact"
-    if error < error32 * PRECISION**0.5:
+    if shrinks(error, error32):
         return "rounding"
     return "approximate" if error < tolerance else "broken"
+
+
+def shrinks(error: float, narrow: float, precision: float = PRECISION) -> bool:
+    """Whether an error is smaller than in the narrower precision as rounding is; precision: eps of the wide over the narrow."""
+    return error < narrow * precision**0.5
 
 
 def floor(run: Callable[[torch.dtype], Tensor]) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from equiscope.audit.outputs import Picked, flat
+from equiscope.audit.outputs import Picked
 from equiscope.audit.pairs import Pair, Rows
 from equiscope.audit.properties.causal import says_causal
 from equiscope.audit.statement import Statement
@@ -165,6 +165,3 @@ def _empty(model: Any, kept: str) -> Any:
     if library is None or kept != "past_key_values":
         raise ValueError(f"use_cache=True gave no {kept}")
     return library.DynamicCache(config=model.config)
-
-
-__all__ = ["CacheExact", "flat"]
