@@ -43,6 +43,11 @@ violation does not.
 A row makes the exit code 1 where it is approximate or broken, and the model claims it, you asked for it by name, or every sound
 model has it (*expected*). What was not found in n samples happens, with 95 % confidence, in less than 3 of n.
 
+Of permute, causal and batch the check also tries a proof, on the exported graph of operations at the sizes that it names: the
+graph is computed in whole numbers modulo 2^31 - 1, on random letters, twice (once above a million parameters). Where that agrees,
+the formulas are the same but for a chance of about 2^-31 a time; *refuted* is confirmed by a measurement; everything else is
+*unknown*.
+
 """
 ACTIONS_HEAD = """
 ## Actions

@@ -92,7 +92,7 @@ def _beside(row: Row) -> Iterator[str]:
     if row.verdict == "undecided":
         return
     if row.claimed == "yes":
-        yield f"The model's spec promises it: {_bare(row.reason)}." if row.reason else "The model's spec promises it."
+        yield f"The model promises it: {_bare(row.reason)}." if row.reason else "The model's spec promises it."
     elif row.claimed == "no":
         yield (
             f"The model's spec does not promise it: {_bare(row.reason)}." if row.reason else "The model's spec does not promise it."
