@@ -12,6 +12,7 @@ _ROOMS = (
     "attention",
     "audit",
     "blocks",
+    "data",
     "errors",
     "explore",
     "models",
@@ -22,6 +23,7 @@ _ROOMS = (
     "symmetry",
     "tokens",
     "trace",
+    "train",
 )
 _NAMES = {
     "Attention": "models",
@@ -31,6 +33,7 @@ _NAMES = {
     "FeedForward": "models",
     "Head": "models",
     "Norm": "models",
+    "Run": "record",
     "Spec": "models",
     "Tokens": "tokens",
     "Trace": "record",

@@ -22,18 +22,20 @@ class Block(nn.Module):
     norms     of attention and feed-forward; then of `cross`
     parallel  both parts read the same stream, as in GPT-J and GPT-NeoX, instead of one after the other
     cross     attention to the rows of an encoder, between the two
+    drop      what is left out of each part's change while the model is trained
     """
 
     def __init__(
         self, attention: MultiHeadAttention, feedforward: FeedForward | None = None, norms: Sequence[Norm] | None = None,
         order: NormOrder = "pre", residual: bool = True, parallel: bool = False, cross: MultiHeadAttention | None = None,
+        drop: nn.Module | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.attention, self.feedforward, self.cross = attention, feedforward, cross
         self.attention_norm: Norm | None = norms[0] if norms else None
         self.feedforward_norm: Norm | None = norms[1] if norms else None
         self.cross_norm: Norm | None = norms[2] if norms and cross is not None else None
-        self.order, self.residual, self.parallel = order, residual, parallel
+        self.order, self.residual, self.parallel, self.drop = order, residual, parallel, drop
 
     def forward(
         self, tokens: Tokens, position: Position | None = None, plan: Plan | None = None, cache: Cache | Sums | None = None,
@@ -71,5 +73,7 @@ class Block(nn.Module):
         return norm(x) if norm is not None and self.order == "pre" else x
 
     def _after(self, x: Tensor, change: Tensor, norm: Norm | None, name: str, label: str) -> Tensor:
+        if self.drop is not None and self.training:
+            change = self.drop(change)
         x = ops.add(x, change, name=name, label=label) if self.residual else change
         return norm(x) if norm is not None and self.order == "post" else x

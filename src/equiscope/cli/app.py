@@ -163,3 +163,48 @@ def generate(
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repetition": repetition}
     search = None if beams is None else Beams(beams, length_penalty)
     run(folder, prompt, steps, sampling, search, window, seed, ids, json)
+
+
+@app.command(short_help="Train by a recipe, or go on with a run.")
+def train(
+    source: Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe (.toml); or the folder of a run, which goes on.")],
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; runs/RECIPE unless said. A run that is there goes on.")] = None,
+    change: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. optimiser.rate=3e-4; may be repeated.")] = None,
+    small: Annotated[bool, typer.Option("--small", help="The recipe's small form: a minute, on the samples beside it.")] = False,
+    devices: Annotated[int, typer.Option(min=1, help="Processes on this machine, or GPUs; torchrun says it otherwise.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print the run as JSON when it is finished.")] = False,
+) -> None:
+    """Train by a recipe. A run that was stopped or killed goes on exactly where it was."""
+    from equiscope.cli.train import train as run
+
+    raise typer.Exit(run(source, out, change or [], small, devices, json))
+
+
+@app.command(short_help="Measure a run on its data.")
+def evaluate(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    part: Annotated[str | None, typer.Option(help="Only this part: validation, test, ...")] = None,
+    last: Annotated[bool, typer.Option("--last", help="The last weights, instead of the best on the validation part.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Measure a run on the validation part of its data, and on others that its recipe names."""
+    from equiscope.cli.train import evaluate as run
+
+    run(folder, part, last, json)
+
+
+@app.command(short_help="Let a run answer.")
+def predict(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    inputs: Annotated[list[str], typer.Argument(help="Texts to go on with or to translate; files of pictures or sounds.")],
+    steps: Annotated[int | None, typer.Option(min=1, help="New tokens at most.")] = None,
+    temperature: Annotated[float | None, typer.Option(min=0, help="Of texts: 0 takes the best token; larger is more even.")] = None,
+    beams: Annotated[int | None, typer.Option(min=1, help="Of translations: beginnings that are kept.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Seed of what is drawn.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Continue texts, translate lines, name what is in pictures and sounds."""
+    from equiscope.cli.train import predict as run
+
+    options = {"steps": steps, "temperature": temperature, "beams": beams, "seed": seed}
+    run(folder, inputs, {name: value for name, value in options.items() if value is not None}, json)

@@ -61,6 +61,9 @@ class Model(nn.Module):
             self.readout = ClassToken(width, 1 + spec.entry.registers)
         source = spec.encoder.width if spec.encoder is not None else None
         self.blocks = nn.ModuleList(_block(block, width, source, i + 1) for i, block in enumerate(spec.blocks))
+        self.drop = blocks.drop(spec.dropout)
+        for i, block in enumerate(self.blocks):
+            cast(blocks.Block, block).drop = blocks.drop(spec.dropout, spec.skip * (i + 1) / spec.layers)
         norm = spec.blocks[-1].norm
         self.norm = blocks.Norm(width, norm.kind, norm.eps, norm.bias) if norm is not None and norm.order == "pre" else None
         self.head = Head(spec, width) if spec.outputs else None
@@ -155,7 +158,10 @@ class Model(nn.Module):
         for scheme in self.schemes:
             scheme.check(tokens.at)
             x = scheme.embed(x, tokens.at)
-        return self.readout.open(replace(tokens, x=self.entry(x)))
+        x = self.entry(x)
+        if self.drop is not None and self.training:
+            x = self.drop(x)
+        return self.readout.open(replace(tokens, x=x))
 
     def read(self, source: Tokens | Tensor) -> Memory:
         """Let the encoder read: give the result as `source` of many calls. Raises InputError where there is no encoder."""

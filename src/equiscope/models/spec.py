@@ -23,6 +23,7 @@ VERSION = 1
 
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
+Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 
 class _Checked:
@@ -198,6 +199,8 @@ class Spec(_Checked):
     head        what else belongs to that map
     encoder     a model whose rows the blocks' `cross` looks at
     shared      the encoder looks its ids up in this model's table
+    dropout     share of the numbers that enter the first layer, and of those that each part adds, set to 0 while it is trained
+    skip        share of sequences for which the last layer's parts add nothing while it is trained; less for layers before it
     """
 
     width: Size
@@ -211,6 +214,8 @@ class Spec(_Checked):
     head: Head = field(default_factory=Head)
     encoder: "Spec | None" = None
     shared: bool = False
+    dropout: Share = 0.0
+    skip: Share = 0.0
 
     def __post_init__(self) -> None:
         from equiscope.models.readout import READOUTS
@@ -264,6 +269,12 @@ class Spec(_Checked):
         """The block of every layer."""
         turns = (self.block,) if isinstance(self.block, Block) else self.block
         return turns * (self.layers // len(turns))
+
+    @property
+    def trained(self) -> Self:
+        """The same model without what acts only while it is trained: dropout and skipped layers."""
+        encoder = None if self.encoder is None else self.encoder.trained
+        return replace(self, dropout=0.0, skip=0.0, encoder=encoder)
 
     @property
     def one(self) -> Block:

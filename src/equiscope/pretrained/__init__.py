@@ -10,8 +10,9 @@ import torch
 
 from equiscope.errors import EquiscopeError, InputError, UnknownName
 from equiscope.models import Model, Spec
-from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, t5, vit
+from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, runs, t5, vit
 from equiscope.pretrained.family import Family
+from equiscope.record.run import RUN, read_run
 
 FAMILIES: tuple[Family, ...] = (
     gpt2.GPT2, *llama.FAMILIES, neox.NEOX, bloom.BLOOM, *bert.FAMILIES, *vit.FAMILIES, t5.T5, marian.MARIAN,
@@ -21,12 +22,14 @@ FACTS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id
 
 
 def load(folder: str | Path, dtype: torch.dtype | None = None) -> Model:
-    """The model of a Hugging Face folder (config.json and safetensors, in one file or in shards), in eval mode.
+    """The model of a Hugging Face folder (config.json and safetensors, in one file or in shards), or of a run; in eval mode.
 
     dtype    of the parameters; as in the files unless said
     raises   InputError where a file is missing, damaged, a pickle, or a field of the config says what no model here does
     """
     folder = Path(folder)
+    if (folder / RUN).is_file():
+        return runs.load_run(folder, dtype=dtype)
     config = files.read_config(folder)
     family = _family(config)
     spec = _read(family, config)
@@ -39,7 +42,9 @@ def load(folder: str | Path, dtype: torch.dtype | None = None) -> Model:
 
 
 def read_spec(folder: str | Path) -> Spec:
-    """The spec of a Hugging Face folder, by its config.json alone. Raises InputError as `load` does."""
+    """The spec of a Hugging Face folder, by its config.json alone, or of a run. Raises InputError as `load` does."""
+    if (Path(folder) / RUN).is_file():
+        return Spec.of(read_run(Path(folder), entries=False).spec)
     config = files.read_config(Path(folder))
     return _read(_family(config), config)
 
@@ -57,7 +62,7 @@ def save(model: Model, folder: str | Path, family: str | None = None) -> Path:
     reasons: list[str] = []
     for one in made:
         try:
-            config = one.config(model.spec)
+            config = one.config(model.spec.trained)
         except InputError as error:
             reasons.append(f"{one.name}: {error}")
             continue

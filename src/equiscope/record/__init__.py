@@ -9,6 +9,7 @@ from equiscope.record.audit import Audit, Counterexample, Mark, Proof, Row
 from equiscope.record.drawing import Box, Drawing, Frame, Link, Stand
 from equiscope.record.explorable import Claim, Example, Explorable, Fact, Program, Variant
 from equiscope.record.report import Report, Said, report
+from equiscope.record.run import Point, Run, Sample, Score, Source, read_run, write_run
 from equiscope.record.trace import VERSION, Leaf, Step, Trace
 
 __all__ = [
@@ -26,16 +27,23 @@ __all__ = [
     "Leaf",
     "Link",
     "Mark",
+    "Point",
     "Program",
     "Proof",
     "Report",
     "Row",
+    "Run",
     "Said",
+    "Sample",
+    "Score",
+    "Source",
     "Stand",
     "Step",
     "Trace",
     "Variant",
     "pack",
+    "read_run",
     "report",
     "unpack",
+    "write_run",
 ]

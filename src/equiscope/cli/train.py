@@ -1,0 +1,140 @@
+"""`equiscope train`, `evaluate`, `predict`: a recipe becomes a run; a run is measured; a run answers."""
+
+import json as json_text
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from equiscope.errors import InputError
+from equiscope.record.run import METRICS, RUN, Entry, Point, Run, Score, read_run
+
+RUNS = Path("runs")
+
+
+def train(source: Path, out: Path | None, changes: list[str], small: bool, devices: int, json: bool) -> int:
+    """0 where the run is finished; 143 or 130 where it was asked to stop, and saved."""
+    from equiscope.train import Watcher, open_task, read_recipe, recipe
+    from equiscope.train import train as begin
+
+    if (source / RUN).is_file():
+        if changes or small:
+            raise InputError(f"{source} is a run, which goes on by its own recipe. Leave --set and --small out.")
+        run = read_run(source, entries=False)
+        found, folder, beside = recipe(run.recipe, str(source / RUN)), source, Path(run.beside)
+    else:
+        found, beside = read_recipe(source, changes, small), source.parent
+        folder = out or RUNS / (source.stem + ("-small" if small else "") + "".join(f"-{c.replace('/', '_')}" for c in changes))
+    task = open_task(found, beside)
+    print(f"{found.title}: {folder}", file=sys.stderr)
+    with Progress(found.budget.steps, quiet=not sys.stderr.isatty()) as progress:
+        watcher = Watcher(entry=progress.entry, say=progress.say)
+        made = begin(found, task, folder, watcher, devices, beside)
+    if json:
+        print(json_text.dumps(shown(made, folder)))
+    else:
+        print("\n".join(lines(made, folder)))
+    return 0 if made.state == "finished" else 143
+
+
+def evaluate(folder: Path, part: str | None, last: bool, json: bool) -> None:
+    from equiscope.errors import UnknownName
+    from equiscope.train import load_run, open_task, recipe
+
+    run = read_run(folder, entries=False)
+    task = open_task(recipe(run.recipe, str(folder / RUN)), Path(run.beside))
+    parts = [p for p in task.parts if p != "train"]
+    if part is not None and part not in task.parts:
+        raise UnknownName("part of this run's data", part, list(task.parts))
+    model = load_run(folder, "last" if last else "best")
+    found = {name: task.evaluate(model, name) for name in ([part] if part else parts)}
+    if json:
+        print(json_text.dumps({"run": str(folder), "weights": "last" if last else "best", "result": found}))
+        return
+    for name, values in found.items():
+        print(f"{name}: {numbers(values)}")
+
+
+def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool) -> None:
+    from equiscope.train import load_run, recall
+
+    _, task = recall(folder)
+    answers = task.predict(load_run(folder), inputs, **options)
+    if json:
+        print(json_text.dumps([{"input": a.given, "answer": a.answer, **({"more": a.more} if a.more else {})} for a in answers]))
+        return
+    for answer in answers:
+        print(answer.text())
+
+
+def shown(run: Run, folder: Path) -> dict[str, Any]:
+    """What --json prints: the run without its long lists, which metrics.jsonl holds."""
+    import msgspec
+
+    data: dict[str, Any] = msgspec.to_builtins(run)
+    rest = {name: value for name, value in data.items() if name not in ("points", "scores", "samples")}
+    return rest | {"folder": str(folder), "metrics": str(folder / METRICS)}
+
+
+def lines(run: Run, folder: Path) -> list[str]:
+    """What a person reads at the end."""
+    made = [f"{run.title}: {run.state}{f', {run.reason}' if run.reason else ''}, {clock(run.seconds)} of training"]
+    made += [f"{part}: {numbers(values)}" for part, values in run.result.items()]
+    step = f"equiscope evaluate {folder}" if run.state == "finished" else f"equiscope train {folder}"
+    return [*made, f"Next: {step}"]
+
+
+def numbers(values: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+
+
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Progress(AbstractContextManager["Progress"]):
+    """A bar with the loss, tokens a second, the share of the machine that is used, and the time left; on a terminal only.
+
+    Elsewhere one line for each evaluation.
+    """
+
+    def __init__(self, steps: int, quiet: bool = False) -> None:
+        self.steps, self.quiet, self.first, self.begun = steps, quiet, 0, perf_counter()
+        self.bar: Any = None
+        self.task: Any = None
+
+    def __enter__(self) -> "Progress":
+        if not self.quiet:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            self.bar = Bar(
+                MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}"), TextColumn("left"), TimeRemainingColumn(),
+                console=Console(stderr=True),
+            )  # fmt: skip
+            self.bar.start()
+            self.task = self.bar.add_task("", total=self.steps)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    @property
+    def _say(self) -> Callable[[str], None]:
+        return self.bar.console.print if self.bar is not None else lambda sentence: print(sentence, file=sys.stderr, flush=True)
+
+    def say(self, sentence: str) -> None:
+        self._say(sentence)
+
+    def entry(self, entry: Entry) -> None:
+        if isinstance(entry, Score):
+            self._say(f"step {entry.step}: {numbers(entry.values)}{' (best so far)' if entry.best else ''}")
+        if isinstance(entry, Point) and self.bar is not None:
+            busy = f", {entry.busy:.0%} busy" if entry.busy is not None else ""
+            self.bar.update(self.task, completed=entry.step, description=f"loss {entry.loss:.3f}, {entry.tokens:,.0f} tokens/s{busy}")

@@ -1,0 +1,39 @@
+"""Order: which example comes when, as a function of the seed and the step alone.
+
+Nothing of it has to be saved: whoever knows the seed and the step knows what comes next, in one process or in many.
+"""
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+
+def number(seed: int, *names: int | str) -> int:
+    """A number that seeds what is random about these names: 63 bits of a digest."""
+    said = "/".join(map(str, (seed, *names))).encode()
+    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest(), "big") >> 1
+
+
+def generator(seed: int, *names: int | str) -> torch.Generator:
+    """Random numbers for these names, such as ("crop", step)."""
+    return torch.Generator().manual_seed(number(seed, *names))
+
+
+class Order:
+    """Examples 0..count - 1, shuffled anew in every epoch, and cut into batches that go on over the end of an epoch."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.count, self.seed = count, seed
+        self._epochs: dict[int, Tensor] = {}
+
+    def batch(self, step: int, size: int) -> list[tuple[int, int]]:
+        """The examples of a step (counted from 0), each with its epoch."""
+        first = step * size
+        return [(epoch, int(self._shuffled(epoch)[place])) for epoch, place in (divmod(first + i, self.count) for i in range(size))]
+
+    def _shuffled(self, epoch: int) -> Tensor:
+        if epoch not in self._epochs:
+            self._epochs = {e: order for e, order in self._epochs.items() if e == epoch - 1}
+            self._epochs[epoch] = torch.randperm(self.count, generator=generator(self.seed, "epoch", epoch))
+        return self._epochs[epoch]

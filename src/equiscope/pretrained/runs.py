@@ -1,0 +1,111 @@
+"""Checkpoints of our own runs: safetensors and JSON, each file's digest written down and looked at before a number is used.
+
+A run's folder has `best/step-...` (the weights that did best on the validation part) and `checkpoints/step-...` (everything that going on
+needs). Nothing in them is ever executed.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor
+
+from equiscope.errors import InputError
+from equiscope.models import Model, Spec
+from equiscope.record import read_run
+
+MANIFEST, WEIGHTS, AVERAGE, BEST, STEPS = "checkpoint.json", "model.safetensors", "average.safetensors", "best", "checkpoints"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A folder with a manifest. step: steps done; facts: what was written down beside the tensors; files: size and digest of each."""
+
+    folder: Path
+    step: int
+    facts: dict[str, Any]
+    files: dict[str, tuple[int, str]]
+
+    def tensors(self, name: str) -> dict[str, Tensor]:
+        """The tensors of a file; none where the checkpoint has no such file.
+
+        raises  InputError where the file is missing, shorter, longer or other than it was when it was written
+        """
+        if name not in self.files:
+            return {}
+        path, (size, digest) = self.folder / name, self.files[name]
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+        if len(content) != size or hashlib.sha256(content).hexdigest() != digest:
+            raise InputError(f"{path} is damaged: it has {len(content)} bytes, and is not as it was written ({size} bytes).")
+        try:
+            return load(content)
+        except SafetensorError as error:
+            raise InputError(f"{path} is damaged: {error}.") from error
+
+
+def seal(manifest: dict[str, Any]) -> str:
+    """The digest of a manifest without its own."""
+    rest = {name: value for name, value in manifest.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """The manifest of a checkpoint, verified; its files are verified when they are read. Raises InputError where it is damaged."""
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_bytes())
+        if manifest["sha256"] != seal(manifest):
+            raise InputError(f"{path} is damaged: it is not as it was written.")
+        files = {name: (int(size), str(digest)) for name, (size, digest) in manifest["files"].items()}
+        return Checkpoint(folder, int(manifest["step"]), dict(manifest["facts"]), files)
+    except FileNotFoundError as error:
+        raise InputError(f"{folder} has no {MANIFEST}, so it is no whole checkpoint.") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is damaged: {type(error).__name__}: {error}.") from error
+
+
+def checkpoints(run: Path, kind: str = STEPS) -> list[Path]:
+    """The checkpoint folders of a run, newest first, whole or not. kind: STEPS or BEST."""
+    return sorted((run / kind).glob("step-*"), reverse=True)
+
+
+def load_run(folder: Path, weights: str = "best", dtype: torch.dtype | None = None) -> Model:
+    """The model of a run's folder, in eval mode.
+
+    weights  "best" on the validation part, or "last"
+    raises   InputError where there is no run, no checkpoint yet, or its files are damaged
+    """
+    spec = Spec.of(read_run(folder, entries=False).spec)
+    return filled(spec, weights_of(folder, weights), dtype)
+
+
+def weights_of(folder: Path, weights: str = "best") -> dict[str, Tensor]:
+    """The tensors by name, of the model that is evaluated: averaged ones, where the run averages."""
+    if weights == "best" and (best := checkpoints(folder, BEST)):
+        return read_checkpoint(best[0]).tensors(WEIGHTS)
+    made = checkpoints(folder)
+    if not made:
+        raise InputError(f"{folder} has no checkpoint yet. Let `equiscope train` go on.")
+    newest = read_checkpoint(made[0])
+    return newest.tensors(WEIGHTS) | newest.tensors(AVERAGE)
+
+
+def filled(spec: Spec, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> Model:
+    """A model with these parameters."""
+    model = Model(spec)  # buffers are computed, not loaded
+    for name, parameter in model.named_parameters():
+        if name not in tensors or tensors[name].shape != parameter.shape:
+            has = f"a {name} of {tuple(tensors[name].shape)}" if name in tensors else f"no {name}"
+            raise InputError(f"The checkpoint has {has}, but the run's model has one of {tuple(parameter.shape)}.")
+        parameter.data = tensors[name].to(dtype or tensors[name].dtype)
+    return model.eval()

@@ -1,0 +1,165 @@
+"""Run: what was trained, on which data, and what came of it. Plain data, no torch.
+
+On disk a run is a folder: run.json is this record without its long lists, metrics.jsonl has one line for each of their entries,
+written as they come, so that a run that is killed has lost none of them.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from equiscope.errors import InputError
+from equiscope.record.array import Array
+from equiscope.record.trace import VERSION
+
+State = Literal["running", "finished", "stopped", "failed"]
+RUN, METRICS = "run.json", "metrics.jsonl"
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """A file that was learned from or measured on. part: "train", "validation", "test"."""
+
+    name: str
+    part: str
+    bytes: int
+    sha256: str
+
+
+class Point(Struct, frozen=True, kw_only=True, tag="point", tag_field="entry"):
+    """After one step of the optimiser.
+
+    step       steps done, 1 after the first
+    loss       mean over the step's batch, before the step
+    rate       of learning
+    norm       of the gradient, before clipping
+    seconds    of training, evaluation and saving left out
+    tokens     that were read in one second
+    busy       share of this machine's measured rate of matrix products that the model's products used; None where unknown
+    """
+
+    step: int
+    loss: float
+    rate: float
+    norm: float
+    seconds: float
+    tokens: float
+    busy: float | None = None
+
+
+class Score(Struct, frozen=True, kw_only=True, tag="score", tag_field="entry"):
+    """A measurement on a part of the data. best: whether it was the best so far, by the task's first number."""
+
+    step: int
+    part: str
+    values: dict[str, float]
+    best: bool = False
+
+
+class Sample(Struct, frozen=True, kw_only=True, tag="sample", tag_field="entry"):
+    """What the model makes of a fixed example as it learns. wanted: the right answer, where there is one.
+
+    tokens     of the example, and attention: of every layer and head [L, H, N, N], where it was looked at
+    """
+
+    step: int
+    given: str
+    answer: str
+    wanted: str | None = None
+    tokens: list[str] = field(default_factory=list)
+    attention: Array | None = None
+
+
+Entry = Point | Score | Sample
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """A run.
+
+    recipe      as it was resolved, every field said; spec: of the model
+    versions    of what computed it; machine: where
+    beside      the folder of the recipe, where data is looked for first
+    processes   how many computed it together, last
+    multiply_adds  of one step's forward pass
+    result      what was measured at the end, by part
+    reason      why it stopped or failed
+    """
+
+    version: int = VERSION
+    title: str
+    task: str
+    recipe: dict[str, Any]
+    spec: dict[str, Any]
+    data: list[Source]
+    seed: int
+    versions: dict[str, str]
+    machine: dict[str, Any]
+    beside: str = "."
+    processes: int = 1
+    parameters: int = 0
+    multiply_adds: float = 0.0
+    steps: int
+    state: State = "running"
+    reason: str = ""
+    seconds: float = 0.0
+    result: dict[str, dict[str, float]] = field(default_factory=dict)
+    points: list[Point] = field(default_factory=list)
+    scores: list[Score] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+
+
+def read_run(folder: Path, entries: bool = True) -> Run:
+    """The record of a run's folder. entries: with its points, scores and samples.
+
+    raises  InputError where there is no run, or its record is damaged
+    """
+    path = folder / RUN
+    try:
+        run = msgspec.json.decode(path.read_bytes(), type=Run)
+    except FileNotFoundError as error:
+        raise InputError(f"{folder} is no run: it has no {RUN}. Give a folder that `equiscope train` has made.") from error
+    except msgspec.DecodeError as error:
+        raise InputError(f"{path} is damaged: {error}.") from error
+    if run.version != VERSION:
+        raise InputError(f"{path} has version {run.version}, but this equiscope reads version {VERSION}.")
+    if not entries:
+        return run
+    found = read_entries(folder)
+    return msgspec.structs.replace(
+        run, points=[e for e in found if isinstance(e, Point)], scores=[e for e in found if isinstance(e, Score)],
+        samples=[e for e in found if isinstance(e, Sample)],
+    )  # fmt: skip
+
+
+def read_entries(folder: Path, until: int | None = None) -> list[Entry]:
+    """Lines of metrics.jsonl, up to a step. A last line that was cut by a kill is left out.
+
+    raises  InputError where another line is damaged
+    """
+    path = folder / METRICS
+    if not path.exists():
+        return []
+    lines = path.read_bytes().split(b"\n")
+    found: list[Entry] = []
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
+        try:
+            entry = msgspec.json.decode(line, type=Entry)  # type: ignore[arg-type]
+        except msgspec.DecodeError as error:
+            if number == len(lines):
+                break
+            raise InputError(f"{path}, line {number} is damaged: {error}.") from error
+        if until is None or entry.step <= until:
+            found.append(entry)
+    return found
+
+
+def write_run(run: Run, folder: Path) -> None:
+    """Write run.json, whole or not at all; the long lists stay in metrics.jsonl."""
+    short = msgspec.structs.replace(run, points=[], scores=[], samples=[])
+    part = folder / f".{RUN}"
+    part.write_text(json.dumps(msgspec.to_builtins(short), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    part.replace(folder / RUN)

@@ -1,0 +1,53 @@
+"""Train: a recipe becomes a run. Loop, optimiser, checkpoints, evaluation; Lightning Fabric does the computing."""
+
+from pathlib import Path
+
+from equiscope.errors import UnknownName
+from equiscope.pretrained.runs import load_run
+from equiscope.record import Run, read_run
+from equiscope.train.language import LanguageTask
+from equiscope.train.loop import Watcher, train
+from equiscope.train.recipe import Recipe, read_recipe, recipe, schema
+from equiscope.train.task import Answer, Batch, Task, settle
+
+TASKS: tuple[type[Task], ...] = (LanguageTask,)
+
+
+def open_task(found: Recipe, beside: Path | None = None) -> Task:
+    """The task of a recipe with its data, read and looked at. beside: the recipe's folder, where data is looked for first."""
+    return _kind(found).opened(found, beside)
+
+
+def recall(folder: Path) -> tuple[Run, Task]:
+    """A run and its task, without data: enough to predict."""
+    run = read_run(folder, entries=False)
+    found = recipe(run.recipe, str(folder / "run.json"))
+    return run, _kind(found).recall(found, folder)
+
+
+def _kind(found: Recipe) -> type[Task]:
+    name = type(found.data).__struct_config__.tag
+    for kind in TASKS:
+        if kind.name == name:
+            return kind
+    raise UnknownName("task", name, [kind.name for kind in TASKS])
+
+
+__all__ = [
+    "TASKS",
+    "Answer",
+    "Batch",
+    "LanguageTask",
+    "Recipe",
+    "Run",
+    "Task",
+    "Watcher",
+    "load_run",
+    "open_task",
+    "read_recipe",
+    "recall",
+    "recipe",
+    "schema",
+    "settle",
+    "train",
+]

@@ -1,0 +1,121 @@
+"""Language (R1): the next token, at every place of a passage at once. Measured in nats a token and bits a character."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiscope.data import Passages
+from equiscope.errors import InputError
+from equiscope.models import Model, Sampling, generate
+from equiscope.record import Sample
+from equiscope.tokens.tokenizer import Tokenizer
+from equiscope.train.recipe import Recipe
+from equiscope.train.task import Answer, Batch, Task
+
+AT_ONCE = 2**16  # tokens that are evaluated together
+
+
+class LanguageTask(Task):
+    """A decoder learns to continue texts."""
+
+    name: ClassVar[str] = "language"
+
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, passages: Passages | None = None) -> None:
+        super().__init__(recipe)
+        self.tokenizer, self.passages = tokenizer, passages
+        self.sources = passages.sources if passages is not None else []
+
+    @classmethod
+    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+        """Read and look at the recipe's data."""
+        tokenizer = None
+        if recipe.data.tokens == "checkpoint":
+            if "start" not in recipe.model:
+                raise InputError('data.tokens = "checkpoint" takes the tokenizer of model.start, but model says no start.')
+            tokenizer = Tokenizer.read(recipe.model["start"])
+        passages = Passages(recipe.data, recipe.seed, beside, tokenizer)
+        return cls(recipe, passages.tokenizer, passages)
+
+    @classmethod
+    def recall(cls, recipe: Recipe, folder: Path) -> Self:
+        return cls(recipe, Tokenizer.read(folder))
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / "tokenizer.json")
+
+    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+        size = self.tokenizer.size
+        if "start" in self.recipe.model:
+            if size > spec["vocabulary"]:
+                raise InputError(
+                    f"The checkpoint knows {spec['vocabulary']} ids, but this tokenizer has {size}. "
+                    'Use data.tokens = "checkpoint", the tokenizer it was trained with.'
+                )
+            return spec
+        for name in ("vocabulary", "outputs"):
+            if name in self.recipe.model and spec[name] != size:
+                raise InputError(f"model.{name} is {spec[name]}, but the texts have {size} tokens. Leave it out: the data says it.")
+        return spec | {"vocabulary": size, "outputs": size}
+
+    def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
+        assert self.passages is not None
+        size, span = self.recipe.budget.batch, self.recipe.data.context
+        inputs, wanted = (ids[share::shares] for ids in self.passages.batch(step, size))
+        return Batch({"inputs": inputs, "wanted": wanted}, size * span, inputs.numel(), len(inputs), span)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Every prefix of a passage is an example: the causal mask lets one pass learn from them all."""
+        answers = model(batch.tensors["inputs"])
+        return F.cross_entropy(answers.flatten(0, -2).float(), batch.tensors["wanted"].flatten(), reduction="sum")
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return tuple(self.passages.ids) if self.passages is not None else ()
+
+    @torch.no_grad()
+    def evaluate(self, model: Model, part: str = "validation") -> dict[str, float]:
+        """loss: nats a token over all passages of the part, each read from its own beginning; bits: a character's."""
+        assert self.passages is not None
+        device = next(model.parameters()).device
+        total, count = 0.0, 0
+        for inputs, wanted in self.passages.passages(part, max(1, AT_ONCE // self.recipe.data.context)):
+            answers = model(inputs.to(device)).flatten(0, -2).float()
+            total += float(F.cross_entropy(answers, wanted.flatten().to(device), reduction="sum"))
+            count += wanted.numel()
+        loss = total / count
+        per_character = count / self.passages.characters[part]
+        return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "bits per character": loss * per_character / math.log(2)}
+
+    def predict(self, model: Model, inputs: Sequence[str], **options: Any) -> list[Answer]:
+        """How each text goes on. options: steps (new tokens), seed, and those of `Sampling`; temperature 0.8 unless said."""
+        steps, seed = options.pop("steps", 200), options.pop("seed", 0)
+        sampling = Sampling(**{"temperature": 0.8, **options})
+        return [Answer(text, self._continued(model, self.tokenizer.encode(text), steps, sampling, seed)) for text in inputs]
+
+    def _continued(self, model: Model, ids: list[int], steps: int, sampling: Sampling, seed: int) -> str:
+        """No passage is longer than those that were learned: when one is full, its later half begins the next."""
+        if not ids:
+            raise InputError("There is no text to go on with. Give at least one character.")
+        span, device, new = self.recipe.data.context, next(model.parameters()).device, []  # type: int, Any, list[int]
+        while len(new) < steps:
+            seen = [*ids, *new][-(span // 2) :] if len(ids) + len(new) >= span else [*ids, *new]
+            room = min(steps - len(new), span - len(seen))
+            made = generate(model, torch.tensor([seen], device=device), room, sampling, seed=seed + len(new))
+            new += made[0].tolist()
+        return self.tokenizer.decode(new)
+
+    def samples(self, model: Model, step: int) -> list[Sample]:
+        assert self.passages is not None
+        line = self.passages.ids["validation"]
+        span = self.recipe.data.context
+        found = []
+        for i in range(self.recipe.evaluation.samples):
+            given = self.tokenizer.decode([int(t) for t in line[i * span : i * span + span // 2]])
+            answer = self.predict(model, [given], steps=span - span // 2)[0]
+            found.append(Sample(step=step, given=given, answer=answer.answer))
+        return found

@@ -1,0 +1,135 @@
+"""Task: everything that a loop need not know. What an example is, what is lost on it, what is measured, what is answered."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from torch import Tensor, nn
+
+from equiscope.errors import InputError
+from equiscope.models import Model, Spec
+from equiscope.record import Sample, Source
+from equiscope.train.recipe import Recipe, merged
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The share of a step's examples that is computed at once.
+
+    tensors  what the task's `loss` reads, by its own names
+    terms    of the loss in the whole step, over all shares and processes: what the sum is divided by
+    read     tokens in this share, padding left out
+    size     examples in this share, of `length` tokens each (padding counted), and of `source` tokens that an encoder reads
+    """
+
+    tensors: dict[str, Tensor]
+    terms: int
+    read: int
+    size: int
+    length: int
+    source: int = 0
+
+    def to(self, device: Any) -> "Batch":
+        moved = {name: tensor.to(device, non_blocking=True) for name, tensor in self.tensors.items()}
+        return Batch(moved, self.terms, self.read, self.size, self.length, self.source)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model makes of one input. more: numbers beside it, e.g. the probability of each class."""
+
+    given: str
+    answer: str
+    more: dict[str, float] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """As a person reads it."""
+        beside = ", ".join(f"{name} {value:.3g}" for name, value in self.more.items())
+        return f"{self.given}{self.answer}" if not self.more else f"{self.given}: {self.answer} ({beside})"
+
+
+class Task(ABC):
+    """Data of a recipe and what to do with it. Made by `open_task` (with data), or `recall` (for a run's answers, without).
+
+    better   whether the first number of `evaluate` is to fall or to rise
+    """
+
+    name: ClassVar[str]
+    better: ClassVar[Literal["less", "more"]] = "less"
+    sources: list[Source]
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+
+    @abstractmethod
+    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a spec with those that the data decides (vocabulary, outputs); refuses those that do not fit."""
+
+    @abstractmethod
+    def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
+        """The examples share, share + shares, ... of a step, counted from 0. The same for any number of processes."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The sum of the loss over the batch's terms, float32."""
+
+    @abstractmethod
+    def evaluate(self, model: Model, part: str = "validation") -> dict[str, float]:
+        """What is measured on all of a part, the number that decides first."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> Sequence[str]:
+        """Parts that can be evaluated, e.g. validation, test."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write what `recall` needs into a run's folder: a tokenizer, names of classes."""
+
+    @classmethod
+    @abstractmethod
+    def opened(cls, recipe: Recipe, beside: Path | None = None) -> "Task":
+        """The task of a recipe with its data, read and looked at before anything is trained.
+
+        beside  the recipe's folder, where data is looked for first
+        """
+
+    @classmethod
+    @abstractmethod
+    def recall(cls, recipe: Recipe, folder: Path) -> "Task":
+        """The task of a run, without its data."""
+
+    @abstractmethod
+    def predict(self, model: Model, inputs: Sequence[str], **options: Any) -> list[Answer]:
+        """Answers to inputs as a person gives them: texts, or paths of files."""
+
+    def samples(self, model: Model, step: int) -> list[Sample]:
+        """What the model makes of fixed examples."""
+        return []
+
+    def multiply_adds(self, spec: Spec, batch: Batch) -> float:
+        """Of one forward pass over a batch."""
+        return float(spec.describe(max(batch.length, 1), max(batch.source, 1)).multiply_adds * batch.size)
+
+
+def settle(task: Task) -> Spec:
+    """The spec of a recipe: a preset's or a checkpoint's, with the fields that the recipe says and those that the data decides."""
+    said = dict(task.recipe.model)
+    preset, start = said.pop("preset", None), said.pop("start", None)
+    base: dict[str, Any] = {}
+    if start is not None:
+        from equiscope.pretrained import read_spec
+
+        if said.keys() - {"dropout", "skip"} or preset is not None:
+            raise InputError(
+                f"model.start = {start!r} brings its own spec, so model may say dropout and skip beside it, "
+                f"but got {', '.join(task.recipe.model)}."
+            )
+        spec = read_spec(start)
+        base = spec.to_dict()
+    elif preset is not None:
+        base = Spec.of(preset).to_dict()
+    fields = task.settled(merged(base, said) if start is None else base | said)
+    return Spec.of({name: value for name, value in fields.items() if value is not None or name in ("vocabulary", "outputs")})
