@@ -168,8 +168,12 @@ def generate(
 @app.command(short_help="Train by a recipe, or go on with a run.")
 def train(
     source: Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe (.toml); or the folder of a run, which goes on.")],
-    out: Annotated[Path | None, typer.Option(help="Folder of the run; runs/RECIPE unless said. A run that is there goes on.")] = None,
-    change: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. optimiser.rate=3e-4; may be repeated.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run; runs/RECIPE unless said. A run that is there goes on.")
+    ] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="field=value, e.g. optimiser.rate=3e-4; may be repeated.")
+    ] = None,
     small: Annotated[bool, typer.Option("--small", help="The recipe's small form: a minute, on the samples beside it.")] = False,
     devices: Annotated[int, typer.Option(min=1, help="Processes on this machine, or GPUs; torchrun says it otherwise.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print the run as JSON when it is finished.")] = False,

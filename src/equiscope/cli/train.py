@@ -137,4 +137,6 @@ class Progress(AbstractContextManager["Progress"]):
             self._say(f"step {entry.step}: {numbers(entry.values)}{' (best so far)' if entry.best else ''}")
         if isinstance(entry, Point) and self.bar is not None:
             busy = f", {entry.busy:.0%} busy" if entry.busy is not None else ""
-            self.bar.update(self.task, completed=entry.step, description=f"loss {entry.loss:.3f}, {entry.tokens:,.0f} tokens/s{busy}")
+            self.bar.update(
+                self.task, completed=entry.step, description=f"loss {entry.loss:.3f}, {entry.tokens:,.0f} tokens/s{busy}"
+            )

@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import lzma
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -67,7 +67,7 @@ def digest(path: Path) -> str:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def sources(parts: dict[str, Iterable[Path]]) -> list[Source]:
+def sources(parts: Mapping[str, Iterable[Path]]) -> list[Source]:
     """What was read for each part: a run is of these very bytes."""
     return [
         Source(name="/".join(path.parts[-2:]), part=part, bytes=path.stat().st_size, sha256=digest(path))

@@ -4,10 +4,9 @@ The line is held in a file and mapped, so it may be larger than memory. Source o
 example, all learned at once under the causal mask.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -16,7 +15,7 @@ from msgspec import Struct
 from torch import Tensor
 
 from equiscope.data.files import found, sources
-from equiscope.data.order import Order, generator, number
+from equiscope.data.order import Order, number
 from equiscope.data.texts import texts
 from equiscope.errors import InputError
 from equiscope.record import Source

@@ -84,7 +84,9 @@ def _field(line: str, field: str, where: str) -> str:
     except json.JSONDecodeError as error:
         raise InputError(f"{where} is not JSON: {error}.") from error
     if not isinstance(row, dict) or not isinstance(row.get(field), str):
-        raise InputError(f"{where} has no text {field!r}. Set data.field to one of: {', '.join(row) if isinstance(row, dict) else ''}.")
+        raise InputError(
+            f"{where} has no text {field!r}. Set data.field to one of: {', '.join(row) if isinstance(row, dict) else ''}."
+        )
     return row[field]
 
 

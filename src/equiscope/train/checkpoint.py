@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint import state_dict as gathered
 
 from equiscope.errors import InputError
-from equiscope.pretrained.runs import AVERAGE, MANIFEST, STEPS, WEIGHTS, Checkpoint, checkpoints, read_checkpoint, seal
+from equiscope.pretrained.runs import MANIFEST, STEPS, Checkpoint, checkpoints, read_checkpoint, seal
 
 OPTIMISER = "optimiser.safetensors"
 
@@ -144,5 +144,3 @@ def _to_disk(folder: Path) -> None:
         pass
     finally:
         os.close(handle)
-
-

@@ -91,7 +91,11 @@ def versions() -> dict[str, str]:
 
 def machine() -> dict[str, Any]:
     """Where it is computed."""
-    found: dict[str, Any] = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
+    found: dict[str, Any] = {
+        "cpu": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         found["cpu"] = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))

@@ -129,7 +129,11 @@ class _Loop:
         many, cost = self.engine.processes, sum(self._cost(batch) for batch in read)
         busy = 6 * cost / took / self.peak if self.peak else None
         tokens = many * sum(batch.read for batch in read) / took
-        self.add(Point(step=step + 1, loss=loss, rate=self.engine.rate, norm=norm, seconds=self.facts["seconds"], tokens=tokens, busy=busy))
+        self.add(
+            Point(
+                step=step + 1, loss=loss, rate=self.engine.rate, norm=norm, seconds=self.facts["seconds"], tokens=tokens, busy=busy
+            )
+        )
         return step + 1
 
     def _evaluate(self, step: int) -> None:

@@ -11,14 +11,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-from equiscope.data import Language
+from equiscope.data import Images, Language, Sounds, Translation
 from equiscope.errors import InputError
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
-Data = Language  # one for each task; the field `task` says which
+Data = Language | Translation | Images | Sounds  # the field `task` says which
 
 
 class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
