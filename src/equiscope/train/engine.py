@@ -15,6 +15,7 @@ from equiscope import blocks
 from equiscope.data.order import number
 from equiscope.errors import InputError
 from equiscope.models import Mixed, Model, Probe, fast_products, probe
+from equiscope.pretrained.runs import AVERAGE, WEIGHTS
 from equiscope.train import checkpoint
 from equiscope.train.optimiser import Average, optimisers, set_rates, share
 from equiscope.train.recipe import Recipe
@@ -110,14 +111,14 @@ class Engine:
         """Files of a checkpoint; every process has to ask."""
         averaged = {} if self.average is None else {n: _whole(t) for n, t in self.average.weights.items()}
         return {
-            checkpoint.WEIGHTS: checkpoint.weights(self.model),
+            WEIGHTS: checkpoint.weights(self.model),
             checkpoint.OPTIMISER: checkpoint.optimiser_state(self.model, self._bare),
-            checkpoint.AVERAGE: averaged,
+            AVERAGE: averaged,
         }
 
     def restore(self, files: Callable[[str], dict[str, Tensor]]) -> None:
         """Take what `state` gave. Raises InputError where a file is damaged, before anything has changed."""
-        weights, held, averaged = (files(name) for name in (checkpoint.WEIGHTS, checkpoint.OPTIMISER, checkpoint.AVERAGE))
+        weights, held, averaged = (files(name) for name in (WEIGHTS, checkpoint.OPTIMISER, AVERAGE))
         checkpoint.set_weights(self.model, weights)
         checkpoint.set_optimiser_state(self.model, self._bare, held)
         if self.average is not None:
