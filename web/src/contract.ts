@@ -1,6 +1,6 @@
 // Generated from contract/schema.json by `npm run contract`. Do not edit.
 
-export type Contract = Explorable | Drawing | Report | Audit;
+export type Contract = Explorable | Drawing | Report | Audit | Course | News;
 
 /**
  * A page's content.
@@ -404,4 +404,145 @@ export interface Said {
   finding: string[];
   samples: string;
   again: string;
+}
+/**
+ * The content of a run's page.
+ *
+ *     live     whether the page asks for more; series: of the entries: another one begins again
+ *     every    only each so many-th point is on the page, and the last
+ *     left     seconds of training that are to come, by the pace of late; None where it has ended or nothing is known
+ */
+export interface Course {
+  version?: number;
+  title: string;
+  summary: string;
+  left?: number | null;
+  run: Run;
+  live?: boolean;
+  series?: string;
+  every?: number;
+}
+/**
+ * A run.
+ *
+ *     recipe      as it was resolved, every field said; spec: of the model
+ *     versions    of what computed it; machine: where
+ *     beside      the folder of the recipe, where data is looked for first
+ *     processes   how many computed it together, last
+ *     multiply_adds  of one step's forward pass
+ *     result      what was measured at the end, by part
+ *     reason      why it stopped or failed
+ */
+export interface Run {
+  version?: number;
+  title: string;
+  task: string;
+  recipe: {};
+  spec: {};
+  data: Source[];
+  seed: number;
+  versions: {
+    [k: string]: string;
+  };
+  machine: {};
+  beside?: string;
+  processes?: number;
+  parameters?: number;
+  multiply_adds?: number;
+  steps: number;
+  state?: "failed" | "finished" | "running" | "stopped";
+  reason?: string;
+  seconds?: number;
+  result?: {
+    [k: string]: {
+      [k: string]: number;
+    };
+  };
+  points?: Point[];
+  scores?: Score[];
+  samples?: Sample[];
+}
+/**
+ * A file that was learned from or measured on. part: "train", "validation", "test".
+ */
+export interface Source {
+  name: string;
+  part: string;
+  bytes: number;
+  sha256: string;
+}
+/**
+ * After one step of the optimiser.
+ *
+ *     step       steps done, 1 after the first
+ *     loss       mean over the step's batch, before the step
+ *     rate       of learning
+ *     norm       of the gradient, before clipping
+ *     seconds    of training, evaluation and saving left out
+ *     tokens     that were read in one second
+ *     busy       share of this machine's measured rate of matrix products that the model's products used; None where unknown
+ */
+export interface Point {
+  entry: "point";
+  step: number;
+  loss: number;
+  rate: number;
+  norm: number;
+  seconds: number;
+  tokens: number;
+  busy?: number | null;
+}
+/**
+ * A measurement on a part of the data. best: whether it was the best so far, by the task's first number.
+ */
+export interface Score {
+  entry: "score";
+  step: number;
+  part: string;
+  values: {
+    [k: string]: number;
+  };
+  best?: boolean;
+}
+/**
+ * What the model makes of a fixed example as it learns. wanted: the right answer, where there is one.
+ *
+ *     tokens     of the example, and attention: of every layer and head [L, H, N, M], where it was looked at: how much each of the N
+ *                tokens drew from each of the M
+ *     source     the M tokens, where they are others: those that an encoder reads, or the patches of a picture
+ *     grid       rows and columns in which these M stand, where they are patches
+ *     picture    what was given, where it is a picture: [rows, columns] or [rows, columns, 3], 0 to 255
+ */
+export interface Sample {
+  entry: "sample";
+  step: number;
+  given: string;
+  answer: string;
+  wanted?: string | null;
+  tokens?: string[];
+  source?: string[];
+  grid?: number[] | null;
+  picture?: Array | null;
+  attention?: Array | null;
+}
+/**
+ * Entries of a run from number `first` on; more: whether others wait already.
+ *
+ *     state, reason, seconds, result  of the run now, as in `Run`
+ */
+export interface News {
+  series: string;
+  first: number;
+  entries?: (Point | Score | Sample)[];
+  more?: boolean;
+  summary: string;
+  left?: number | null;
+  state: "failed" | "finished" | "running" | "stopped";
+  reason?: string;
+  seconds?: number;
+  result?: {
+    [k: string]: {
+      [k: string]: number;
+    };
+  };
 }

@@ -6,6 +6,7 @@ closed list of operations can run it again on other leaves: that is what the pag
 
 from equiscope.record.array import Array, pack, unpack
 from equiscope.record.audit import Audit, Counterexample, Mark, Proof, Row
+from equiscope.record.course import Course, News, course
 from equiscope.record.drawing import Box, Drawing, Frame, Link, Stand
 from equiscope.record.explorable import Claim, Example, Explorable, Fact, Program, Variant
 from equiscope.record.report import Report, Said, report
@@ -19,6 +20,7 @@ __all__ = [
     "Box",
     "Claim",
     "Counterexample",
+    "Course",
     "Drawing",
     "Example",
     "Explorable",
@@ -27,6 +29,7 @@ __all__ = [
     "Leaf",
     "Link",
     "Mark",
+    "News",
     "Point",
     "Program",
     "Proof",
@@ -41,6 +44,7 @@ __all__ = [
     "Step",
     "Trace",
     "Variant",
+    "course",
     "pack",
     "read_run",
     "report",

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import msgspec
 
-from equiscope.record import Audit, Drawing, Explorable, Report
+from equiscope.record import Audit, Course, Drawing, Explorable, News, Report
 
 SCHEMA = Path(__file__).parents[3] / "contract" / "schema.json"
 
 
 def schema() -> str:
     """JSON Schema of every record that leaves Python."""
-    pages, definitions = msgspec.json.schema_components([Explorable, Drawing, Report, Audit], ref_template="#/$defs/{name}")
+    records = [Explorable, Drawing, Report, Audit, Course, News]
+    pages, definitions = msgspec.json.schema_components(records, ref_template="#/$defs/{name}")
     text = msgspec.json.encode({"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": pages, "$defs": definitions})
     return msgspec.json.format(text, indent=2).decode() + "\n"
 

@@ -61,7 +61,11 @@ class Score(Struct, frozen=True, kw_only=True, tag="score", tag_field="entry"):
 class Sample(Struct, frozen=True, kw_only=True, tag="sample", tag_field="entry"):
     """What the model makes of a fixed example as it learns. wanted: the right answer, where there is one.
 
-    tokens     of the example, and attention: of every layer and head [L, H, N, N], where it was looked at
+    tokens     of the example, and attention: of every layer and head [L, H, N, M], where it was looked at: how much each of the N
+               tokens drew from each of the M
+    source     the M tokens, where they are others: those that an encoder reads, or the patches of a picture
+    grid       rows and columns in which these M stand, where they are patches
+    picture    what was given, where it is a picture: [rows, columns] or [rows, columns, 3], 0 to 255
     """
 
     step: int
@@ -69,6 +73,9 @@ class Sample(Struct, frozen=True, kw_only=True, tag="sample", tag_field="entry")
     answer: str
     wanted: str | None = None
     tokens: list[str] = field(default_factory=list)
+    source: list[str] = field(default_factory=list)
+    grid: list[int] | None = None
+    picture: Array | None = None
     attention: Array | None = None
 
 

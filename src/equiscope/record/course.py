@@ -1,0 +1,95 @@
+"""Course: a run as its page shows it, and what is said of it in words. News: what came to it since. Plain data, no torch.
+
+The sentences are made here, once, so that the terminal, the page and a page that is watched say the same.
+"""
+
+from itertools import pairwise
+from statistics import median
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from equiscope.record.run import Entry, Point, Run, Sample, Score, State
+from equiscope.record.trace import VERSION
+
+MOST = 20_000  # points that a page carries
+LATELY = 50  # steps whose pace says how long the rest takes
+
+
+class Course(Struct, frozen=True, kw_only=True):
+    """The content of a run's page.
+
+    live     whether the page asks for more; series: of the entries: another one begins again
+    every    only each so many-th point is on the page, and the last
+    left     seconds of training that are to come, by the pace of late; None where it has ended or nothing is known
+    """
+
+    version: int = VERSION
+    title: str
+    summary: str
+    left: float | None = None
+    run: Run
+    live: bool = False
+    series: str = ""
+    every: int = 1
+
+
+class News(Struct, frozen=True, kw_only=True):
+    """Entries of a run from number `first` on; more: whether others wait already.
+
+    state, reason, seconds, result  of the run now, as in `Run`
+    """
+
+    series: str
+    first: int
+    entries: list[Entry] = field(default_factory=list)
+    more: bool = False
+    summary: str
+    left: float | None = None
+    state: State
+    reason: str = ""
+    seconds: float = 0.0
+    result: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+def course(run: Run, most: int = MOST) -> Course:
+    """The page's data: the whole run, but of very many points only each so many-th."""
+    every = -(-len(run.points) // most) or 1
+    kept = [p for i, p in enumerate(run.points) if i % every == 0 or i == len(run.points) - 1]
+    return Course(title=run.title, summary=summary(run), run=run if every == 1 else replace(run, points=kept), every=every)
+
+
+def gathered(run: Run, entries: list[Entry]) -> Run:
+    """The run with these entries."""
+    return replace(
+        run, points=[e for e in entries if isinstance(e, Point)], scores=[e for e in entries if isinstance(e, Score)],
+        samples=[e for e in entries if isinstance(e, Sample)],
+    )  # fmt: skip
+
+
+def summary(run: Run, points: list[Point] | None = None) -> str:
+    """One sentence: where the run is, and the number that decides. points: the last ones, where the run does not hold them."""
+    last = (points if points is not None else run.points)[-1:]
+    if run.state == "finished":
+        told = "; ".join(f"{part} {_first(values)}" for part, values in run.result.items() if values)
+        return f"Finished after {run.steps:,} steps{f': {told}' if told else ''}."
+    if run.state in ("stopped", "failed"):
+        why = run.reason.rstrip(".")
+        return f"{'Stopped' if run.state == 'stopped' else 'Failed'}{f': {why}' if why else ''}."
+    if not last:
+        return f"Beginning: {run.steps:,} steps are to come."
+    return f"Step {last[0].step:,} of {run.steps:,}: training loss {last[0].loss:.4g}."
+
+
+def left(run: Run, points: list[Point] | None = None) -> float | None:
+    """Seconds of training that are to come, by the median pace of the last steps; None where the run is not running."""
+    late = (points if points is not None else run.points)[-LATELY - 1 :]
+    if run.state != "running" or len(late) < 2:
+        return None
+    pace = median(b.seconds - a.seconds for a, b in pairwise(late))
+    return max(0.0, pace * (run.steps - late[-1].step))
+
+
+def _first(values: dict[str, float]) -> str:
+    name, value = next(iter(values.items()))
+    return f"{name} {value:.4g}"
