@@ -14,6 +14,7 @@ from equiscope.errors import InputError
 from equiscope.models import Model, Sampling, generate
 from equiscope.record import Sample
 from equiscope.tokens.tokenizer import Tokenizer
+from equiscope.train.looking import attention_of, due, room
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Answer, Batch, Task
 
@@ -117,5 +118,12 @@ class LanguageTask(Task):
         for i in range(self.recipe.evaluation.samples):
             given = self.tokenizer.decode([int(t) for t in line[i * span : i * span + span // 2]])
             answer = self.predict(model, [given], steps=span - span // 2)[0]
-            found.append(Sample(step=step, given=given, answer=answer.answer))
+            seen = self._seen(model, line[i * span :][: room(model)]) if i == 0 and due(self.recipe, step) else {}
+            found.append(Sample(step=step, given=given, answer=answer.answer, **seen))
         return found
+
+    def _seen(self, model: Model, line: Any) -> dict[str, Any]:
+        """The tokens of a line and what each drew from those before it."""
+        ids = [int(t) for t in line][: self.recipe.data.context]
+        attention = attention_of(model, torch.tensor([ids], device=next(model.parameters()).device))
+        return {"tokens": [self.tokenizer.decode([t]) for t in ids], "attention": attention}
