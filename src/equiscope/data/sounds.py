@@ -1,9 +1,451 @@
-"""Sounds: recordings and their classes."""
+"""Sounds: recordings and their classes become tokens at times in seconds, padded to the longest of a batch.
 
+What a name says of a recording (its class, who speaks, which take) decides the part that it belongs to. Whatever is random about
+a recording in an epoch is a function of the seed, the epoch and the recording.
+"""
+
+import csv
+import hashlib
+import io
+import math
+import re
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+import torch
 from msgspec import Struct
+from torch import Tensor
+
+from equiscope.data.files import found
+from equiscope.data.order import Order, generator, number
+from equiscope.data.texts import decoded
+from equiscope.errors import InputError
+from equiscope.record import Source
+from equiscope.tokens import Tokens, frames, log_mel, read_sound, resampled, spectrogram_patches
+from equiscope.tokens.sound import Mel
+
+Size = Annotated[int, msgspec.Meta(ge=1)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+TOGETHER = 64  # recordings that are cut into windows at once
+ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".aiff", ".aif")
+
+
+class Changes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is changed at random about a recording each time it is learned from; 0 changes nothing.
+
+    speed  faster or slower by up to this share, and higher or lower with it
+    shift  silence in front, or so much cut away, of up to so many ms
+    gain   louder or softer by up to so many dB
+    noise  white noise of up to this share of the sound's own size
+    bands  up to so many mel bands that follow one another are hidden, and windows: of windows (SpecAugment), each `masks` times
+    source Park et al. 2019, "SpecAugment"; Ko et al. 2015, "Audio Augmentation"
+    """
+
+    speed: Share = 0.0
+    shift: Amount = 0.0
+    gain: Amount = 0.0
+    noise: Amount = 0.0
+    bands: Annotated[int, msgspec.Meta(ge=0)] = 0
+    windows: Annotated[int, msgspec.Meta(ge=0)] = 0
+    masks: Size = 1
 
 
 class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="sounds", tag_field="task"):
-    """..."""
+    """Recordings to learn the classes of.
+
+    train       a folder, an archive (.tar, compressed or not), files with * for many, or a CSV with the columns path and label
+    validation  other recordings; test: those that are measured once, at the end
+    pattern     what a file's name says, e.g. "{label}_{speaker}_{index}"; without one, the folder it lies in is its class
+    where       which recordings of `train` belong to another part, by what their names say: a word, a list of words, or a range
+                of numbers, e.g. {validation = {index = "10-12"}, test = {speaker = ["theo"]}}
+    held        share of the recordings that are held out at random, where nothing else says what validation is
+    rate        in hertz, that every recording is brought to; without one, all must have the same
+    tokens      "log-mel" (a window a token), "patches" (of the log-mel spectrogram), or "raw" (samples of a frame)
+    window_ms   length of a window or frame; hop_ms: from one to the next
+    mels        bands; scale: of them, see `tokens.mel_filters`; patch: windows and bands of a patch
+    places      where a token is: "seconds", the middle of its window; or "index", a count of windows
+    level       whether each recording's own mean of each band is taken away, so that a microphone is not heard
+    longest     seconds of a recording that are read; the rest is left out
+    smoothing   share of the answer that is spread over all classes while learning
+    """
 
     train: str
+    validation: str | None = None
+    test: str | None = None
+    pattern: str | None = None
+    where: dict[Literal["validation", "test"], dict[str, str | int | list[str]]] = msgspec.field(default_factory=dict)
+    held: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
+    rate: Size | None = None
+    tokens: Literal["log-mel", "patches", "raw"] = "log-mel"
+    window_ms: Positive = 25.0
+    hop_ms: Positive = 10.0
+    mels: Size = 40
+    scale: Mel = "slaney"
+    patch: tuple[Size, Size] = (4, 8)
+    places: Literal["seconds", "index"] = "seconds"
+    level: bool = False
+    longest: Positive | None = None
+    smoothing: Share = 0.0
+    changes: Changes = msgspec.field(default_factory=Changes)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A sound of a known class. says: what its name says, by the names of the pattern."""
+
+    name: str
+    label: str
+    wave: Tensor
+    says: dict[str, str] = field(default_factory=dict)
+
+
+class Hearing(Struct, frozen=True, kw_only=True):
+    """How a sound becomes what a model reads: enough to answer with, beside the weights.
+
+    classes  in order; rate: in hertz; mean, deviation: of each number of a token, over all tokens of the training part
+    """
+
+    classes: list[str]
+    rate: int
+    mean: list[float]
+    deviation: list[float]
+
+
+class Recordings:
+    """The recordings of a `Sounds`, opened and looked at.
+
+    raises  InputError naming the file that is missing, unreadable, empty, too short, of another rate, or without a class
+    """
+
+    def __init__(self, config: Sounds, seed: int = 0, beside: Path | None = None) -> None:
+        self.config, self.seed = config, seed
+        named = {"train": config.train, "validation": config.validation, "test": config.test}
+        self.sources: list[Source] = []
+        self.rate = config.rate or 0
+        whole = {part: self._read(part, name, beside) for part, name in named.items() if name is not None}
+        self.parts: dict[str, list[Recording]] = parted(config, whole, seed)
+        _one_label(self.parts)
+        classes = sorted({r.label for r in self.parts["train"]})
+        if len(classes) < 2:
+            raise InputError(f"All recordings of {config.train} are of the class {classes[0]!r}. Give two classes or more.")
+        for part, recordings in self.parts.items():
+            for r in recordings:
+                if r.label not in classes:
+                    raise InputError(
+                        f"{r.name} of the {part} part is of the class {r.label!r}, but training has only {', '.join(classes)}. "
+                        "Learn from that class too, or leave the file out."
+                    )
+        mean, deviation = measured(config, self.rate, [r.wave for r in self.parts["train"]])
+        self.hearing = Hearing(classes=classes, rate=self.rate, mean=mean, deviation=deviation)
+        self.order = Order(len(self.parts["train"]), seed)
+
+    def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> tuple[Tokens, Tensor]:
+        """The recordings share, share + shares, ... of a step, changed at random, and their classes [B]."""
+        chosen = self.order.batch(step, size)[share::shares]
+        changes, mels = self.config.changes, self.config.tokens != "raw"
+        waves, masks = [], []
+        for epoch, example in chosen:
+            draw = generator(self.seed, "sound", epoch, example)
+            waves.append(changed(self.parts["train"][example].wave, self.rate, changes, draw))
+            masks.append(draw)
+        heard = tokens_of(self.config, self.hearing, waves, (lambda x, i: hidden(x, changes, masks[i])) if mels else None)
+        wanted = torch.tensor([self.hearing.classes.index(self.parts["train"][e].label) for _, e in chosen])
+        return heard, wanted
+
+    def recordings(self, part: str, size: int) -> Iterator[tuple[Tokens, Tensor, list[Recording]]]:
+        """All recordings of a part as they are, `size` at a time."""
+        some = self.parts[part]
+        for first in range(0, len(some), size):
+            few = some[first : first + size]
+            yield (
+                tokens_of(self.config, self.hearing, [r.wave for r in few]),
+                torch.tensor([self.hearing.classes.index(r.label) for r in few]),
+                few,
+            )
+
+    def _read(self, part: str, name: str, beside: Path | None) -> list[Recording]:
+        """Every recording of a name, in the order of names."""
+        digest, size, read = hashlib.sha256(), 0, []
+        for where, label, content in contents(name, beside):
+            digest.update(hashlib.sha256(content).digest())
+            size += len(content)
+            says = _says(self.config.pattern, where) if self.config.pattern is not None else {}
+            wave, rate = read_sound(where, content=content)
+            read.append(Recording(where, label or says.get("label") or _folder(where), self._checked(wave, rate, where), says))
+        if not read:
+            raise InputError(f"{name} has no recording. Sounds are files that end in {', '.join(ENDINGS)}.")
+        self.sources.append(Source(name="/".join(Path(name).parts[-2:]), part=part, bytes=size, sha256=digest.hexdigest()))
+        return read
+
+    def _checked(self, wave: Tensor, rate: int, where: str) -> Tensor:
+        if not bool(wave.isfinite().all()):
+            raise InputError(f"{where} has samples that are no numbers. Give another file.")
+        self.rate = self.rate or rate
+        if rate != self.rate and self.config.rate is None:
+            raise InputError(
+                f"{where} has {rate} samples a second, but the ones before have {self.rate}. Say data.rate, to bring all to one."
+            )
+        wave = resampled(wave, rate, self.rate)
+        least = needed_samples(self.config, self.rate)
+        if len(wave) < least:
+            raise InputError(
+                f"{where} lasts {1000 * len(wave) / self.rate:.3g} ms, but one token takes {1000 * least / self.rate:.3g} ms. "
+                "Leave it out, or use a shorter data.window_ms."
+            )
+        return wave if self.config.longest is None else wave[: max(least, round(self.config.longest * self.rate))].clone()
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+def contents(name: str, beside: Path | None = None) -> Iterator[tuple[str, str, bytes]]:
+    """Where each sound lies, its class where a table says it, and its bytes."""
+    for path in found(name, beside):
+        if path.is_dir():
+            for file in sorted(p for p in path.rglob("*") if p.suffix.lower() in ENDINGS and not p.name.startswith(".")):
+                yield str(file), "", _bytes(file)
+        elif ".tar" in path.suffixes:
+            yield from _archived(path)
+        elif path.suffix.lower() in (".csv", ".tsv"):
+            yield from _listed(path)
+        else:
+            yield str(path), "", _bytes(path)
+
+
+def _archived(path: Path) -> Iterator[tuple[str, str, bytes]]:
+    try:
+        with tarfile.open(path) as archive:
+            found = {
+                m.name: archive.extractfile(m).read()  # type: ignore[union-attr]
+                for m in archive
+                if m.isfile() and Path(m.name).suffix.lower() in ENDINGS and not Path(m.name).name.startswith(".")
+            }
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
+    for name in sorted(found):
+        yield f"{path}: {name}", "", found[name]
+
+
+def _listed(path: Path) -> Iterator[tuple[str, str, bytes]]:
+    rows = csv.DictReader(io.StringIO(decoded(_bytes(path), str(path))), delimiter="\t" if path.suffix == ".tsv" else ",")
+    if missing := [c for c in ("path", "label") if c not in (rows.fieldnames or ())]:
+        raise InputError(f"{path} has the columns {', '.join(rows.fieldnames or ())}, but no {' and no '.join(missing)}.")
+    for row in rows:
+        file = path.parent / (row["path"] or "")
+        if not row["label"]:
+            raise InputError(f"{path}, line {rows.line_num} gives {row['path']} no label.")
+        if not file.is_file():
+            raise InputError(f"{path}, line {rows.line_num}: there is no file {file}. Paths are beside the table.")
+        yield str(file), row["label"], _bytes(file)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _says(pattern: str, where: str) -> dict[str, str]:
+    """What a file's name says. Raises InputError where it does not fit the pattern."""
+    names = re.findall(r"{(\w+)}", pattern)
+    if not names or len(set(names)) < len(names):
+        raise InputError(f'data.pattern is such as "{{label}}_{{speaker}}_{{index}}", each name once, but got {pattern!r}.')
+    form = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+?)", re.escape(pattern))
+    stem = Path(where.rpartition(": ")[2]).stem
+    fits = re.fullmatch(form, stem)
+    if fits is None:
+        raise InputError(
+            f"{where} says no label: its name is not such as {pattern!r}. Rename it, leave it out, or change data.pattern."
+        )
+    return fits.groupdict()
+
+
+def _folder(where: str) -> str:
+    """The folder that a file lies in, as its class."""
+    folder = Path(where.rpartition(": ")[2]).parent.name
+    if not folder:
+        raise InputError(
+            f"{where} lies in no folder that could be its class. "
+            'Say data.pattern, e.g. "{label}_{speaker}_{index}", or give a CSV.'
+        )
+    return folder
+
+
+def parted(config: Sounds, whole: dict[str, list[Recording]], seed: int) -> dict[str, list[Recording]]:
+    """Recordings by part: what `where` says leaves `train`; without any of it, a share is held out."""
+    parts: dict[str, list[Recording]] = {"train": [], **{p: r for p, r in whole.items() if p != "train"}}
+    for part in config.where:
+        if part in whole:
+            raise InputError(f"The {part} part is said twice: by data.{part} and by data.where.{part}. Leave one out.")
+        parts[part] = []
+    for r in whole["train"]:
+        parts[next((part for part, wanted in config.where.items() if _fits(r, wanted)), "train")].append(r)
+    if "validation" not in parts:
+        rank = sorted(parts["train"], key=lambda r: number(seed, "held", r.label, Path(r.name).name))
+        out = {id(r) for r in rank[: max(1, round(len(rank) * config.held))]}
+        parts["validation"] = [r for r in parts["train"] if id(r) in out]
+        parts["train"] = [r for r in parts["train"] if id(r) not in out]
+    for name, recordings in parts.items():
+        if not recordings:
+            said = next((f" where {wanted}" for part, wanted in config.where.items() if part == name), "")
+            raise InputError(f"No recording of {config.train} is left for the {name} part{said}. Change data.where.")
+    return {part: parts[part] for part in ("train", "validation", "test") if part in parts}
+
+
+def _fits(recording: Recording, wanted: dict[str, str | int | list[str]]) -> bool:
+    """Whether a name says all that is wanted: words, or whole numbers of a range such as "5-9"."""
+    for name, value in wanted.items():
+        said = recording.label if name == "label" else recording.says.get(name)
+        if said is None:
+            raise InputError(
+                f"data.where reads {name}, but names say only: {', '.join(recording.says) or 'nothing'}. Change data.pattern."
+            )
+        bounds = re.fullmatch(r"(\d+)-(\d+)", value) if isinstance(value, str) else None
+        if bounds:
+            if not said.isdecimal():
+                raise InputError(f"{recording.name} says {name} {said!r}, which is no number, but data.where asks for {value}.")
+            if not int(bounds[1]) <= int(said) <= int(bounds[2]):
+                return False
+        elif said not in (value if isinstance(value, list) else [str(value)]):
+            return False
+    return True
+
+
+def _one_label(parts: dict[str, list[Recording]]) -> None:
+    """Raise where one and the same sound has two classes, or is learned from and measured on."""
+    seen: dict[bytes, tuple[str, Recording]] = {}
+    for part, recordings in parts.items():
+        for r in recordings:
+            key = hashlib.sha256(r.wave.numpy().tobytes()).digest()
+            where, other = seen.setdefault(key, (part, r))
+            if other.label != r.label:
+                raise InputError(
+                    f"{r.name} is {r.label!r}, but {other.name}, the same sound, is {other.label!r}. Correct one of them."
+                )
+            if where == "train" and part != "train":
+                raise InputError(f"{r.name} of the {part} part is also learned from, as {other.name}. Leave one of them out.")
+
+
+# --- what is changed at random ----------------------------------------------------------------------------------------
+def changed(wave: Tensor, rate: int, changes: Changes, draw: torch.Generator) -> Tensor:
+    """A recording [T] as it might have been: [S], another speed, place, loudness, and noise."""
+
+    def between(low: float, high: float) -> float:
+        return low + (high - low) * float(torch.rand((), generator=draw, dtype=torch.float64))
+
+    if changes.speed:
+        wave = _at_speed(wave, between(1 - changes.speed, 1 + changes.speed))
+    if changes.shift:
+        front, back = (round(between(-changes.shift, changes.shift) * rate / 1000) for _ in range(2))
+        least = len(wave) // 2  # at least half of it is heard
+        front, back = max(front, -(least // 2)), max(back, -(least // 2))
+        wave = torch.nn.functional.pad(wave, (front, back))
+    if changes.gain:
+        wave = wave * 10 ** (between(-changes.gain, changes.gain) / 20)
+    if changes.noise:
+        size = between(0, changes.noise) * float(wave.square().mean().sqrt())
+        wave = wave + size * torch.randn(wave.shape, generator=draw)
+    return wave
+
+
+def _at_speed(wave: Tensor, speed: float) -> Tensor:
+    """So many times faster and higher, by linear interpolation: quick, and exact enough for a change that is random."""
+    places = np.arange(int((len(wave) - 1) / speed) + 1) * speed
+    return torch.from_numpy(np.interp(places, np.arange(len(wave)), wave.numpy())).to(wave.dtype)
+
+
+def hidden(x: Tensor, changes: Changes, draw: torch.Generator) -> Tensor:
+    """A spectrogram [N, mels], brought to mean 0, with some bands and some windows set to 0."""
+    x = x.clone()
+    for axis, most in ((1, changes.bands), (0, changes.windows)):
+        for _ in range(changes.masks if most else 0):
+            wide = int(torch.randint(min(most, x.shape[axis] // 2) + 1, (), generator=draw))
+            first = int(torch.randint(x.shape[axis] - wide + 1, (), generator=draw))
+            x.narrow(axis, first, wide).zero_()
+    return x
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+def tokens_of(config: Sounds, hearing: Hearing, waves: list[Tensor], hide: Callable[[Tensor, int], Tensor] | None = None) -> Tokens:
+    """Sounds [T] of any lengths as one batch: x [B, N, F], at [B, N, A], valid [B, N] False where a shorter one has ended.
+
+    hide  what changes spectrogram number i, [N, mels], before it is cut into patches
+    """
+    spectrogram, real = windows(config, hearing.rate, waves)
+    x, at, counts = spectrogram.x, spectrogram.at[..., :1], real.sum(-1)
+    if config.level:
+        x = _levelled(x, real)
+    x = (x - torch.tensor(hearing.mean)) / torch.tensor(hearing.deviation)
+    if hide is not None:
+        x = torch.stack([torch.cat([hide(row[:n], i), row[n:]]) for i, (row, n) in enumerate(zip(x, counts.tolist(), strict=True))])
+    x = x * real[..., None]
+    made = Tokens(x=x, at=at.expand(len(waves), -1, -1), order=spectrogram.order)
+    if config.tokens == "patches":
+        tall, bands = config.patch[0], config.mels // config.patch[1]
+        made = spectrogram_patches(made, config.patch)
+        counts = counts // tall * bands
+        at, seconds = made.at, made.at[..., :1]
+        steps = torch.arange(seconds.shape[-2]).div(bands, rounding_mode="floor")
+        if config.places == "index":
+            at = torch.stack([steps, torch.arange(len(steps)) % bands], -1).expand(len(waves), -1, -1).float()
+    elif config.places == "index":
+        at = torch.arange(x.shape[1], dtype=torch.float32)[:, None].expand(len(waves), -1, -1)
+    else:
+        at = made.at
+    valid = torch.arange(made.x.shape[1]) < counts[:, None]
+    return Tokens(x=made.x, at=at.contiguous(), order=made.order, valid=valid)
+
+
+def windows(config: Sounds, rate: int, waves: list[Tensor]) -> tuple[Tokens, Tensor]:
+    """Sounds [T] of any lengths as windows [B, N, F], and which of them [B, N] the sound itself fills."""
+    length, hop = (round(ms * rate / 1000) for ms in (config.window_ms, config.hop_ms))
+    lengths = torch.tensor([max(len(wave), needed_samples(config, rate)) for wave in waves])
+    sounds = torch.zeros(len(waves), int(lengths.max()))
+    for row, wave in zip(sounds, waves, strict=True):
+        row[: len(wave)] = wave
+    if config.tokens == "raw":
+        made = frames(sounds, rate, config.window_ms, config.hop_ms)
+    else:
+        made = log_mel(sounds, rate, config.window_ms, config.hop_ms, config.mels, config.scale)
+    counts = (lengths - length).div(hop, rounding_mode="floor") + 1
+    return made, torch.arange(made.x.shape[1]) < counts[:, None]
+
+
+def _levelled(x: Tensor, real: Tensor) -> Tensor:
+    """Each recording [B, N, F] less the mean of its own windows."""
+    return x - (x * real[..., None]).sum(1, keepdim=True) / real.sum(-1)[:, None, None]
+
+
+def needed_samples(config: Sounds, rate: int) -> int:
+    """Samples of the shortest sound that has a token."""
+    length, hop = (round(ms * rate / 1000) for ms in (config.window_ms, config.hop_ms))
+    return length + hop * (config.patch[0] - 1 if config.tokens == "patches" else 0)
+
+
+def features(config: Sounds, rate: int) -> int:
+    """Raw numbers of a token."""
+    if config.tokens == "raw":
+        return round(config.window_ms * rate / 1000)
+    return config.mels if config.tokens == "log-mel" else math.prod(config.patch)
+
+
+def measured(config: Sounds, rate: int, waves: list[Tensor]) -> tuple[list[float], list[float]]:
+    """Mean and deviation of each band over all windows; of raw samples, 0 and one number for all."""
+    total, square, count = 0.0, 0.0, 0  # type: float | Tensor, float | Tensor, int
+    for first in range(0, len(waves), TOGETHER):
+        made, real = windows(config, rate, waves[first : first + TOGETHER])
+        x = (_levelled(made.x, real) if config.level else made.x)[real].double()
+        total, square, count = total + x.sum(0), square + x.square().sum(0), count + len(x)
+    mean, power = torch.as_tensor(total) / count, torch.as_tensor(square) / count
+    if config.tokens == "raw":
+        deviation = power.mean().sqrt().expand(len(power))
+        mean = torch.zeros_like(power)
+    else:
+        deviation = (power - mean.square()).clamp(min=0).sqrt()
+    return mean.tolist(), deviation.clamp(min=1e-5).tolist()

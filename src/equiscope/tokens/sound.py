@@ -6,6 +6,7 @@ ends: what is left after the last whole window is dropped. (Whisper and librosa 
 
 import math
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
@@ -22,15 +23,16 @@ Mel = Literal["slaney", "htk"]
 FLOOR = 1e-10  # energies below it count as it: the logarithm of silence
 
 
-def read_sound(path: str | Path, rate: int | None = None) -> tuple[Float[Tensor, " T"], int]:
+def read_sound(path: str | Path, rate: int | None = None, content: bytes | None = None) -> tuple[Float[Tensor, " T"], int]:
     """Samples [T] in [-1, 1] and their rate in hertz; several channels become their mean.
 
-    rate    resample to this one
-    raises  InputError where there is no sound, or the extra `sound` is not installed
+    rate     resample to this one
+    content  what the file holds, where it has been read already: from an archive, say
+    raises   InputError where there is no sound, or the extra `sound` is not installed
     """
     soundfile = needed("soundfile", "sound", "Reading a sound")
     try:
-        samples, found = soundfile.read(str(path), dtype="float32", always_2d=True)
+        samples, found = soundfile.read(str(path) if content is None else BytesIO(content), dtype="float32", always_2d=True)
     except (OSError, RuntimeError) as error:
         raise InputError(f"{path} cannot be read as a sound: {error} Give a WAV, FLAC, OGG or MP3 file.") from error
     if not len(samples):

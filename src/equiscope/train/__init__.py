@@ -8,9 +8,10 @@ from equiscope.record import Run, read_run
 from equiscope.train.language import LanguageTask
 from equiscope.train.loop import Watcher, train
 from equiscope.train.recipe import Recipe, read_recipe, recipe, schema
+from equiscope.train.sounds import SoundsTask
 from equiscope.train.task import Answer, Batch, Task, settle
 
-TASKS: tuple[type[Task], ...] = (LanguageTask,)
+TASKS: tuple[type[Task], ...] = (LanguageTask, SoundsTask)
 
 
 def open_task(found: Recipe, beside: Path | None = None) -> Task:
@@ -40,6 +41,7 @@ __all__ = [
     "LanguageTask",
     "Recipe",
     "Run",
+    "SoundsTask",
     "Task",
     "Watcher",
     "load_run",

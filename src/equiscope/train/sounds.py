@@ -1,0 +1,149 @@
+"""Sounds (R4): which class a recording is of. Measured as accuracy."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import msgspec
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiscope.data import Sounds
+from equiscope.data.sounds import Hearing, Recordings, features, needed_samples, tokens_of
+from equiscope.errors import InputError
+from equiscope.models import Model
+from equiscope.record import Sample
+from equiscope.tokens import Tokens, read_sound
+from equiscope.train.recipe import Recipe
+from equiscope.train.task import Answer, Batch, Task
+
+AT_ONCE = 64  # recordings that are evaluated together
+HEARING = "hearing.json"
+
+
+class SoundsTask(Task):
+    """A model learns to tell recordings apart."""
+
+    name: ClassVar[str] = "sounds"
+    better: ClassVar[Literal["less", "more"]] = "more"
+
+    def __init__(self, recipe: Recipe, hearing: Hearing, recordings: Recordings | None = None) -> None:
+        super().__init__(recipe)
+        assert isinstance(recipe.data, Sounds)
+        self.config, self.hearing, self.recordings = recipe.data, hearing, recordings
+        self.sources = recordings.sources if recordings is not None else []
+
+    @classmethod
+    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+        """Read and look at the recipe's recordings."""
+        assert isinstance(recipe.data, Sounds)
+        recordings = Recordings(recipe.data, recipe.seed, beside)
+        return cls(recipe, recordings.hearing, recordings)
+
+    @classmethod
+    def recall(cls, recipe: Recipe, folder: Path) -> Self:
+        path = folder / HEARING
+        try:
+            return cls(recipe, msgspec.json.decode(path.read_bytes(), type=Hearing))
+        except (OSError, msgspec.DecodeError) as error:
+            raise InputError(
+                f"{path}, which says how this run hears, cannot be read: {error}. Train again, or bring it back."
+            ) from error
+
+    def save(self, folder: Path) -> None:
+        (folder / HEARING).write_bytes(msgspec.json.format(msgspec.json.encode(self.hearing), indent=1) + b"\n")
+
+    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+        wide, classes = features(self.config, self.hearing.rate), len(self.hearing.classes)
+        entry = dict(spec.get("entry") or {})
+        if "start" in self.recipe.model:
+            if (entry.get("features"), spec.get("outputs")) != (wide, classes):
+                raise InputError(
+                    f"The checkpoint takes {entry.get('features')} numbers a token and gives {spec.get('outputs')} answers, but "
+                    f"these recordings make {wide} and have {classes} classes. Use the tokens, windows and mels of its training."
+                )
+            return spec
+        if spec.get("vocabulary") is not None:
+            raise InputError(f"model.vocabulary is {spec['vocabulary']}, but sounds are no words of a list. Leave it out.")
+        said = self.recipe.model.get("entry", {})
+        for name, given, found in (
+            ("entry.features", said.get("features"), wide),
+            ("outputs", self.recipe.model.get("outputs"), classes),
+        ):
+            if given not in (None, found):
+                raise InputError(f"model.{name} is {given}, but the recordings have {found}. Leave it out: the data says it.")
+        if spec.setdefault("readout", "mean") == "each":
+            raise InputError('model.readout "each" answers for every token, but a recording has one class. Use "mean" or "class".')
+        entry = {name: value for name, value in entry.items() if name != "patch"} | {"features": wide}
+        return {"head": {"bias": True}, **spec, "entry": entry, "outputs": classes}
+
+    def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
+        assert self.recordings is not None
+        size = self.recipe.budget.batch
+        heard, wanted = self.recordings.batch(step, size, share, shares)
+        assert heard.valid is not None
+        tensors = {"inputs": heard.x, "at": heard.at, "order": heard.order, "valid": heard.valid, "wanted": wanted}
+        return Batch(tensors, size, int(heard.valid.sum()), len(wanted), heard.x.shape[-2])
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        t = batch.tensors
+        answers = model(Tokens(x=t["inputs"], at=t["at"], order=t["order"], valid=t["valid"]))
+        return F.cross_entropy(answers.float(), t["wanted"], reduction="sum", label_smoothing=self.config.smoothing)
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return tuple(self.recordings.parts) if self.recordings is not None else ()
+
+    @torch.no_grad()
+    def evaluate(self, model: Model, part: str = "validation") -> dict[str, float]:
+        """accuracy: share of recordings whose most probable class is theirs; loss: nats a recording."""
+        assert self.recordings is not None
+        device, right, lost = next(model.parameters()).device, 0, 0.0
+        for heard, wanted, _ in self.recordings.recordings(part, AT_ONCE):
+            answers, wanted = model(heard.to(device=device)).float(), wanted.to(device)
+            right += int((answers.argmax(-1) == wanted).sum())
+            lost += float(F.cross_entropy(answers, wanted, reduction="sum"))
+        count = len(self.recordings.parts[part])
+        return {"accuracy": right / count, "loss": lost / count, "recordings": float(count)}
+
+    @torch.no_grad()
+    def predict(self, model: Model, inputs: Sequence[str], **options: Any) -> list[Answer]:
+        """The class of each file, and how probable the likeliest classes are. options: top, how many of them; 3 unless said."""
+        top = min(int(options.pop("top", 3)), len(self.hearing.classes))
+        if options or top < 1:
+            raise InputError(f"Sounds are answered with the option top, 1 or more, but got {', '.join(options) or f'top={top}'}.")
+        least = needed_samples(self.config, self.hearing.rate)
+        waves = []
+        for path in inputs:
+            wave, rate = read_sound(path, self.hearing.rate)
+            if len(wave) < least:
+                raise InputError(
+                    f"{path} lasts {1000 * len(wave) / rate:.3g} ms, but one token takes {1000 * least / rate:.3g} ms."
+                )
+            waves.append(wave if self.config.longest is None else wave[: max(least, round(self.config.longest * rate))])
+        device, found = next(model.parameters()).device, []
+        for path, wave in zip(inputs, waves, strict=True):
+            chances = model(tokens_of(self.config, self.hearing, [wave]).to(device=device)).float().softmax(-1)[0]
+            best = chances.topk(top)
+            more = {self.hearing.classes[i]: p for p, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)}
+            found.append(Answer(path, next(iter(more)), more))
+        return found
+
+    @torch.no_grad()
+    def samples(self, model: Model, step: int) -> list[Sample]:
+        """The class of recordings of the validation part, far apart in it."""
+        assert self.recordings is not None
+        some, many = self.recordings.parts["validation"], self.recipe.evaluation.samples
+        device, found = next(model.parameters()).device, []
+        for recording in [some[i * len(some) // many] for i in range(min(many, len(some)))]:
+            heard = tokens_of(self.config, self.hearing, [recording.wave]).to(device=device)
+            chances = model(heard).float().softmax(-1)[0]
+            best = int(chances.argmax())
+            answer = f"{self.hearing.classes[best]} ({float(chances[best]):.0%})"
+            found.append(
+                Sample(
+                    step=step, given=recording.name.rpartition(": ")[2].rpartition("/")[2], answer=answer, wanted=recording.label
+                )
+            )
+        return found
