@@ -105,14 +105,19 @@ def x_transformers(s):
     return TransformerWrapper(num_tokens=s.vocabulary, max_seq_len=s.places, attn_layers=decoder, tie_embedding=True)
 
 
-def litgpt(s):
+def litgpt_config(s):
     from litgpt.config import Config
-    from litgpt.model import GPT
 
-    return GPT(Config(
+    return Config(
         name="bench", block_size=s.places, padded_vocab_size=s.vocabulary, n_layer=s.layers, n_head=s.heads, n_embd=s.width,
         bias=True, norm_class_name="LayerNorm", mlp_class_name="GptNeoxMLP",
-    ))  # fmt: skip
+    )  # fmt: skip
+
+
+def litgpt(s):
+    from litgpt.model import GPT
+
+    return GPT(litgpt_config(s))
 
 
 def torch_encoder(s):
