@@ -44,6 +44,7 @@ CHECKS = {
     "types": ("mypy",),
     "rooms": ("lint-imports",),
     "schema drift": ("python", "-m", "equiscope.record", "--check"),
+    "recipe drift": ("python", "-m", "equiscope.train", "--check"),
     "golden traces": ("python", "-m", "equiscope.explore.golden", "--check"),
     "docs drift": ("python", "docs/tables.py", "--check"),
     "contract drift": ("npm", "run", "--silent", "contract", "--", "--check"),

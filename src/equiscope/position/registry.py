@@ -67,6 +67,8 @@ def from_json(data: dict[str, Any] | str) -> Position:
         return make(data)
     if not isinstance(data, dict):
         raise InputError(f"A position scheme is a name or an object with its settings, but got {data!r}.")
+    if data and "scheme" not in data:
+        raise InputError(f"The object of a position scheme names it in the field scheme, but got only {', '.join(data)}.")
     nested = {k for k, v in data.items() if isinstance(v, dict) and "scheme" in v}
     settings = {k: from_json(v) if k in nested else v for k, v in data.items() if k != "scheme"}
     return make(data.get("scheme", "none"), **settings)

@@ -18,7 +18,7 @@ from equiscope.models import Mixed, Model, Probe, fast_products, probe
 from equiscope.pretrained.runs import AVERAGE, WEIGHTS
 from equiscope.train import checkpoint
 from equiscope.train.optimiser import Average, optimisers, set_rates, share
-from equiscope.train.recipe import Recipe
+from equiscope.train.recipe import Recipe, shared
 from equiscope.train.task import Batch, Task
 
 
@@ -33,6 +33,7 @@ class Engine:
         self.recipe, self.model = recipe, model
         self.fabric = _fabric(recipe, devices)
         self.fabric.launch()
+        shared(recipe, self.processes)
         self.model.train()
         self._mixed: Mixed | None = None
         if recipe.engine.recompute:

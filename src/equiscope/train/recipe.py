@@ -1,24 +1,34 @@
-"""Recipe: a run as data. Spec, data, budget and optimiser in one TOML file, every field typed and said no in a sentence.
+"""Recipe: a run as data. Spec, data, budget and optimiser in one TOML file, every field typed, and refused in a sentence.
 
 A recipe may hold a table `small`: what changes with --small, to try it in a minute on the samples beside it.
 """
 
+import dataclasses
+import json
+import math
 import re
 import tomllib
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Struct, field
 
+from equiscope import position
 from equiscope.data import Images, Language, Sounds, Translation
-from equiscope.errors import InputError
+from equiscope.errors import InputError, UnknownName
+from equiscope.models import PRESETS, Spec
+from equiscope.train import fields
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Data = Language | Translation | Images | Sounds  # the field `task` says which
+TASKS: dict[str, type[Struct]] = {str(kind.__struct_config__.tag): kind for kind in (Language, Translation, Images, Sounds)}
 
 
 class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,8 +36,10 @@ class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Budget(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much is learned: `steps` of the optimiser, `batch` examples each, over all processes.
+    """How much is learned.
 
+    steps       of the optimiser
+    batch       examples of a step, over all processes
     accumulate  a step's batch is read in so many turns, where memory is short
     """
 
@@ -39,19 +51,25 @@ class Budget(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Optimiser(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How weights follow the gradient.
 
-    kind      "adamw"; or "muon": matrices of the layers by Muon (Jordan 2024), all else by AdamW
-    rate      of learning, at its highest; muon_rate: of the matrices
-    decay     of weights with two axes or more, per step times the rate
-    clip      length that the gradient is cut to; None for none
-    schedule  "cosine" to `floor` of the rate; "wsd": level, and down in a line over the last `fall` of the steps; "linear"; "root"
-              (inverse square root, Vaswani et al. 2017); "constant". All begin with `warmup` steps upward
-    average   of the weights, by this factor a step, is what is evaluated and kept; None for none
+    kind       "adamw"; or "muon": matrices of the layers by Muon (Jordan 2024), all else by AdamW
+    rate       of learning, at its highest
+    muon_rate  of the matrices that Muon moves, at its highest
+    betas      how long AdamW remembers the gradient and its square
+    eps        added to the root of the square
+    decay      of weights with two axes or more, per step times the rate
+    clip       length that the gradient is cut to
+    schedule   "cosine" to `floor` of the rate; "wsd": level, and down in a line over the last `fall` of the steps; "linear"; "root"
+               (inverse square root, Vaswani et al. 2017); "constant"
+    warmup     steps at the beginning over which the rate rises in a line
+    floor      share of the highest rate that is left at the end
+    fall       share of the steps over which "wsd" falls
+    average    of the weights, by this factor a step, is what is evaluated and kept
     """
 
     kind: Literal["adamw", "muon"] = "adamw"
     rate: Positive = 1e-3
     muon_rate: Positive = 0.02
-    betas: tuple[Share, Share] = (0.9, 0.95)
+    betas: tuple[Annotated[float, msgspec.Meta(ge=0, lt=1)], Annotated[float, msgspec.Meta(ge=0, lt=1)]] = (0.9, 0.95)
     eps: Positive = 1e-8
     decay: Annotated[float, msgspec.Meta(ge=0)] = 0.1
     clip: Positive | None = 1.0
@@ -80,10 +98,10 @@ class Evaluation(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Engine(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How it is computed.
 
-    precision      of products: "bfloat16" keeps float32 weights and an optimiser in float32
-    compile        by torch.compile
-    recompute      activations of a layer are computed again on the way back, instead of kept
-    strategy       of several processes: "ddp" (each has all weights) or "fsdp" (each has a share)
+    precision  of products: "bfloat16" keeps float32 weights and an optimiser in float32
+    compile    by torch.compile
+    recompute  activations of a layer are computed again on the way back, instead of kept
+    strategy   of several processes: "ddp" (each has all weights) or "fsdp" (each has a share)
     """
 
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -93,7 +111,17 @@ class Engine(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Recipe(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """title: one line; model: `preset` or `start` (a checkpoint or run to go on from) or the fields of a Spec, or several of these."""
+    """A run as data.
+
+    title       one line
+    seed        of everything that is random
+    data        what is learned from; its field `task` says which of the four tasks it is
+    model       `preset`, a name; or `start`, a checkpoint or run to go on from; and the fields of a Spec, which change a preset's
+    budget      how much is learned
+    optimiser   how weights follow the gradient
+    evaluation  when the validation part is measured, and what is kept
+    engine      how it is computed
+    """
 
     title: str
     seed: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
@@ -121,9 +149,13 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
     except FileNotFoundError as error:
-        raise InputError(f"There is no recipe {path}. The ones that come along are in recipes/.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from error
+        raise InputError(f"There is no recipe {path}.{_neighbours(path)}") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path} is a folder without run.json. Give a recipe (.toml), or the folder of a run.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8, so it is no recipe. Give a .toml file.") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not TOML: {error}.") from error
     less = data.pop("small", None)
@@ -132,29 +164,13 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
             raise InputError(f"{path} has no table [small]. Leave --small out, or change single fields with --set.")
         data = merged(data, less)
     for change in changes or []:
-        name, sign, value = change.partition("=")
-        if not sign or not name.strip():
-            raise InputError(f"--set takes field=value, such as optimiser.rate=3e-4, but got {change!r}.")
-        nested: Any = _value(value.strip())
-        for key in reversed(name.strip().split(".")):
-            nested = {key: nested}
-        data = merged(data, nested)
-    return recipe(data, str(path), text)
+        data = merged(data, _changed(change))
+    return _made(data, Origin(str(path), text, less if small else None, tuple(changes or ())))
 
 
-def recipe(data: dict[str, Any], name: str = "recipe", text: str = "") -> Recipe:
-    """A recipe from plain data. Raises InputError as `read_recipe`."""
-    try:
-        return msgspec.convert(data, Recipe)
-    except msgspec.ValidationError as error:
-        said, _, where = str(error).partition(" - at `$")
-        path = where.rstrip("`").strip(".")
-        if unknown := re.search(r"unknown field `(\w+)`", said):
-            path = f"{path}.{unknown[1]}".strip(".")
-            said = f"there is no such field; known here: {', '.join(_known(path, data))}"
-        line = _line(text, path)
-        at = f", line {line}" if line else ""
-        raise InputError(f"{name}{at}: {path or 'recipe'}: {said[:1].lower()}{said[1:]}.") from error
+def recipe(data: dict[str, Any], name: str = "recipe") -> Recipe:
+    """A recipe from plain data, such as a run's record. Raises InputError as `read_recipe`."""
+    return _made(data, Origin(name))
 
 
 def merged(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -166,11 +182,6 @@ def merged(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def schema() -> dict[str, Any]:
-    """JSON Schema of a recipe, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Recipe)}
-
-
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
     """What two recipes say otherwise, as "optimiser.rate: 0.001, now 0.01"."""
     if isinstance(old, dict) and isinstance(new, dict):
@@ -179,37 +190,274 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
     return [] if old == new else [f"{path}: {old!r}, now {new!r}"]
 
 
+def shared(recipe: Recipe, processes: int) -> None:
+    """Refuse more processes than a step has examples for: raises InputError."""
+    batch, turns = recipe.budget.batch, recipe.budget.accumulate
+    if batch < turns * processes:
+        raise InputError(
+            f"budget.batch is {batch}, which {processes} processes cannot share in {turns} turn{'s' * (turns > 1)} each. "
+            f"Give a batch of {turns * processes} or more, fewer processes, or a smaller budget.accumulate."
+        )
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of a recipe file, for editors: every field says what it means."""
+    parts = msgspec.json.schema_components([Recipe], ref_template="#/$defs/{name}")[1]
+    for kind in kinds():
+        fields.describe(parts[kind.__name__], kind)
+    properties = parts["Recipe"]["properties"]
+    properties["model"]["properties"] = {
+        "preset": {"enum": sorted(PRESETS), "description": "a spec to begin with; the other fields change it"},
+        "start": {"type": "string", "description": "a checkpoint folder or a run to go on from"},
+    }
+    loose = {name: {k: v for k, v in part.items() if k != "required"} for name, part in parts.items()}
+    smaller = json.loads(json.dumps(loose).replace("#/$defs/", "#/$defs/Small"))
+    properties["small"] = {"$ref": "#/$defs/SmallRecipe", "description": "what changes with --small"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A recipe of equiscope", "$ref": "#/$defs/Recipe",
+        "$defs": parts | {f"Small{name}": part for name, part in smaller.items()},
+    }  # fmt: skip
+
+
+def kinds() -> list[type[Struct]]:
+    """The tables of a recipe, the recipe itself first, a table within another after it."""
+    found: list[type[Struct]] = []
+    rest: list[type[Struct]] = [Recipe, *TASKS.values()]
+    while rest:
+        found.append(kind := rest.pop(0))
+        rest = [*fields.tables(kind).values(), *rest]
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------- refusals
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a recipe's fields were said: in a file (text), in its table `small`, by --set."""
+
+    name: str
+    text: str = ""
+    small: dict[str, Any] | None = None
+    changes: tuple[str, ...] = ()
+
+    def of(self, path: str) -> str:
+        """The place of a field, or else of the table that it belongs in, as "recipe.toml, line 3"."""
+        lines, names = dict(_lines(self.text)), re.sub(r"\[\d+\]", "", path).split(".")
+        for change in reversed(self.changes):
+            changed = change.partition("=")[0].strip()
+            if f"{path}.".startswith(f"{changed}.") or (changed.startswith(f"{path}.") and path not in lines):
+                return f"--set {change}"
+        above = [names[:n] for n in range(len(names), 0, -1)]
+        lesser = [["small", *one] for one in [*above, []]] if self._in_small(names) else []
+        line = next((lines[".".join(one)] for one in [*lesser, *above] if ".".join(one) in lines), 0)
+        return f"{self.name}, line {line}" if line else self.name
+
+    def _in_small(self, names: list[str]) -> bool:
+        held: Any = self.small
+        for name in names:
+            if not isinstance(held, dict) or name not in held:
+                return False
+            held = held[name]
+        return True
+
+
+def _made(data: dict[str, Any], origin: Origin) -> Recipe:
+    """The recipe of plain data. Raises InputError for the first thing that is wrong, with its place."""
+    data = _without_none(data, Recipe)
+    try:
+        made = msgspec.convert(data, Recipe)
+        said = {f"{part}.{name}": v for part in ("optimiser", "budget") for name, v in data.get(part, {}).items()}
+        for path, value in said.items():
+            for number in value if isinstance(value, list) else (value,):
+                if isinstance(number, float) and not math.isfinite(number):
+                    raise InputError(f"{origin.of(path)}: {path} is {number}, but takes a finite number.")
+    except msgspec.ValidationError as error:
+        path, sentence = _sentence(str(error), data)
+        raise InputError(f"{origin.of(path)}: {sentence}") from error
+    for path, sentence in _impossible(made):
+        raise InputError(f"{origin.of(path)}: {sentence}")
+    _look_at_model(made.model, origin)
+    return made
+
+
+def _sentence(said: str, data: dict[str, Any]) -> tuple[str, str]:
+    """The path of a field and what is wrong with it, from what msgspec says."""
+    said, _, where = said.partition(" - at `$")
+    path = where.rstrip("`").strip(".")
+    name = re.search(r"(unknown|required) field `(\w+)`", said)
+    if name is not None:
+        table, path = path, f"{path}.{name[2]}".strip(".")
+        if name[1] == "unknown":
+            known = [f.name for f in msgspec.structs.fields(_kind(table, data))]
+            return path, f"there is no field {path}. {fields.nearest(name[2], known)}"
+        return path, f"{path} is missing: it takes {_wanted(path, data)}."
+    value: Any = data
+    for step in re.findall(r"\w+", path):
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    return path, f"{path} is {_shown(value)}, but takes {_wanted(path, data)}."
+
+
+def _wanted(path: str, data: dict[str, Any]) -> str:
+    """What a field may be, in words."""
+    table, _, name = path.rpartition(".")
+    if path in ("data.task", "data"):
+        tasks = " or ".join(f'"{task}"' for task in TASKS)
+        return tasks if table else f"a table whose field task is {tasks}"
+    name, _, place = name.partition("[")
+    return fields.wanted({f.name: f.type for f in msgspec.structs.fields(_kind(table, data))}[name], bool(place))
+
+
+def _kind(table: str, data: dict[str, Any]) -> type[Struct]:
+    """The type of a table of a recipe; "" is the recipe."""
+    kind: type[Struct] = Recipe
+    for name in table.split(".") if table else ():
+        kind = TASKS[data["data"]["task"]] if name == "data" else fields.tables(kind)[name]
+    return kind
+
+
+def _impossible(made: Recipe) -> Iterator[tuple[str, str]]:
+    """Fields that do not fit each other."""
+    budget, warmup = made.budget, made.optimiser.warmup
+    if warmup >= budget.steps:
+        yield (
+            "optimiser.warmup",
+            f"optimiser.warmup is {warmup}, but budget.steps is {budget.steps}: the rate would never be reached. "
+            "Give less warmup, or more steps.",
+        )
+    if budget.accumulate > budget.batch:
+        yield (
+            "budget.accumulate",
+            f"budget.accumulate is {budget.accumulate}, but budget.batch is {budget.batch}: a turn would be empty. "
+            "Give a smaller accumulate, or a larger batch.",
+        )
+
+
+def _look_at_model(model: dict[str, Any], origin: Origin) -> None:
+    """Refuse fields of a model that no spec has; whether the parts fit one another is seen when the data is known."""
+    said = {name: value for name, value in model.items() if name not in ("preset", "start")}
+    preset, start = model.get("preset"), model.get("start")
+    if preset is not None and preset not in PRESETS:
+        known = fields.nearest(str(preset), list(PRESETS))
+        raise InputError(f"{origin.of('model.preset')}: there is no preset {_shown(preset)}. {known}")
+    if start is not None and not isinstance(start, str):
+        raise InputError(f"{origin.of('model.start')}: model.start is {_shown(start)}, but takes a folder, as a text in quotes.")
+    if preset is None and start is None and "width" not in said:
+        raise InputError(
+            f"{origin.of('model')}: model.width is missing: it takes a whole number of 1 or more. "
+            "Or say a model.preset, or a model.start to go on from."
+        )
+    for path, value in _positions(said):
+        try:
+            position.from_json(value)
+        except UnknownName as error:
+            near = fields.nearest(str(value if isinstance(value, str) else value["scheme"]), _known(error))
+            shown = _shown(value if isinstance(value, str) else value["scheme"])
+            raise InputError(f"{origin.of(path)}: {path}: there is no position scheme {shown}. {near}") from error
+        except InputError as error:
+            raise InputError(f"{origin.of(path)}: {path}: {error}") from error
+    try:
+        Spec.of(merged(PRESETS[preset]().to_dict() if preset else {"width": 1}, said))
+    except UnknownName as error:
+        table = re.match(r"There is no field of spec(\S*) called '(\w+)'\.", str(error))
+        if table is not None:
+            path = f"model{table[1]}.{table[2]}"
+            raise InputError(f"{origin.of(path)}: there is no field {path}. {fields.nearest(table[2], _known(error))}") from error
+        name = re.findall(r"called '(.*?)'\. Known", str(error))[0]
+        near = fields.nearest(name, _known(error), listed=False)
+        raise InputError(f"{origin.of(_path_to(model, name))}: {error} {near}".strip()) from error
+    except InputError as error:
+        place = re.match(r"spec((?:\.\w+)+)\S* (cannot be (.*): |should be an object.*got (.*)\.)", str(error))
+        if place is not None:
+            path, value = f"model{place[1]}", place[3] or place[4]
+            raise InputError(f"{origin.of(path)}: {path} is {value}, but takes {_wanted_by_spec(place[1][1:])}.") from error
+
+
+def _wanted_by_spec(path: str) -> str:
+    """What a field of a spec may be, in words."""
+    hint: Any = Spec
+    for name in path.split("."):
+        parts = [kind for kind in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(kind)]
+        hint = typing.get_type_hints(parts[0], include_extras=True)[name]
+    parts = [kind for kind in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(kind)]
+    return f"a table with {', '.join(f.name for f in dataclasses.fields(parts[0]))}" if parts else fields.wanted(hint)
+
+
+def _path_to(model: dict[str, Any], value: str, path: str = "model") -> str:
+    """The path of the first field of this value."""
+    for name, held in model.items():
+        if held == value:
+            return f"{path}.{name}"
+        if isinstance(held, dict) and (found := _path_to(held, value, f"{path}.{name}")) != f"{path}.{name}":
+            return found
+    return path
+
+
+def _positions(model: dict[str, Any], path: str = "model") -> Iterator[tuple[str, Any]]:
+    """The position schemes that a model says, with their paths."""
+    for name, held in model.items():
+        if name == "position":
+            yield f"{path}.{name}", held
+        elif isinstance(held, dict):
+            yield from _positions(held, f"{path}.{name}")
+
+
+def _known(error: UnknownName) -> list[str]:
+    return str(error).partition("Known: ")[2].rstrip(".").split(", ")
+
+
+def _without_none(data: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
+    """The data, where "none" has become None in fields that know it: TOML has no word for it."""
+    made = dict(data)
+    for f in msgspec.structs.fields(kind):
+        value = made.get(f.name)
+        if value == "none" and fields.can_be_none(f.type):
+            made[f.name] = None
+        elif isinstance(value, dict) and isinstance(f.type, type) and issubclass(f.type, Struct):
+            made[f.name] = _without_none(value, f.type)
+    return made
+
+
+def _changed(change: str) -> dict[str, Any]:
+    """The data that one --set says."""
+    name, sign, value = change.partition("=")
+    keys = name.strip().split(".")
+    if not sign or not all(re.fullmatch(r"[\w-]+", key) for key in keys):
+        raise InputError(f"--set takes field=value, such as optimiser.rate=3e-4, but got {change!r}.")
+    nested = _value(value.strip())
+    for key in reversed(keys):
+        nested = {key: nested}
+    return dict(nested)
+
+
 def _value(text: str) -> Any:
+    """A value as in TOML; what is none is a text. Raises InputError for a list, table or text that is not closed."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except tomllib.TOMLDecodeError as error:
+        if text[:1] in tuple("[{\"'"):
+            raise InputError(f"--set: {text} is not a value of TOML: {error}.") from error
         return text
 
 
-def _known(path: str, data: dict[str, Any]) -> list[str]:
-    """Fields of the part that a path's last name is not in."""
-    part: Any = Recipe
-    for name in path.split(".")[:-1]:
-        part = {f.name: f.type for f in msgspec.structs.fields(part)}.get(name, Recipe)
-        if name == "data":
-            task = data.get("data", {}).get("task")
-            part = next((kind for kind in _kinds() if kind.__struct_config__.tag == task), Language)
-    return [f.name for f in msgspec.structs.fields(part)] if isinstance(part, type) and issubclass(part, Struct) else []
+def _shown(value: Any) -> str:
+    """A value as a recipe writes it."""
+    return "a table" if isinstance(value, dict) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _kinds() -> tuple[type[Struct], ...]:
-    return getattr(Data, "__args__", (Data,))
+def _neighbours(path: Path) -> str:
+    """The recipes beside a path where there is none."""
+    there = sorted(path.parent.glob("*.toml")) if path.parent.is_dir() and path.suffix in ("", ".toml") else []
+    found = [p.name for p in there if p.name != "pyproject.toml"]
+    return f" {path.parent} has {', '.join(found)}." if found else " Those that come along are in recipes/, in a clone."
 
 
-def _line(text: str, path: str) -> int:
-    """The line of a TOML file where a field stands; 0 where it stands in none."""
-    table, _, name = path.rpartition(".")
-    current = ""
+def _lines(text: str) -> Iterator[tuple[str, int]]:
+    """The paths of a TOML file with the lines where they stand; what stands in a table within a line is left out."""
+    table = ""
     for number, line in enumerate(text.splitlines(), 1):
-        if header := re.match(r"\s*\[\s*([\w.]+)\s*\]", line):
-            current = header[1]
-            if current == path:
-                return number
-        elif (key := re.match(r"\s*([\w.]+)\s*=", line)) and f"{current}.{key[1]}".strip(".") in (path, f"small.{path}"):
-            return number
-    return 0
+        if header := re.match(r"\s*\[+\s*([\w.-]+)\s*\]", line):
+            table = header[1]
+            yield table, number
+        elif key := re.match(r"\s*([\w.-]+)\s*=", line):
+            yield f"{table}.{key[1]}".strip("."), number
