@@ -49,12 +49,15 @@ def evaluate(folder: Path, part: str | None, last: bool, json: bool) -> None:
     if part is not None and part not in task.parts:
         raise UnknownName("part of this run's data", part, list(task.parts))
     model = load_run(folder, "last" if last else "best")
-    found = {name: task.evaluate(model, name) for name in ([part] if part else parts)}
+    found = {name: task.final(model, name) for name in ([part] if part else parts)}
     if json:
-        print(json_text.dumps({"run": str(folder), "weights": "last" if last else "best", "result": found}))
+        about = {"signatures": dict(task.signatures)} if task.signatures else {}
+        print(json_text.dumps({"run": str(folder), "weights": "last" if last else "best", "result": found, **about}))
         return
     for name, values in found.items():
         print(f"{name}: {numbers(values)}")
+    for name, how in task.signatures.items():
+        print(f"{name}: {how}")
 
 
 def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool) -> None:

@@ -1,9 +1,337 @@
-"""Translation: parallel lines become pairs of id lines."""
+"""Translation: parallel lines become pairs of id lines; what is asked for is the second of a pair, given the first.
 
+Pairs of like length come together, so that little is padding. Which pairs a step reads is a function of the seed and the step.
+"""
+
+import csv
+import io
+import json
+import lzma
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+import numpy as np
+import torch
 from msgspec import Struct
+from torch import Tensor
+
+from equiscope.data.files import OPENERS, found, opened, sources
+from equiscope.data.order import generator, number
+from equiscope.data.pieces import Pieces
+from equiscope.data.texts import decoded
+from equiscope.errors import InputError
+from equiscope.record import Source
+from equiscope.tokens.tokenizer import Tokenizer, by_pieces
+
+Size = Annotated[int, msgspec.Meta(ge=1)]
+Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+END, START, PADDING = (
+    ("<end>", "</s>"),
+    ("<start>", "<pad>"),
+    ("<pad>",),
+)  # what they are called: here, and in Marian's and T5's files
 
 
 class Translation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="translation", tag_field="task"):
-    """..."""
+    """Pairs of texts, to learn to say the second where the first is given.
 
-    train: str
+    train       two files of parallel lines [source, target]; or one of TSV, CSV or JSONL (with `fields`). Any may be compressed
+    validation  others; without them the last `held` of the training pairs are held out
+    test        others that are measured once, at the end
+    fields      columns, or fields of a line of JSONL: [source, target]
+    languages   of source and target, two letters each; the target's decides how words are counted in the tokenised BLEU
+    tokens      "pieces" (byte pairs, taught by both sides of the training part), "checkpoint" (of model.start), or a tokenizer.json
+    vocabulary  how many pieces there are to be
+    lower       all letters small, of what is read, wanted and compared
+    length      most tokens of a side; longer training pairs are left out, and counted
+    dropout     share of the joins of pieces that is left out while training (BPE-dropout)
+    smoothing   share of the wanted probability that is spread over all tokens while training
+    """
+
+    train: tuple[str, str] | str
+    validation: tuple[str, str] | str | None = None
+    test: tuple[str, str] | str | None = None
+    held: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
+    fields: tuple[str, str] = ("source", "target")
+    languages: tuple[str, str] = ("en", "de")
+    tokens: str = "pieces"
+    vocabulary: Size = 8000
+    lower: bool = False
+    length: Size = 128
+    dropout: Share = 0.0
+    smoothing: Share = 0.1
+
+
+class Pair(NamedTuple):
+    """A line and its translation; where: file and line of each side."""
+
+    source: str
+    target: str
+    where: str
+
+
+class Rows:
+    """Many short lists of numbers, in one long one."""
+
+    def __init__(self, rows: Sequence[Sequence[int] | np.ndarray], size: int) -> None:
+        self.ends = np.cumsum([0, *map(len, rows)])
+        self.flat = np.fromiter((i for row in rows for i in row), np.uint16 if size <= 2**16 else np.uint32, int(self.ends[-1]))
+        self.lengths = np.diff(self.ends)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        return self.flat[self.ends[row] : self.ends[row + 1]]
+
+
+class Row(NamedTuple):
+    """A pair as it is learned from: its number, and ids of both sides, each with its end."""
+
+    pair: int
+    source: np.ndarray
+    target: np.ndarray
+
+
+class _Epoch(NamedTuple):
+    key: tuple[int, int]
+    batches: list[np.ndarray]
+    source: Rows
+    target: Rows
+
+
+class Pairs:
+    """The texts of a `Translation`, opened and looked at: a tokenizer, and two id lines for each pair of each part.
+
+    notes   what was left out, in sentences
+    raises  InputError for files that are missing, empty, undecodable or of unequal line counts, and for pairs to be measured of
+            which a side is empty
+    """
+
+    def __init__(self, config: Translation, seed: int = 0, beside: Path | None = None, tokenizer: Tokenizer | None = None) -> None:
+        self.config, self.seed = config, seed
+        named = {"train": config.train, "validation": config.validation, "test": config.test}
+        paths = {part: _paths(name, beside) for part, name in named.items() if name is not None}
+        self.sources: list[Source] = sources({part: [p for side in sides for p in side] for part, sides in paths.items()})
+        self.notes: list[str] = []
+        self.texts = {part: list(_pairs(sides, config)) for part, sides in paths.items()}
+        self._look(self.texts)
+        if config.validation is None:
+            self._hold()
+        self.tokenizer = tokenizer or made(config, self.texts["train"], beside)
+        self.end, self.start, self.padding = (special(self.tokenizer, names) for names in (END, START, PADDING))
+        self.ids: dict[str, tuple[Rows, Rows]] = {}
+        for part in self.texts:
+            self._encode(part)
+        self.pieces: Pieces | None = None
+        if config.dropout:
+            self.pieces = Pieces(self.tokenizer, config.dropout, seed)
+            self._words = [Rows([self.pieces.words(side) for side in sides], 2**32) for sides in self._sides("train")]
+        self._planned: _Epoch | None = None
+
+    def batch(self, step: int, size: int) -> list["Row"]:
+        """The pairs of a step, counted from 0: `size` of them on average, of like length, all batches about equally many tokens.
+
+        In an epoch every pair comes once; with dropout, cut in another way in each epoch.
+        """
+        epoch, place = divmod(step, -(-len(self.texts["train"]) // size))
+        if self._planned is None or self._planned.key != (epoch, size):
+            self._planned = self._plan(epoch, size)
+        now = self._planned
+        return [Row(int(pair), now.source[pair], now.target[pair]) for pair in now.batches[place]]
+
+    def ordered(self, part: str, size: int) -> Iterator[np.ndarray]:
+        """All pairs of a part, by length, `size` at a time."""
+        source, target = self.ids[part]
+        order = np.lexsort((target.lengths, source.lengths))
+        for first in range(0, len(order), size):
+            yield order[first : first + size]
+
+    def padded(self, rows: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
+        """Ids [B, N], the shorter ones padded on the right."""
+        return padded(rows, self.padding)
+
+    def _plan(self, epoch: int, size: int) -> "_Epoch":
+        """Pairs in order of length, by chance among equals; cut where equally many tokens are read; the batches shuffled."""
+        source, target = self._cut(epoch)
+        count, chance = len(source), generator(self.seed, "epoch", epoch)
+        steps = -(-count // size)
+        noise = torch.rand(count, generator=chance).numpy()
+        order = np.lexsort((noise, source.lengths, target.lengths))
+        read = np.cumsum((source.lengths + target.lengths)[order])
+        cuts = np.searchsorted(read, read[-1] * np.arange(1, steps) / steps, side="right")
+        least = np.arange(1, steps)  # every batch has a pair at least
+        cuts = np.minimum(np.maximum.accumulate(np.maximum(cuts, least) - least) + least, count - steps + least)
+        batches = np.split(order, cuts)
+        return _Epoch((epoch, size), [batches[i] for i in torch.randperm(steps, generator=chance).tolist()], source, target)
+
+    def _cut(self, epoch: int) -> tuple[Rows, Rows]:
+        """Ids of both sides of all training pairs, each with its end, as they are cut in this epoch."""
+        if self.pieces is None:
+            return self.ids["train"]
+        draw, cut = np.random.default_rng(number(self.seed, "cut", epoch)), self.pieces.cut
+        sides = [[[*cut(side[i], draw), self.end] for i in range(len(side))] for side in self._words]
+        return Rows(sides[0], self.tokenizer.size), Rows(sides[1], self.tokenizer.size)
+
+    def _look(self, parts: dict[str, list[Pair]]) -> None:
+        """Refuse or leave out pairs of which a side is empty, and refuse parts without pairs, or with two equal sides."""
+        for part, pairs in parts.items():
+            whole = [pair for pair in pairs if pair.source and pair.target]
+            if (empty := next((p for p in pairs if not (p.source and p.target)), None)) is not None:
+                if part != "train":
+                    raise InputError(
+                        f"{empty.where}: a side is empty, so nothing is measured. Take the line out of both sides."
+                    )
+                left = len(pairs) - len(whole)
+                self.notes.append(f"{left} training pairs with an empty side are left out; the first: {empty.where}.")
+            if not whole:
+                raise InputError(f"The {part} part has no pair of texts{f': {pairs[0].where} is empty' if pairs else ''}.")
+            if all(pair.source == pair.target for pair in whole):
+                raise InputError(f"Both sides of the {part} part are the same text: {whole[0].where}. Name both files of the pair.")
+            parts[part] = whole
+
+    def _hold(self) -> None:
+        pairs = self.texts["train"]
+        cut = round(len(pairs) * (1 - self.config.held))
+        if not 0 < cut < len(pairs):
+            raise InputError(f"{len(pairs)} pairs are too few to hold some out. Give more, or name files for data.validation.")
+        self.texts["train"], self.texts["validation"] = pairs[:cut], pairs[cut:]
+
+    def _sides(self, part: str) -> tuple[list[str], list[str]]:
+        return [pair.source for pair in self.texts[part]], [pair.target for pair in self.texts[part]]
+
+    def _encode(self, part: str) -> None:
+        """Id lines of a part; training pairs that are too long are left out."""
+        sides = [[encoded(self.tokenizer, text, self.end) for text in side] for side in self._sides(part)]
+        if part == "train":
+            most = self.config.length
+            fits = [max(len(a), len(b)) <= most for a, b in zip(*sides, strict=True)]
+            if not all(fits):
+                first = self.texts[part][fits.index(False)].where
+                left = f"{fits.count(False)} training pairs of more than {most} tokens a side are left out"
+                self.notes.append(f"{left} (data.length); the first: {first}.")
+            if not any(fits):
+                raise InputError(f"No training pair has {most} tokens a side or fewer. Set data.length higher.")
+            self.texts[part] = [pair for pair, fit in zip(self.texts[part], fits, strict=True) if fit]
+            sides = [[row for row, fit in zip(side, fits, strict=True) if fit] for side in sides]
+        size = self.tokenizer.size
+        self.ids[part] = Rows(sides[0], size), Rows(sides[1], size)
+
+
+def made(config: Translation, pairs: Sequence[Pair], beside: Path | None = None) -> Tokenizer:
+    """The tokenizer that a recipe asks for; pieces are taught by the training part alone.
+
+    Every text begins as if after a space, so that a word is the same piece wherever it stands.
+    """
+    if config.tokens != "pieces":
+        return Tokenizer.read(found(config.tokens, beside)[0])
+    from tokenizers import pre_tokenizers, processors
+
+    names = ["<end>", "<start>", "<pad>"]
+    tokenizer = by_pieces((f" {text}" for pair in pairs for text in (pair.source, pair.target)), config.vocabulary, names)
+    tokenizer.inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    end = tokenizer.inner.token_to_id("<end>")
+    tokenizer.inner.post_processor = processors.TemplateProcessing(single="$A <end>", special_tokens=[("<end>", end)])
+    return tokenizer
+
+
+def special(tokenizer: Tokenizer, names: Sequence[str]) -> int:
+    """The id of the first of these tokens that there is. Raises InputError where there is none."""
+    for name in names:
+        if (found := tokenizer.inner.token_to_id(name)) is not None:
+            return int(found)
+    raise InputError(f"Translation needs a token {' or '.join(names)}, but this tokenizer has none. Use another tokenizer.json.")
+
+
+def encoded(tokenizer: Tokenizer, text: str, end: int) -> list[int]:
+    """Ids of a text and its end."""
+    ids = tokenizer.encode(text)
+    return ids if ids[-1:] == [end] else [*ids, end]
+
+
+def padded(rows: Sequence[Sequence[int] | np.ndarray], padding: int) -> Tensor:
+    """Ids [B, N], the shorter ones padded on the right."""
+    made = np.full((len(rows), max(map(len, rows))), padding, dtype=np.int64)
+    for i, row in enumerate(rows):
+        made[i, : len(row)] = row
+    return torch.from_numpy(made)
+
+
+def _paths(name: tuple[str, str] | str, beside: Path | None) -> list[list[Path]]:
+    """Files of the two sides, or of the one table."""
+    sides = [found(side, beside) for side in ([name] if isinstance(name, str) else name)]
+    if len({len(side) for side in sides}) > 1:
+        raise InputError(
+            f"{name[0]} are {len(sides[0])} files, but {name[1]} are {len(sides[1])}. Each source file needs its target file."
+        )
+    return sides
+
+
+def _pairs(sides: list[list[Path]], config: Translation) -> Iterator[Pair]:
+    for paths in zip(*sides, strict=True):
+        for pair in _parallel(*paths) if len(paths) == 2 else _table(paths[0], config.fields):
+            yield Pair(pair.source.lower(), pair.target.lower(), pair.where) if config.lower else pair
+
+
+def _parallel(source: Path, target: Path) -> Iterator[Pair]:
+    """Line by line. Only a line feed ends a line: other signs that could would put the two sides out of step."""
+    both = [_content(path).split("\n") for path in (source, target)]
+    both = [lines[:-1] if lines[-1] == "" else lines for lines in both]
+    first, second = map(len, both)
+    for path, count in ((source, first), (target, second)):
+        if not count:
+            raise InputError(f"{path} is empty: there is no line in it.")
+    if first != second:
+        raise InputError(
+            f"{source} has {first} lines, but {target} has {second}. Each line of one has to be the translation of the same line "
+            "of the other."
+        )
+    for line, (a, b) in enumerate(zip(*both, strict=True), 1):
+        yield Pair(a.strip(), b.strip(), f"{source} and {target}, line {line}")
+
+
+def _table(path: Path, fields: tuple[str, str]) -> Iterator[Pair]:
+    """Rows of TSV or CSV with a first line of names, or lines of JSON."""
+    kind = next((s.lower() for s in reversed(path.suffixes) if s not in OPENERS), "")
+    text = _content(path)
+    if kind in (".jsonl", ".ndjson"):
+        for line, row in enumerate(text.split("\n"), 1):
+            if row.strip():
+                yield _fields(row, fields, f"{path}, line {line}")
+        return
+    if kind not in (".tsv", ".csv"):
+        raise InputError(f"{path} is no .tsv, .csv or .jsonl. Parallel text files are named as a pair: [source, target].")
+    dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if kind == ".tsv" else {}
+    rows = csv.reader(io.StringIO(text), **dialect)  # type: ignore[arg-type]
+    names = next(rows, [])
+    if missing := [name for name in fields if name not in names]:
+        raise InputError(f"{path} has the columns {', '.join(names)}, but no {missing[0]!r}. Set data.fields = [source, target].")
+    a, b = (names.index(name) for name in fields)
+    for cells in rows:
+        if len(cells) != len(names):
+            raise InputError(f"{path}, line {rows.line_num} has {len(cells)} columns, but the first line names {len(names)}.")
+        yield Pair(cells[a].strip(), cells[b].strip(), f"{path}, line {rows.line_num}")
+
+
+def _fields(line: str, fields: tuple[str, str], where: str) -> Pair:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where} is not JSON: {error}.") from error
+    for name in fields:
+        if not isinstance(row, dict) or not isinstance(row.get(name), str):
+            has = ", ".join(row) if isinstance(row, dict) else type(row).__name__
+            raise InputError(f"{where} has no text {name!r}, but: {has}. Set data.fields = [source, target].")
+    return Pair(row[fields[0]].strip(), row[fields[1]].strip(), where)
+
+
+def _content(path: Path) -> str:
+    try:
+        with opened(path) as file:
+            content = file.read()
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
+    return decoded(content, str(path))

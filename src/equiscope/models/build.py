@@ -70,12 +70,13 @@ class Model(nn.Module):
 
     def forward(
         self, inputs: Tokens | Tensor, caches: list[Any] | None = None, source: Tokens | Tensor | Memory | None = None,
-        rows: int | None = None,
+        rows: int | None = None, source_valid: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """caches: one a layer, from `caches()`; inputs then are the tokens that come next, at places that go on.
 
         source  what the encoder reads, of a model that has one; or what `read` made of it, once for many steps
         rows    answer for the last so many rows only, where the read-out takes each
+        source_valid  of a source given as ids: bool [..., M], False for padding
         """
         if rows is not None and rows < 1:
             raise InputError(f"rows is at least 1, the last row alone, but got {rows}.")
@@ -83,7 +84,7 @@ class Model(nn.Module):
             raise InputError(f"This model has {len(self.blocks)} layers, but got {len(caches)} caches. Use model.caches().")
         start = caches[0].length if caches and not isinstance(inputs, Tokens) else 0
         tokens = self.entered(self.tokens(inputs, start))
-        memory = self._memory(source)
+        memory = self._memory(source, source_valid)
         schemes = self.schemes
         plans = {i: attention.Plan(schemes[i], tokens, tokens) for i in set(self._own)}
         across = {i: attention.Plan(schemes[i], tokens, memory.tokens) for i in set(self._crossing)} if memory else {}
@@ -163,11 +164,15 @@ class Model(nn.Module):
             x = self.drop(x)
         return self.readout.open(replace(tokens, x=x))
 
-    def read(self, source: Tokens | Tensor) -> Memory:
-        """Let the encoder read: give the result as `source` of many calls. Raises InputError where there is no encoder."""
+    def read(self, source: Tokens | Tensor, valid: Tensor | None = None) -> Memory:
+        """Let the encoder read: give the result as `source` of many calls. Raises InputError where there is no encoder.
+
+        valid  False for padding, bool [..., M]; Tokens say it themselves
+        """
         if self.encoder is None:
             raise InputError("This model has no encoder, so there is no source to read.")
         entered = self.encoder.tokens(source)
+        entered = entered if valid is None else replace(entered, valid=valid)
         y = self.encoder(entered)
         tokens = replace(entered, x=y)
         layers = zip(self.blocks, self._crossing, strict=True)
@@ -175,12 +180,12 @@ class Model(nn.Module):
         held = [cast(attention.MultiHeadAttention, cast(blocks.Block, b).cross).hold(tokens, schemes[j]) for b, j in layers]
         return Memory(tokens, tuple(held))
 
-    def _memory(self, source: Tokens | Tensor | Memory | None) -> Memory | None:
+    def _memory(self, source: Tokens | Tensor | Memory | None, valid: Tensor | None = None) -> Memory | None:
         if self.encoder is None and source is None:
             return None
         if source is None:
             raise InputError("This model has an encoder: give what it reads as source=.")
-        memory = source if isinstance(source, Memory) else self.read(source)
+        memory = source if isinstance(source, Memory) else self.read(source, valid)
         if len(memory.held) != len(self.blocks):
             raise InputError(f"This Memory was read for {len(memory.held)} layers, but the model has {len(self.blocks)}.")
         return memory

@@ -10,8 +10,9 @@ from equiscope.train.loop import Watcher, train
 from equiscope.train.recipe import Recipe, read_recipe, recipe, schema
 from equiscope.train.sounds import SoundsTask
 from equiscope.train.task import Answer, Batch, Task, settle
+from equiscope.train.translation import TranslationTask
 
-TASKS: tuple[type[Task], ...] = (LanguageTask, SoundsTask)
+TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, SoundsTask)
 
 
 def open_task(found: Recipe, beside: Path | None = None) -> Task:
@@ -43,6 +44,7 @@ __all__ = [
     "Run",
     "SoundsTask",
     "Task",
+    "TranslationTask",
     "Watcher",
     "load_run",
     "open_task",

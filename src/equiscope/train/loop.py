@@ -100,6 +100,8 @@ class _Loop:
             return self.run
         self._record(state="running", reason="", processes=self.engine.processes)
         self.watcher.begin(self.run)
+        for note in self.task.notes:
+            self.watcher.say(note)
         self.peak = self._peak()
         with self._entries() as self.add, asked_to_stop() as asked, self.engine.fast(self.task, self.facts["fast"]) as used:
             self.facts["fast"] = used
@@ -191,7 +193,7 @@ class _Loop:
         if self.engine.first:
             model = load_run(self.out).to(self.engine.fabric.device)
             with kept_random():
-                result = {part: self.task.evaluate(model, part) for part in self.task.parts if part != "train"}
+                result = {part: self.task.final(model, part) for part in self.task.parts if part != "train"}
         return self._record(state="finished", result=result)
 
     def _diverged(self, error: Diverged, step: int) -> InputError:

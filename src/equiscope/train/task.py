@@ -1,7 +1,7 @@
 """Task: everything that a loop need not know. What an example is, what is lost on it, what is measured, what is answered."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -38,14 +38,21 @@ class Batch:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model makes of one input. more: numbers beside it, e.g. the probability of each class."""
+    """What a model makes of one input.
+
+    more   numbers beside it, e.g. the probability of each class
+    alone  the answer is read without what was given, as a translation is
+    """
 
     given: str
     answer: str
     more: dict[str, float] = field(default_factory=dict)
+    alone: bool = False
 
     def text(self) -> str:
         """As a person reads it."""
+        if self.alone:
+            return self.answer
         beside = ", ".join(f"{name} {value:.3g}" for name, value in self.more.items())
         return f"{self.given}{self.answer}" if not self.more else f"{self.given}: {self.answer} ({beside})"
 
@@ -54,11 +61,15 @@ class Task(ABC):
     """Data of a recipe and what to do with it. Made by `open_task` (with data), or `recall` (for a run's answers, without).
 
     better   whether the first number of `evaluate` is to fall or to rise
+    notes    sentences about the data that a person should read: what was left out
+    signatures  how numbers of the last `final` were counted, where their names do not say it
     """
 
     name: ClassVar[str]
     better: ClassVar[Literal["less", "more"]] = "less"
     sources: list[Source]
+    notes: Sequence[str] = ()
+    signatures: Mapping[str, str] = {}
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -78,6 +89,10 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self, model: Model, part: str = "validation") -> dict[str, float]:
         """What is measured on all of a part, the number that decides first."""
+
+    def final(self, model: Model, part: str) -> dict[str, float]:
+        """What is measured once, of a finished run: as `evaluate`, unless a task measures more that takes longer."""
+        return self.evaluate(model, part)
 
     @property
     @abstractmethod

@@ -1,0 +1,49 @@
+"""BLEU: how much of what was wanted an answer says, in runs of one to four words; 0..100 over a whole part.
+
+Three numbers, because papers mean different ones: cased and lower-cased as WMT counts words (13a, sacrebleu's standard), and
+tokenised, as papers on Multi30k state it: Moses' words of normalised punctuation, lower-cased, no further tokenisation.
+Sources: Papineni et al. 2002; Post 2018, "A Call for Clarity in Reporting BLEU Scores".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+from equiscope.tokens.extra import needed
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Numbers by name, and for each the signature that says how it was counted."""
+
+    values: dict[str, float]
+    signatures: dict[str, str]
+
+
+def greedy(answers: Sequence[str], wanted: Sequence[str]) -> float:
+    """Cased, 13a: the one number that is followed while a model learns."""
+    metric = needed("sacrebleu", "train", "BLEU").metrics.BLEU()
+    return float(metric.corpus_score(list(answers), [list(wanted)]).score)
+
+
+def scores(answers: Sequence[str], wanted: Sequence[str], language: str) -> Scores:
+    """All three. language: of the answers, two letters; the tokenised one is left out where sacremoses is not installed."""
+    BLEU = needed("sacrebleu", "train", "BLEU").metrics.BLEU
+    values, signatures = {}, {}
+    for name, metric in (("bleu", BLEU()), ("bleu lower-cased", BLEU(lowercase=True))):
+        values[name] = float(metric.corpus_score(list(answers), [list(wanted)]).score)
+        signatures[name] = str(metric.get_signature())
+    try:
+        sacremoses = import_module("sacremoses")
+    except ImportError:
+        signatures["bleu tokenised"] = "not measured: sacremoses is not installed (pip install 'equiscope[train]')"
+        return Scores(values, signatures)
+    cut = sacremoses.MosesTokenizer(language)
+    normal = sacremoses.MosesPunctNormalizer(language)
+    sides = [[cut.tokenize(normal.normalize(t), return_str=True, escape=False).lower() for t in side] for side in (answers, wanted)]
+    metric = BLEU(tokenize="none", force=True, smooth_method="none")  # as Moses' multi-bleu
+    values["bleu tokenised"] = float(metric.corpus_score(sides[0], [sides[1]]).score)
+    words = sum(len(text.split()) for text in sides[1])
+    how = f"sacremoses:{sacremoses.__version__}, {language}, punctuation normalised, lower-cased, {words} words wanted"
+    signatures["bleu tokenised"] = f"{metric.get_signature()} of texts cut by {how}"
+    return Scores(values, signatures)

@@ -1,0 +1,196 @@
+"""Translation (R2): an encoder reads one text, a decoder learns to say it in another language, token by token.
+
+Measured in nats a token while it learns, and in BLEU of what it says: greedy then, by beam search at the end.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiscope.data.translation import END, PADDING, START, Pairs, Row, Translation, encoded, padded, special
+from equiscope.errors import InputError
+from equiscope.models import Beams, Model, generate, prepared
+from equiscope.record import Sample
+from equiscope.tokens.tokenizer import Tokenizer
+from equiscope.train import bleu
+from equiscope.train.recipe import Recipe
+from equiscope.train.task import Answer, Batch, Task
+
+AT_ONCE = 64  # texts that are evaluated or translated together
+FOLLOWED = 1024  # validation pairs whose greedy BLEU is followed while a model learns
+BEAMS = 5
+
+
+class TranslationTask(Task):
+    """An encoder and a decoder learn to translate.
+
+    signatures  how each number of the last `final` was counted
+    """
+
+    name: ClassVar[str] = "translation"
+    better: ClassVar[Literal["less", "more"]] = "more"
+
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, pairs: Pairs | None = None) -> None:
+        super().__init__(recipe)
+        assert isinstance(recipe.data, Translation)
+        self.data: Translation = recipe.data
+        self.tokenizer, self.pairs = tokenizer, pairs
+        self.end, self.start, self.padding = (special(tokenizer, names) for names in (END, START, PADDING))
+        self.sources = pairs.sources if pairs is not None else []
+        self.notes = pairs.notes if pairs is not None else []
+        self.signatures: dict[str, str] = {}
+        self._folder: Path | None = None
+
+    @classmethod
+    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+        """Read and look at the recipe's data."""
+        assert isinstance(recipe.data, Translation)
+        tokenizer = None
+        if recipe.data.tokens == "checkpoint":
+            if "start" not in recipe.model:
+                raise InputError('data.tokens = "checkpoint" takes the tokenizer of model.start, but model says no start.')
+            tokenizer = Tokenizer.read(recipe.model["start"])
+        pairs = Pairs(recipe.data, recipe.seed, beside, tokenizer)
+        return cls(recipe, pairs.tokenizer, pairs)
+
+    @classmethod
+    def recall(cls, recipe: Recipe, folder: Path) -> Self:
+        return cls(recipe, Tokenizer.read(folder))
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / "tokenizer.json")
+        self._folder = folder
+
+    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+        size, encoder = self.tokenizer.size, spec.get("encoder")
+        if not isinstance(encoder, dict):
+            raise InputError("Translation needs a model with an encoder. Say model.encoder, or model.preset = 'transformer-base'.")
+        if "start" in self.recipe.model:
+            if size > min(spec["vocabulary"], encoder["vocabulary"]):
+                raise InputError(
+                    f"The checkpoint knows {spec['vocabulary']} ids, but this tokenizer has {size}. "
+                    'Use data.tokens = "checkpoint", the tokenizer it was trained with.'
+                )
+            return spec
+        said = {f"model.{name}": self.recipe.model.get(name) for name in ("vocabulary", "outputs")}
+        said["model.encoder.vocabulary"] = self.recipe.model.get("encoder", {}).get("vocabulary")
+        for name, value in said.items():
+            if value is not None and value != size:
+                raise InputError(f"{name} is {value}, but the texts have {size} tokens. Leave it out: the data says it.")
+        return spec | {"vocabulary": size, "outputs": size, "encoder": encoder | {"vocabulary": size}}
+
+    def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
+        assert self.pairs is not None
+        whole = self.pairs.batch(step, self.recipe.budget.batch)
+        return self.batched(whole[share::shares], sum(len(row.target) for row in whole), whole[0])
+
+    def batched(self, rows: Sequence[Row], terms: int, instead: Row) -> Batch:
+        """Pairs side by side. Of no pairs at all: one that nothing is asked of, so that every process has something to do."""
+        some = rows or [instead]
+        source = padded([row.source for row in some], self.padding)
+        inputs = padded([[self.start, *row.target[:-1]] for row in some], self.padding)
+        wanted = padded([row.target for row in some], self.padding)
+        if not rows:
+            wanted = torch.full_like(wanted, self.padding)
+        read = sum(len(row.source) + len(row.target) for row in rows)
+        tensors = {"source": source, "inputs": inputs, "wanted": wanted}
+        return Batch(tensors, terms, read, len(some), inputs.shape[1], source.shape[1])
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Cross-entropy with the wanted probability smoothed. Padding on the right is hidden by the causal mask, and not asked."""
+        return self._lost(self._answers(model, batch), batch, self.data.smoothing)
+
+    def _answers(self, model: nn.Module, batch: Batch) -> Tensor:
+        source = batch.tensors["source"]
+        answers: Tensor = model(batch.tensors["inputs"], source=source, source_valid=source != self.padding)
+        return answers.flatten(0, -2)
+
+    def _lost(self, answers: Tensor, batch: Batch, smoothing: float) -> Tensor:
+        wanted = batch.tensors["wanted"].flatten()
+        wide = torch.promote_types(answers.dtype, torch.float32)
+        return F.cross_entropy(answers.to(wide), wanted, ignore_index=self.padding, reduction="sum", label_smoothing=smoothing)
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return tuple(self.pairs.ids) if self.pairs is not None else ()
+
+    def evaluate(self, model: Model, part: str = "validation") -> dict[str, float]:
+        """greedy bleu: cased, 13a, of the part's first 1024 pairs; loss: nats a token, all wanted probability on one token."""
+        assert self.pairs is not None
+        some = self.pairs.texts[part][:FOLLOWED]
+        said = self.translated(model, [pair.source for pair in some], beams=1)
+        return {"greedy bleu": bleu.greedy(said, [pair.target for pair in some]), **self.lost(model, part)}
+
+    def final(self, model: Model, part: str = "validation") -> dict[str, float]:
+        """BLEU of the whole part, translated with 5 beams, in three ways of counting (see `signatures`); and the loss.
+
+        Writes the translations and signatures into the run's folder, where one is known.
+        """
+        assert self.pairs is not None
+        pairs = self.pairs.texts[part]
+        said = self.translated(model, [pair.source for pair in pairs])
+        found = bleu.scores(said, [pair.target for pair in pairs], self.data.languages[1])
+        self.signatures = {name: f"{how}; {BEAMS} beams" for name, how in found.signatures.items()}
+        values = found.values | self.lost(model, part)
+        if self._folder is not None:
+            (self._folder / f"{part}.txt").write_text("".join(f"{text}\n" for text in said), encoding="utf-8")
+            about = {"values": values, "signatures": self.signatures}
+            (self._folder / f"{part}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        return values
+
+    @torch.no_grad()
+    def lost(self, model: Model, part: str) -> dict[str, float]:
+        """Loss, perplexity and the share of tokens that are guessed, given the right ones before them."""
+        assert self.pairs is not None
+        device = next(model.parameters()).device
+        source, target = self.pairs.ids[part]
+        total = right = count = 0.0
+        for some in self.pairs.ordered(part, AT_ONCE):
+            rows = [Row(int(i), source[i], target[i]) for i in some]
+            batch = self.batched(rows, 1, rows[0]).to(device)
+            answers, wanted = self._answers(model, batch), batch.tensors["wanted"].flatten()
+            total += float(self._lost(answers, batch, 0.0))
+            asked = wanted != self.padding
+            right += float((answers.argmax(-1) == wanted)[asked].sum())
+            count += float(asked.sum())
+        loss = total / count
+        return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "accuracy": right / count}
+
+    def predict(self, model: Model, inputs: Sequence[str], **options: Any) -> list[Answer]:
+        """Each line translated. options: beams (5 unless said; 1 is greedy)."""
+        beams = options.pop("beams", BEAMS)
+        if options:
+            raise InputError(f"Translation takes the option beams, but got {', '.join(options)}. Leave it out.")
+        said = self.translated(model, inputs, beams)
+        return [Answer(given, text, alone=True) for given, text in zip(inputs, said, strict=True)]
+
+    def translated(self, model: Model, texts: Sequence[str], beams: int = BEAMS) -> list[str]:
+        """The texts in the other language; what is empty stays empty. An answer may be half longer, and ten tokens."""
+        device = next(model.parameters()).device
+        if self.data.lower:
+            texts = [text.lower() for text in texts]
+        ids = [encoded(self.tokenizer, text.strip(), self.end) for text in texts]
+        order = sorted((i for i, text in enumerate(texts) if text.strip()), key=lambda i: len(ids[i]))
+        said = [""] * len(texts)
+        ready, search = prepared(model), Beams(beams) if beams > 1 else None
+        for first in range(0, len(order), AT_ONCE):
+            some = order[first : first + AT_ONCE]
+            source = [torch.tensor(ids[i], device=device) for i in some]
+            begin = torch.full((len(some), 1), self.start, device=device)
+            steps = len(source[-1]) * 3 // 2 + 10
+            found = generate(ready, begin, steps, stop=[self.end], source=source, beams=search)
+            for i, row in zip(some, found, strict=True):
+                said[i] = self.tokenizer.decode(row.tolist()).strip()
+        return said
+
+    def samples(self, model: Model, step: int) -> list[Sample]:
+        assert self.pairs is not None
+        pairs = self.pairs.texts["validation"][: self.recipe.evaluation.samples]
+        said = self.translated(model, [pair.source for pair in pairs])
+        return [Sample(step=step, given=p.source, answer=text, wanted=p.target) for p, text in zip(pairs, said, strict=True)]
