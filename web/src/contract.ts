@@ -528,6 +528,7 @@ export interface Sample {
 /**
  * Entries of a run from number `first` on; more: whether others wait already.
  *
+ *     silent   seconds since the last entry came
  *     state, reason, seconds, result  of the run now, as in `Run`
  */
 export interface News {
@@ -537,6 +538,7 @@ export interface News {
   more?: boolean;
   summary: string;
   left?: number | null;
+  silent?: number;
   state: "failed" | "finished" | "running" | "stopped";
   reason?: string;
   seconds?: number;

@@ -4,5 +4,19 @@ from equiscope.explore.drawing import drawing
 from equiscope.explore.explorable import LIMIT, Choice, explorable
 from equiscope.explore.page import html, write
 from equiscope.explore.report import report_page, write_report
+from equiscope.explore.run import Live, following, run_page, write_run_page
 
-__all__ = ["LIMIT", "Choice", "drawing", "explorable", "html", "report_page", "write", "write_report"]
+__all__ = [
+    "LIMIT",
+    "Choice",
+    "Live",
+    "drawing",
+    "explorable",
+    "following",
+    "html",
+    "report_page",
+    "run_page",
+    "write",
+    "write_report",
+    "write_run_page",
+]

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from equiscope.errors import InputError
-from equiscope.record import Drawing, Explorable, Report
+from equiscope.record import Course, Drawing, Explorable, Report
 
-Content = Explorable | Drawing | Report
+Content = Explorable | Drawing | Report | Course
 
 BUNDLE = Path(__file__).parent / "page"
 POLICY = (
@@ -38,17 +38,18 @@ TEMPLATE = """<!doctype html>
 PLAIN = "This page computes every number in your browser, so it needs JavaScript. It asks nothing of any network."
 
 
-def html(content: Content, plain: str = PLAIN) -> str:
+def html(content: Content, plain: str = PLAIN, policy: str = POLICY) -> str:
     """The page as text. Raises InputError where the bundle was not built with the package.
 
-    plain  markup for a browser without JavaScript, whose texts are escaped
+    plain   markup for a browser without JavaScript, whose texts are escaped
+    policy  what the page may ask for: nothing, unless it is served and watches
     """
     from equiscope import __version__
 
-    bundle = "report" if isinstance(content, Report) else "page"
+    bundle = "report" if isinstance(content, Report) else "run" if isinstance(content, Course) else "page"
     script, style = (_bundled(f"{bundle}.{kind}") for kind in ("js", "css"))
     return TEMPLATE.format(
-        policy=POLICY,
+        policy=policy,
         version=__version__,
         title=escape.escape(content.title),
         kind=type(content).__name__.lower(),  # of the record, which the script looks for

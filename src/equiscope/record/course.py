@@ -37,6 +37,7 @@ class Course(Struct, frozen=True, kw_only=True):
 class News(Struct, frozen=True, kw_only=True):
     """Entries of a run from number `first` on; more: whether others wait already.
 
+    silent   seconds since the last entry came
     state, reason, seconds, result  of the run now, as in `Run`
     """
 
@@ -46,6 +47,7 @@ class News(Struct, frozen=True, kw_only=True):
     more: bool = False
     summary: str
     left: float | None = None
+    silent: float = 0.0
     state: State
     reason: str = ""
     seconds: float = 0.0

@@ -154,7 +154,7 @@ def read_entries(folder: Path, until: int | None = None) -> list[Entry]:
         if not line:
             continue
         try:
-            entry = msgspec.json.decode(line, type=Entry)  # type: ignore[arg-type]
+            entry = msgspec.json.decode(line, type=Entry)
         except msgspec.DecodeError as error:
             if number == len(lines):
                 break

@@ -33,7 +33,8 @@ def room(model: Model) -> int:
 
 @torch.no_grad()
 def attention_of(
-    model: Model, inputs: Tokens | Tensor, source: Tokens | Tensor | None = None, rows: slice = slice(None), columns: slice = slice(None)
+    model: Model, inputs: Tokens | Tensor, source: Tokens | Tensor | None = None, rows: slice = slice(None),
+    columns: slice = slice(None),
 ) -> Array | None:  # fmt: skip
     """Weights [L, H, N, M] of one example, or None where they are no numbers of one shape.
 

@@ -1,0 +1,177 @@
+"""The page of a run: one offline file of what was trained; or served while it trains, when it asks for what is new.
+
+Who trains only hands entries over; pages ask for them by number, so a closed or a slow tab costs nothing.
+"""
+
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from equiscope.errors import InputError
+from equiscope.explore import page
+from equiscope.record import Course, News, Point, Run, course, read_run
+from equiscope.record.course import LATELY, left, summary
+from equiscope.record.run import METRICS, Entry
+
+AT_ONCE = 2000  # entries of one answer
+PATIENCE, GONE = 2.5, 5.0  # seconds that the end waits for tabs to hear of it; after which a silent tab is not waited for
+POLICY = f"{page.POLICY}; connect-src 'self'"
+WATCHED = "<p>A page that is watched needs JavaScript. Without it: <code>equiscope explore RUN --export FILE</code>.</p>"
+ROWS = 40  # steps in the table of a browser without JavaScript
+
+
+def run_page(run: Run) -> str:
+    """The page as text, with the record in it. Raises InputError where the bundle was not built with the package."""
+    content = course(run)
+    return page.html(content, plain(content))
+
+
+def write_run_page(run: Run, path: Path) -> Path:
+    """Write the page to a file, whole or not at all. Raises InputError where that cannot be done."""
+    content = course(run)
+    return page.write(content, path, plain(content))
+
+
+class Live:
+    """A run whose page asks for what is new. Any thread may call any of its functions.
+
+    fresh  called before an answer: who has no training at hand looks for new entries there
+    """
+
+    def __init__(self, run: Run, entries: list[Entry], fresh: Callable[["Live"], None] | None = None) -> None:
+        self._lock, self._fresh, self._asked = threading.Lock(), fresh, float("-inf")
+        self.begin(run, entries)
+
+    def begin(self, run: Run, entries: list[Entry]) -> None:
+        """Show this run, with what is known of it. Pages that show another series begin again."""
+        with self._lock:
+            self._run, self._entries, self._series, self._heard = run, list(entries), secrets.token_hex(8), time.time()
+            self._points = [e for e in entries if isinstance(e, Point)][-LATELY - 1 :]
+
+    def add(self, entry: Entry, when: float | None = None) -> None:
+        """One more. when: it was written, in seconds since 1970; now, unless said."""
+        with self._lock:
+            self._entries.append(entry)
+            self._heard = time.time() if when is None else when
+            if isinstance(entry, Point):
+                self._points = [*self._points[-LATELY:], entry]
+
+    def state(self, run: Run) -> None:
+        """What has become of the run: its state, the reason, the result."""
+        with self._lock:
+            self._run = run
+
+    def page(self) -> str:
+        """The page without entries, which it asks for."""
+        self._look()
+        with self._lock:
+            run = replace(self._run, points=[], scores=[], samples=[])
+            content = Course(title=run.title, summary=summary(run, self._points), run=run, live=True, series=self._series)
+        return page.html(content, WATCHED, POLICY)
+
+    def news(self, first: int) -> News:
+        """Entries from number `first` on, so many as one answer holds; none, where there are no more."""
+        with self._lock:
+            self._asked = time.monotonic()
+            run, some = self._run, self._entries[first : first + AT_ONCE]
+            return News(
+                series=self._series, first=first, entries=some, more=first + len(some) < len(self._entries),
+                summary=summary(run, self._points), left=left(run, self._points), silent=max(0.0, time.time() - self._heard),
+                state=run.state, reason=run.reason, seconds=self._points[-1].seconds if self._points else run.seconds,
+                result=run.result,
+            )  # fmt: skip
+
+    def answer(self, asked: dict[str, str]) -> bytes:
+        """What /entries?from=N gets. Raises InputError where N is no number."""
+        number = asked.get("from", "")
+        if not re.fullmatch(r"[0-9]{1,12}", number):
+            raise InputError("Ask for /entries?from=N, where N is the number of entries that are known already.")
+        self._look()
+        return msgspec.json.encode(self.news(int(number)))
+
+    def wait(self) -> None:
+        """A moment, where a page has asked of late, so that it hears how the run has ended."""
+        if time.monotonic() - self._asked < GONE:
+            time.sleep(PATIENCE)
+
+    def _look(self) -> None:
+        if self._fresh is not None:
+            self._fresh(self)
+
+
+def following(folder: Path) -> Live:
+    """A live run of a folder in which another process trains: its record is read on when a page asks.
+
+    raises  InputError where there is no run, or its record is damaged
+    """
+    path, lock = folder / METRICS, threading.Lock()
+    at = (0, 0)  # which file, for a run that goes on replaces it; bytes that were read
+
+    def fresh(live: Live) -> None:
+        nonlocal at
+        with lock:
+            run = read_run(folder, entries=False)
+            try:
+                with path.open("rb") as file:
+                    found = path.stat()
+                    if found.st_ino != at[0] or found.st_size < at[1]:
+                        live.begin(run, [])
+                        at = (found.st_ino, 0)
+                    file.seek(at[1])
+                    text = file.read()
+            except FileNotFoundError:
+                return
+            whole = text[: text.rfind(b"\n") + 1]  # the last line may be on its way
+            for entry in _entries(whole, path):
+                live.add(entry, found.st_mtime)
+            at = (at[0], at[1] + len(whole))
+            live.state(run)
+
+    live = Live(read_run(folder, entries=False), [], fresh)
+    fresh(live)
+    return live
+
+
+def _entries(text: bytes, path: Path) -> list[Entry]:
+    try:
+        return [msgspec.json.decode(line, type=Entry) for line in text.splitlines()]
+    except msgspec.DecodeError as error:
+        raise InputError(f"{path} is damaged: {error}.") from error
+
+
+def plain(content: Course) -> str:
+    """What is said of the run, its scores and some of its steps, as markup."""
+    run = content.run
+    facts = f"{run.task}; {run.parameters:,} parameters; {run.seconds:.0f} s of training; seed {run.seed}"
+    names = list(dict.fromkeys(name for score in run.scores for name in score.values))
+    scores = [
+        [f"{s.step:,}", s.part, *(f"{s.values[n]:.6g}" if n in s.values else "" for n in names), "best" * s.best]
+        for s in run.scores
+    ]
+    apart = -(-len(run.points) // ROWS) or 1
+    points = [[f"{p.step:,}", *(f"{v:.6g}" for v in (p.loss, p.rate, p.norm, p.seconds, p.tokens))] for p in run.points[::apart]]
+    samples = [[f"{s.step:,}", s.given, s.answer, s.wanted or ""] for s in run.samples if s.step == run.samples[-1].step]
+    data = [[s.name, s.part, f"{s.bytes:,}", s.sha256] for s in run.data]
+    return (
+        f'<div class="bare-report"><h1>{escape(content.title)}</h1>\n<p>{escape(content.summary)}</p>\n<p>{escape(facts)}</p>\n'
+        + _table("Scores", ["step", "part", *names, ""], scores)
+        + _table("Steps", ["step", "training loss", "rate", "gradient norm", "seconds", "tokens a second"], points)
+        + _table("Answers", ["step", "given", "answer", "wanted"], samples)
+        + _table("Data", ["file", "part", "bytes", "sha256"], data)
+        + "</div>"
+    )
+
+
+def _table(title: str, heads: list[str], rows: list[list[str]]) -> str:
+    if not rows:
+        return ""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
+    body = "\n".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<h2>{title}</h2>\n<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>\n"

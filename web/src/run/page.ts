@@ -1,0 +1,271 @@
+// The page of a run: what it is, its curves, what the model says as it learns, its numbers, how it was made.
+import type { Course, News, Run } from "../contract";
+import { button, h } from "../dom";
+import { download } from "../figure";
+import { copied } from "../report/evidence";
+import { shape } from "../report/verdict";
+import { answers } from "./answers";
+import { attention } from "./attention";
+import { clock, digits, spoken } from "./axis";
+import { curves } from "./curves";
+import { below, History } from "./history";
+import { listen } from "./live";
+import { fromHash, type RunState, toHash } from "./state";
+import { data, points, recipe, scores } from "./tables";
+import "./run.css";
+
+const SIGNS = { finished: "exact", stopped: "undecided", failed: "broken" } as const;
+const SILENT = 20; // seconds without a step, after which the page says so
+
+/** What a script on the page may reach. */
+export interface Reading {
+  run: Run;
+  history: History;
+  state: RunState;
+  cursor: number | undefined; // the step that is pointed at, among those on the page
+  set(change: Partial<RunState>): void;
+  point(index: number | undefined): void;
+}
+
+export function reveal(course: Course, root: HTMLElement): Reading {
+  const history = new History(course.run);
+  const page: Reading = {
+    run: course.run,
+    history,
+    state: fromHash(location.hash),
+    cursor: undefined,
+    set(change) {
+      page.state = { ...page.state, ...change };
+      const hash = toHash(page.state);
+      window.history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+      draw();
+    },
+    point(index) {
+      if (index === page.cursor) return;
+      page.cursor = index;
+      soon();
+    },
+  };
+  let said: Pick<News, "summary" | "left" | "silent"> & { lost?: boolean } = { summary: course.summary, left: course.left };
+
+  const drawn = curves(page);
+  const top = h("div.heading");
+  const learned = h("section.part.learned");
+  const numbers = h("div");
+  const table = h("div");
+  const unfold = h<HTMLDetailsElement>(
+    "details.part",
+    { ontoggle: () => fillPoints() },
+    h("summary", "The curve as a table"),
+    table,
+  );
+  const fillPoints = () => unfold.open && table.replaceChildren(points(history));
+  document.body.classList.add("run");
+  root.replaceChildren(
+    h("header", brand(course, page), top),
+    h("main", { id: "story" }, drawn.element, learned, numbers, unfold, made(page)),
+    h("footer", course.live ? "equiscope: this page asks the training on this machine for its numbers, and nobody else." : "equiscope: every number on this page stands in the record inside it. It works offline and sends nothing anywhere."), // prettier-ignore
+  );
+  const whatItSays = says(page, learned);
+
+  let asked = false;
+  /** Pointing redraws the charts, once a frame. */
+  const soon = () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => {
+      asked = false;
+      drawn.draw();
+    });
+  };
+  const draw = () => {
+    top.replaceChildren(...heading(page, course, said));
+    drawn.draw();
+    whatItSays();
+    numbers.replaceChildren(...[scores(page)].filter((part) => part !== undefined));
+    fillPoints();
+  };
+  window.addEventListener("hashchange", () => {
+    page.state = fromHash(location.hash);
+    draw();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  draw();
+  if (course.live)
+    listen(course.series ?? "", () => history.count, {
+      hear(news) {
+        history.add(news.entries ?? []);
+        said = { ...news, lost: false };
+        page.run = { ...page.run, state: news.state, reason: news.reason, seconds: news.seconds, result: news.result };
+        if (!news.more) draw();
+      },
+      lost() {
+        said = { ...said, lost: true, left: undefined };
+        top.replaceChildren(...heading(page, course, said));
+      },
+    });
+  return page;
+}
+
+function brand(course: Course, page: Reading): HTMLElement {
+  const name = `${course.title.replace(/[^\w.-]+/g, "-").replace(/^-+|-+$/g, "") || "run"}.json`;
+  const text = () => {
+    const { points, scores, samples } = page.history;
+    return JSON.stringify({ ...page.run, points, scores, samples }, null, 1);
+  };
+  const status = h("span.quiet", { role: "status" });
+  const copy = async () => {
+    status.textContent = (await copied(text())) ? "Copied." : "This browser does not let a file copy: download it instead.";
+  };
+  return h(
+    "div.top",
+    h("p.brand", "equiscope ", h("span", "train")),
+    h(
+      "div.buttons",
+      status,
+      button("Copy as JSON", "Copy the whole record", copy),
+      button("Download record", `Save the whole record as ${name}`, () => download(new Blob([text()], { type: "application/json" }), name)), // prettier-ignore
+    ),
+  );
+}
+
+type Saying = Pick<News, "summary" | "left" | "silent"> & { lost?: boolean };
+
+function heading(page: Reading, course: Course, said: Saying): HTMLElement[] {
+  const { run, history } = page;
+  const state = run.state ?? "running";
+  const running = state === "running";
+  const live = Boolean(course.live) && !said.lost;
+  const last = history.points.at(-1);
+  const step = last?.step ?? 0;
+  const parts = [
+    h("h1", course.title),
+    h(
+      "p.summary",
+      { "data-tone": running ? "running" : state === "finished" ? "holds" : state === "failed" ? "fails" : "undecided", role: "status" }, // prettier-ignore
+      state === "running" ? h("i.pulse", { "data-live": String(live) }) : shape(SIGNS[state]),
+      h("span", said.summary),
+    ),
+  ];
+  if (running)
+    parts.push(
+      h("div.progress", { role: "progressbar", "aria-label": "steps", "aria-valuemin": 0, "aria-valuemax": run.steps, "aria-valuenow": step }, h("i", { style: `width:${(100 * step) / run.steps}%` })), // prettier-ignore
+    );
+  const notice = heard(course, said, running);
+  if (notice) parts.push(h("p.notice", notice));
+  parts.push(tiles(page, said, running && live));
+  return parts;
+}
+
+function heard(course: Course, said: Saying, running: boolean): string | undefined {
+  if (said.lost)
+    return running
+      ? "Nobody answers any more: the training was ended, or the page's server. What was heard until then stays here; give the same command to go on, and this page goes on too."
+      : undefined;
+  if (course.live && running && (said.silent ?? 0) > SILENT)
+    return `No step was heard of for ${spoken(said.silent ?? 0)}: it may be evaluating or saving, or its process has ended.`;
+  if (!course.live && running)
+    return "The run was not finished when this page was made; whether it goes on cannot be seen from here.";
+  return undefined;
+}
+
+function tiles({ run, history }: Reading, said: Saying, live: boolean): HTMLElement {
+  const last = history.points.at(-1);
+  const best = [...history.scores].reverse().find(({ best }) => best);
+  const first = best && Object.entries(best.values)[0];
+  const facts: [string, string, string?][] = [];
+  if (first) facts.push([`best ${best.part} ${first[0]}`, digits(first[1]), `after step ${best.step.toLocaleString("en")}`]);
+  facts.push(["steps", last ? last.step.toLocaleString("en") : "0", `of ${run.steps.toLocaleString("en")}`]);
+  facts.push(["time of training", clock(last?.seconds ?? run.seconds ?? 0), live && said.left != null ? `about ${spoken(said.left)} left` : "evaluation left out"]); // prettier-ignore
+  facts.push(["parameters", (run.parameters ?? 0).toLocaleString("en")]);
+  if (last) facts.push(["tokens a second", Math.round(median(history.points.slice(-50).map(({ tokens }) => tokens))).toLocaleString("en"), last.busy == null ? undefined : `${(100 * last.busy).toFixed(0)} % of the machine`]); // prettier-ignore
+  return h("dl.tiles", facts.map(([name, value, beside]) => h("div", h("dt", name), h("dd", value, beside && h("span", beside))))); // prettier-ignore
+}
+
+const median = (numbers: number[]): number => [...numbers].sort((a, b) => a - b)[numbers.length >> 1];
+
+/** Answers and attention, after a step that a slider chooses. Returns what draws them again. */
+function says(page: Reading, place: HTMLElement): () => void {
+  const output = h("output");
+  const slider = h<HTMLInputElement>("input", { type: "range", min: 0, step: 1, "aria-label": "after this step" });
+  const play = button("Play", "Go through all steps", () => (playing ? stop() : start()));
+  const shown = h("div.shown");
+  let playing: ReturnType<typeof setInterval> | undefined;
+  const steps = () => page.history.answered();
+  const choose = (index: number) => {
+    const all = steps();
+    page.set({ at: index >= all.length - 1 ? undefined : all[index] });
+  };
+  const stop = () => {
+    clearInterval(playing);
+    playing = undefined;
+    play.textContent = "Play";
+  };
+  const start = () => {
+    play.textContent = "Stop";
+    choose(Number(slider.value) >= steps().length - 1 ? 0 : Number(slider.value) + 1);
+    playing = setInterval(() => (Number(slider.value) >= steps().length - 1 ? stop() : choose(Number(slider.value) + 1)), 700);
+  };
+  slider.addEventListener("input", () => {
+    stop();
+    choose(Number(slider.value));
+  });
+  place.append(
+    h(
+      "div.sticky",
+      h("h2", "What it says, as it learns"),
+      h("div.sliding", play, h("label.slider", h("span", "after step"), slider, output)),
+    ),
+    shown,
+  );
+  let before = "";
+  return () => {
+    const all = steps();
+    place.hidden = !all.length;
+    if (!all.length) return;
+    const { at } = page.state;
+    const index = at === undefined ? all.length - 1 : Math.max(0, below(all, at));
+    slider.max = String(all.length - 1);
+    slider.value = String(index);
+    output.textContent = all[index].toLocaleString("en");
+    slider.setAttribute("aria-valuetext", `step ${all[index]}`);
+    play.disabled = all.length < 2;
+    const now = [
+      all[index],
+      page.history.samples.length,
+      page.state.head,
+      matchMedia("(prefers-color-scheme: dark)").matches,
+    ].join();
+    if (now === before) return; // what somebody points at stays
+    before = now;
+    const looked = attention(page, all[index]);
+    const focused = (document.activeElement as HTMLElement | null)?.dataset.head;
+    shown.replaceChildren(answers(page.history, all[index]), ...(looked.length ? [h("h3", "Attention of the first example"), ...looked] : [])); // prettier-ignore
+    if (focused) shown.querySelector<HTMLElement>(`[data-head="${focused}"]`)?.focus({ preventScroll: true });
+  };
+}
+
+/** How it was made: recipe, data, machine. */
+function made(page: Reading): HTMLElement {
+  const { run } = page;
+  const list = (found: Record<string, unknown>): [string, string][] =>
+    Object.entries(found).map(([name, value]) => [name, String(value)]);
+  const facts: [string, string][] = [
+    ["task", run.task],
+    ["seed", String(run.seed)],
+    ["processes", String(run.processes ?? 1)],
+    ["multiply-adds of a step", (run.multiply_adds ?? 0).toPrecision(3)],
+    ...list(run.machine),
+    ...list(run.versions),
+  ];
+  return h(
+    "section.part.made",
+    h("h2", "How it was made"),
+    h("h3", "Recipe, every field said"),
+    recipe(run.recipe),
+    h("h3", "Data"),
+    data(page),
+    h("h3", "Machine and versions"),
+    h("dl.facts", facts.map(([name, text]) => h("div", h("dt", name), h("dd", text)))), // prettier-ignore
+  );
+}
