@@ -1,9 +1,263 @@
-"""Images: pictures and their classes."""
+"""Images: pictures and their classes, from a pair of idx files, folders, an archive or a table, as one block of bytes.
 
-from msgspec import Struct
+All pictures get one size and one number of channels when they are read; bytes become numbers when a batch is made. What is larger
+than memory should hold lies in a file that is mapped.
+"""
+
+import math
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+import torch
+from msgspec import Struct, field
+from torch import Tensor
+
+from equiscope.data.augment import Augment, Draws, augmented, mixture
+from equiscope.data.files import found, sources
+from equiscope.data.order import Order
+from equiscope.data.picture_files import LABELS, PICTURES, Listed, converted, is_table, listed, of_folder, read_idx
+from equiscope.errors import InputError
+from equiscope.record import Source
+
+Size = Annotated[int, msgspec.Meta(ge=1)]
+Pair = tuple[str, str]
+IN_MEMORY = 2**31  # bytes of a part; more is mapped
 
 
 class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="images", tag_field="task"):
-    """..."""
+    """Pictures to learn to name.
 
-    train: str
+    train       a pair of idx files [pictures, labels]; or a folder of folders, one a class; or an archive of such; or a table (CSV
+                or JSONL) with the columns path (seen from the table's folder) and label
+    validation  other ones, that decide which weights are kept; without them the last `held` of train are held out
+    test        others, that are measured once, at the end; or, with `tested`, the last so many of train, before `held` is counted
+    held        share of the pictures, or how many; in each class where files come class by class (folders, archives)
+    classes     names, in the order of the labels; of folders and tables the sorted ones unless said, of idx files 0, 1, ...
+    size        (rows, columns) that pictures are resized and cropped to; as they are unless said, then all of one size
+    channels    1 (grey) or 3 (colour); as the first picture unless said
+    mean, std   of each channel, in 0..1; those of the training part unless said
+    augment     how pictures differ from themselves each time
+    smoothing   share of the answer that is spread over all classes (label smoothing)
+    """
+
+    train: str | Pair
+    validation: str | Pair | None = None
+    test: str | Pair | None = None
+    held: Size | Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
+    tested: Annotated[int, msgspec.Meta(ge=0)] = 0
+    classes: tuple[str, ...] | None = None
+    size: tuple[Size, Size] | None = None
+    channels: Literal[1, 3] | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    augment: Augment = field(default_factory=Augment)
+    smoothing: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """Pictures uint8 [N, C, H, W] and the number of each one's class [N]."""
+
+    images: Tensor
+    labels: Tensor
+
+    def __getitem__(self, which: Any) -> "Part":
+        return Part(self.images[which], self.labels[which])
+
+
+class Pictures:
+    """The pictures of an `Images`, opened and looked at: `parts` train, validation and, where there is one, test.
+
+    raises  InputError naming the file, and the place in it, of what is missing, damaged, of another size, or of no known class
+    """
+
+    def __init__(self, config: Images, seed: int = 0, beside: Path | None = None) -> None:
+        self.config, self.seed = config, seed
+        if config.test is not None and config.tested:
+            raise InputError("data.test and data.tested both say what the test part is. Leave one of them out.")
+        named = {"train": config.train, "validation": config.validation, "test": config.test}
+        self.sources: list[Source] = []
+        self.classes, self.size, self.channels = config.classes, config.size, config.channels
+        self.parts: dict[str, Part] = {}
+        for part, name in named.items():
+            if name is not None:
+                self.parts[part] = self._read(part, name, beside)
+        if config.tested:
+            self.parts["train"], self.parts["test"] = self._split(config.tested, "tested")
+        if config.validation is None:
+            self.parts["train"], self.parts["validation"] = self._split(config.held, "held")
+        self._look()
+        self.mean, self.std = _measured(self.parts["train"].images, config)
+        self.order = Order(len(self.parts["train"].labels), seed)
+        self.draws = Draws(len(self.parts["train"].labels), seed)
+
+    def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> dict[str, Tensor]:
+        """The pictures share, share + shares, ... of a step, as a model reads them.
+
+        returns  inputs [B, C, H, W], wanted [B]; and of a step that mixes pictures other [B], and part [B]: of the answer `wanted`
+        """
+        train, config = self.parts["train"], self.config.augment
+        places = self.order.batch(step, size)
+        own = list(range(share, size, shares))
+        mixed = mixture(config, self.seed, step, size, *train.images.shape[-2:]) if config.mixes else None
+        x, wanted = self._seen([places[i] for i in own])
+        if mixed is None:
+            return {"inputs": x, "wanted": wanted}
+        other, keep, part = (t[own] for t in mixed)
+        y, others = self._seen([places[int(i)] for i in other])
+        return {"inputs": keep * x + (1 - keep) * y, "wanted": wanted, "other": others, "part": part}
+
+    def part(self, name: str, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """All pictures of a part as a model reads them, as they are, and their classes; `size` at a time."""
+        part = self.parts[name]
+        for first in range(0, len(part.labels), size):
+            chosen = part[first : first + size]
+            yield normal(chosen.images, self.mean, self.std), chosen.labels
+
+    def _seen(self, places: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+        chosen = self.parts["train"][torch.tensor([example for _, example in places])]
+        x = augmented(chosen.images, self.draws.of(places), self.config.augment, self.mean, self.std)
+        return x, chosen.labels
+
+    def _read(self, part: str, name: str | Pair, beside: Path | None) -> Part:
+        if not isinstance(name, str):
+            return self._pair(part, [_one(n, beside) for n in name])
+        path = _one(name, beside)
+        self.sources += [of_folder(path, part)] if path.is_dir() else sources({part: [path]})
+        given = listed(path)
+        if self.classes is None:
+            self.classes = tuple(sorted(set(given.labels), key=_in_order))
+        numbers = {label: number for number, label in enumerate(self.classes)}
+        for where, label in zip(given.names, given.labels, strict=True):
+            if label not in numbers:
+                raise InputError(f"{where} has the class {label!r}, which is none of: {', '.join(self.classes)}.")
+        return Part(self._fitted(given), torch.tensor([numbers[label] for label in given.labels]))
+
+    def _pair(self, part: str, paths: list[Path]) -> Part:
+        """idx files: pictures and labels."""
+        self.sources += sources({part: paths})
+        images, labels = read_idx(paths[0], PICTURES), read_idx(paths[1], LABELS)
+        if len(images) != len(labels):
+            raise InputError(f"{paths[0]} has {len(images)} pictures, but {paths[1]} has {len(labels)} labels: they are no pair.")
+        if self.classes is None:
+            self.classes = tuple(map(str, range(int(labels.max()) + 1)))
+        wrong = np.flatnonzero(labels >= len(self.classes))
+        if len(wrong):
+            raise InputError(
+                f"{paths[1]}: label {wrong[0] + 1} is {labels[wrong[0]]}, but there are {len(self.classes)} classes, "
+                f"0 to {len(self.classes) - 1}. Name them all in data.classes, or mend the file."
+            )
+        numbers = torch.from_numpy(labels.astype(np.int64))
+        if self.channels in (None, 1) and self.size in (None, images.shape[1:]):  # as they are
+            self.channels, self.size = 1, (images.shape[1], images.shape[2])
+            return Part(torch.from_numpy(images).unsqueeze(1), numbers)
+        from PIL import Image
+
+        names = [f"{paths[0]}, picture {i + 1}" for i in range(len(images))]
+        return Part(self._fitted(Listed(names, [], lambda: map(Image.fromarray, images))), numbers)
+
+    def _fitted(self, given: "Listed") -> Tensor:
+        """Pictures of one size and one number of channels: those of the first, where the recipe says none."""
+        block: np.ndarray | None = None
+        for i, (where, picture) in enumerate(zip(given.names, given.pictures(), strict=True)):
+            found = (picture.height, picture.width)
+            self.channels = self.channels or (1 if picture.mode in ("1", "L", "LA") else 3)
+            self.size = self.size or found
+            if self.config.size is None and found != self.size:
+                raise InputError(
+                    f"{where} has {found[0]}×{found[1]} pixels, but those before it {self.size[0]}×{self.size[1]}. "
+                    f"Set data.size = [{self.size[0]}, {self.size[1]}] to bring all to one size."
+                )
+            block = _block(len(given.names), self.channels, *self.size) if block is None else block
+            block[i] = converted(picture, self.size, self.channels)
+        assert block is not None
+        return torch.from_numpy(block)
+
+    def _split(self, held: float, what: str) -> tuple[Part, Part]:
+        """The training part without its last pictures, and these; in each class where files come class by class."""
+        train = self.parts["train"]
+        by_class = isinstance(self.config.train, str) and not is_table(Path(self.config.train))
+        groups = [torch.nonzero(train.labels == c).flatten() for c in train.labels.unique()] if by_class else None
+        first, last = [], []
+        for group in groups or [torch.arange(len(train.labels))]:
+            count = max(1, round(len(group) * held)) if isinstance(held, float) else held
+            if count >= len(group):
+                of = f"the class {(self.classes or ())[int(train.labels[group[0]])]!r}" if by_class else "the training part"
+                raise InputError(f"data.{what} = {held} takes {count} pictures of {of}, which has {len(group)}. Hold fewer out.")
+            first.append(group[: len(group) - count])
+            last.append(group[len(group) - count :])
+        return train[_rows(first)], train[_rows(last)]
+
+    def _look(self) -> None:
+        """Every class is learned, and pictures and numbers fit."""
+        assert self.classes is not None
+        counts = torch.bincount(self.parts["train"].labels, minlength=len(self.classes))
+        if len(empty := torch.nonzero(counts == 0).flatten()):
+            raise InputError(
+                f"The training part has no picture of the class {self.classes[int(empty[0])]!r}. "
+                "Leave it out of data.classes, or give pictures of it."
+            )
+        if len(self.classes) < 2:
+            raise InputError(f"There is one class, {self.classes[0]!r}, so there is nothing to learn. Give two or more.")
+
+
+def normal(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """Bytes [B, C, H, W] as numbers that a model reads."""
+    return (images.to(torch.float32) / 255 - mean.view(-1, 1, 1)) / std.view(-1, 1, 1)
+
+
+def _one(name: str, beside: Path | None) -> Path:
+    paths = found(name, beside)
+    if len(paths) > 1:
+        raise InputError(
+            f"{name} is {len(paths)} files, but pictures come from one: a folder, an archive, a table or a pair of idx files."
+        )
+    return paths[0]
+
+
+def _block(*shape: int) -> np.ndarray:
+    """Room for bytes; what is large lies in a file without a name, which ends with the process."""
+    if math.prod(shape) <= IN_MEMORY:
+        return np.empty(shape, np.uint8)
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, np.uint8, "w+", shape=shape)
+
+
+def _rows(parts: list[Tensor]) -> Any:
+    """Rows in the order of the file; a slice where they follow one another, so that nothing is copied."""
+    rows = torch.cat(parts).sort().values
+    first, last = int(rows[0]), int(rows[-1])
+    return slice(first, last + 1) if last - first + 1 == len(rows) else rows
+
+
+def _measured(images: Tensor, config: Images) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel, in 0..1: given, or measured in whole numbers, so the same on every machine."""
+    channels = images.shape[1]
+    for name, given in (("mean", config.mean), ("std", config.std)):
+        if given is not None and (len(given) != channels or (name == "std" and min(given) <= 0)):
+            raise InputError(f"data.{name} has one number for each of {channels} channels, std above 0, but got {list(given)}.")
+    counts = torch.stack([_counted(images[:, c]) for c in range(channels)]).double()
+    levels, many = torch.arange(256).double() / 255, counts.sum(-1)
+    mean = (counts @ levels) / many
+    std = ((counts @ levels**2) / many - mean**2).clamp(min=0).sqrt()
+    if config.std is None and float(std.min()) == 0:
+        raise InputError("All training pictures are of one even colour, so there is nothing to learn. Look at the files.")
+    return (
+        torch.tensor(config.mean) if config.mean is not None else mean.float(),
+        torch.tensor(config.std) if config.std is not None else std.float(),
+    )
+
+
+def _counted(bytes_: Tensor, at_once: int = 2**12) -> Tensor:
+    """How often each of 256 levels occurs."""
+    return sum((torch.bincount(chunk.flatten(), minlength=256) for chunk in bytes_.split(at_once)), torch.zeros(256).long())
+
+
+def _in_order(name: str) -> tuple[int, str]:
+    """Numbers by their size, words by their letters."""
+    return (int(name), "") if name.isdecimal() else (-1, name)

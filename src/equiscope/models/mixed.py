@@ -7,10 +7,13 @@ Source: Micikevicius et al. 2018, "Mixed Precision Training", section 3.1; as FS
 """
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from equiscope.tokens import Tokens
 
 
 class Mixed(nn.Module):
@@ -22,13 +25,19 @@ class Mixed(nn.Module):
 
     def __init__(self, model: nn.Module, dtype: torch.dtype = torch.bfloat16) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.dtype = model, dtype
         self.inner: nn.Module = copy.deepcopy(model).to(dtype)
         self._pairs = list(zip(model.parameters(), self.inner.parameters(), strict=True))
 
     def forward(self, *args: Any, **named: Any) -> Tensor:
-        answer: Tensor = self.inner(*args, **named)
+        """Numbers that are given, such as pictures, are read in `dtype`; places stay as they are."""
+        answer: Tensor = self.inner(*map(self._read, args), **{name: self._read(given) for name, given in named.items()})
         return answer
+
+    def _read(self, given: Any) -> Any:
+        if isinstance(given, Tokens):
+            return replace(given, x=self._read(given.x))
+        return given.to(self.dtype) if isinstance(given, Tensor) and given.is_floating_point() else given
 
     @torch.no_grad()
     def collect(self) -> None:

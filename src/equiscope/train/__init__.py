@@ -5,6 +5,7 @@ from pathlib import Path
 from equiscope.errors import UnknownName
 from equiscope.pretrained.runs import load_run
 from equiscope.record import Run, read_run
+from equiscope.train.images import ImagesTask
 from equiscope.train.language import LanguageTask
 from equiscope.train.loop import Watcher, train
 from equiscope.train.recipe import Recipe, read_recipe, recipe, schema
@@ -12,7 +13,7 @@ from equiscope.train.sounds import SoundsTask
 from equiscope.train.task import Answer, Batch, Task, settle
 from equiscope.train.translation import TranslationTask
 
-TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, SoundsTask)
+TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, ImagesTask, SoundsTask)
 
 
 def open_task(found: Recipe, beside: Path | None = None) -> Task:
@@ -39,6 +40,7 @@ __all__ = [
     "TASKS",
     "Answer",
     "Batch",
+    "ImagesTask",
     "LanguageTask",
     "Recipe",
     "Run",

@@ -1,0 +1,174 @@
+"""Augment: pictures that are seen a little otherwise each time: mirrored, moved, turned, lit, covered, mixed.
+
+Each function takes a batch and the random numbers that decide, and draws none itself. Those of one picture are a row of a table
+that the seed and the epoch give; those of a mixture are given by the seed and the step. So what is learned from does not depend
+on how many processes learn, nor on whether a run was stopped and goes on.
+"""
+
+import math
+from typing import Annotated
+
+import msgspec
+import numpy as np
+import torch
+import torch.nn.functional as F
+from msgspec import Struct
+from torch import Tensor
+
+from equiscope.data.order import generator, number
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Positive = Annotated[float, msgspec.Meta(ge=0)]
+COLUMNS = ("flip", "down", "across", "turn", "zoom", "light", "contrast", "erase", "area", "shape", "top", "left")
+
+
+class Augment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a picture differs from itself each time it is learned from; 0 is not at all.
+
+    flip      share of the pictures that are mirrored, left for right
+    shift     pixels that a picture is moved by at most, along rows and along columns; what comes in is 0 (black)
+    turn      degrees that it is turned by at most, either way
+    zoom      part of its size that it grows or shrinks by at most
+    light     part of the range that all pixels become lighter or darker by at most; contrast likewise
+    erase     share of the pictures of which a rectangle, 2 to 33 % of the area, becomes the mean (Zhong et al. 2020)
+    mixup     alpha of the beta distribution of a mixture of two pictures (Zhang et al. 2018)
+    cutmix    alpha likewise, of the area that a rectangle of another picture takes (Yun et al. 2019)
+    mixed     share of the steps that mix at all; half of them by each way, where both are asked for
+    """
+
+    flip: Share = 0.0
+    shift: Annotated[int, msgspec.Meta(ge=0)] = 0
+    turn: Annotated[float, msgspec.Meta(ge=0, le=180)] = 0.0
+    zoom: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    light: Share = 0.0
+    erase: Share = 0.0
+    mixup: Positive = 0.0
+    cutmix: Positive = 0.0
+    mixed: Share = 1.0
+
+    @property
+    def mixes(self) -> bool:
+        return (self.mixup > 0 or self.cutmix > 0) and self.mixed > 0
+
+
+class Draws:
+    """Random numbers 0..1 for every example of an epoch, [examples, columns]: row i decides about example i, in whatever batch."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.count, self.seed = count, seed
+        self._epochs: dict[int, Tensor] = {}
+
+    def of(self, places: list[tuple[int, int]]) -> Tensor:
+        """The rows of examples, each given with its epoch."""
+        return torch.stack([self._table(epoch)[example] for epoch, example in places])
+
+    def _table(self, epoch: int) -> Tensor:
+        if epoch not in self._epochs:
+            self._epochs = {e: table for e, table in self._epochs.items() if e == epoch - 1}
+            self._epochs[epoch] = torch.rand(self.count, len(COLUMNS), generator=generator(self.seed, "augment", epoch))
+        return self._epochs[epoch]
+
+
+def augmented(images: Tensor, draws: Tensor, config: Augment, mean: Tensor, std: Tensor) -> Tensor:
+    """Pictures uint8 [B, C, H, W] as numbers that a model reads, float32, each changed as its row of draws says.
+
+    mean, std  of the channels, in 0..1: what is taken off, and divided by
+    """
+    said = {name: draws[:, i] for i, name in enumerate(COLUMNS)}
+    if config.flip:
+        images = flipped(images, said["flip"] < config.flip)
+    if config.shift:
+        images = shifted(images, *(whole(said[axis], config.shift) for axis in ("down", "across")))
+    x = images.to(torch.float32) / 255
+    if config.turn or config.zoom:
+        x = turned(x, around(said["turn"]) * math.radians(config.turn), 1 + around(said["zoom"]) * config.zoom)
+    if config.light:
+        x = lit(x, around(said["light"]) * config.light, 1 + around(said["contrast"]) * config.light)
+    x = (x - mean.view(-1, 1, 1)) / std.view(-1, 1, 1)
+    if config.erase:
+        x = erased(x, said["erase"] < config.erase, *(said[name] for name in ("area", "shape", "top", "left")))
+    return x
+
+
+def around(draws: Tensor) -> Tensor:
+    """Numbers 0..1 as -1..1."""
+    return 2 * draws - 1
+
+
+def whole(draws: Tensor, most: int) -> Tensor:
+    """Numbers 0..1 as whole numbers -most..most, each as often."""
+    return (draws * (2 * most + 1)).long().clamp(max=2 * most) - most
+
+
+def flipped(images: Tensor, which: Tensor) -> Tensor:
+    """Left for right, in the pictures where `which` [B] says so."""
+    return torch.where(which.view(-1, 1, 1, 1), images.flip(-1), images)
+
+
+def shifted(images: Tensor, down: Tensor, across: Tensor) -> Tensor:
+    """Every picture moved by its own whole numbers of pixels [B]; what comes in from outside is 0."""
+    height, width = images.shape[-2:]
+    rows = torch.arange(height) - down.unsqueeze(-1)  # where each row is taken from
+    columns = torch.arange(width) - across.unsqueeze(-1)
+    inside = ((rows >= 0) & (rows < height)).unsqueeze(-1) & ((columns >= 0) & (columns < width)).unsqueeze(-2)
+    which = torch.arange(len(images)).view(-1, 1, 1)
+    taken = images.movedim(1, -1)[which, rows.clamp(0, height - 1).unsqueeze(-1), columns.clamp(0, width - 1).unsqueeze(-2)]
+    return (taken * inside.unsqueeze(-1)).movedim(-1, 1).contiguous()
+
+
+def turned(x: Tensor, angle: Tensor, zoom: Tensor) -> Tensor:
+    """Every picture turned about its middle by its angle [B] in radians, against the clock, and made `zoom` [B] times as large.
+
+    Between pixels it is a linear mix of them; what comes in from outside is 0.
+    """
+    height, width = x.shape[-2:]
+    cos, sin, zero = angle.cos() / zoom, angle.sin() / zoom, torch.zeros_like(angle)
+    matrix = torch.stack([cos, -sin * height / width, zero, sin * width / height, cos, zero], -1).view(-1, 2, 3)
+    grid = F.affine_grid(matrix, list(x.shape), align_corners=False)
+    return F.grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+
+
+def lit(x: Tensor, light: Tensor, contrast: Tensor) -> Tensor:
+    """Pixels 0..1 lighter by `light` [B], after their distance to the picture's mean grew `contrast` [B] times; kept in 0..1."""
+    mean = x.mean((-3, -2, -1), keepdim=True)
+    return ((x - mean) * contrast.view(-1, 1, 1, 1) + mean + light.view(-1, 1, 1, 1)).clamp(0, 1)
+
+
+def erased(x: Tensor, which: Tensor, area: Tensor, shape: Tensor, top: Tensor, left: Tensor) -> Tensor:
+    """A rectangle of some pictures becomes 0, the mean of all data. Numbers 0..1 [B] decide its area, shape and place."""
+    height, width = x.shape[-2:]
+    size = (0.02 + area * (1 / 3 - 0.02)) * height * width
+    slender = torch.exp(around(shape) * math.log(1 / 0.3))  # 0.3 to 3.3, either way as often
+    tall = (size * slender).sqrt().round().clamp(1, height)
+    wide = (size / slender).sqrt().round().clamp(1, width)
+    inside = _box((top * (height - tall + 1)).floor(), (left * (width - wide + 1)).floor(), tall, wide, height, width)
+    return x.masked_fill((inside & which.view(-1, 1, 1)).unsqueeze(1), 0.0)
+
+
+def mixture(config: Augment, seed: int, step: int, size: int, height: int, width: int) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Which picture of a step's batch each one is mixed with, and how; None for a step that does not mix.
+
+    returns  other [B], keep [B, 1, H, W] (how much of each pixel stays its own), and part [B], how much of the answer does
+    """
+    draws = np.random.default_rng(number(seed, "mixture", step))
+    if draws.random() >= config.mixed:
+        return None
+    cut = config.cutmix > 0 and (config.mixup == 0 or draws.random() < 0.5)
+    alpha = config.cutmix if cut else config.mixup
+    part = torch.from_numpy(draws.beta(alpha, alpha, size).astype(np.float32))
+    other = torch.from_numpy(draws.permutation(size))
+    if not cut:
+        return other, part.view(-1, 1, 1, 1), part
+    down, across = (torch.from_numpy(draws.random(size).astype(np.float32)) for _ in range(2))
+    side = (1 - part).sqrt()
+    tall, wide = (side * height).round(), (side * width).round()
+    top, left = (down * (height - tall + 1)).floor(), (across * (width - wide + 1)).floor()
+    keep = 1 - _box(top, left, tall, wide, height, width).to(torch.float32)
+    return other, keep.unsqueeze(1), keep.mean((-2, -1))
+
+
+def _box(top: Tensor, left: Tensor, tall: Tensor, wide: Tensor, height: int, width: int) -> Tensor:
+    """Whether a pixel lies in the rectangle of its picture: [B] each to [B, H, W]."""
+    rows, columns = torch.arange(height), torch.arange(width)
+    top, left, tall, wide = (t.unsqueeze(-1) for t in (top, left, tall, wide))
+    return ((rows >= top) & (rows < top + tall)).unsqueeze(-1) & ((columns >= left) & (columns < left + wide)).unsqueeze(-2)

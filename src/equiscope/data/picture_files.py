@@ -1,0 +1,190 @@
+"""Picture files: idx files, folders of classes, archives of these, and tables become pictures with the names of their classes."""
+
+import csv
+import hashlib
+import io
+import json
+import lzma
+import math
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equiscope.data.files import digest, opened
+from equiscope.data.texts import decoded
+from equiscope.errors import InputError
+from equiscope.record import Source
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+PICTURES, LABELS = 0x803, 0x801  # how idx files begin: bytes, on three axes and on one
+
+
+def read_idx(path: Path, magic: int) -> np.ndarray:
+    """Bytes of an idx file: [N, H, W] (magic 0x803) or [N] (0x801). What is not compressed is mapped.
+
+    raises  InputError where the first bytes or the length say that it is another file
+    """
+    axes, what = magic & 0xFF, "pictures" if magic == PICTURES else "labels"
+    try:
+        if path.suffix not in (".gz", ".xz", ".bz2"):
+            data: np.ndarray = np.memmap(path, np.uint8, "c")
+        else:
+            with opened(path) as file:
+                data = np.frombuffer(bytearray(file.read()), np.uint8)
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+        raise InputError(f"{path} cannot be read: {error}. Fetch it again.") from error
+    start = int.from_bytes(data[:4].tobytes(), "big")
+    if len(data) < 4 * (1 + axes) or start != magic:
+        raise InputError(
+            f"{path} is no idx file of {what}: it begins with 0x{start:08x}, not 0x{magic:08x}. "
+            "data.train takes two files, pictures first: [images, labels]."
+        )
+    shape = tuple(int(n) for n in np.frombuffer(data[4 : 4 * (1 + axes)].tobytes(), ">u4"))
+    if math.prod(shape) != len(data) - 4 * (1 + axes) or not math.prod(shape):
+        raise InputError(
+            f"{path} says {'×'.join(map(str, shape))} = {math.prod(shape)} bytes, but has {len(data) - 4 * (1 + axes)}. "
+            "Fetch it again."
+        )
+    return data[4 * (1 + axes) :].reshape(shape)
+
+
+def picture(content: bytes | Path, where: str) -> "Image.Image":
+    """A picture file, turned upright where the camera says so.
+
+    raises  InputError where there is no whole picture, or one with more than 8 bits a colour
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(io.BytesIO(content) if isinstance(content, bytes) else content) as file:
+            file.load()
+            if file.mode.startswith(("I", "F")):
+                raise InputError(f"{where} has more than 8 bits a colour (Pillow's mode {file.mode}). Save it with 8 bits.")
+            return ImageOps.exif_transpose(file)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        if isinstance(error, InputError):
+            raise
+        said = "Pillow knows no such format" if isinstance(error, Image.UnidentifiedImageError) else str(error)
+        raise InputError(f"{where} cannot be read as a picture: {said}. Mend it, or take it away.") from error
+
+
+def converted(image: "Image.Image", size: tuple[int, int], channels: int) -> np.ndarray:
+    """A picture as bytes [C, H, W]: grey or colour, its shorter side brought to fit, and the middle of the longer one.
+
+    Transparency is dropped.
+    """
+    from PIL import Image, ImageOps
+
+    plain = image.convert("L" if channels == 1 else "RGB")
+    if (plain.height, plain.width) != size:
+        plain = ImageOps.fit(plain, size[::-1], Image.Resampling.BICUBIC)
+    return np.atleast_3d(np.asarray(plain)).transpose(2, 0, 1)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Pictures, not yet one block: what each is called, the name of its class, and how all are read, one after the other."""
+
+    names: list[str]
+    labels: list[str]
+    pictures: "Callable[[], Iterator[Image.Image]]"
+
+
+def listed(path: Path) -> Listed:
+    if path.is_dir():
+        return _folder(path)
+    if ".tar" in path.suffixes or path.suffix in (".tgz", ".txz"):
+        return _archive(path)
+    if is_table(path):
+        return _table(path)
+    raise InputError(
+        f"{path} is no folder, archive (.tar, .tar.gz, .tar.xz) or table (.csv, .tsv, .jsonl). "
+        'A pair of idx files is given as ["images", "labels"].'
+    )
+
+
+def is_table(path: Path) -> bool:
+    return path.suffix in (".csv", ".tsv", ".jsonl", ".ndjson")
+
+
+def _folder(path: Path) -> Listed:
+    """FOLDER/class/picture.png"""
+    folders = sorted(f for f in path.iterdir() if f.is_dir() and not f.name.startswith("."))
+    if not folders:
+        raise InputError(f"{path} has no folders, one for each class, with pictures in them.")
+    files: list[Path] = []
+    for folder in folders:
+        own = sorted(f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES and not f.name.startswith("."))
+        if not own:
+            raise InputError(f"{folder} has no picture ({', '.join(SUFFIXES)}). Put some in, or take the folder away.")
+        files += own
+    return Listed([str(f) for f in files], [f.parent.name for f in files], lambda: (picture(f, str(f)) for f in files))
+
+
+def _archive(path: Path) -> Listed:
+    """The same in a tar file, whatever folders stand before the class."""
+    content: dict[str, bytes] = {}
+    try:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                if member.isfile() and Path(member.name).suffix.lower() in SUFFIXES:
+                    content[member.name] = archive.extractfile(member).read()  # type: ignore[union-attr]
+    except (tarfile.TarError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
+    names = sorted(content)
+    tops = sorted({str(Path(name).parent.parent) for name in names})
+    if len(tops) != 1 or not Path(names[0]).parent.name:
+        raise InputError(
+            f"{path} has {'no pictures' if not names else 'pictures in classes of several folders: ' + ', '.join(tops)}. "
+            "It takes one folder for each class, side by side; unpack it, and name the folder that has them."
+        )
+    where = [f"{path}: {name}" for name in names]
+    classes = [Path(name).parent.name for name in names]
+    return Listed(where, classes, lambda: (picture(content[n], w) for n, w in zip(names, where, strict=True)))
+
+
+def _table(path: Path) -> Listed:
+    """A table with the columns path and label."""
+    text = decoded(path.read_bytes(), str(path))
+    rows: list[tuple[int, Any]] = []
+    if path.suffix in (".csv", ".tsv"):
+        reader = csv.DictReader(io.StringIO(text), delimiter="\t" if path.suffix == ".tsv" else ",")
+        rows = [(reader.line_num, row) for row in reader]
+    else:
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.strip():
+                try:
+                    rows.append((number, json.loads(line)))
+                except json.JSONDecodeError as error:
+                    raise InputError(f"{path}, line {number} is not JSON: {error}.") from error
+    if not rows:
+        raise InputError(f"{path} is empty: it has no line with a path and a label.")
+    files, names, labels = [], [], []
+    for number, row in rows:
+        if not isinstance(row, dict) or not all(
+            isinstance(row.get(name), (str, int)) and row[name] != "" for name in ("path", "label")
+        ):
+            known = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
+            raise InputError(f"{path}, line {number} has no path and label; it has: {known}.")
+        files.append(path.parent / str(row["path"]))
+        if not files[-1].is_file():
+            raise InputError(f"{path}, line {number}: there is no {files[-1]}. A path is seen from the table's folder.")
+        names.append(f"{path}, line {number}: {row['path']}")
+        labels.append(str(row["label"]))
+    return Listed(names, labels, lambda: (picture(f, n) for f, n in zip(files, names, strict=True)))
+
+
+def of_folder(path: Path, part: str) -> Source:
+    """A folder as one source: the digest of the names and digests of what is in it."""
+    files = sorted(f for f in path.rglob("*") if f.is_file())
+    said = "\n".join(f"{f.relative_to(path).as_posix()} {digest(f)}" for f in files)
+    size = sum(f.stat().st_size for f in files)
+    return Source(name=path.name, part=part, bytes=size, sha256=hashlib.sha256(said.encode()).hexdigest())

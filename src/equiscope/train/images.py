@@ -1,0 +1,217 @@
+"""Images (R3): which class a picture is of. Measured as accuracy."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import msgspec
+import torch
+import torch.nn.functional as F
+from msgspec import Struct
+from torch import Tensor, nn
+
+from equiscope.data import Images
+from equiscope.data.images import Pictures, normal
+from equiscope.data.picture_files import converted, picture
+from equiscope.errors import InputError
+from equiscope.models import Model
+from equiscope.record import Sample
+from equiscope.train.looking import NUMBERS, attention_of, due
+from equiscope.train.recipe import Recipe
+from equiscope.train.task import Answer, Batch, Task
+
+AT_ONCE = 250  # pictures that are evaluated together
+SIGHT = "sight.json"
+
+
+class Sight(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a run sees: what its classes are called, and how a picture file becomes what the model reads."""
+
+    classes: tuple[str, ...]
+    size: tuple[int, int]
+    channels: Literal[1, 3]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def seen(self, images: Tensor) -> Tensor:
+        """Bytes [B, C, H, W] as numbers."""
+        return normal(images, torch.tensor(self.mean), torch.tensor(self.std))
+
+
+class ImagesTask(Task):
+    """A model learns to tell pictures apart."""
+
+    name: ClassVar[str] = "images"
+    better: ClassVar[Literal["less", "more"]] = "more"
+
+    def __init__(self, recipe: Recipe, sight: Sight, pictures: Pictures | None = None) -> None:
+        super().__init__(recipe)
+        assert isinstance(recipe.data, Images)
+        self.config, self.sight, self.pictures = recipe.data, sight, pictures
+        self.sources = pictures.sources if pictures is not None else []
+        self.grid = (1, 1)  # patches of a picture; `settled` knows
+
+    @classmethod
+    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+        """Read and look at the recipe's pictures."""
+        assert isinstance(recipe.data, Images)
+        p = Pictures(recipe.data, recipe.seed, beside)
+        assert p.classes is not None
+        assert p.size is not None
+        assert p.channels is not None
+        mean, std = (tuple(t.tolist()) for t in (p.mean, p.std))
+        return cls(recipe, Sight(classes=p.classes, size=p.size, channels=p.channels, mean=mean, std=std), p)
+
+    @classmethod
+    def recall(cls, recipe: Recipe, folder: Path) -> Self:
+        path = folder / SIGHT
+        try:
+            return cls(recipe, msgspec.json.decode(path.read_bytes(), type=Sight))
+        except (OSError, msgspec.DecodeError) as error:
+            raise InputError(
+                f"{path}, which says how this run sees, cannot be read: {error}. Train again, or bring it back."
+            ) from error
+
+    def save(self, folder: Path) -> None:
+        (folder / SIGHT).write_bytes(msgspec.json.format(msgspec.json.encode(self.sight), indent=1) + b"\n")
+
+    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+        (height, width), channels, classes = self.sight.size, self.sight.channels, len(self.sight.classes)
+        entry, said = dict(spec.get("entry") or {}), self.recipe.model
+        patch = entry.get("patch")
+        if patch is None or len(patch) != 2 or spec.get("vocabulary") is not None:
+            raise InputError(
+                "Pictures are cut into patches, but the model takes something else. "
+                "Say model.entry.patch = [rows, columns], and no vocabulary."
+            )
+        if height % patch[0] or width % patch[1]:
+            raise InputError(
+                f"model.entry.patch is {patch[0]}×{patch[1]}, which does not fill pictures of {height}×{width} pixels. "
+                "Choose a patch that divides them, or another data.size."
+            )
+        features, grid = channels * patch[0] * patch[1], (height // patch[0], width // patch[1])
+        self.grid = grid
+        if "start" in said:
+            if (entry.get("features"), spec.get("outputs")) != (features, classes):
+                raise InputError(
+                    f"The checkpoint takes {entry.get('features')} numbers a patch and gives {spec.get('outputs')} answers, but "
+                    f"these pictures make {features} and have {classes} classes. Use the channels and classes of its training."
+                )
+            return spec
+        for name, given, found in (
+            ("entry.features", said.get("entry", {}).get("features"), features),
+            ("outputs", said.get("outputs"), classes),
+        ):
+            if given not in (None, found):
+                raise InputError(f"model.{name} is {given}, but the pictures have {found}. Leave it out: the data says it.")
+        readout = spec.setdefault("readout", "class")
+        if readout in ("each", "concatenation"):
+            raise InputError(f'model.readout {readout!r} gives no one answer a picture. Use "class", "mean", "first" or "last".')
+        made = {"head": {"bias": True}, **spec, "entry": entry | {"features": features}, "outputs": classes}
+        return made | {"block": _on_grid(spec.get("block") or {}, said.get("block") or {}, grid, readout == "class")}
+
+    def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
+        assert self.pictures is not None
+        size = self.recipe.budget.batch
+        tensors = self.pictures.batch(step, size, share, shares)
+        own, tokens = len(tensors["wanted"]), self.grid[0] * self.grid[1]
+        return Batch(tensors, size, own * tokens, own, tokens)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Of a mixture of two pictures, the answer is as mixed as they are."""
+        answers, t = model(batch.tensors["inputs"]).float(), batch.tensors
+        smoothing = self.config.smoothing
+        if "other" not in t:
+            return F.cross_entropy(answers, t["wanted"], reduction="sum", label_smoothing=smoothing)
+        own, others = (
+            F.cross_entropy(answers, t[name], reduction="none", label_smoothing=smoothing) for name in ("wanted", "other")
+        )
+        return (t["part"] * own + (1 - t["part"]) * others).sum()
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return tuple(self.pictures.parts) if self.pictures is not None else ()
+
+    @torch.no_grad()
+    def evaluate(self, model: Model, part: str = "validation") -> dict[str, float]:
+        """accuracy: share of pictures whose most probable class is theirs; loss: nats a picture; and how many they are."""
+        assert self.pictures is not None
+        device, right, lost, count = next(model.parameters()).device, 0, 0.0, 0
+        for x, labels in self.pictures.part(part, AT_ONCE):
+            answers, wanted = model(x.to(device)).float(), labels.to(device)
+            right += int((answers.argmax(-1) == wanted).sum())
+            lost += float(F.cross_entropy(answers, wanted, reduction="sum"))
+            count += len(labels)
+        return {"accuracy": right / count, "loss": lost / count, "pictures": float(count)}
+
+    @torch.no_grad()
+    def predict(self, model: Model, inputs: Sequence[str], **options: Any) -> list[Answer]:
+        """The class of each file, and how probable the likeliest classes are. options: top, how many of them; 3 unless said.
+
+        A file is made grey or colour, and resized and cropped, as the pictures of the run were.
+        """
+        top = min(int(options.pop("top", 3)), len(self.sight.classes))
+        if options or top < 1:
+            raise InputError(f"Pictures are answered with the option top, 1 or more, but got {', '.join(options) or f'top={top}'}.")
+        for path in inputs:
+            if not Path(path).is_file():
+                raise InputError(f"There is no picture {path}. Give paths of files that Pillow reads, e.g. PNG or JPEG.")
+        read = [converted(picture(Path(path), path), self.sight.size, self.sight.channels) for path in inputs]
+        device, found = next(model.parameters()).device, []
+        for path, image in zip(inputs, read, strict=True):
+            chances = model(self.sight.seen(torch.tensor(image)[None]).to(device)).float().softmax(-1)[0]
+            best = chances.topk(top)
+            more = {self.sight.classes[i]: p for p, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)}
+            found.append(Answer(path, next(iter(more)), more))
+        return found
+
+    @torch.no_grad()
+    def samples(self, model: Model, step: int) -> list[Sample]:
+        """The class of pictures of the validation part, far apart in it."""
+        assert self.pictures is not None
+        part, many = self.pictures.parts["validation"], self.recipe.evaluation.samples
+        device, found = next(model.parameters()).device, []
+        for i in range(min(many, len(part.labels))):
+            place = i * len(part.labels) // many
+            x = self.sight.seen(part.images[place : place + 1]).to(device)
+            chances = model(x).float().softmax(-1)[0]
+            best = int(chances.argmax())
+            answer = f"{self.sight.classes[best]} ({float(chances[best]):.0%})"
+            wanted = self.sight.classes[int(part.labels[place])]
+            looked = self._looked(model, x) if i == 0 and due(self.recipe, step) else {}
+            found.append(Sample(step=step, given=f"validation picture {place + 1}", answer=answer, wanted=wanted, **looked))
+        return found
+
+    def _looked(self, model: Model, x: Tensor) -> dict[str, Any]:
+        """What a class token drew from the patches."""
+        heads, (down, across) = model.spec.blocks[0].attention.heads, self.grid
+        if model.spec.readout != "class" or len(model.blocks) * heads * down * across > NUMBERS:
+            return {}
+        patches = slice(1 + (model.spec.entry.registers or 0), None)
+        tokens = [f"{row},{column}" for row in range(down) for column in range(across)]
+        return {"tokens": tokens, "attention": attention_of(model, x, rows=slice(0, 1), columns=patches)}
+
+
+def _on_grid(block: Any, said: Any, grid: tuple[int, int], token: bool) -> Any:
+    """Blocks whose tables of places have the size of the pictures' grid; a size that the recipe says stays, if it is large enough.
+
+    token  whether a class token stands one place behind the last cell
+    """
+    if isinstance(block, (list, tuple)):
+        each = said if isinstance(said, (list, tuple)) else [{}] * len(block)
+        return [_on_grid(one, of, grid, token) for one, of in zip(block, each, strict=True)]
+    attention = dict(block.get("attention") or {})
+    position = attention.get("position")
+    scheme = {"scheme": position} if isinstance(position, str) else dict(position or {})
+    if scheme.get("scheme") not in ("learned-nd", "swin"):
+        return block
+    own = (said.get("attention") or {}).get("position")
+    needed = [n + (token and scheme["scheme"] == "swin") for n in grid]
+    if isinstance(own, dict) and "shape" in own:
+        if len(own["shape"]) != 2 or any(a < b for a, b in zip(own["shape"], needed, strict=True)):
+            raise InputError(
+                f"model.block.attention.position.shape is {list(own['shape'])}, but the patches need {needed}. "
+                "Leave it out: the data says it."
+            )
+        return block
+    return block | {"attention": attention | {"position": scheme | {"shape": needed}}}
