@@ -29,10 +29,13 @@ def _root(
     pass
 
 
-@app.command(short_help="See attention over a sentence, number by number; or draw a model.")
+@app.command(short_help="See attention over a sentence, number by number; draw a model; look at a run.")
 def explore(
     sentence: Annotated[
-        str, typer.Argument(help="The words to look at; or a spec (a .json file) or a checkpoint folder, which is drawn.")
+        str,
+        typer.Argument(
+            help="The words to look at; a spec (a .json file) or a checkpoint folder, which is drawn; or the folder of a run."
+        ),
     ] = "Love conquers all",
     export: Annotated[
         Path | None, typer.Option("--export", "--html", help="Write one offline HTML file here instead of serving.")
@@ -47,12 +50,17 @@ def explore(
     open_browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print the page's data instead.")] = False,
 ) -> None:
-    """See self-attention over a sentence, number by number; or the drawing of a model, each part of which opens its numbers."""
-    from equiscope.cli.explore import draw, is_model, run
+    """See self-attention over a sentence, number by number; the drawing of a model, each part of which opens its numbers; or a run,
+    which is watched while it trains."""
+    from equiscope.cli.explore import draw, is_model, is_run, run, show_run
 
+    options = {"--position": position != "none", "--width": width is not None, "--heads": heads != 1, "--causal": causal}
+    said = [option for option, given in options.items() if given]
+    if model is None and is_run(sentence):
+        show_run(Path(sentence), said + ["--seed"] * (seed != 0), export, port, open_browser, json)
+        return
     if model is not None or is_model(sentence):
-        said = {"--position": position != "none", "--width": width is not None, "--heads": heads != 1, "--causal": causal}
-        draw(model or sentence, [option for option, given in said.items() if given], export, seed, port, open_browser, json)
+        draw(model or sentence, said, export, seed, port, open_browser, json)
         return
     run(sentence, export, position, width or 2 * heads, heads, causal, seed, port, open_browser, json)
 
@@ -176,12 +184,16 @@ def train(
     ] = None,
     small: Annotated[bool, typer.Option("--small", help="The recipe's small form: a minute, on the samples beside it.")] = False,
     devices: Annotated[int, typer.Option(min=1, help="Processes on this machine, or GPUs; torchrun says it otherwise.")] = 1,
+    live: Annotated[bool, typer.Option("--live", help="Show the run on a page of this machine while it trains.")] = False,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="First port to try for --live.")] = 8765,
+    open_browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page of --live in a browser.")] = True,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files into RUN/tensorboard.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the run as JSON when it is finished.")] = False,
 ) -> None:
     """Train by a recipe. A run that was stopped or killed goes on exactly where it was."""
     from equiscope.cli.train import train as run
 
-    raise typer.Exit(run(source, out, change or [], small, devices, json))
+    raise typer.Exit(run(source, out, change or [], small, devices, json, port if live else None, open_browser, tensorboard))
 
 
 @app.command(short_help="Measure a run on its data.")

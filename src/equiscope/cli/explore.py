@@ -1,16 +1,18 @@
-"""`equiscope explore`: trace a sentence under every position scheme, or draw a model, and show the page."""
+"""`equiscope explore`: trace a sentence under every position scheme, draw a model, or look at a run, and show the page."""
 
 import sys
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from equiscope import explore
 from equiscope.errors import InputError, UnknownName
-from equiscope.explore.server import server
+from equiscope.explore.server import Answer, server
 from equiscope.models import Model, Spec
-from equiscope.record import Drawing, Explorable
+from equiscope.record import Drawing, Explorable, course, read_run
+from equiscope.record.run import RUN
 
 CONFIG = "config.json"
 HEAVY = 50_000_000  # bytes of weights that are not read for a drawing: a small model stands for them
@@ -36,6 +38,32 @@ def draw(
     path = Path(source)
     title = path.resolve().name if path.is_dir() else path.stem if path.suffix == ".json" else source
     _show(explore.drawing(_model(source), title, seed), export, port, open_browser, json)
+
+
+def is_run(words: str) -> bool:
+    """Whether what looks like a sentence is the folder of a run."""
+    try:
+        return (Path(words) / RUN).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def show_run(
+    folder: Path, said: list[str], export: Path | None, port: int, open_browser: bool, json: bool
+) -> None:  # fmt: skip
+    """The page of a run; while it trains elsewhere, one that asks for what is new."""
+    if said:
+        raise InputError(f"{' and '.join(said)} belong to a sentence; {folder} is a run. Leave them out.")
+    run = read_run(folder)
+    if json:
+        sys.stdout.write(msgspec.json.encode(course(run)).decode() + "\n")
+    elif export is not None:
+        _wrote(explore.write_run_page(run, export))
+    elif run.state == "running":
+        live = explore.following(folder)
+        serve(live.page, port, open_browser, {"/entries": live.answer})
+    else:
+        serve(explore.run_page(run), port, open_browser)
 
 
 def is_model(words: str) -> bool:
@@ -70,18 +98,23 @@ def _show(content: Explorable | Drawing, export: Path | None, port: int, open_br
         sys.stdout.write(msgspec.json.encode(content).decode() + "\n")
         return
     if export is not None:
-        path = explore.write(content, export)
-        print(f"wrote {path} ({path.stat().st_size / 1000:.0f} kB, one file, works offline)")
+        _wrote(explore.write(content, export))
         return
     serve(explore.html(content), port, open_browser)
 
 
-def serve(page: str, port: int, open_browser: bool) -> None:
+def _wrote(path: Path) -> None:
+    print(f"wrote {path} ({path.stat().st_size / 1000:.0f} kB, one file, works offline)")
+
+
+def serve(
+    page: str | Callable[[], str], port: int, open_browser: bool, answers: dict[str, Answer] | None = None
+) -> None:  # fmt: skip
     """Serve until Ctrl-C."""
-    with server(page, port) as running:
+    with server(page, port, answers) as running:
         url = f"http://127.0.0.1:{running.server_address[1]}/"
         print(f"equiscope shows the page at {url}  (Ctrl-C ends)", flush=True)
-        if open_browser and not _opened(url):
+        if open_browser and not opened(url):
             print("No browser could be opened here: open the address above yourself.", flush=True)
         try:
             running.serve_forever(poll_interval=0.1)
@@ -89,7 +122,8 @@ def serve(page: str, port: int, open_browser: bool) -> None:
             print("\nThe page has ended.")
 
 
-def _opened(url: str) -> bool:
+def opened(url: str) -> bool:
+    """Whether a browser took it."""
     try:
         return webbrowser.open(url)
     except webbrowser.Error:

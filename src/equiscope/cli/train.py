@@ -14,8 +14,12 @@ from equiscope.record.run import METRICS, RUN, Entry, Point, Run, Score, read_ru
 RUNS = Path("runs")
 
 
-def train(source: Path, out: Path | None, changes: list[str], small: bool, devices: int, json: bool) -> int:
-    """0 where the run is finished; 143 or 130 where it was asked to stop, and saved."""
+def train(
+    source: Path, out: Path | None, changes: list[str], small: bool, devices: int, json: bool, live: int | None = None,
+    open_browser: bool = False, tensorboard: bool = False,
+) -> int:  # fmt: skip
+    """0 where the run is finished; 143 or 130 where it was asked to stop, and saved. live: first port of its page, if any."""
+    from equiscope.cli.watching import Watching
     from equiscope.train import Watcher, open_task, read_recipe, recipe
     from equiscope.train import train as begin
 
@@ -27,10 +31,16 @@ def train(source: Path, out: Path | None, changes: list[str], small: bool, devic
     else:
         found, beside = read_recipe(source, changes, small), source.parent
         folder = out or RUNS / (source.stem + ("-small" if small else "") + "".join(f"-{c.replace('/', '_')}" for c in changes))
+    watching = Watching(folder, live, open_browser, tensorboard)
     task = open_task(found, beside)
     print(f"{found.title}: {folder}", file=sys.stderr)
-    with Progress(found.budget.steps, quiet=not sys.stderr.isatty()) as progress:
-        watcher = Watcher(entry=progress.entry, say=progress.say)
+    with Progress(found.budget.steps, quiet=not sys.stderr.isatty()) as progress, watching:
+
+        def entry(entry: Entry) -> None:
+            progress.entry(entry)
+            watching.entry(entry)
+
+        watcher = Watcher(entry=entry, say=progress.say, begin=watching.begin)
         made = begin(found, task, folder, watcher, devices, beside)
     if json:
         print(json_text.dumps(shown(made, folder)))

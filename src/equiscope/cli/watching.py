@@ -1,0 +1,77 @@
+"""Who watches a run while it trains: its page on this machine, TensorBoard's files. The loop hands over, and waits for nobody."""
+
+import os
+import sys
+import threading
+from contextlib import AbstractContextManager, suppress
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from equiscope.errors import InputError
+from equiscope.record.run import Entry, Run, read_entries, read_run
+
+if TYPE_CHECKING:
+    from equiscope.explore import Live
+    from equiscope.train.tensorboard import Board
+
+
+class Watching(AbstractContextManager["Watching"]):
+    """What --live and --tensorboard ask for; nothing without them.
+
+    live  first port to try, or None for no page
+    """
+
+    def __init__(self, folder: Path, live: int | None, open_browser: bool, tensorboard: bool) -> None:
+        self.folder, self.port, self.open_browser, self.tensorboard = folder, live, open_browser, tensorboard
+        self._live: Live | None = None
+        self._server: ThreadingHTTPServer | None = None
+        self._board: Board | None = None
+        if tensorboard:
+            from equiscope.train.tensorboard import checked
+
+            checked()
+
+    def begin(self, run: Run) -> None:
+        """Called when the first step is about to be made: what was trained before is shown too."""
+        if int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))):  # of several processes, the first is watched
+            return
+        past = read_entries(self.folder) if self.port is not None or self.tensorboard else []
+        if self.tensorboard:
+            from equiscope.train.tensorboard import Board
+
+            self._board = Board(self.folder, run, past)
+        if self.port is not None:
+            self._serve(run, past, self.port)
+
+    def _serve(self, run: Run, past: list[Entry], port: int) -> None:
+        from equiscope.cli.explore import opened
+        from equiscope.explore import Live
+        from equiscope.explore.server import server
+
+        self._live = Live(run, past)
+        self._server = server(self._live.page, port, {"/entries": self._live.answer})
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{self._server.server_address[1]}/"
+        print(f"The run can be watched at {url}", file=sys.stderr, flush=True)
+        if self.open_browser and not opened(url):
+            print("No browser could be opened here: open the address above yourself.", file=sys.stderr, flush=True)
+
+    def entry(self, entry: Entry) -> None:
+        if self._live is not None:
+            self._live.add(entry)
+        if self._board is not None:
+            self._board.add(entry)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._board is not None:
+            self._board.close()
+        if self._live is None or self._server is None:
+            return
+        with suppress(InputError):  # where the folder has gone, whoever trains says so
+            self._live.state(read_run(self.folder, entries=False))
+        if not isinstance(error, KeyboardInterrupt):
+            self._live.wait()
+        self._server.shutdown()
+        self._server.server_close()

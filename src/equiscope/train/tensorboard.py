@@ -1,0 +1,70 @@
+"""TensorBoard: a run's entries as its event files, for who looks at many runs there already."""
+
+from pathlib import Path
+from typing import Any
+
+from equiscope.errors import InputError
+from equiscope.record import Point, Run, Sample, Score
+from equiscope.record.run import Entry
+
+FOLDER = "tensorboard"
+
+
+class Board:
+    """Writes RUN/tensorboard. Close it at the end.
+
+    run      and past: what is known of it; where the folder has files already, what is later than `past` is hidden
+    raises   InputError where tensorboard is not installed
+    """
+
+    def __init__(self, folder: Path, run: Run, past: list[Entry]) -> None:
+        place = folder / FOLDER
+        known = any(place.glob("events.*"))
+        last = max((entry.step for entry in past), default=-1)
+        self._writer: Any = _writer()(str(place), purge_step=last + 1 if known else None)
+        self._writer.add_text("recipe", "\n".join(f"    {line}" for line in _lines(run.recipe)))
+        for entry in past if not known else []:
+            self.add(entry)
+
+    def add(self, entry: Entry) -> None:
+        if isinstance(entry, Point):
+            named = {"loss": entry.loss, "rate": entry.rate, "norm": entry.norm, "tokens a second": entry.tokens}
+            named |= {} if entry.busy is None else {"share of the machine": entry.busy}
+            for name, value in named.items():
+                self._writer.add_scalar(f"train/{name}", value, entry.step)
+        elif isinstance(entry, Score):
+            for name, value in entry.values.items():
+                self._writer.add_scalar(f"{entry.part}/{name}", value, entry.step)
+        elif isinstance(entry, Sample):
+            self._writer.add_text(f"answers/{entry.given[:60]}", _quoted(entry), entry.step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def checked() -> None:
+    """Raises InputError where tensorboard is not installed, before anything is trained."""
+    _writer()
+
+
+def _writer() -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise InputError(
+            "--tensorboard needs tensorboard, which is not installed. Install the extra: pip install 'equiscope[train]'."
+        ) from error
+    return SummaryWriter
+
+
+def _quoted(sample: Sample) -> str:
+    wanted = "" if sample.wanted is None else f"\n\nwanted: {sample.wanted}"
+    return f"{sample.given}**{sample.answer}**{wanted}"
+
+
+def _lines(fields: dict[str, Any], before: str = "") -> list[str]:
+    """ "optimiser.rate = 0.001", as --set writes it."""
+    found: list[str] = []
+    for name, value in fields.items():
+        found += _lines(value, f"{before}{name}.") if isinstance(value, dict) else [f"{before}{name} = {value!r}"]
+    return found
