@@ -1,7 +1,7 @@
 """Checkpoints of our own runs: safetensors and JSON, each file's digest written down and looked at before a number is used.
 
-A run's folder has `best/step-...` (the weights that did best on the validation part) and `checkpoints/step-...` (everything that going on
-needs). Nothing in them is ever executed.
+A run's folder has `best/step-...` (the weights that did best on the validation part) and `checkpoints/step-...` (everything that
+going on needs). Nothing in them is ever executed.
 """
 
 import hashlib
@@ -17,14 +17,19 @@ from torch import Tensor
 
 from equiscope.errors import InputError
 from equiscope.models import Model, Spec
-from equiscope.record import read_run
+from equiscope.record import Run, read_run
 
 MANIFEST, WEIGHTS, AVERAGE, BEST, STEPS = "checkpoint.json", "model.safetensors", "average.safetensors", "best", "checkpoints"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder with a manifest. step: steps done; facts: what was written down beside the tensors; files: size and digest of each."""
+    """A folder with a manifest.
+
+    step   steps done
+    facts  what was written down beside the tensors
+    files  size and digest of each
+    """
 
     folder: Path
     step: int
@@ -57,21 +62,41 @@ def seal(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def read_checkpoint(folder: Path) -> Checkpoint:
-    """The manifest of a checkpoint, verified; its files are verified when they are read. Raises InputError where it is damaged."""
+def identity(run: Run) -> str:
+    """What a run is of, in a few letters: its recipe, model and data."""
+    said = [run.recipe, run.spec, [(source.part, source.name, source.sha256) for source in run.data]]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_checkpoint(folder: Path, run: str) -> Checkpoint:
+    """The manifest of a checkpoint, verified; its files are verified when they are read.
+
+    run     identity of the run that it has to be of
+    raises  InputError where it is damaged, or of another run or step
+    """
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_bytes())
         if manifest["sha256"] != seal(manifest):
             raise InputError(f"{path} is damaged: it is not as it was written.")
         files = {name: (int(size), str(digest)) for name, (size, digest) in manifest["files"].items()}
-        return Checkpoint(folder, int(manifest["step"]), dict(manifest["facts"]), files)
+        found = Checkpoint(folder, int(manifest["step"]), dict(manifest["facts"]), files)
     except FileNotFoundError as error:
         raise InputError(f"{folder} has no {MANIFEST}, so it is no whole checkpoint.") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is damaged: {type(error).__name__}: {error}.") from error
+    if manifest.get("run") != run or folder.name != name_of(found.step):
+        raise InputError(f"{path} is of another run, or of another step than its folder says.")
+    return found
+
+
+def name_of(step: int) -> str:
+    """The name of a step's folder."""
+    return f"step-{step:09d}"
 
 
 def checkpoints(run: Path, kind: str = STEPS) -> list[Path]:
@@ -85,18 +110,18 @@ def load_run(folder: Path, weights: str = "best", dtype: torch.dtype | None = No
     weights  "best" on the validation part, or "last"
     raises   InputError where there is no run, no checkpoint yet, or its files are damaged
     """
-    spec = Spec.of(read_run(folder, entries=False).spec)
-    return filled(spec, weights_of(folder, weights), dtype)
+    run = read_run(folder, entries=False)
+    return filled(Spec.of(run.spec), weights_of(folder, run, weights), dtype)
 
 
-def weights_of(folder: Path, weights: str = "best") -> dict[str, Tensor]:
+def weights_of(folder: Path, run: Run, weights: str = "best") -> dict[str, Tensor]:
     """The tensors by name, of the model that is evaluated: averaged ones, where the run averages."""
     if weights == "best" and (best := checkpoints(folder, BEST)):
-        return read_checkpoint(best[0]).tensors(WEIGHTS)
+        return read_checkpoint(best[0], identity(run)).tensors(WEIGHTS)
     made = checkpoints(folder)
     if not made:
-        raise InputError(f"{folder} has no checkpoint yet. Let `equiscope train` go on.")
-    newest = read_checkpoint(made[0])
+        raise InputError(f"{folder} has no checkpoint yet. Let `equiscope train {folder}` go on.")
+    newest = read_checkpoint(made[0], identity(run))
     return newest.tensors(WEIGHTS) | newest.tensors(AVERAGE)
 
 

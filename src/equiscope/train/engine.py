@@ -1,12 +1,13 @@
-"""Engine: one step of learning, on whatever computes. Lightning Fabric starts the processes and joins their gradients.
+"""Engine: one step of learning, on whatever computes.
 
 Whatever is random in a step is seeded by the run's seed, the step and the process, so nothing random has to be saved.
 """
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,72 +17,90 @@ from equiscope.data.order import number
 from equiscope.errors import InputError
 from equiscope.models import Mixed, Model, Probe, fast_products, probe
 from equiscope.pretrained.runs import AVERAGE, WEIGHTS
-from equiscope.train import checkpoint
+from equiscope.train import state
 from equiscope.train.optimiser import Average, optimisers, set_rates, share
-from equiscope.train.recipe import Recipe, shared
+from equiscope.train.processes import processes
+from equiscope.train.recipe import Recipe
 from equiscope.train.task import Batch, Task
+from equiscope.train.where import where
+
+
+@dataclass(frozen=True)
+class Step:
+    """What came of a step: the loss before it, the length of the gradient before clipping, the rate, and what was read here.
+
+    stop  the largest that a process gave: all stop after the same step
+    """
+
+    loss: float
+    norm: float
+    rate: float
+    read: list[Batch]
+    stop: int = 0
+
+
+class Diverged(InputError):
+    """A loss or a gradient that is no number."""
 
 
 class Engine:
     """A model that learns by a recipe. `model` is the bare one, whatever is wrapped around it.
 
     devices  processes on this machine; under torchrun, as it says
-    raises   InputError where the extra `train` is not installed
     """
 
     def __init__(self, recipe: Recipe, model: Model, devices: int = 1) -> None:
-        self.recipe, self.model = recipe, model
-        self.fabric = _fabric(recipe, devices)
-        self.fabric.launch()
-        shared(recipe, self.processes)
-        self.model.train()
-        self._mixed: Mixed | None = None
+        self.recipe, self.model = recipe, model.train()
+        self.processes = processes(recipe, devices)
+        self.device = self.processes.device
+        spread = recipe.engine.strategy == "fsdp" and self.processes.count > 1  # FSDP makes its own copies in bfloat16
+        half = recipe.engine.precision == "bfloat16" and not spread
+        self._mixed = Mixed(model.to(self.device)) if half else None
+        self._computing = self._mixed.inner if self._mixed else model
         if recipe.engine.recompute:
-            _recomputed(model)
-        inner: nn.Module = model
-        if recipe.engine.precision == "bfloat16" and self.processes == 1:
-            inner = self._mixed = Mixed(model.to(self.fabric.device))
+            _recompute(self._computing)
         if recipe.engine.compile:
-            (self._mixed.inner if self._mixed else inner).compile()
-        self._called = self.fabric.setup_module(inner, _reapply_compile=False)
-        self.optimisers = [self.fabric.setup_optimizers(o) for o in optimisers(model, recipe.optimiser)]
-        self._bare = [getattr(o, "optimizer", o) for o in self.optimisers]
+            self._computing.compile()
+        self._wrapped = self.processes.wrapped(self._computing)
+        if self._mixed is not None:
+            self._mixed.inner = self._wrapped
+        self._called = self._mixed or self._wrapped
+        self.optimisers = optimisers(model, recipe.optimiser)
         self.average = Average(model, recipe.optimiser.average) if recipe.optimiser.average else None
-        self.products: Probe | None = None
-
-    @property
-    def processes(self) -> int:
-        return int(self.fabric.world_size)
+        self._next: dict[int, Batch] = {}
 
     @property
     def first(self) -> bool:
         """Whether this process writes."""
-        return bool(self.fabric.is_global_zero)
+        return self.processes.first
 
-    def step(self, task: Task, step: int) -> tuple[float, float, list[Batch]]:
-        """One step, counted from 0: the loss before it, the length of the gradient, and what was read here.
+    def step(self, task: Task, step: int, asked: Callable[[], int] = lambda: 0) -> Step:
+        """One step, counted from 0. asked: a number that is not 0 asks all processes to stop after it.
 
-        raises  Diverged where one of the two is no number; the weights are then as before the step
+        raises  Diverged where the loss or the gradient is no number; the weights are then as before the step
         """
         recipe, turns = self.recipe, self.recipe.budget.accumulate
-        rate = share(recipe.optimiser, step, recipe.budget.steps)
-        torch.manual_seed(number(recipe.seed, "step", step, self.fabric.global_rank))
-        shares, total, read = turns * self.processes, torch.zeros((), device=self.fabric.device), []
+        torch.manual_seed(self._seed(step))
+        total, read = torch.zeros((), device=self.device), []
         for turn in range(turns):
-            batch = task.batch(step, turn * self.processes + self.fabric.global_rank, shares).to(self.fabric.device)
-            with self.fabric.no_backward_sync(self._called, enabled=turn + 1 < turns):
+            batch = self._next.pop(step, None) if turn == 0 else None
+            batch = batch or self._batch(task, step, turn)
+            with self.processes.joined(self._wrapped, now=turn + 1 == turns or self._mixed is not None):
                 loss = task.loss(self._called, batch) / batch.terms
-                self.fabric.backward(loss * self.processes)  # gradients of processes are averaged
+                (loss * self.processes.count).backward()  # gradients of processes are averaged
+            if self._mixed is not None:
+                self._mixed.collect()
             total += loss.detach()
             read.append(batch)
-        if self._mixed is not None:
-            self._mixed.collect()
-        norm = _norm(self.model, recipe.optimiser.clip)
-        lost, length = float(self.fabric.all_reduce(total, reduce_op="sum")), float(norm)
+        norm = _clipped(self.model, recipe.optimiser.clip)
+        if step + 1 < recipe.budget.steps:  # a GPU is still busy with this step
+            self._next = {step + 1: self._batch(task, step + 1, 0)}
+        found = self.processes.gathered(torch.stack([total, norm, torch.full_like(total, asked())]))
+        lost, length, stop = sum(each[0] for each in found), found[0][1], int(max(each[2] for each in found))
         if not (_finite(lost) and _finite(length)):
             self._clear()
-            raise Diverged(step, lost, length)
-        set_rates(self._bare, rate)
+            raise Diverged(self._said(task, step, lost, length))
+        rate = set_rates(self.optimisers, share(recipe.optimiser, step, recipe.budget.steps))
         for optimiser in self.optimisers:
             optimiser.step()
         self._clear()
@@ -89,11 +108,7 @@ class Engine:
             self._mixed.spread()
         if self.average is not None:
             self.average.follow(self.model, step + 1)
-        return lost, length, read
-
-    @property
-    def rate(self) -> float:
-        return float(self._bare[0].param_groups[0]["lr"])
+        return Step(lost, length, rate, read, stop)
 
     @contextmanager
     def evaluated(self) -> Iterator[Model]:
@@ -109,107 +124,84 @@ class Engine:
                 self.average.swap(self.model)
 
     def state(self) -> dict[str, dict[str, Tensor]]:
-        """Files of a checkpoint; every process has to ask."""
-        averaged = {} if self.average is None else {n: _whole(t) for n, t in self.average.weights.items()}
-        return {
-            WEIGHTS: checkpoint.weights(self.model),
-            checkpoint.OPTIMISER: checkpoint.optimiser_state(self.model, self._bare),
-            AVERAGE: averaged,
-        }
+        """Files of a checkpoint; every process has to ask. Raises Diverged where a weight is no number."""
+        weights = state.weights(self.model)
+        if wrong := next((name for name, tensor in weights.items() if not torch.isfinite(tensor).all()), None):
+            raise Diverged(f"The weights {wrong} are no longer numbers.")
+        averaged = {} if self.average is None else {name: state.whole(t) for name, t in self.average.weights.items()}
+        return {WEIGHTS: weights, state.OPTIMISER: state.remembered(self.model, self.optimisers), AVERAGE: averaged}
 
     def restore(self, files: Callable[[str], dict[str, Tensor]]) -> None:
-        """Take what `state` gave. Raises InputError where a file is damaged, before anything has changed."""
-        weights, held, averaged = (files(name) for name in (WEIGHTS, checkpoint.OPTIMISER, AVERAGE))
-        checkpoint.set_weights(self.model, weights)
-        checkpoint.set_optimiser_state(self.model, self._bare, held)
-        if self.average is not None:
-            for name, tensor in self.average.weights.items():
-                _fill(tensor, averaged[name])
+        """Take what `state` gave. Raises InputError where a file is damaged or missing, before anything has changed."""
+        weights, held, averaged = (files(name) for name in (WEIGHTS, state.OPTIMISER, AVERAGE))
+        own = {} if self.average is None else self.average.weights
+        if own.keys() != averaged.keys():
+            raise InputError(f"The checkpoint has {'no' if own else 'an'} average of the weights: it is of another recipe.")
+        state.take_weights(self.model, weights)
+        state.take_remembered(self.model, self.optimisers, held)
+        state.fill(own, averaged)
         if self._mixed is not None:
             self._mixed.spread()
 
     @contextmanager
-    def fast(self, task: Task, used: bool | None) -> Iterator[bool]:
-        """Inside, products go the faster way on a CPU, as measured; or as before (`used`), so that a resumed run stays the same."""
-        plain = self.recipe.engine.precision != "float32" or self.fabric.device.type != "cpu"
-        if plain or task.name == "translation" or used is False:
-            yield False
+    def products(self, task: Task, settled: bool | None) -> Iterator[bool | None]:
+        """Inside, float32 products on a CPU go the way that the recipe says, and that the run has settled on when it began.
+
+        settled  whether through oneDNN; None where the run has only now begun, and it is measured
+        """
+        engine = self.recipe.engine
+        if engine.products != "fastest" or engine.precision != "float32" or self.device.type != "cpu" or self.processes.count > 1:
+            yield None
             return
-        inputs = task.batch(0, 0, self.recipe.budget.accumulate * self.processes).tensors["inputs"]
-        found = Probe(2.0, 1.0, 1.0, 1.0) if used else probe(self.model, inputs)
-        with fast_products(self.model, inputs, found):
-            yield found is not None and found.used
+        batch = self._batch(task, 0, 0).tensors
+        if settled is None:
+            tried = probe(self.model, batch["inputs"], batch.get("source"))
+            settled = tried is not None and tried.used
+        with fast_products(self.model, batch["inputs"], Probe(1.0, 0.0 if settled else 1.0, 1.0, 1.0)):
+            yield settled
+
+    def _batch(self, task: Task, step: int, turn: int) -> Batch:
+        count, rank = self.processes.count, self.processes.rank
+        return task.batch(step, turn * count + rank, self.recipe.budget.accumulate * count).to(self.device)
+
+    def _seed(self, step: int) -> int:
+        return number(self.recipe.seed, "step", step, self.processes.rank)
+
+    def _said(self, task: Task, step: int, loss: float, norm: float) -> str:
+        """What went wrong in a step, and where: the step is computed once more, looking at every part."""
+        torch.manual_seed(self._seed(step))
+
+        def lost() -> Tensor:
+            batches = [self._batch(task, step, turn) for turn in range(self.recipe.budget.accumulate)]
+            return torch.stack([task.loss(self._called, batch) / batch.terms for batch in batches]).sum()
+
+        places = self.processes.listed(where(self._computing, lost))
+        self._clear()
+        what = f"the loss is {loss}" if not _finite(loss) else f"the loss is {loss:.4g}, but the gradient's length is {norm}"
+        place = next((place for place in places if not place.startswith("the gradient of")), places[0])
+        return f"Step {step + 1}: {what}. It begins with {place}."
 
     def _clear(self) -> None:
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
 
 
-class Diverged(InputError):
-    """A loss or a gradient that is no number. step: counted from 0."""
+def _recompute(model: nn.Module) -> None:
+    """What a layer computed is not kept for the way back, but computed again (Chen et al. 2016)."""
+    from torch.utils.checkpoint import checkpoint as recomputed
 
-    def __init__(self, step: int, loss: float, norm: float) -> None:
-        what = f"the loss is {loss}" if not _finite(loss) else f"the loss is {loss:.4g}, but the gradient's length is {norm}"
-        super().__init__(f"Step {step + 1}: {what}.")
-        self.step = step
-
-
-def _fabric(recipe: Recipe, devices: int) -> Any:
-    try:
-        import lightning_fabric as fabric
-    except ImportError as error:
-        raise InputError(
-            "Training needs lightning-fabric, which is not installed. Install the extra: pip install 'equiscope[train]'."
-        ) from error
-    nodes = 1
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        devices = int(os.environ["LOCAL_WORLD_SIZE"])
-        nodes = int(os.environ["WORLD_SIZE"]) // devices
-    many = devices * nodes > 1
-    strategy: Any = "auto"
-    if many and recipe.engine.strategy == "fsdp":
-        from lightning_fabric.strategies import ModelParallelStrategy
-
-        strategy = ModelParallelStrategy(parallelize_fn=_spread, save_distributed_checkpoint=False)
-    elif many:
-        strategy = "ddp"
-    precision: Any = "bf16-mixed" if many and recipe.engine.precision == "bfloat16" else "32-true"
-    return fabric.Fabric(accelerator="auto", devices=devices, num_nodes=nodes, strategy=strategy, precision=precision)
+    for part in model.modules():
+        if isinstance(part, blocks.Block):
+            part.forward = partial(recomputed, part.forward, use_reentrant=False)  # type: ignore[method-assign]
 
 
-def _spread(model: Any, mesh: Any) -> Any:
-    """Every process holds a share of each layer's weights (FSDP2)."""
-    from torch.distributed.fsdp import fully_shard
-
-    dimension = mesh["data_parallel"]
-    for block in model.blocks:
-        fully_shard(block, mesh=dimension)
-    return fully_shard(model, mesh=dimension)
-
-
-def _recomputed(model: nn.Module) -> None:
-    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing
-
-    apply_activation_checkpointing(model, check_fn=lambda part: isinstance(part, blocks.Block))
-
-
-def _norm(model: nn.Module, clip: float | None) -> Tensor:
-    grads: Sequence[Tensor] = [p for p in model.parameters() if p.grad is not None]
-    found = nn.utils.clip_grad_norm_(grads, clip if clip is not None else float("inf"))
-    return found.full_tensor() if hasattr(found, "full_tensor") else found
-
-
-def _whole(tensor: Tensor) -> Tensor:
-    return (tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor).cpu()
-
-
-@torch.no_grad()
-def _fill(tensor: Tensor, whole: Tensor) -> None:
-    if hasattr(tensor, "device_mesh"):
-        from torch.distributed.tensor import distribute_tensor
-
-        whole = distribute_tensor(whole.to(tensor.device), tensor.device_mesh, tensor.placements)  # type: ignore[attr-defined]
-    tensor.copy_(whole)
+def _clipped(model: nn.Module, clip: float | None) -> Tensor:
+    """The gradient's length; then it is cut to `clip`."""
+    parameters = [p for p in model.parameters() if p.grad is not None]
+    norm: Any = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    if clip is not None:
+        nn.utils.clip_grads_with_norm_(parameters, clip, norm)
+    return cast(Tensor, norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
 
 def _finite(number: float) -> bool:

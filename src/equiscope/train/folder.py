@@ -1,5 +1,6 @@
 """Folder: where a run lives. One process at a time writes it; what is there is never lost."""
 
+import errno
 import os
 import platform
 from collections.abc import Iterator
@@ -13,8 +14,8 @@ from filelock import FileLock, Timeout
 
 from equiscope import __version__
 from equiscope.errors import InputError
-from equiscope.record.run import METRICS, RUN, Entry, Run, Source, read_entries, read_run, write_run
-from equiscope.train.recipe import differences
+from equiscope.record.run import METRICS, RUN, Entry, Point, Run, Source, read_entries, read_run, write_run
+from equiscope.train.recipe import differences, recipe
 
 LOCK = ".lock"
 
@@ -22,10 +23,12 @@ LOCK = ".lock"
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Nobody else trains in this folder meanwhile. Raises InputError where somebody does, or it cannot be made."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file, but a run is a folder. Choose another one with --out.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / LOCK)
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=0)  # of the system's kind: it is gone when its process is, also by a kill
     except Timeout as error:
         raise InputError(f"Another process is training in {folder}. Wait for it, or choose another folder with --out.") from error
     except OSError as error:
@@ -42,12 +45,13 @@ def begun(folder: Path, fresh: Run) -> Run:
     raises  InputError where the one that is there is of another recipe, other data or another model, naming what differs
     """
     if not (folder / RUN).exists():
-        if any(path.name != LOCK for path in folder.iterdir()):
+        if any(not path.name.startswith(".") for path in folder.iterdir()):
             raise InputError(f"{folder} holds other files, and no run. Choose another folder with --out.")
         write_run(fresh, folder)
         return fresh
     there = read_run(folder, entries=False)
-    changed = differences(there.recipe, fresh.recipe) + differences(there.spec, fresh.spec)
+    known = recipe(there.recipe, str(folder / RUN)).to_dict()  # with the fields that have come since
+    changed = differences(known, fresh.recipe) + differences(there.spec, fresh.spec)
     if changed:
         raise InputError(
             f"{folder} holds a run of another recipe, which going on would spoil: {'; '.join(changed[:5])}"
@@ -63,25 +67,39 @@ def begun(folder: Path, fresh: Run) -> Run:
     return there
 
 
-def cut(folder: Path, step: int) -> list[Entry]:
-    """Leave only the entries up to a step, and return them: what came later is computed again."""
-    kept = read_entries(folder, until=step)
-    part = folder / f".{METRICS}"
-    part.write_bytes(b"".join(msgspec.json.encode(entry) + b"\n" for entry in kept))
-    part.replace(folder / METRICS)
-    return kept
+class Entries:
+    """The lines of metrics.jsonl, up to a step at first: what came later is computed again.
+
+    steps   how many of them are of a step
+    """
+
+    def __init__(self, folder: Path, until: int) -> None:
+        kept = read_entries(folder, until=until)
+        self.steps = sum(isinstance(entry, Point) for entry in kept)
+        part = folder / f".{METRICS}"
+        part.write_bytes(b"".join(msgspec.json.encode(entry) + b"\n" for entry in kept))
+        part.replace(folder / METRICS)
+        self._file = (folder / METRICS).open("ab", buffering=0)
+
+    def add(self, entry: Entry) -> None:
+        """Write a line. Raises OSError where the disk is full."""
+        line = msgspec.json.encode(entry) + b"\n"
+        if self._file.write(line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file.name))
+
+    def settle(self) -> None:
+        """They are on the disk, before a checkpoint says that they are done."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
 
 
-@contextmanager
-def appended(folder: Path) -> Iterator[Any]:
-    """A function that adds an entry to metrics.jsonl."""
-    with (folder / METRICS).open("ab") as file:
-
-        def add(entry: Entry) -> None:
-            file.write(msgspec.json.encode(entry) + b"\n")
-            file.flush()
-
-        yield add
+def moved(there: Run) -> list[str]:
+    """What is other now than when a run began, and may change the rounding of its numbers: "torch 2.12.0, now 2.13.0"."""
+    now = {**versions(), "threads": machine()["threads"], "cpu": machine()["cpu"]}
+    then = {**there.versions, "threads": there.machine.get("threads"), "cpu": there.machine.get("cpu")}
+    return [f"{name} {then.get(name)}, now {value}" for name, value in now.items() if then.get(name) != value]
 
 
 def versions() -> dict[str, str]:

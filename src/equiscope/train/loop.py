@@ -7,7 +7,7 @@ for bit on a CPU, the run that would have been.
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,15 @@ from typing import Any
 import msgspec
 import torch
 
-from equiscope.errors import InputError
+from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import Model, Spec, build
-from equiscope.pretrained.runs import BEST, WEIGHTS
+from equiscope.pretrained.runs import BEST, WEIGHTS, Checkpoint, identity
 from equiscope.record.run import Entry, Point, Run, Score, write_run
-from equiscope.train import checkpoint, folder
-from equiscope.train.cost import best_rate, wait
+from equiscope.train import checkpoint, folder, state
+from equiscope.train.cost import best_rate
 from equiscope.train.engine import Diverged, Engine
 from equiscope.train.recipe import Recipe
-from equiscope.train.task import Task, settle
+from equiscope.train.task import Batch, Task, settle
 
 
 @dataclass
@@ -42,39 +42,47 @@ def train(
 
     task     of this recipe, with its data; beside: the recipe's folder, which the run remembers
     returns  the run, finished; or stopped, where SIGTERM or Ctrl-C asked for that
-    raises   InputError where the folder holds another run, or nothing whole; Diverged where a loss is no number
+    raises   InputError where the folder holds another run, nothing whole, or cannot be written; Diverged where a loss is no number
     """
-    watcher = watcher or Watcher()
     spec = settle(task)
     torch.manual_seed(recipe.seed)
     engine = Engine(recipe, begun_model(recipe, spec), devices)
-    with folder.held(out) if engine.first else nullcontext():
-        run = fresh(recipe, task, spec, engine, beside)
-        if engine.first:
-            run = folder.begun(out, run)
-        if engine.first:
-            task.save(out)
-        return _Loop(recipe, task, spec, engine, out, run, watcher).go()
+    try:
+        with ExitStack() as stack:
+
+            def begin() -> Run:
+                stack.enter_context(folder.held(out))
+                run = folder.begun(out, fresh(recipe, task, spec, engine, beside))
+                task.save(out)
+                return run
+
+            run = engine.processes.told(begin)
+            return _Loop(recipe, task, spec, engine, out, run, watcher if watcher and engine.first else Watcher()).go()
+    except OSError as error:
+        kept = checkpoint.checkpoints(out)
+        raise InputError(
+            f"{error.filename or out}: {error.strerror or error}. {f'{kept[0]} is whole' if kept else 'Nothing was saved yet'}; "
+            "put this right, and give the same command to go on."
+        ) from error
 
 
 def begun_model(recipe: Recipe, spec: Spec) -> Model:
     """Fresh weights by the seed, or those of the checkpoint or run that a recipe starts from."""
-    if "start" not in recipe.model:
-        return build(spec)
-    from equiscope.pretrained import load
+    model = build(spec)
+    if "start" in recipe.model:
+        from equiscope.pretrained import load
 
-    model, begun = build(spec), load(recipe.model["start"])
-    model.load_state_dict(begun.state_dict(), strict=True)
+        model.load_state_dict(load(recipe.model["start"], torch.float32).state_dict(), strict=True)
     return model
 
 
 def fresh(recipe: Recipe, task: Task, spec: Spec, engine: Engine, beside: Path | None) -> Run:
     """The record of a run that has not begun."""
-    batch = task.batch(0)
     return Run(
         title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=spec.to_dict(), data=task.sources, seed=recipe.seed,
-        versions=folder.versions(), machine=folder.machine(), beside=str((beside or Path()).absolute()), processes=engine.processes, steps=recipe.budget.steps,
-        parameters=spec.describe(1, 1).parameters, multiply_adds=task.multiply_adds(spec, batch),
+        versions=folder.versions(), machine=folder.machine(), beside=str((beside or Path()).absolute()),
+        processes=engine.processes.count, steps=recipe.budget.steps, parameters=spec.describe(1, 1).parameters,
+        multiply_adds=task.multiply_adds(spec, task.batch(0)),
     )  # fmt: skip
 
 
@@ -85,105 +93,130 @@ class _Loop:
         self.recipe, self.task, self.spec, self.engine, self.out, self.run, self.watcher = (
             recipe, task, spec, engine, out, run, watcher,
         )  # fmt: skip
-        steps = recipe.budget.steps
-        self.every = recipe.evaluation.every or max(1, steps // 10)
+        self.steps = recipe.budget.steps
+        self.every = recipe.evaluation.every or max(1, self.steps // 10)
         self.save_every = recipe.evaluation.save or self.every
+        self.identity = identity(run)
         self.best: float | None = None
-        self.facts: dict[str, Any] = {"seconds": 0.0, "fast": None}
+        self.seconds = 0.0
+        self.saved = -1  # the step of the newest checkpoint
+        self.entries: folder.Entries | None = None
         self.costs: dict[tuple[int, int], float] = {}
 
     def go(self) -> Run:
         """Steps until there are enough, or somebody says stop."""
-        step, steps = self._resume(), self.recipe.budget.steps
-        if step == steps and self.run.state == "finished":
-            self.watcher.say(f"{self.out} is finished: {steps} steps.")
+        step = self._resume()
+        if step == self.steps and self.run.state == "finished":
+            self.watcher.say(f"{self.out} is finished: {self.steps} steps.")
             return self.run
-        self._record(state="running", reason="", processes=self.engine.processes)
-        self.watcher.begin(self.run)
-        for note in self.task.notes:
-            self.watcher.say(note)
-        self.peak = self._peak()
-        with self._entries() as self.add, asked_to_stop() as asked, self.engine.fast(self.task, self.facts["fast"]) as used:
-            self.facts["fast"] = used
-            if step == 0:
-                self._evaluate(0)
-            while step < steps:
-                step = self._step(step)
-                stop = self._together(asked())
-                if step % self.every == 0 or step == steps:
-                    self._evaluate(step)
-                if step % self.save_every == 0 or step == steps or stop:
-                    self._save(step)
-                if stop and step < steps:
-                    return self._record(state="stopped", reason=f"stopped after step {step} of {steps}, and saved")
-            return self._finish()
+        try:
+            with self.engine.products(self.task, self.run.machine.get("onednn")) as onednn, asked_to_stop() as asked:
+                machine = self.run.machine | ({} if onednn is None else {"onednn": onednn})
+                self._record(state="running", reason="", processes=self.engine.processes.count, machine=machine)
+                self.watcher.begin(self.run)
+                for note in self.task.notes:
+                    self.watcher.say(note)
+                return self._steps(step, asked)
+        except (EquiscopeError, OSError) as error:
+            with suppress(OSError):
+                self._record(state="failed", reason=str(error))
+            raise
+        finally:
+            if self.entries is not None:
+                self.entries.close()
 
-    def _step(self, step: int) -> int:
-        wait(self.engine.fabric.device)
+    def _steps(self, step: int, asked: Callable[[], int]) -> Run:
+        peak = best_rate(self.engine.device, torch.bfloat16 if self.recipe.engine.precision == "bfloat16" else torch.float32)
+        if self.saved < 0:
+            self._evaluate(0)
+        while step < self.steps:
+            stop = self._step(step, peak, asked)
+            step += 1
+            if step % self.every == 0 or step == self.steps:
+                self._evaluate(step)
+            if step % self.save_every == 0 or step == self.steps or stop:
+                self._save(step)
+            if stop and step < self.steps:
+                name = signal.Signals(stop).name
+                return self._record(state="stopped", reason=f"{name} after step {step} of {self.steps}, which is saved")
+        return self._finish()
+
+    def _step(self, step: int, peak: float, asked: Callable[[], int]) -> int:
+        """One step, counted from 0, and its line; returns the signal that asks to stop, or 0."""
         begin = time.perf_counter()
         try:
-            loss, norm, read = self.engine.step(self.task, step)
+            done = self.engine.step(self.task, step, asked)
         except Diverged as error:
             raise self._diverged(error, step) from error
-        wait(self.engine.fabric.device)
         took = time.perf_counter() - begin
-        self.facts["seconds"] += took
-        many, cost = self.engine.processes, sum(self._cost(batch) for batch in read)
-        busy = 6 * cost / took / self.peak if self.peak else None
-        tokens = many * sum(batch.read for batch in read) / took
-        self.add(
+        self.seconds += took
+        busy = 6 * sum(map(self._cost, done.read)) / took / peak  # a multiply-add counts two, and twice as many on the way back
+        tokens = self.engine.processes.count * sum(batch.read for batch in done.read) / took
+        self._add(
             Point(
-                step=step + 1, loss=loss, rate=self.engine.rate, norm=norm, seconds=self.facts["seconds"], tokens=tokens, busy=busy
+                step=step + 1, loss=done.loss, rate=done.rate, norm=done.norm, seconds=self.seconds, tokens=tokens, busy=busy,
             )
-        )
-        return step + 1
+        )  # fmt: skip
+        return done.stop
 
     def _evaluate(self, step: int) -> None:
         with self.engine.evaluated() as model, kept_random():
-            values = self.task.evaluate(model)
+            values = self.engine.processes.listed(self.task.evaluate(model))[0]
             first = next(iter(values.values()))
-            better = self.best is None or (first < self.best if self.task.better == "less" else first > self.best)
+            better = self._better(first)
             if better:
                 self.best = first
-                tensors = checkpoint.weights(model)
-                if self.engine.first and step:
-                    self._write(checkpoint.place(self.out, step, BEST), step, {WEIGHTS: tensors}, {"values": values})
-                    checkpoint.thin(self.out, 1, BEST)
-            self.add(Score(step=step, part="validation", values=values, best=better))
+                self._write(step, {WEIGHTS: state.weights(model)}, {"values": values}, BEST, 1)
+            self._add(Score(step=step, part="validation", values=values, best=better))
             for sample in self.task.samples(model, step):
-                self.add(sample)
+                self._add(sample)
 
-    def _save(self, step: int) -> None:
-        files = self.engine.state()
-        if self.engine.first:
-            facts = self.facts | {"best": self.best, "versions": folder.versions()}
-            self._write(checkpoint.place(self.out, step), step, files, facts)
-            checkpoint.thin(self.out, self.recipe.evaluation.keep)
-            self._record()
+    def _better(self, value: float) -> bool:
+        if self.best is None or value != value:
+            return value == value
+        return value < self.best if self.task.better == "less" else value > self.best
 
-    def _write(self, place: Path, step: int, files: Any, facts: dict[str, Any]) -> None:
+    def _save(self, step: int, keep: int | None = None) -> None:
+        if self.saved == step:
+            return
+        facts = {"best": self.best, "seconds": self.seconds, "versions": folder.versions()}
         try:
-            checkpoint.write(place, step, files, facts)
-        except OSError as error:
-            kept = [p.name for p in checkpoint.checkpoints(self.out)]
-            self._record(state="failed", reason=f"step {step} could not be saved: {error.strerror}")
-            raise InputError(
-                f"{place} cannot be written: {error.strerror}. "
-                f"{f'{kept[0]} is whole' if kept else 'Nothing was saved yet'}; make room, and give the same command to go on."
-            ) from error
+            self._write(step, self.engine.state(), facts, checkpoint.STEPS, keep or self.recipe.evaluation.keep)
+        except Diverged as error:
+            raise Diverged(f"After step {step}: {error} {self._kept()}") from error
+        self.saved = step
+        self._record()
+
+    def _write(self, step: int, files: dict[str, dict[str, torch.Tensor]], facts: dict[str, Any], kind: str, keep: int) -> None:
+        def written() -> None:
+            if self.entries is not None:
+                self.entries.settle()
+            checkpoint.write(checkpoint.place(self.out, step, kind), step, files, facts, self.identity)
+            checkpoint.thin(self.out, keep, step, kind)
+
+        self.engine.processes.told(written)
 
     def _resume(self) -> int:
-        def fits(found: checkpoint.Checkpoint) -> int:
+        """The step to go on after, 0 where nothing was saved."""
+
+        def fits(found: Checkpoint) -> int:
             self.engine.restore(found.tensors)
-            self.facts = {name: found.facts[name] for name in self.facts}
-            self.best = found.facts["best"]
+            self.best, self.seconds = found.facts["best"], found.facts["seconds"]
             return found.step
 
-        step = checkpoint.newest(self.out, fits, self.watcher.say) or 0
-        self.entries = folder.cut(self.out, step - (step == 0)) if self.engine.first else []
-        if step:
-            self.watcher.say(f"Going on after step {step} of {self.recipe.budget.steps}.")
-        return int(step)
+        step = checkpoint.newest(self.out, fits, self.watcher.say, self.identity)
+        if len(set(self.engine.processes.listed(step))) > 1:
+            raise InputError(f"The processes see different checkpoints in {self.out}. Use a folder that all of them share.")
+        if self.engine.first:
+            self.entries = folder.Entries(self.out, -1 if step is None else step)
+        self.saved = -1 if step is None else step
+        if step and step < self.steps:
+            self.watcher.say(f"Going on after step {step} of {self.steps}.")
+            if other := folder.moved(self.run):
+                self.watcher.say(f"From here on numbers may differ in rounding: {'; '.join(other)}.")
+        if step and self.entries is not None and self.entries.steps < step:
+            self.watcher.say(f"metrics.jsonl has lines of {self.entries.steps} steps only, though {step} were done.")
+        return step or 0
 
     def _finish(self) -> Run:
         """Measure every part with the best weights, once."""
@@ -191,60 +224,46 @@ class _Loop:
 
         result = {}
         if self.engine.first:
-            model = load_run(self.out).to(self.engine.fabric.device)
+            model = load_run(self.out).to(self.engine.device)
             with kept_random():
                 result = {part: self.task.final(model, part) for part in self.task.parts if part != "train"}
         return self._record(state="finished", result=result)
 
-    def _diverged(self, error: Diverged, step: int) -> InputError:
-        """Save what was good, and say what to do."""
-        self._save(step)
-        self._record(state="failed", reason=str(error))
-        return InputError(
-            f"{error} The weights before that step are kept in {checkpoint.place(self.out, step)}. "
-            "Try a lower optimiser.rate, more warmup, or a smaller optimiser.clip, with another --out."
+    def _diverged(self, error: Diverged, step: int) -> Diverged:
+        """Save what was good, beside all that was saved, and say what to do."""
+        with suppress(Diverged):
+            self._save(step, keep=self.steps)
+        return Diverged(f"{error} {self._kept()}")
+
+    def _kept(self) -> str:
+        kept = (
+            f"The weights before it are kept in {checkpoint.place(self.out, self.saved)}" if self.saved >= 0 else "Nothing is lost"
         )
+        return f"{kept}. Try a lower optimiser.rate, more warmup, or a smaller optimiser.clip, with another --out."
 
-    @contextmanager
-    def _entries(self) -> Iterator[Callable[[Entry], None]]:
-        if not self.engine.first:
-            yield lambda entry: None
-            return
-        with folder.appended(self.out) as write:
-
-            def add(entry: Entry) -> None:
-                write(entry)
-                self.watcher.entry(entry)
-
-            yield add
+    def _add(self, entry: Entry) -> None:
+        if self.entries is not None:
+            self.entries.add(entry)
+        self.watcher.entry(entry)
 
     def _record(self, **changes: Any) -> Run:
-        self.run = msgspec.structs.replace(self.run, seconds=self.facts["seconds"], **changes)
+        self.run = msgspec.structs.replace(self.run, seconds=self.seconds, **changes)
         if self.engine.first:
             write_run(self.run, self.out)
         return self.run
 
-    def _cost(self, batch: Any) -> float:
+    def _cost(self, batch: Batch) -> float:
+        """Multiply-adds of a forward pass."""
         key = (batch.length, batch.source)
         if key not in self.costs:
             self.costs[key] = self.task.multiply_adds(self.spec, batch) / max(batch.size, 1)
         return self.costs[key] * batch.size
 
-    def _peak(self) -> float:
-        dtype = torch.bfloat16 if self.recipe.engine.precision == "bfloat16" else torch.float32
-        return best_rate(self.engine.fabric.device, dtype)
-
-    def _together(self, stop: bool) -> bool:
-        """Whether any process was asked to stop: all have to stop after the same step."""
-        if self.engine.processes == 1:
-            return stop
-        return bool(self.engine.fabric.all_reduce(torch.tensor(float(stop)), reduce_op="sum"))
-
 
 @contextmanager
-def asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Inside, SIGTERM and Ctrl-C are noticed after a step; the second Ctrl-C ends at once."""
-    asked = []
+def asked_to_stop() -> Iterator[Callable[[], int]]:
+    """Inside, SIGTERM and Ctrl-C are noticed: the function says which one, or 0. The second Ctrl-C ends at once."""
+    asked: list[int] = []
     before = {}
 
     def notice(number: int, frame: Any) -> None:
@@ -258,7 +277,7 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
     except ValueError:  # another thread than the first: its owner decides
         pass
     try:
-        yield lambda: bool(asked)
+        yield lambda: asked[0] if asked else 0
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

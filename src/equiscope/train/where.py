@@ -1,0 +1,65 @@
+"""Where: the first part of a model whose numbers are none, on the way forward or on the way back."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def where(model: nn.Module, lost: Callable[[], Tensor]) -> str:
+    """Compute a loss and its gradient again, looking at every part. Gradients are left behind.
+
+    lost  computes the loss by `model`, without the backward pass
+    """
+    found = [f"the weights {name}" for name, p in model.named_parameters() if not _finite(p)]
+
+    def look(name: str) -> Callable[..., None]:
+        def seen(part: nn.Module, given: Any, answer: Any) -> None:
+            for tensor in _tensors(answer):
+                if not _finite(tensor):
+                    found.append(f"what {name} answers")
+                elif tensor.requires_grad:
+                    tensor.register_hook(back)
+
+        def back(gradient: Tensor) -> None:
+            if not _finite(gradient):
+                found.append(f"the gradient that reaches {name}")
+
+        return seen
+
+    with ExitStack() as hooks, torch.compiler.set_stance("force_eager"):
+        for name, part in model.named_modules():
+            handle = part.register_forward_hook(look(name or "the model"))
+            hooks.callback(handle.remove)
+        loss = lost()
+        if not _finite(loss):
+            found.append("the loss itself")
+        loss.backward()  # by every process, whatever it has found: they wait for each other
+    return found[0] if found else f"the gradient of {_steepest(model)}"
+
+
+def _steepest(model: nn.Module) -> str:
+    """The weights whose gradient is no number, or else the longest."""
+    lengths = {name: float(_own(p.grad).double().norm()) for name, p in model.named_parameters() if p.grad is not None}
+    return max(lengths, key=lambda name: lengths[name] if lengths[name] == lengths[name] else float("inf"), default="the model")
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """This process's share of a tensor."""
+    share: Any = getattr(tensor, "to_local", None)
+    return tensor if share is None else share()
+
+
+def _finite(tensor: Tensor) -> bool:
+    return bool(torch.isfinite(_own(tensor)).all())
+
+
+def _tensors(answer: Any) -> Iterator[Tensor]:
+    if isinstance(answer, Tensor):
+        if answer.is_floating_point():
+            yield answer
+    elif isinstance(answer, tuple | list):
+        for each in answer:
+            yield from _tensors(each)
