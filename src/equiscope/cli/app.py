@@ -224,3 +224,17 @@ def predict(
 
     options = {"steps": steps, "temperature": temperature, "beams": beams, "seed": seed}
     run(folder, inputs, {name: value for name, value in options.items() if value is not None}, json)
+
+
+@app.command(short_help="List the data that recipes need, where to get it, and whether it is right.")
+def data(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME | RECIPE.toml]", help="One of the list; or a recipe, whose files are looked for.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Compare every file that is here with its sum (sha256).")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """List the data that recipes need: where a user gets it, under which licence, whether it is here, and whether it is right."""
+    from equiscope.cli.data import run
+
+    raise typer.Exit(run(name, check, json))

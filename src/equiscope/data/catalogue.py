@@ -1,6 +1,191 @@
-"""Catalogue: data that recipes here are made for, where a user gets each, and what its files are."""
+"""Catalogue: the data that recipes and examples here are made for, where a user gets each, and whether it is here and right.
+
+Nothing is fetched: the commands that a person runs are said. Some archives were made here from files of a project; a clone of that
+project, at the commit that is named, serves in their place.
+"""
+
+import difflib
+import hashlib
+import lzma
+import tarfile
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from equiscope.errors import InputError, UnknownName
+
+State = Literal["right", "wrong", "missing", "here"]
+
+
+class Page(Struct, frozen=True, forbid_unknown_fields=True):
+    """A project on github.com, as owner/name, and the commit that the sums are of."""
+
+    repository: str
+    commit: str
+
+
+class Listed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of a data set.
+
+    sha256    of the file
+    content   of what is in it, see `content`; None where its own sum is enough
+    upstream  where a clone has it, or, of an archive, the files that are in it; with * for many
+    """
+
+    name: str
+    bytes: int
+    sha256: str
+    content: str | None = None
+    upstream: list[str] = []
+
+
+class Dataset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A folder of data.
+
+    use      the task it is for, or "demo"
+    licence  as its project says
+    share    whether it may be passed on; where not, no copy of it goes into a package
+    rule     which part is learned from
+    """
+
+    use: str
+    what: str
+    licence: str
+    share: bool
+    rule: str
+    pages: list[Page]
+    files: list[Listed]
+    note: str = ""
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def title(self) -> str:
+        return self.what.partition(":")[0]
+
+    @property
+    def terms(self) -> str:
+        """Its licence, and plainly where there is none to pass it on."""
+        return self.licence if self.share else f"{self.licence}: use it where you may, do not redistribute"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file of a data set, looked for. paths: it, or the files of a clone that stand in its place; state "here": not summed."""
+
+    file: Listed
+    paths: list[Path]
+    state: State
+
+
+def catalogue() -> dict[str, Dataset]:
+    """The data sets by the name of their folder."""
+    return msgspec.convert(tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")), dict[str, Dataset])
+
+
+def listed(name: str) -> Dataset:
+    """A data set by name. Raises UnknownName with the list."""
+    known = catalogue()
+    if name not in known:
+        raise UnknownName("data set", name, list(known))
+    return known[name]
+
+
+def commands(name: str) -> list[str]:
+    """What a person runs to get a data set, in the folder from which they train."""
+    found = []
+    for page in (pages := listed(name).pages):
+        folder = f"data/{name}" + (f"/{page.repository.partition('/')[2]}" if len(pages) > 1 else "")
+        found.append(
+            f"git clone --filter=blob:none --no-checkout https://github.com/{page.repository} {folder} "
+            f"&& git -C {folder} checkout {page.commit[:12]}"
+        )
+    return found
 
 
 def advice(name: str) -> str:
-    """Where a user gets a file of this name."""
-    return "Set EQUISCOPE_DATA to the folder that has it."
+    """Where a user gets a file of this name, as the next step."""
+    folder, known = Path(name).parts[0] if Path(name).parts else "", catalogue()
+    if folder in known:
+        return f"`equiscope data {folder}` says how to get it: from github.com/{known[folder].pages[0].repository}."
+    if folder == "samples":
+        return "Samples come along in a clone, in recipes/samples."
+    near = difflib.get_close_matches(folder, list(known), 1)
+    return f"Did you mean {near[0]}?" if near else "Give a path, or set EQUISCOPE_DATA to the folder that has it."
+
+
+def instead(name: str, folder: Path) -> list[Path]:
+    """The files of a clone in a folder of data that stand in the place of a listed file; none where there is no such clone."""
+    dataset, _, file = name.partition("/")
+    known = catalogue()
+    if dataset not in known or not (folder / dataset).is_dir():
+        return []
+    return sorted(
+        path for one in known[dataset].files if one.name == file for pattern in one.upstream
+        for path in (folder / dataset).glob(pattern) if path.is_file()
+    )  # fmt: skip
+
+
+def look(name: str, folders: Iterable[Path], sums: bool = False) -> list[Found]:
+    """The files of a data set, each where it is, if it is; or, of "fsdd/FILE", this file. sums: whether each is as it should be.
+
+    raises  UnknownName with the list, where there is no such data set
+    """
+    name, _, single = name.partition("/")
+    found = []
+    for file in listed(name).files:
+        if single not in ("", file.name):
+            continue
+        paths = next((p for f in folders if (p := _at(f, name, file))), [])
+        state: State = "missing" if not paths else "here"
+        if paths and sums:
+            state = "right" if _right(file, paths) else "wrong"
+        found.append(Found(file, paths, state))
+    return found
+
+
+def content(paths: list[Path]) -> str:
+    """A digest of what files hold, whatever they are called: sha256 over the sorted sha256 of each; archives are opened."""
+    try:
+        each = [digest for path in paths for digest in _contents(path)]
+    except (OSError, EOFError, tarfile.TarError, lzma.LZMAError) as error:
+        raise InputError(f"{paths[0]} is damaged: {str(error).splitlines()[0].rstrip(':')}. Fetch it again.") from error
+    return hashlib.sha256("\n".join(sorted(each)).encode()).hexdigest()
+
+
+def _at(folder: Path, name: str, file: Listed) -> list[Path]:
+    path = folder / name / file.name
+    return [path] if path.is_file() else instead(f"{name}/{file.name}", folder)
+
+
+def _right(file: Listed, paths: list[Path]) -> bool:
+    if len(paths) == 1 and _sha256(paths[0].read_bytes()) == file.sha256:
+        return True
+    try:
+        return file.content is not None and content(paths) == file.content
+    except InputError:
+        return False
+
+
+def _contents(path: Path) -> list[str]:
+    if ".tar" in path.suffixes:
+        with tarfile.open(path) as archive:
+            found = [_sha256(archive.extractfile(member).read()) for member in archive if member.isfile()]  # type: ignore[union-attr]
+            while archive.fileobj is not None and archive.fileobj.read(2**20):  # to the end of what is compressed
+                pass
+            return found
+    if path.suffix == ".xz":
+        with lzma.open(path) as file:
+            return [_sha256(file.read())]
+    return [_sha256(path.read_bytes())]
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

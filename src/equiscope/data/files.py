@@ -11,11 +11,13 @@ import lzma
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
+from equiscope.data.catalogue import advice, instead
 from equiscope.errors import InputError
 from equiscope.record import Source
 
+MANY = 50  # files of a part that are named one by one
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 
 
@@ -24,53 +26,65 @@ class Missing(InputError):
 
 
 def folders(beside: Path | None = None) -> list[Path]:
-    """Where a name is looked for, first to last."""
+    """Where a name is looked for, first to last. Raises InputError where EQUISCOPE_DATA is no folder."""
     given = os.environ.get("EQUISCOPE_DATA")
+    if given and not Path(given).is_dir():
+        raise InputError(f"EQUISCOPE_DATA is {given}, which is no folder. Set it to the folder that has your data, or unset it.")
     near = [Path(given)] if given else [Path(up) / name for up in (".", "..") for name in ("data", "shared/data")]
-    return [*([beside] if beside else []), Path(), *near]
+    return list(dict.fromkeys([*([beside] if beside else []), Path(), *near]))
 
 
 def found(name: str, beside: Path | None = None) -> list[Path]:
-    """The files of a name: a path, or one with * for many, sorted.
+    """The files of a name, sorted: a path; one with * for many; or the files of a clone that stand in a listed one's place.
 
     raises  Missing where there is none, naming where it was looked for and where a user gets it
     """
     given = Path(name).expanduser()
-    for folder in [Path("/")] if given.is_absolute() else folders(beside):
-        relative = given.relative_to("/") if given.is_absolute() else given
-        if any(sign in name for sign in "*?["):
-            many = sorted(path for path in folder.glob(str(relative)) if path.is_file())
-            if many:
-                return many
-        elif (folder / relative).exists():
+    if given.is_absolute():
+        relative, looked = given.relative_to(given.anchor), [Path(given.anchor)]
+    else:
+        relative, looked = given, folders(beside)
+    many = any(sign in name for sign in "*?[")
+    for folder in looked if name else ():
+        if (folder / relative).exists():  # also where a sign stands in the name itself
             return [folder / relative]
-    looked = "" if given.is_absolute() else " Looked in: " + ", ".join(str(f) for f in folders(beside)) + "."
-    from equiscope.data.catalogue import advice
+        if paths := sorted(p for p in folder.glob(str(relative)) if p.is_file()) if many else instead(name, folder):
+            return paths
+    where = "" if given.is_absolute() else f" Looked in: {', '.join('here' if f == Path() else str(f) for f in looked)}."
+    raise Missing(f"There is no {'file that fits ' * many}{name or 'file without a name'}.{where} {advice(name)}")
 
-    raise Missing(f"There is no {name}.{looked} {advice(name)}")
 
-
-def opened(path: Path) -> IO[bytes]:
+def opened(path: Path) -> Any:
     """A file to read bytes from, what is compressed being opened on the way."""
     try:
-        return cast(IO[bytes], OPENERS.get(path.suffix, open)(path, "rb"))
+        return OPENERS.get(path.suffix, open)(path, "rb")
     except OSError as error:
         raise InputError(f"{path} cannot be opened: {error.strerror}.") from error
 
 
 def digest(path: Path) -> str:
-    """sha256 of a file as it lies on disk."""
+    """sha256 of a file as it lies on disk. Raises InputError where it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
+    except IsADirectoryError as error:
+        raise InputError(f"{path} is a folder. Name the files in it, such as {path}/*.txt.") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def sources(parts: Mapping[str, Iterable[Path]]) -> list[Source]:
-    """What was read for each part: a run is of these very bytes."""
-    return [
-        Source(name="/".join(path.parts[-2:]), part=part, bytes=path.stat().st_size, sha256=digest(path))
-        for part, paths in parts.items()
-        for path in paths
+    """What was read for each part: a run is of these very bytes. More than MANY files are one source, under their folder."""
+    return [source for part, paths in parts.items() for source in _sources(part, list(paths))]
+
+
+def _sources(part: str, paths: list[Path]) -> list[Source]:
+    each = [
+        Source(name="/".join(path.parts[-2:]), part=part, bytes=path.stat().st_size, sha256=digest(path)) for path in paths
     ]  # fmt: skip
+    if len(each) <= MANY:
+        return each
+    folder = Path(os.path.commonpath(paths))
+    said = "\n".join(f"{source.sha256} {path.relative_to(folder)}" for source, path in zip(each, paths, strict=True))
+    name = f"{'/'.join(folder.parts[-2:])}: {len(each)} files"
+    return [Source(name=name, part=part, bytes=sum(s.bytes for s in each), sha256=hashlib.sha256(said.encode()).hexdigest())]

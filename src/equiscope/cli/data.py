@@ -1,0 +1,127 @@
+"""`equiscope data`: what recipes need, where a user gets it, whether it is here, and whether it is right."""
+
+import json as json_text
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from equiscope.data.catalogue import Dataset, Found, catalogue, commands, listed, look
+from equiscope.data.files import folders, found
+from equiscope.errors import InputError
+
+WIDE = 180  # columns where no terminal says how many there are
+SIGNS = {"right": "✓", "wrong": "✗", "missing": "–", "here": " "}
+
+
+def run(name: str | None, check: bool, json: bool) -> int:
+    """1 where a sum is wrong."""
+    if name is not None and name.endswith(".toml"):
+        return _of_recipe(Path(name), check, json)
+    sets = catalogue() if name is None else {name: listed(name)}
+    looked = {one: look(one, folders(), check) for one in sets}
+    if json:
+        print(json_text.dumps([_plain(one, sets[one], files) for one, files in looked.items()]))
+    elif name is not None:
+        _one(name, sets[name], looked[name])
+    else:
+        _all(sets, looked, check)
+    return int(any(file.state == "wrong" for files in looked.values() for file in files))
+
+
+def _all(sets: dict[str, Dataset], looked: dict[str, list[Found]], check: bool) -> None:
+    table = Table(box=None, pad_edge=False, header_style="none")
+    for heading in ("data", "for", "MB", "what", "licence", "here"):
+        table.add_column(heading, justify="right" if heading == "MB" else "left")
+    for name, dataset in sets.items():
+        licence = dataset.licence.partition(";")[0] + ("" if dataset.share else ": do not redistribute")
+        table.add_row(name, dataset.use, f"{dataset.bytes / 1e6:.1f}", dataset.title, licence, _here(looked[name], check))
+    console = _console()
+    console.print(table)
+    wrong = [f"{name}/{f.file.name}" for name, files in looked.items() for f in files if f.state == "wrong"]
+    if wrong:
+        console.print(f"\nNot as listed: {', '.join(wrong)}. Fetch them again.")
+    console.print("\nHow to get one, and its files: equiscope data NAME. Whether all are right: equiscope data --check.")
+
+
+def _one(name: str, dataset: Dataset, files: list[Found]) -> None:
+    say = _console().print
+    say(f"{name}: {dataset.what}.")
+    say(f"Licence: {dataset.terms}. Parts: {dataset.rule}.")
+    if dataset.note:
+        say(dataset.note)
+    say(f"From {' and '.join(f'github.com/{page.repository}' for page in dataset.pages)}. In the folder from which you train:")
+    for command in commands(name):
+        print(f"  {command}")
+    if any(not one.file.upstream for one in files):
+        say("A clone does not hold all of these files in this form.")
+    say("")
+    for one in files:
+        where = "" if not one.paths else str(one.paths[0]) if len(one.paths) == 1 else f"{len(one.paths)} files of a clone"
+        facts = f"{one.file.bytes:>10,}  {one.file.sha256[:12]}…  {name}/{one.file.name}"
+        print(f"{SIGNS[one.state]} {one.state:7} {facts}  {where}".rstrip())
+
+
+def _here(files: list[Found], check: bool) -> str:
+    there = [one for one in files if one.state != "missing"]
+    if not there:
+        return "no"
+    path = there[0].paths[0]
+    folder = next((str(up) for up in path.parents if up.name in catalogue()), str(path.parent))
+    count = "" if len(there) == len(files) else f", {len(there)} of {len(files)} files"
+    wrong = sum(one.state == "wrong" for one in files)
+    return folder + count + (f", {wrong} wrong" if wrong else ", right" if check else "")
+
+
+def _of_recipe(path: Path, check: bool, json: bool) -> int:
+    """What one recipe needs: every name in its data that is a path."""
+    from equiscope.train import read_recipe
+
+    states = {name: _state(name, path.parent, check) for name in _names(read_recipe(path).to_dict()["data"])}
+    if json:
+        print(json_text.dumps(states))
+    else:
+        for name, state in states.items():
+            print(f"{SIGNS[state]} {state:7} {name}")
+        for dataset in dict.fromkeys(name.partition("/")[0] for name, state in states.items() if state == "missing"):
+            if dataset in catalogue():
+                print("\n".join([f"\nTo get {dataset}, under the licence {listed(dataset).terms}:", *commands(dataset)]))
+    return int("wrong" in states.values())
+
+
+def _state(name: str, beside: Path, check: bool) -> str:
+    """Whether a name of a recipe is here, and right, where it is listed."""
+    try:
+        found(name, beside)
+        known = look(name, [beside, *folders()], check) if name.partition("/")[0] in catalogue() else []
+        return known[0].state if known else "here"
+    except InputError:
+        return "missing"
+
+
+def _names(said: Any) -> list[str]:
+    """The texts in a recipe's data that are paths."""
+    if isinstance(said, str):
+        return [said] if re.search(r"/|\.\w+$", said) else []
+    held = said.values() if isinstance(said, dict) else said if isinstance(said, list) else []
+    return list(dict.fromkeys(name for one in held for name in _names(one)))
+
+
+def _plain(name: str, dataset: Dataset, files: list[Found]) -> dict[str, Any]:
+    return {
+        "name": name, "use": dataset.use, "what": dataset.what, "licence": dataset.licence, "may be shared": dataset.share,
+        "bytes": dataset.bytes, "rule": dataset.rule, "note": dataset.note, "commands": commands(name),
+        "pages": [f"https://github.com/{page.repository}" for page in dataset.pages],
+        "files": [
+            {"name": one.file.name, "bytes": one.file.bytes, "sha256": one.file.sha256, "state": one.state,
+             "paths": [str(path) for path in one.paths]}
+            for one in files
+        ],
+    }  # fmt: skip
+
+
+def _console() -> Console:
+    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
