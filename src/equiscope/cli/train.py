@@ -1,6 +1,7 @@
 """`equiscope train`, `evaluate`, `predict`: a recipe becomes a run; a run is measured; a run answers."""
 
 import json as json_text
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -22,6 +23,7 @@ def train(
     from equiscope.cli.watching import Watching
     from equiscope.train import Watcher, open_task, read_recipe, recipe
     from equiscope.train import train as begin
+    from equiscope.train.processes import first
 
     if (source / RUN).is_file():
         if changes or small:
@@ -33,8 +35,10 @@ def train(
         folder = out or RUNS / (source.stem + ("-small" if small else "") + "".join(f"-{c.replace('/', '_')}" for c in changes))
     watching = Watching(folder, live, open_browser, tensorboard)
     task = open_task(found, beside)
-    print(f"{found.title}: {folder}", file=sys.stderr)
-    with Progress(found.budget.steps, quiet=not sys.stderr.isatty()) as progress, watching:
+    alone = first()  # of several processes, one speaks
+    if alone:
+        print(f"{found.title}: {folder}", file=sys.stderr)
+    with Progress(found.budget.steps, quiet=not (alone and sys.stderr.isatty())) as progress, watching:
 
         def entry(entry: Entry) -> None:
             progress.entry(entry)
@@ -42,11 +46,9 @@ def train(
 
         watcher = Watcher(entry=entry, say=progress.say, begin=watching.begin)
         made = begin(found, task, folder, watcher, devices, beside)
-    if json:
-        print(json_text.dumps(shown(made, folder)))
-    else:
-        print("\n".join(lines(made, folder)))
-    return 0 if made.state == "finished" else 143
+    if alone:
+        print(json_text.dumps(shown(made, folder)) if json else "\n".join(lines(made, folder)))
+    return 0 if made.state == "finished" else 128 + signal.Signals[made.reason.split()[0]]
 
 
 def evaluate(folder: Path, part: str | None, last: bool, json: bool) -> None:
