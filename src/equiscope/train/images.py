@@ -15,7 +15,7 @@ from equiscope.data.images import Pictures, normal
 from equiscope.data.picture_files import converted, picture
 from equiscope.errors import InputError
 from equiscope.models import Model
-from equiscope.record import Sample
+from equiscope.record import Sample, pack
 from equiscope.train.looking import NUMBERS, attention_of, due
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Answer, Batch, Task
@@ -173,23 +173,29 @@ class ImagesTask(Task):
         device, found = next(model.parameters()).device, []
         for i in range(min(many, len(part.labels))):
             place = i * len(part.labels) // many
-            x = self.sight.seen(part.images[place : place + 1]).to(device)
+            image = part.images[place : place + 1]
+            x = self.sight.seen(image).to(device)
             chances = model(x).float().softmax(-1)[0]
             best = int(chances.argmax())
             answer = f"{self.sight.classes[best]} ({float(chances[best]):.0%})"
             wanted = self.sight.classes[int(part.labels[place])]
-            looked = self._looked(model, x) if i == 0 and due(self.recipe, step) else {}
+            looked = self._looked(model, image, x) if i == 0 and due(self.recipe, step) else {}
             found.append(Sample(step=step, given=f"validation picture {place + 1}", answer=answer, wanted=wanted, **looked))
         return found
 
-    def _looked(self, model: Model, x: Tensor) -> dict[str, Any]:
-        """What a class token drew from the patches."""
-        heads, (down, across) = model.spec.blocks[0].attention.heads, self.grid
-        if model.spec.readout != "class" or len(model.blocks) * heads * down * across > NUMBERS:
+    def _looked(self, model: Model, image: Tensor, x: Tensor) -> dict[str, Any]:
+        """The picture, and what a class token drew from its patches."""
+        down, across = self.grid
+        pixels = image[0].movedim(0, -1).squeeze(-1)
+        if pixels.numel() > NUMBERS:
             return {}
+        found: dict[str, Any] = {"picture": pack(pixels.to(torch.int64).numpy())}
+        if model.spec.readout != "class" or len(model.blocks) * model.spec.blocks[0].attention.heads * down * across > NUMBERS:
+            return found
         patches = slice(1 + (model.spec.entry.registers or 0), None)
-        tokens = [f"{row},{column}" for row in range(down) for column in range(across)]
-        return {"tokens": tokens, "attention": attention_of(model, x, rows=slice(0, 1), columns=patches)}
+        names = [f"{row},{column}" for row in range(down) for column in range(across)]
+        attention = attention_of(model, x, rows=slice(0, 1), columns=patches)
+        return found | {"tokens": ["class"], "source": names, "grid": [down, across], "attention": attention}
 
 
 def _on_grid(block: Any, said: Any, grid: tuple[int, int], token: bool) -> Any:
