@@ -1,12 +1,14 @@
 """Language: texts become one long line of ids, cut into passages; the wanted answer at each place is the next id.
 
-The line is held in a file and mapped, so it may be larger than memory. Source of the task: every prefix of a passage is an
-example, all learned at once under the causal mask.
+Texts are read in stretches, and the line may be mapped from a file, so both may be larger than memory. Source of the task: every
+prefix of a passage is an example, all learned at once under the causal mask.
 """
 
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -15,20 +17,24 @@ from msgspec import Struct
 from torch import Tensor
 
 from equiscope.data.files import found, sources
+from equiscope.data.line import Line, Unknown, cut, held, kept, remembered
 from equiscope.data.order import Order, number
-from equiscope.data.texts import texts
+from equiscope.data.texts import files, stretches
 from equiscope.errors import InputError
 from equiscope.record import Source
-from equiscope.tokens.text import characters
+from equiscope.tokens.text import readable
 from equiscope.tokens.tokenizer import Tokenizer, by_bytes, by_characters, by_pieces
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
+SMALL = 2**20  # bytes of files: texts of fewer are read anew each time, and kept in no cache
+IGNORED = -100  # an answer that is not counted
 
 
 class Language(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="language", tag_field="task"):
     """Texts to learn to continue.
 
-    train       files: plain text, JSONL or CSV (with `field`), TEI XML, or archives of these; with * for many
+    train       files: plain text, JSONL or CSV (with `field`), TEI XML, archives or folders of these, also one that `datasets`
+                has saved; with * for many
     validation  other files; without them the last `held` of the characters are held out
     test        files that are measured once, at the end
     context     T, tokens of a passage
@@ -36,6 +42,7 @@ class Language(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
                 tokenizer.json
     vocabulary  how many pieces there are to be
     field       of a line of JSONL or a column of CSV that holds the text
+    overlap     share of a passage that was in the one before, when a part is measured: it is read, but counted only once
     """
 
     train: str
@@ -46,26 +53,28 @@ class Language(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     tokens: str = "characters"
     vocabulary: Size = 4096
     field: str = "text"
+    overlap: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
 
 
 class Passages:
     """The texts of a `Language`, opened and looked at: a tokenizer, and a line of ids for each part.
 
-    raises  InputError for files that are missing, empty, undecodable, or shorter than one passage
+    raises  InputError for files that are missing, empty, undecodable, or shorter than one passage, and for characters that a
+            tokenizer from elsewhere does not know
     """
 
     def __init__(self, config: Language, seed: int = 0, beside: Path | None = None, tokenizer: Tokenizer | None = None) -> None:
         self.config = config
         named = {"train": config.train, "validation": config.validation, "test": config.test}
-        paths = {part: found(name, beside) for part, name in named.items() if name is not None}
-        self.sources: list[Source] = sources(paths)
-        whole = {part: "\n\n".join(texts(p, config.field)) for part, p in paths.items()}
-        if "validation" not in whole:
-            cut = round(len(whole["train"]) * (1 - config.held))
-            whole["validation"], whole["train"] = whole["train"][cut:], whole["train"][:cut]
-        self.tokenizer = tokenizer or made(config, whole)
-        self.characters = {part: len(text) for part, text in whole.items()}
-        self.ids = {part: _line(self.tokenizer, text) for part, text in whole.items()}
+        self.paths = {part: files(found(name, beside)) for part, name in named.items() if name is not None}
+        self.sources: list[Source] = sources(self.paths)
+        self.kept = sum(source.bytes for source in self.sources) >= SMALL
+        self.cut = self._cut() if config.validation is None else 0
+        parts: list[str] = [part for part in ("train", "validation", "test") if part in self.paths or part == "validation"]
+        self.tokenizer = tokenizer or self._tokenizer(parts, beside)
+        lines = {part: self._line(part) for part in parts}
+        self.characters = {part: line.characters for part, line in lines.items()}
+        self.ids = {part: line.ids for part, line in lines.items()}
         for part, ids in self.ids.items():
             if len(ids) <= config.context:
                 raise InputError(
@@ -74,6 +83,20 @@ class Passages:
                 )
         self.seed, span = seed, config.context
         self.order = Order((len(self.ids["train"]) - 1 - span) // span + 1, seed)
+
+    def text(self, part: str) -> Iterator[str]:
+        """The text of a part, a stretch at a time."""
+        if part in self.paths and (part != "train" or not self.cut):
+            yield from stretches(self.paths[part], self.config.field)
+            return
+        place = 0
+        for stretch in stretches(self.paths["train"], self.config.field):
+            here = min(max(self.cut - place, 0), len(stretch))
+            if some := stretch[:here] if part == "train" else stretch[here:]:
+                yield some
+            place += len(stretch)
+            if part == "train" and place >= self.cut:
+                return
 
     def batch(self, step: int, size: int) -> tuple[Tensor, Tensor]:
         """Passages of a step and what follows each of their places, ids [size, T] both.
@@ -90,41 +113,88 @@ class Passages:
         return both[:, :-1], both[:, 1:]
 
     def passages(self, part: str, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """All passages of a part, one after the other, `size` at a time; the last one may be shorter and stands alone."""
+        """All passages of a part, one after the other, `size` at a time; the last one may be shorter and stands alone.
+
+        Answers that were wanted in the passage before are IGNORED: every place but the first is wanted once.
+        """
         ids, span = self.ids[part], self.config.context
-        count = (len(ids) - 1) // span
-        for first in range(0, count, size):
-            rows = ids[first * span : min(first + size, count) * span + 1].astype(np.int64)
-            x = torch.from_numpy(rows[:-1]).view(-1, span)
-            yield x, torch.from_numpy(rows[1:]).view(-1, span)
-        if (rest := (len(ids) - 1) % span) > 0:
-            tail = torch.from_numpy(ids[-rest - 1 :].astype(np.int64))
-            yield tail[None, :-1], tail[None, 1:]
+        twice = min(round(self.config.overlap * span), span - 1)
+        whole = np.lib.stride_tricks.sliding_window_view(ids, span + 1)[:: span - twice]
+        for first in range(0, len(whole), size):
+            rows = torch.from_numpy(whole[first : first + size].astype(np.int64))
+            wanted = rows[:, 1:].clone()
+            wanted[int(first == 0) :, :twice] = IGNORED
+            yield rows[:, :-1], wanted
+        begun = len(whole) * (span - twice)
+        if begun + twice < len(ids) - 1:
+            tail = torch.from_numpy(ids[begun:].astype(np.int64))[None]
+            wanted = tail[:, 1:].clone()
+            wanted[:, :twice] = IGNORED
+            yield tail[:, :-1], wanted
+
+    def _cut(self) -> int:
+        """How many characters come before what is held out."""
+
+        def made() -> dict[str, Any]:
+            return {"characters": sum(map(len, stretches(self.paths["train"], self.config.field)))}
+
+        self.cut = 0  # while the whole is counted
+        count = self._known("count", ["train"], made)["characters"]
+        return max(1, round(count * (1 - self.config.held)))
+
+    def _tokenizer(self, parts: list[str], beside: Path | None) -> Tokenizer:
+        """The tokenizer that a recipe asks for. Characters are those of all parts: a list of signs tells nothing of a text."""
+        config = self.config
+        if config.tokens == "bytes":
+            return by_bytes()
+        if config.tokens == "characters":
+
+            def listed() -> dict[str, Any]:
+                text = chain.from_iterable(self.text(part) for part in parts)
+                return {"signs": sorted(set().union(*(composed(stretch) for stretch in cut(text))))}
+
+            return by_characters(self._known("signs", parts, listed)["signs"])
+        if config.tokens == "pieces":
+
+            def taught() -> dict[str, Any]:
+                return {"tokenizer": by_pieces(cut(self.text("train")), config.vocabulary).inner.to_str()}
+
+            return Tokenizer.of(self._known(f"pieces {config.vocabulary}", ["train"], taught)["tokenizer"])
+        return Tokenizer.read(found(config.tokens, beside)[0])
+
+    def _line(self, part: str) -> Line:
+        try:
+            if self.kept:
+                return kept(self._key(part), self.tokenizer, lambda: self.text(part))
+            return held(self.tokenizer, self.text(part))
+        except Unknown as error:
+            raise InputError(
+                f"{self._where(error.sign)}: {error} The tokenizer of {self.config.tokens} was made of other texts. "
+                'Use data.tokens = "bytes" or "pieces", which know every text, or take the character out.'
+            ) from error
+
+    def _known(self, what: str, parts: list[str], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What one look through the texts of parts tells; remembered, where they are large."""
+        return remembered(" ".join([what, *map(self._key, parts)]), make) if self.kept else make()
+
+    def _key(self, part: str) -> str:
+        """What a part's text is made of."""
+        of = part if part in self.paths else "train"
+        digests = [source.sha256 for source in self.sources if source.part == of]
+        return " ".join(map(str, [self.config.field, *([self.cut, part] if of == "train" else []), *digests]))
+
+    def _where(self, sign: str) -> str:
+        """The file that a character stands in, and its line where that is the file's own."""
+        for path in chain.from_iterable(self.paths.values()):
+            line = 1
+            for stretch in cut(stretches([path], self.config.field)):
+                text = composed(stretch)
+                if (at := text.find(sign)) >= 0:
+                    return f"{path}, line {line + text.count(chr(10), 0, at)}" if path.suffix in (".txt", ".md") else str(path)
+                line += text.count(chr(10))
+        return str(self.paths["train"][0])
 
 
-def made(config: Language, whole: dict[str, str]) -> Tokenizer:
-    """The tokenizer that a recipe asks for. Characters are those of all parts: a list of signs tells nothing of a text."""
-    if config.tokens == "characters":
-        return by_characters(sorted(set().union(*(characters(text) for text in whole.values()))))
-    if config.tokens == "bytes":
-        return by_bytes()
-    if config.tokens == "pieces":
-        return by_pieces(whole["train"].splitlines(keepends=True), config.vocabulary)
-    return Tokenizer.read(config.tokens)
-
-
-def _line(tokenizer: Tokenizer, text: str) -> np.ndarray:
-    """Ids of a text, two bytes each where they fit."""
-    kind = np.uint16 if tokenizer.size <= 2**16 else np.uint32
-    chunks = [np.array(tokenizer.encode(chunk), dtype=kind) for chunk in _chunks(text)]
-    return np.concatenate(chunks) if chunks else np.zeros(0, kind)
-
-
-def _chunks(text: str, size: int = 2**18) -> Iterator[str]:
-    """Stretches of a text that end where a line does."""
-    first = 0
-    while first < len(text):
-        end = text.find("\n", first + size)
-        end = len(text) if end < 0 else end + 1
-        yield text[first:end]
-        first = end
+def composed(text: str) -> str:
+    """As a tokenizer of characters sees it."""
+    return unicodedata.normalize("NFC", readable(text))

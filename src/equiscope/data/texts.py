@@ -1,81 +1,170 @@
-"""Texts: the documents in a file, whatever it is: plain text, lines of JSON, a column of CSV, TEI XML, an archive of these."""
+"""Texts: the documents in files: plain text, lines of JSON, a column of CSV, TEI XML, archives and folders of these.
 
+A document comes in stretches, so that a file may be larger than memory; only a TEI text is read whole.
+"""
+
+import codecs
 import csv
 import io
 import json
+import sys
 import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO, Any
 from xml.etree import ElementTree
 
 from equiscope.data.files import OPENERS, opened
 from equiscope.errors import InputError
 
 TEI = "{http://www.tei-c.org/ns/1.0}"
+ENDINGS = (".txt", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml")
+STRETCH = 2**18  # bytes that are read at once
+BETWEEN = "\n\n"  # two documents
+
+
+def files(paths: Iterable[Path]) -> list[Path]:
+    """The files of paths: of a folder, those that hold texts, in the order of names (also one that `datasets` has saved).
+
+    raises  InputError for a folder without texts
+    """
+    found: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inner = sorted(p for p in path.rglob("*") if p.is_file() and not any(n.startswith(".") for n in p.relative_to(path).parts))
+        if (path / "state.json").is_file():
+            found += [p for p in inner if p.suffix == ".arrow"]
+            continue
+        some = [p for p in inner if _kind(p.name) in ENDINGS or ".tar" in p.suffixes]
+        if not some:
+            raise InputError(f"{path} has no text in it. Texts are files that end in {', '.join(ENDINGS)}, compressed or not.")
+        found += some
+    return found
 
 
 def texts(paths: Iterable[Path], field: str = "text") -> Iterator[str]:
-    """The documents of files, in order.
+    """The documents of files, in order, each whole. Raises InputError as `documents`."""
+    for document in documents(paths, field):
+        yield "".join(document)
 
-    raises  InputError naming the file and line of what cannot be read
+
+def stretches(paths: Iterable[Path], field: str = "text") -> Iterator[str]:
+    """All documents as one text, an empty line between two, a stretch at a time. Raises InputError as `documents`."""
+    for i, document in enumerate(documents(paths, field)):
+        if i:
+            yield BETWEEN
+        yield from document
+
+
+def documents(paths: Iterable[Path], field: str = "text") -> Iterator[Iterator[str]]:
+    """The documents of files, in order, each in stretches: read one before you ask for the next.
+
+    raises  InputError naming the file and line of what cannot be read, and files without a text
     """
     for path in paths:
-        some = False
+        seen = [False]
         for name, content in _members(path):
-            for text in _documents(name, content, field):
-                some = some or bool(text.strip())
-                yield text
-        if not some:
+            try:
+                for document in _documents(name, content, field):
+                    yield _watched(document, seen, path)
+            except (EOFError, OSError, ValueError) as error:
+                raise _damaged(path, error) from error
+        if not seen[0]:
             raise InputError(f"{path} is empty: there is no text in it.")
 
 
 def decoded(content: bytes, name: str) -> str:
-    """UTF-8 as text. Raises InputError with the line of the first byte that is none."""
+    """UTF-8 as text, lines ending in one sign. Raises InputError with the line of the first byte that is none."""
+    return "".join(_decoded(io.BytesIO(content), name))
+
+
+def _watched(document: Iterator[str], seen: list[bool], path: Path) -> Iterator[str]:
+    """The stretches of a document, noticing whether there is any text."""
     try:
-        return content.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise InputError(
-            f"{name}, line {line} is not UTF-8: byte {content[error.start]:#04x} at {error.start}. Convert the file: iconv -t UTF-8."
-        ) from error
+        for stretch in document:
+            seen[0] = seen[0] or bool(stretch.strip())
+            yield stretch
+    except (EOFError, OSError, ValueError) as error:
+        raise _damaged(path, error) from error
 
 
-def _members(path: Path) -> Iterator[tuple[str, bytes]]:
+def _damaged(path: Path, error: Exception) -> InputError:
+    return error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.")
+
+
+def _members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """Files of an archive, or the one file itself, by name."""
-    try:
-        if ".tar" in path.suffixes:
-            with tarfile.open(path) as archive:
-                for member in sorted(archive.getmembers(), key=lambda m: m.name):
-                    if member.isfile():
-                        yield f"{path}: {member.name}", archive.extractfile(member).read()  # type: ignore[union-attr]
-        else:
-            with opened(path) as file:
-                yield str(path), file.read()
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
-
-
-def _documents(name: str, content: bytes, field: str) -> Iterator[str]:
-    suffixes = [s for s in Path(name).suffixes if s not in OPENERS]
-    kind = suffixes[-1].lower() if suffixes else ".txt"
-    if kind == ".xml":
-        yield tei(content, name)
+    if ".tar" not in path.suffixes:
+        with opened(path) as file:
+            yield str(path), file
         return
-    text = decoded(content, name)
-    if kind in (".jsonl", ".ndjson"):
-        for number, line in enumerate(text.splitlines(), 1):
+    try:
+        with tarfile.open(path) as archive:
+            for member in sorted(archive.getmembers(), key=lambda m: m.name):
+                content = archive.extractfile(member) if member.isfile() else None
+                if content is not None:
+                    yield f"{path}: {member.name}", content
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        raise _damaged(path, error) from error
+
+
+def _decoded(file: IO[bytes], name: str) -> Iterator[str]:
+    """UTF-8 a stretch at a time. Raises InputError with the line of the first byte that is none."""
+    decoder, ends = codecs.getincrementaldecoder("utf-8-sig")(), io.IncrementalNewlineDecoder(None, translate=True)
+    read, lines = 0, 1
+    while True:
+        content = file.read(STRETCH)
+        try:
+            text = ends.decode(decoder.decode(content, final=not content), final=not content)
+        except UnicodeDecodeError as error:
+            before = read + len(content) - len(error.object)  # what the decoder held back comes first
+            line = lines + error.object[: error.start].count(b"\n")
+            raise InputError(
+                f"{name}, line {line} is not UTF-8: byte {error.object[error.start]:#04x} at {before + error.start}. "
+                "Convert the file: iconv -t UTF-8."
+            ) from error
+        if text:
+            yield text
+        if not content:
+            return
+        read, lines = read + len(content), lines + content.count(b"\n")
+
+
+def _lines(file: IO[bytes], name: str) -> Iterator[str]:
+    """The lines of a file, each with its end."""
+    rest = ""
+    for text in _decoded(file, name):
+        *whole, rest = (rest + text).split("\n")
+        for line in whole:
+            yield line + "\n"
+    if rest:
+        yield rest
+
+
+def _kind(name: str) -> str:
+    """The ending that says what a file is, below that of its compression."""
+    endings = [s for s in Path(name).suffixes if s not in OPENERS]
+    return endings[-1].lower() if endings else ""
+
+
+def _documents(name: str, file: IO[bytes], field: str) -> Iterator[Iterator[str]]:
+    kind = _kind(name)
+    if kind == ".xml":
+        yield iter([tei(file.read(), name)])
+    elif kind in (".jsonl", ".ndjson"):
+        for number, line in enumerate(_lines(file, name), 1):
             if line.strip():
-                yield _field(line, field, f"{name}, line {number}")
+                yield iter([_field(line, field, f"{name}, line {number}")])
     elif kind in (".csv", ".tsv"):
-        rows = csv.DictReader(io.StringIO(text), delimiter="\t" if kind == ".tsv" else ",")
-        if field not in (rows.fieldnames or ()):
-            raise InputError(f"{name} has the columns {', '.join(rows.fieldnames or ())}, but no {field!r}. Set data.field.")
-        for row in rows:
-            yield row[field] or ""
+        for text in _column(file, name, field, "\t" if kind == ".tsv" else ","):
+            yield iter([text])
+    elif kind == ".arrow":
+        for text in _rows(name, field):
+            yield iter([text])
     else:
-        yield text
+        yield _decoded(file, name)
 
 
 def _field(line: str, field: str, where: str) -> str:
@@ -90,8 +179,36 @@ def _field(line: str, field: str, where: str) -> str:
     return row[field]
 
 
+def _column(file: IO[bytes], name: str, field: str, delimiter: str) -> Iterator[str]:
+    """A column of a table; texts may be longer than what the reader takes by itself."""
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    rows = csv.DictReader(_lines(file, name), delimiter=delimiter)
+    try:
+        if field not in (rows.fieldnames or ()):
+            raise InputError(f"{name} has the columns {', '.join(rows.fieldnames or ())}, but no {field!r}. Set data.field.")
+        for row in rows:
+            if row[field] is None:
+                raise InputError(f"{name}, line {rows.line_num} ends before its {field!r}. Correct the line.")
+            yield row[field]
+    except csv.Error as error:
+        raise InputError(f"{name}, line {rows.line_num} is no line of a table: {error}.") from error
+
+
+def _rows(name: str, field: str) -> Iterator[str]:
+    """A column of what Hugging Face `datasets` saved."""
+    try:
+        import datasets  # type: ignore[import-not-found]
+    except ImportError as error:
+        raise InputError(f"Reading {name} needs the package datasets. Install it: pip install datasets.") from error
+    rows: Any = datasets.Dataset.from_file(name)
+    if field not in rows.column_names:
+        raise InputError(f"{name} has the columns {', '.join(rows.column_names)}, but no {field!r}. Set data.field.")
+    for row in rows.select_columns([field]):
+        yield str(row[field])
+
+
 def tei(content: bytes, name: str) -> str:
-    """The body of a TEI text: paragraphs, heads and lines of verse, an empty line between two paragraphs."""
+    """The body of a TEI text: paragraphs, heads and lines of verse, an empty line between paragraphs."""
     try:
         root = ElementTree.fromstring(content)
     except ElementTree.ParseError as error:
@@ -100,4 +217,4 @@ def tei(content: bytes, name: str) -> str:
     if body is None:
         raise InputError(f"{name} is no TEI text: it has no body.")
     parts = [e for e in body.iter() if e.tag in (f"{TEI}p", f"{TEI}head", f"{TEI}l")]
-    return "\n\n".join(" ".join("".join(part.itertext()).split()) for part in parts)
+    return BETWEEN.join(" ".join("".join(part.itertext()).split()) for part in parts)

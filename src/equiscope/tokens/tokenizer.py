@@ -73,6 +73,13 @@ class Tokenizer:
                 "a tokenizer.model or vocab.txt is another format."
             ) from error
 
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """The tokenizer that a tokenizer.json of this text holds, as `inner.to_str()` gives it."""
+        from tokenizers import Tokenizer as Inner
+
+        return cls(Inner.from_str(text))
+
     def _unknown(self, text: str) -> str:
         """Which piece of the text has no id, in words; empty where another thing was wrong."""
         model, splitter = self.inner.model, self.inner.pre_tokenizer
@@ -168,6 +175,9 @@ def _signs() -> list[str]:
     seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     hidden = [byte for byte in range(256) if byte not in seen]
     return [chr(byte if byte in seen else 256 + hidden.index(byte)) for byte in range(256)]
+
+
+BYTES = _signs()
 
 
 def _file(path: str | Path) -> Path:

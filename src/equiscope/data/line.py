@@ -1,0 +1,212 @@
+"""Line: a text as one long row of ids, in a file that is mapped, so that it may be larger than memory.
+
+Kept in a cache folder under a name that says what it was made of; made once, whole or not at all. Where no file can be written,
+it is held in memory.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equiscope.errors import InputError
+from equiscope.tokens.text import readable
+from equiscope.tokens.tokenizer import BYTES, Tokenizer
+
+WHOLE, MOST = 2**18, 2**20  # characters of a stretch that is encoded at once, and the most
+FACTS = "line.json"
+
+
+@dataclass(frozen=True)
+class Line:
+    """ids [N], mapped or in memory; characters: of the text that they stand for."""
+
+    ids: np.ndarray
+    characters: int
+
+
+def cache() -> Path:
+    """Where lines are kept: EQUISCOPE_CACHE, or the place that the system has for what can be made again."""
+    if given := os.environ.get("EQUISCOPE_CACHE"):
+        return Path(given).expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "equiscope" / "cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "equiscope"
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "equiscope"
+
+
+def kept(key: str, tokenizer: Tokenizer, text: Callable[[], Iterator[str]]) -> Line:
+    """The line of a text: mapped from the cache, where it was made before; else made now, and kept there where that is possible.
+
+    key     a digest of all that the text was made of; the tokenizer is added here
+    text    gives the text anew, a stretch at a time
+    raises  InputError for characters that have no id
+    """
+    kind = smallest(tokenizer)
+    name = hashlib.sha256(f"{key} {tokenizer.inner.to_str()} {np.dtype(kind).str}".encode()).hexdigest()[:32]
+    folder = cache() / "lines" / name
+    if (line := _mapped(folder, kind)) is not None:
+        return line
+    part = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
+        count = characters = 0
+        with (part / "ids").open("wb") as file:
+            for ids, long in encoded(tokenizer, text(), kind):
+                file.write(ids.tobytes())
+                count, characters = count + len(ids), characters + long
+            file.flush()
+            os.fsync(file.fileno())
+        (part / FACTS).write_text(json.dumps({"ids": count, "characters": characters}), encoding="utf-8")
+        with suppress(OSError):  # another process has just made the same
+            part.rename(folder)
+        if (line := _mapped(folder, kind)) is not None:
+            return line
+    except OSError:  # a full disk, or a folder that cannot be written
+        pass
+    finally:
+        if part is not None:
+            shutil.rmtree(part, ignore_errors=True)
+    return held(tokenizer, text(), kind)
+
+
+def remembered(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What `make` made for this key before, from the cache; else made now, and kept there where that is possible."""
+    path = cache() / "facts" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    with suppress(OSError, ValueError):
+        known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return known
+    made = make()
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, part = tempfile.mkstemp(prefix=".", dir=path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(made, file)
+        Path(part).replace(path)
+    return made
+
+
+def held(tokenizer: Tokenizer, text: Iterable[str], kind: type[np.unsignedinteger] | None = None) -> Line:
+    """The line of a text, in memory."""
+    kind = kind or smallest(tokenizer)
+    rows = list(encoded(tokenizer, text, kind))
+    return Line(np.concatenate([np.zeros(0, kind), *(ids for ids, _ in rows)]), sum(long for _, long in rows))
+
+
+def _mapped(folder: Path, kind: type[np.unsignedinteger]) -> Line | None:
+    """What is kept in a folder; None where there is nothing whole."""
+    try:
+        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        if (folder / "ids").stat().st_size != facts["ids"] * np.dtype(kind).itemsize:
+            shutil.rmtree(folder, ignore_errors=True)
+            return None
+        ids = np.memmap(folder / "ids", kind, "r") if facts["ids"] else np.zeros(0, kind)
+        return Line(ids, int(facts["characters"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def smallest(tokenizer: Tokenizer) -> type[np.unsignedinteger]:
+    """The narrowest numbers that hold all ids."""
+    return next(kind for kind in (np.uint8, np.uint16, np.uint32) if tokenizer.size <= np.iinfo(kind).max + 1)
+
+
+# --- text to ids ------------------------------------------------------------------------------------------------------
+def encoded(tokenizer: Tokenizer, text: Iterable[str], kind: type[np.unsignedinteger]) -> Iterator[tuple[np.ndarray, int]]:
+    """Ids of a text, a stretch at a time, and how many characters (composed, NFC) each stands for."""
+    table, bytes_ = signs(tokenizer), by_byte(tokenizer)
+    for stretch in cut(text):
+        given = readable(stretch)
+        whole = unicodedata.normalize("NFC", given)
+        if table is not None:
+            yield looked_up(table, whole).astype(kind), len(whole)
+        elif bytes_ is not None:
+            yield bytes_[np.frombuffer(given.encode(), np.uint8)].astype(kind), len(whole)
+        else:
+            yield np.array(tokenizer.inner.encode(given, add_special_tokens=False).ids, kind), len(whole)
+
+
+def cut(text: Iterable[str]) -> Iterator[str]:
+    """The same text in longer stretches, each of which ends where a word does, so that no word is torn."""
+    rest = ""
+    for stretch in text:
+        rest += stretch
+        while len(rest) >= WHOLE:
+            end = _end(rest)
+            if not end and len(rest) < MOST:
+                break
+            end = end or rest.rfind("\n") + 1 or MOST
+            yield rest[:end]
+            rest = rest[end:]
+    if rest:
+        yield rest
+
+
+def _end(text: str) -> int:
+    """The last place between a letter and a space that a letter follows; 0 where there is none."""
+    end = len(text)
+    while (end := text.rfind(" ", 1, end)) > 0:
+        if end + 1 < len(text) and text[end - 1].isalpha() and text[end + 1].isalpha():
+            return end
+    return 0
+
+
+def signs(tokenizer: Tokenizer) -> np.ndarray | None:
+    """The id of every character by its number, -1 for none; None where a tokenizer does more than to look characters up."""
+    said = json.loads(tokenizer.inner.to_str())
+    model, split = said["model"], said.get("pre_tokenizer") or {}
+    plain = model.get("type") == "WordLevel" and split.get("type") == "Split" and split.get("pattern") == {"Regex": r"[\s\S]"}
+    more = said.get("added_tokens") or said.get("normalizer") != {"type": "NFC"}
+    if not plain or more or model.get("unk_token") in model["vocab"]:
+        return None
+    known = {sign: i for sign, i in model["vocab"].items() if len(sign) == 1}
+    table = np.full(0x110000, -1, np.int32)
+    table[[ord(sign) for sign in known]] = list(known.values())
+    return table
+
+
+def by_byte(tokenizer: Tokenizer) -> np.ndarray | None:
+    """The id of every byte; None where a tokenizer does more than to look bytes up."""
+    said = json.loads(tokenizer.inner.to_str())
+    model, split = said["model"], said.get("pre_tokenizer") or {}
+    plain = (
+        model.get("type") == "BPE" and not model["merges"] and split.get("type") == "ByteLevel" and not split["add_prefix_space"]
+    )
+    if (
+        not plain
+        or split["add_prefix_space"]
+        or said.get("normalizer")
+        or said.get("added_tokens")
+        or any(sign not in model["vocab"] for sign in BYTES)
+    ):
+        return None
+    return np.array([model["vocab"][sign] for sign in BYTES])
+
+
+def looked_up(table: np.ndarray, text: str) -> np.ndarray:
+    """Ids of a text's characters. Raises InputError for one that has none."""
+    ids = table[np.frombuffer(text.encode("utf-32-le"), np.uint32)]
+    if len(ids) and ids.min() < 0:
+        raise Unknown(text[int((ids < 0).argmax())])
+    found: np.ndarray = ids
+    return found
+
+
+class Unknown(InputError):
+    """A character that has no id."""
+
+    def __init__(self, sign: str) -> None:
+        super().__init__(f"{sign!r} (U+{ord(sign):04X}) has no id.")
+        self.sign = sign
