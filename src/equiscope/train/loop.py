@@ -174,7 +174,9 @@ class _Loop:
     def _better(self, value: float) -> bool:
         if self.best is None or value != value:
             return value == value
-        return value < self.best if self.task.better == "less" else value > self.best
+        return (
+            value < self.best if self.task.better == "less" else value >= self.best
+        )  # of equal shares the one that learned longer
 
     def _save(self, step: int, keep: int | None = None) -> None:
         if self.saved == step:
