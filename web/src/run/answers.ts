@@ -12,7 +12,7 @@ export function answers(history: History, step: number): HTMLElement {
 
 /** A text that goes on. */
 const continued = ({ given, answer }: Sample): HTMLElement =>
-  h("blockquote.continued", { dir: "auto" }, h("span.given", given), h("span.answer", answer));
+  h("blockquote.continued", { dir: "auto" }, h("span.given", given.replace(/^\n+/, "")), h("span.answer", answer));
 
 /** A question, its answer, the right answer. */
 function compared({ given, answer, wanted }: Sample, history: History): HTMLElement {

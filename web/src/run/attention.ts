@@ -71,8 +71,8 @@ function shown(page: Reading, sample: Sample, look: Looking): HTMLElement {
       h("h4", `Layer ${chosen[0] + 1}, head ${chosen[1] + 1}`, h("span.quiet", `after step ${sample.step.toLocaleString("en")}`)),
       enlarged(page, sample, look, chosen),
       h("p.quiet", look.grid
-        ? `What ${sample.tokens?.[0] ?? "the read-out"} drew from each patch; darker is more.`
-        : `Each row is a token${across ? " of the answer" : ""}; dark is what it drew much from. Darkness is the square root of the weight, so that small ones are seen.`), // prettier-ignore
+        ? `What ${sample.tokens?.[0] ?? "the read-out"} drew from each patch: the stronger the colour, the more.`
+        : `Each row is a token${across ? " of the answer" : ""}; the stronger the colour, the more it drew from there. The strength is the square root of the weight, so that small ones are seen.`), // prettier-ignore
     ),
   );
 }
@@ -111,7 +111,7 @@ function enlarged(page: Reading, sample: Sample, look: Looking, [layer, which]: 
   const side = Math.max(4, Math.min(22, Math.floor(LARGE / Math.max(width, height))));
   const canvas = painted(one);
   canvas.classList.add("large");
-  const frame = h("i.frame", { "aria-hidden": "true" });
+  const frame = h("i.frame", { "aria-hidden": "true", hidden: true });
   const said = h("output.said", "Point at it, or use the arrow keys.");
   const place = h(
     "div.field",
@@ -125,6 +125,7 @@ function enlarged(page: Reading, sample: Sample, look: Looking, [layer, which]: 
   const point = (to: number) => {
     cell = to;
     const [row, column] = [Math.floor(to / width), to % width];
+    frame.hidden = false;
     frame.style.cssText = `left:calc(100% * ${column} / ${width});top:calc(100% * ${row} / ${height});width:calc(100% / ${width});height:calc(100% / ${height})`;
     said.textContent = look.grid
       ? `patch ${row + 1}, ${column + 1}: ${digits(weights[to])}`
@@ -144,6 +145,6 @@ function enlarged(page: Reading, sample: Sample, look: Looking, [layer, which]: 
     event.preventDefault();
   });
   const names = (tokens: string[], count: number, kind: string) =>
-    look.grid ? h("span") : h(`div.${kind}`, { "aria-hidden": "true" }, Array.from({ length: count }, (_, i) => h("span", visible(tokens[i], i)))); // prettier-ignore
+    look.grid ? h("span") : h(`div.${kind}`, { "aria-hidden": "true", "data-long": String(tokens.some((token) => token.length > 2)) }, Array.from({ length: count }, (_, i) => h("span", visible(tokens[i], i)))); // prettier-ignore
   return h("div", h("div.lettered", { style: `--side:${side}px;--columns:${width};--rows:${height}` }, h("span"), names(look.to, width, "columns"), names(look.from, height, "rows"), place), said); // prettier-ignore
 }

@@ -33,7 +33,7 @@ export interface Choosing {
   at(): number | undefined;
 }
 
-const [LEFT, RIGHT, TOP, BOTTOM] = [46, 12, 10, 24];
+const [LEFT, RIGHT, TOP, BOTTOM] = [46, 14, 10, 24];
 
 export function chart(height: number, choosing: Choosing): Chart {
   const canvas = h<HTMLCanvasElement>("canvas.chart", {
@@ -87,12 +87,12 @@ export function chart(height: number, choosing: Choosing): Chart {
     const style = getComputedStyle(canvas);
     const colour = (name: string) => style.getPropertyValue(name).trim();
     across = axis(plot.x, [LEFT, width - RIGHT], Math.max(2, Math.floor(width / 90)));
-    const up = axis(reach(plot), [height - BOTTOM, TOP], Math.max(2, Math.floor(height / 48)), plot.log);
+    const up = axis(reach(plot), [height - BOTTOM, TOP], Math.max(3, Math.floor(height / 36)), plot.log);
     context.font = `11px ${style.fontFamily}`;
     frame(context, across, up, plot, colour, [width, height]);
     context.save();
     context.beginPath();
-    context.rect(LEFT - 4, 0, width - LEFT - RIGHT + 8, height - BOTTOM + 4);
+    context.rect(LEFT - 10, 0, width - LEFT - RIGHT + 20, height - BOTTOM + 8);
     context.clip();
     if (plot.marked !== undefined) {
       context.strokeStyle = colour("--marked");

@@ -56,15 +56,17 @@ export function curves(page: Reading): Curves {
     bar.replaceChildren(...controls(page, size));
     large.draw({ ...common, log: state.log, curves: losses(page, x, size) }, cursor === undefined ? undefined : x[cursor]);
     row.replaceChildren(...readout(page));
+    const cards: HTMLElement[] = [];
     for (const one of [...MEASURES.filter((m) => !empty(history, m)), ...scored(history)]) {
       if (!made.has(one.title)) {
         const value = h("b");
         const c = chart(130, { label: `${one.title} by step`, ...choosing });
         const card = h("figure", h("figcaption", h("span", one.title), value), c.element);
         made.set(one.title, { chart: c, value, card });
-        small.append(card);
       }
-      const { chart: drawing, value } = made.get(one.title)!;
+      const { chart: drawing, value, card } = made.get(one.title)!;
+      cards.push(card);
+      if (small.children[cards.length - 1] !== card) small.insertBefore(card, small.children[cards.length - 1] ?? null);
       const [lines, text] = one.score ? scoreLine(page, one) : measureLine(page, one, x, size);
       value.textContent = text;
       const plot: Plot = { ...common, log: false, low: one.low, curves: lines };

@@ -22,21 +22,25 @@ const table = (caption: string, heads: string[], rows: (string | Node)[][], more
 export function scores({ history, run }: Reading): HTMLElement | undefined {
   if (!history.scores.length) return undefined;
   const names = [...history.measured().keys()];
-  const rows = history.scores.map((score) => [
+  const last = history.scores.reduce((found, score, i) => (score.best ? i : found), -1);
+  const rows = history.scores.map((score, i) => [
     score.step.toLocaleString("en"),
     ...names.map((name) => digits(score.values[name])),
-    score.best ? "best so far" : "",
+    i === last ? h("b", "the best") : score.best ? "best so far" : "",
   ]);
   const result = Object.entries(run.result ?? {});
   return h(
     "section.part.scores",
     h("h2", "Scores"),
-    result.length > 0 && [
-      h("h3", "At the end, with the best weights"),
-      table("results", ["part", ...names], result.map(([part, values]) => [part, ...names.map((name) => digits(values[name]))])), // prettier-ignore
-      h("h3", "On the validation part, as it learned"),
-    ],
-    table("scores by step", ["step", ...names, ""], rows, { class: "by-step" }),
+    h(
+      "div.beside",
+      h(
+        "div",
+        h("h3", "On the validation part, as it learned"),
+        table("scores by step", ["step", ...names, ""], rows, { class: "by-step" }),
+      ),
+      result.length > 0 && h("div", h("h3", "At the end, with the best weights"), table("results", ["part", ...names], result.map(([part, values]) => [part, ...names.map((name) => digits(values[name]))]))), // prettier-ignore
+    ),
   );
 }
 
