@@ -76,8 +76,8 @@ def summary(run: Run, points: list[Point] | None = None) -> str:
         told = "; ".join(f"{part} {_first(values)}" for part, values in run.result.items() if values)
         return f"Finished after {run.steps:,} steps{f': {told}' if told else ''}."
     if run.state in ("stopped", "failed"):
-        why = run.reason.rstrip(".")
-        return f"{'Stopped' if run.state == 'stopped' else 'Failed'}{f': {why}' if why else ''}."
+        why, word = run.reason.rstrip("."), run.state.capitalize()
+        return f"{word + why[len(word) :] if why.startswith(run.state) else f'{word}: {why}' if why else word}."
     if not last:
         return f"Beginning: {run.steps:,} steps are to come."
     return f"Step {last[0].step:,} of {run.steps:,}: training loss {last[0].loss:.4g}."

@@ -71,7 +71,7 @@ function shown(page: Reading, sample: Sample, look: Looking): HTMLElement {
       h("h4", `Layer ${chosen[0] + 1}, head ${chosen[1] + 1}`, h("span.quiet", `after step ${sample.step.toLocaleString("en")}`)),
       enlarged(page, sample, look, chosen),
       h("p.quiet", look.grid
-        ? `What ${sample.tokens?.[0] ?? "the read-out"} drew from each patch: the stronger the colour, the more.`
+        ? `What “${sample.tokens?.[0] ?? "the read-out"}” drew from each patch; the largest weight of a head is ${digits(largest(head(look, ...chosen).weights))} here, and has the full colour.`
         : `Each row is a token${across ? " of the answer" : ""}; the stronger the colour, the more it drew from there. The strength is the square root of the weight, so that small ones are seen.`), // prettier-ignore
     ),
   );
@@ -85,32 +85,36 @@ function layerRow(page: Reading, look: Looking, layer: number, chosen: [number, 
       const here = chosen[0] === layer && chosen[1] === which;
       const press = () => page.set({ head: [layer, which] });
       const name = `layer ${layer + 1}, head ${which + 1}`;
-      return h("button", { type: "button", title: name, "aria-label": name, "aria-pressed": String(here), onclick: press, "data-head": `${layer}.${which}` }, painted(head(look, layer, which))); // prettier-ignore
+      return h("button", { type: "button", title: name, "aria-label": name, "aria-pressed": String(here), onclick: press, "data-head": `${layer}.${which}` }, painted(head(look, layer, which), Boolean(look.grid))); // prettier-ignore
     }),
   );
 }
 
-/** One pixel a weight. The colour is that of the page: the canvas is a stencil of opacity. */
-function painted({ width, height, weights }: ReturnType<typeof head>): HTMLCanvasElement {
+/** One pixel a weight, the stronger the colour the more; `lit`: a veil instead, that is thin where the weight is large. */
+function painted({ width, height, weights }: ReturnType<typeof head>, grid: boolean, lit = false): HTMLCanvasElement {
   const canvas = h<HTMLCanvasElement>("canvas.weights", { width, height, style: `aspect-ratio:${width}/${height}` });
-  const context = canvas.getContext("2d")!;
-  const draw = () => {
-    const hex = getComputedStyle(document.body).getPropertyValue("--drawn").trim();
-    const rgb = [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16) || 0);
-    const image = new ImageData(width, height);
-    weights.forEach((weight, i) => image.data.set([...rgb, Math.round(255 * Math.sqrt(Math.min(Math.max(weight, 0), 1)))], 4 * i));
-    context.putImageData(image, 0, 0);
-  };
-  draw();
+  const hex = getComputedStyle(document.body)
+    .getPropertyValue(lit ? "--paper" : "--drawn")
+    .trim();
+  const rgb = [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16) || 0);
+  const most = grid ? largest(weights) : 1;
+  const image = new ImageData(width, height);
+  weights.forEach((weight, i) => {
+    const share = Math.min(Math.max(weight / most, 0), 1);
+    image.data.set([...rgb, Math.round(255 * (lit ? 0.94 * (1 - share) : grid ? share : Math.sqrt(share)))], 4 * i);
+  });
+  canvas.getContext("2d")!.putImageData(image, 0, 0);
   return canvas;
 }
+
+const largest = (weights: Float64Array): number => weights.reduce((most, weight) => Math.max(most, weight), 0) || 1;
 
 function enlarged(page: Reading, sample: Sample, look: Looking, [layer, which]: [number, number]): HTMLElement {
   const one = head(look, layer, which);
   const { width, height, weights } = one;
-  const side = Math.max(4, Math.min(22, Math.floor(LARGE / Math.max(width, height))));
-  const canvas = painted(one);
-  canvas.classList.add("large");
+  const side = Math.max(4, Math.min(44, Math.floor(LARGE / Math.max(width, height))));
+  const seen = look.grid && page.history.picture(sample.given);
+  const canvas = painted(one, Boolean(look.grid), Boolean(seen));
   const frame = h("i.frame", { "aria-hidden": "true", hidden: true });
   const said = h("output.said", "Point at it, or use the arrow keys.");
   const place = h(
@@ -119,7 +123,6 @@ function enlarged(page: Reading, sample: Sample, look: Looking, [layer, which]: 
     canvas,
     frame,
   );
-  const seen = look.grid && page.history.picture(sample.given);
   if (seen) place.prepend(picture(seen, ""));
   let cell = 0;
   const point = (to: number) => {

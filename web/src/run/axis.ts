@@ -11,10 +11,11 @@ export function axis([low, high]: [number, number], [from, to]: [number, number]
   const [a, b] = [bent(low), bent(high)];
   const ticks = log ? logTicks(low, high, few) : linearTicks(low, high, few);
   const gap = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : Math.abs(high - low);
+  const most = Math.max(gap, ...ticks.map(Math.abs));
   return {
     place: (value) => from + ((bent(value) - a) / (b - a || 1)) * (to - from),
     ticks,
-    text: (value) => (log ? short(value) : ticked(value, gap)),
+    text: (value) => (log ? short(value) : ticked(value, gap, most)),
   };
 }
 
@@ -24,7 +25,7 @@ export function linearTicks(low: number, high: number, few: number): number[] {
   if (!(wide > 0) || !Number.isFinite(wide)) return Number.isFinite(low) ? [low] : [];
   const rough = wide / Math.max(few, 1);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((digit) => digit * power).find((size) => size >= rough) ?? rough;
+  const step = [1, 2, 5, 10].map((digit) => digit * power).find((size) => size >= rough * (1 - 1e-9)) ?? rough;
   const first = Math.ceil(low / step - 1e-9);
   const count = Math.floor(high / step + 1e-9) - first + 1;
   return Array.from({ length: Math.max(count, 0) }, (_, i) => (first + i) * step);
@@ -48,12 +49,10 @@ export function logTicks(low: number, high: number, few: number): number[] {
   return powers.filter((value, i) => i % stride === 0 && value >= low && value <= high);
 }
 
-/** A tick's number with as many decimals as tell it from its neighbours. */
-function ticked(value: number, gap: number): string {
-  const size = Math.max(Math.abs(value), gap);
-  if (size >= 1e4 || size < 1e-3) return short(value);
-  const decimals = Math.max(0, -Math.floor(Math.log10(gap) + 1e-9));
-  return minus(value.toFixed(Math.min(decimals, 8)));
+/** A tick's number with as many decimals as tell it from its neighbours; very small and large ones in short, all or none. */
+function ticked(value: number, gap: number, most: number): string {
+  if (most >= 1e4 || most < 1e-3) return short(value);
+  return minus(value.toFixed(Math.min(Math.max(0, -Math.floor(Math.log10(gap) + 1e-9)), 8)));
 }
 
 /** 12k, 3M, 3e-4: a number on an axis. */
@@ -71,8 +70,11 @@ const trimmed = (value: number): string => String(Number(value.toPrecision(4)));
 const minus = (text: string): string => text.replace(/^-/, "−");
 
 /** As many digits as a float32 has: what the record says, rounded for the eye only. */
-export const digits = (value: number | null | undefined): string =>
-  value === null || value === undefined || Number.isNaN(value) ? "–" : minus(String(Number(value.toPrecision(7))));
+export function digits(value: number | null | undefined): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  const rounded = Number(value.toPrecision(7));
+  return minus(rounded !== 0 && Math.abs(rounded) < 1e-4 ? rounded.toExponential() : String(rounded));
+}
 
 /** 1:02:03, 2:03, as a clock shows it. */
 export function clock(seconds: number): string {

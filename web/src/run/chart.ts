@@ -104,7 +104,7 @@ export function chart(height: number, choosing: Choosing): Chart {
     for (const curve of plot.curves) line(context, curve, across, up, colour);
     if (cursor !== undefined) hair(context, across.place(cursor), cursor, plot, up, colour, height);
     context.restore();
-    labels(context, plot, across, up, colour, width);
+    labels(context, plot, across, up, colour, [width, height]);
     const places = choosing.places();
     const at = choosing.at();
     canvas.setAttribute("aria-valuemax", String(Math.max(places.length - 1, 0)));
@@ -240,7 +240,15 @@ function hair(
 }
 
 /** The names of the curves at their ends, moved apart. */
-function labels(context: CanvasRenderingContext2D, plot: Plot, across: Axis, up: Axis, colour: Colour, width: number): void {
+function labels(
+  context: CanvasRenderingContext2D,
+  plot: Plot,
+  across: Axis,
+  up: Axis,
+  colour: Colour,
+  [width, height]: [number, number],
+): void {
+  // prettier-ignore
   const named = plot.curves
     .filter(({ label, x }) => label && x.length)
     .map((curve) => ({ curve, y: up.place(curve.y[curve.y.length - 1]), x: across.place(curve.x[curve.x.length - 1]) }))
@@ -251,7 +259,7 @@ function labels(context: CanvasRenderingContext2D, plot: Plot, across: Axis, up:
     const text = `${curve.name} ${short(curve.y[curve.y.length - 1])}`;
     const wide = context.measureText(text).width;
     const right = Math.min(Math.max(x, LEFT + wide + 4), width - RIGHT);
-    const under = i > 0 && i === named.length - 1; // the lowest stands under its curve, all others over theirs
+    const under = i > 0 && i === named.length - 1 && y + 24 < height - BOTTOM; // the lowest stands under its curve, all others over theirs
     const at = under ? y + 9 : y - 9;
     context.textBaseline = under ? "top" : "bottom";
     context.textAlign = "right";

@@ -4,6 +4,7 @@ import { button, h, select } from "../dom";
 import { clock, digits, short } from "./axis";
 import { type Chart, chart, type Curve, type Plot } from "./chart";
 import { below, type History, type Line, type Measure, smoothed, span } from "./history";
+import { capital } from "../report/evidence";
 import type { Reading } from "./page";
 import { OVERS } from "./state";
 
@@ -97,9 +98,9 @@ function controls(page: Reading, size: number): HTMLElement[] {
   return [
     h(
       "div.key",
-      key("trained.raw", "training, each step"),
-      size > 1 && key("trained", `mean of the last ${size} steps`),
-      page.history.scores.length > 0 && key("validated", "validation"),
+      key("trained.raw", page.every > 1 ? `training, one of ${page.every} steps` : "training, each step"),
+      size > 1 && key("trained", `mean of the last ${size}${page.every > 1 ? " of these" : " steps"}`),
+      page.history.scores.length > 0 && key("validated", page.history.scores[0].part),
       page.history.scores.length > 0 && key("best", "the best"),
     ),
     h(
@@ -117,7 +118,7 @@ function losses(page: Reading, x: ArrayLike<number>, size: number): Curve[] {
   const lines: Curve[] = [{ name: "training", colour: "--trained", kind: size > 1 ? "raw" : "line", x, y, label: size <= 1 }];
   if (size > 1) lines.push({ name: "training", colour: "--trained", kind: "line", x, y: smoothed(y, size), label: true });
   const scores = history.scores.filter(({ values }) => "loss" in values);
-  if (scores.length) lines.push({ ...scoreCurve(page, scores, "loss"), name: "validation", label: true });
+  if (scores.length) lines.push({ ...scoreCurve(page, scores, "loss"), name: scores[0].part, label: true });
   return lines;
 }
 
@@ -147,7 +148,13 @@ function scoreLine(page: Reading, one: Small): [Curve[], string] {
 const scored = (history: History): Small[] =>
   [...history.measured().keys()]
     .filter((name) => name !== "loss")
-    .map((name) => ({ title: `Validation: ${name}`, score: name, colour: "--validated", smooth: false, text: digits }));
+    .map((name) => ({
+      title: `${capital(history.scores[0].part)}: ${name}`,
+      score: name,
+      colour: "--validated",
+      smooth: false,
+      text: digits,
+    }));
 
 const empty = (history: History, { measure }: Small): boolean => history.points.every((point) => point[measure!] == null);
 

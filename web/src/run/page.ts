@@ -22,6 +22,7 @@ export interface Reading {
   run: Run;
   history: History;
   state: RunState;
+  every: number; // of the points, only each so many-th is on the page
   cursor: number | undefined; // the step that is pointed at, among those on the page
   set(change: Partial<RunState>): void;
   point(index: number | undefined): void;
@@ -33,6 +34,7 @@ export function reveal(course: Course, root: HTMLElement): Reading {
     run: course.run,
     history,
     state: fromHash(location.hash),
+    every: course.every ?? 1,
     cursor: undefined,
     set(change) {
       page.state = { ...page.state, ...change };
@@ -59,7 +61,7 @@ export function reveal(course: Course, root: HTMLElement): Reading {
     h("summary", "The curve as a table"),
     table,
   );
-  const fillPoints = () => unfold.open && table.replaceChildren(points(history));
+  const fillPoints = () => unfold.open && table.replaceChildren(points(page));
   document.body.classList.add("run");
   root.replaceChildren(
     h("header", brand(course, page), top),

@@ -1,10 +1,9 @@
 // The same as tables: scores by step, points of the curve, the data, the recipe.
 import { h } from "../dom";
 import { clock, digits } from "./axis";
-import type { History } from "./history";
 import type { Reading } from "./page";
 
-const ROWS = 100; // of the curve; the rest is in the record
+const ROWS = 100; // of the curve, or a few more
 
 const table = (caption: string, heads: string[], rows: (string | Node)[][], more: Record<string, unknown> = {}): HTMLElement =>
   h(
@@ -45,7 +44,7 @@ export function scores({ history, run }: Reading): HTMLElement | undefined {
 }
 
 /** Every so many-th step, and each that was evaluated. */
-export function points(history: History): HTMLElement {
+export function points({ history, every }: Reading): HTMLElement {
   const apart = Math.max(1, Math.ceil(history.points.length / ROWS));
   const evaluated = new Set(history.scores.map(({ step }) => step));
   const some = history.points.filter((point, i) => i % apart === 0 || i === history.points.length - 1 || evaluated.has(point.step));
@@ -59,7 +58,7 @@ export function points(history: History): HTMLElement {
     p.busy == null ? "–" : `${(100 * p.busy).toPrecision(3)} %`,
   ]);
   const heads = ["step", "training loss", "learning rate", "length of the gradient", "time of training", "tokens a second", "share of the machine"]; // prettier-ignore
-  const note = apart > 1 ? `Every ${apart}th step and each that was evaluated; all of them are in the record.` : "Every step.";
+  const note = apart * every > 1 ? `One of ${apart * every} steps, and each that was evaluated.` : "Every step.";
   return h("div.points", h("p.quiet", note), table("points of the curve", heads, rows));
 }
 

@@ -1,0 +1,238 @@
+import { afterEach, describe, expect, test, vi } from "vitest";
+import type { News, Point, Run, Sample } from "../src/contract";
+import { head, looking, visible } from "../src/run/attention";
+import { axis, clock, digits, linearTicks, logTicks, short, spoken } from "../src/run/axis";
+import { reach, thinned } from "../src/run/chart";
+import { below, History, nearest, smoothed, span } from "../src/run/history";
+import { listen } from "../src/run/live";
+import { fromHash, initial, toHash } from "../src/run/state";
+import { flat, written } from "../src/run/tables";
+
+const point = (step: number, more: Partial<Point> = {}): Point => ({ entry: "point", step, loss: 1 / step, rate: 1e-3, norm: 1, seconds: step / 2, tokens: 100, ...more }); // prettier-ignore
+const sample = (step: number, more: Partial<Sample> = {}): Sample => ({
+  entry: "sample",
+  step,
+  given: "a",
+  answer: `${step}`,
+  ...more,
+});
+const run = (more: Partial<Run> = {}): Run => ({ title: "", task: "language", recipe: {}, spec: {}, data: [], seed: 0, versions: {}, machine: {}, steps: 10, ...more }); // prettier-ignore
+
+describe("what is known of a run", () => {
+  test("grows by entries of every kind, in any order", () => {
+    const history = new History(run({ points: [point(1)] }));
+    history.add([{ entry: "score", step: 1, part: "validation", values: { loss: 2 } }, point(2), sample(2)]);
+    expect(history.count).toBe(4);
+    expect([...history.of("loss")]).toEqual([1, 0.5]);
+    history.add([point(3)]);
+    expect([...history.of("step")]).toEqual([1, 2, 3]);
+  });
+
+  test("a number that was not measured is no number", () => {
+    expect(new History(run({ points: [point(1, { busy: null })] })).of("busy")[0]).toBeNaN();
+  });
+
+  test("an example is answered as it was last, up to a step", () => {
+    const history = new History(run({ samples: [sample(0), sample(5), sample(10), sample(10, { given: "b" })] }));
+    expect(history.answered()).toEqual([0, 5, 10]);
+    expect(history.answers(7).map(({ answer }) => answer)).toEqual(["5", "10"]);
+  });
+
+  test("training time up to a step is that of the last step before it", () => {
+    const history = new History(run({ points: [point(1), point(2), point(4)] }));
+    expect([0, 1, 3, 9].map((step) => history.time(step))).toEqual([0, 0.5, 1, 2]);
+  });
+});
+
+describe("places among numbers that grow", () => {
+  test("the last that is not beyond a limit", () => {
+    expect([0, 1, 2, 5, 9].map((limit) => below([1, 2, 5], limit))).toEqual([-1, 0, 1, 2, 2]);
+    expect(below([], 1)).toBe(-1);
+  });
+
+  test("the nearest", () => {
+    expect([-9, 1.4, 1.6, 3.4, 3.6, 99].map((x) => nearest([1, 2, 5], x))).toEqual([0, 0, 1, 1, 2, 2]);
+  });
+});
+
+describe("the mean of the last numbers", () => {
+  test("is what a plain loop gives, with fewer at the beginning and what is no number left out", () => {
+    const y = [3, 1, NaN, 5, 2, 8];
+    for (const size of [1, 2, 3, 10]) {
+      const plain = y.map((_, i) => {
+        const seen = y.slice(Math.max(0, i - size + 1), i + 1).filter(Number.isFinite);
+        return seen.length ? seen.reduce((a, b) => a + b) / seen.length : NaN;
+      });
+      smoothed(y, size).forEach((value, i) => (Number.isNaN(plain[i]) ? expect(value).toBeNaN() : expect(value).toBeCloseTo(plain[i], 12))); // prettier-ignore
+    }
+  });
+
+  test("is over about a fiftieth of the run", () => {
+    expect([0, 10, 50, 100, 600, 2000, 5000, 100000].map(span)).toEqual([1, 1, 1, 2, 10, 20, 100, 2000]);
+  });
+});
+
+describe("axes", () => {
+  test("have round ticks inside their range, about as many as were asked for", () => {
+    expect(linearTicks(0, 1, 5)).toEqual([0, 0.2, 0.4, 0.6000000000000001, 0.8, 1]);
+    expect(linearTicks(1.63, 4.41, 6)).toEqual([2, 2.5, 3, 3.5, 4]);
+    for (const [low, high] of [
+      [0, 600],
+      [-3, 7],
+      [1e-9, 3e-9],
+      [2, 2.001],
+    ])
+      // prettier-ignore
+      for (const few of [2, 5, 9]) {
+        const ticks = linearTicks(low, high, few);
+        expect(ticks.length).toBeLessThanOrEqual(few + 1);
+        for (const tick of ticks) expect(tick >= low - 1e-12 && tick <= high + 1e-12).toBe(true);
+      }
+    expect(linearTicks(2, 2, 5)).toEqual([2]);
+  });
+
+  test("are logarithmic where that is asked for, in few powers or many", () => {
+    expect(logTicks(1, 1000, 5)).toEqual([1, 10, 100, 1000]);
+    expect(logTicks(1.5, 4.5, 8)).toEqual([2, 3, 4]);
+    expect(logTicks(1e-9, 1e9, 6).length).toBeLessThanOrEqual(7);
+    const scale = axis([1, 100], [0, 200], 5, true);
+    expect([1, 10, 100].map(scale.place)).toEqual([0, 100, 200]);
+  });
+
+  test("name all ticks in one style", () => {
+    const texts = (low: number, high: number) => {
+      const scale = axis([low, high], [0, 100], 4);
+      return scale.ticks.map(scale.text);
+    };
+    expect(texts(0, 0.001)).toEqual(["0.0000", "0.0005", "0.0010"]);
+    expect(texts(0, 4e-4)).toEqual(["0", "1e-4", "2e-4", "3e-4", "4e-4"]);
+    expect(texts(0, 40000)).toEqual(["0", "10k", "20k", "30k", "40k"]);
+    expect(texts(-1, 1)).toEqual(["−1.0", "−0.5", "0.0", "0.5", "1.0"]);
+  });
+
+  test("numbers and times are written for people", () => {
+    expect([0, 1500, 12345, 2.5e6, 3e9, 1e-5, -20000].map(short)).toEqual(["0", "1500", "12.35k", "2.5M", "3G", "1e-5", "−20k"]);
+    expect([1.8948671, 2.960872e-8, 0, -1, NaN, null].map(digits)).toEqual(["1.894867", "2.960872e-8", "0", "−1", "–", "–"]);
+    expect([0, 59.4, 83, 3600, 36610].map(clock)).toEqual(["0:00", "0:59", "1:23", "1:00:00", "10:10:10"]);
+    expect([0.2, 40, 150, 9000, 400000].map(spoken)).toEqual(["1 s", "40 s", "3 min", "2.5 h", "4.6 days"]);
+  });
+});
+
+describe("a line", () => {
+  test("keeps the least and the largest number of each column of pixels", () => {
+    const y = Float64Array.from({ length: 1000 }, (_, i) => (i === 503 ? 9 : i === 707 ? -9 : Math.sin(i)));
+    const kept = thinned({ x: y.map((_, i) => i), y }, (x) => x / 10);
+    expect(kept.length).toBeLessThanOrEqual(200);
+    expect(kept).toContainEqual([503, 9]);
+    expect(kept).toContainEqual([707, -9]);
+    expect(kept.map(([x]) => x)).toEqual(kept.map(([x]) => x).sort((a, b) => a - b));
+  });
+
+  test("of few points is left as it is, without what is no number", () => {
+    expect(thinned({ x: [1, 2, 3], y: [4, NaN, 6] }, (x) => 100 * x)).toEqual([[1, 4], [3, 6]]); // prettier-ignore
+  });
+
+  test("fits into its axis with a little air, and a logarithm sees no zero", () => {
+    const curve = (y: number[]) => ({ curves: [{ name: "", colour: "", kind: "line" as const, x: y, y }] });
+    const [low, high] = reach({ ...curve([1, 5]), log: false });
+    expect(low < 1 && high > 5 && low > 0.5 && high < 5.5).toBe(true);
+    expect(reach({ ...curve([0, 1, 10]), log: true })[0]).toBeGreaterThan(0.8);
+    expect(reach({ ...curve([3, 5]), log: false, low: 0 })[0]).toBe(0);
+    expect(reach({ ...curve([]), log: false })).toEqual([0, 1]);
+    expect(reach({ ...curve([NaN]), log: true })).toEqual([1, 10]);
+  });
+});
+
+describe("attention of an example", () => {
+  const weights = { shape: [2, 2, 1, 4], dtype: "float64" as const, data: Array.from({ length: 16 }, (_, i) => i) };
+
+  test("of one token over patches stands in their grid", () => {
+    const look = looking(sample(0, { attention: weights, tokens: ["class"], source: ["0", "1", "2", "3"], grid: [2, 2] }))!;
+    expect(look.grid).toEqual([2, 2]);
+    expect(head(look, 1, 0)).toEqual({ width: 2, height: 2, weights: Float64Array.from([8, 9, 10, 11]) });
+  });
+
+  test("without a grid that fits is rows and columns of tokens", () => {
+    const look = looking(sample(0, { attention: weights, tokens: ["a"], source: ["w", "x", "y", "z"], grid: [3, 2] }))!;
+    expect(look.grid).toBeUndefined();
+    expect(head(look, 0, 1)).toMatchObject({ width: 4, height: 1 });
+    expect(look.to).toEqual(["w", "x", "y", "z"]);
+  });
+
+  test("that is not of layers and heads is not shown", () => {
+    expect(looking(sample(0))).toBeUndefined();
+    expect(looking(sample(0, { attention: { shape: [2, 2], dtype: "float64", data: [1, 0, 0, 1] } }))).toBeUndefined();
+  });
+
+  test("shows spaces and ends of lines, and numbers tokens that have no name", () => {
+    expect(["a b", "\n", "", undefined].map((token, i) => visible(token, i))).toEqual(["a␣b", "↵", "∅", "4"]);
+  });
+});
+
+describe("what a person has chosen", () => {
+  test("is a link, and the link is what was chosen", () => {
+    for (const change of [{}, { log: true }, { over: "time" as const, smooth: 50 }, { at: 0, head: [1, 2] as [number, number] }]) {
+      const state = { ...initial(), ...change };
+      expect(fromHash(toHash(state))).toMatchObject(change);
+      expect(toHash(fromHash(toHash(state)))).toBe(toHash(state));
+    }
+    expect(toHash(initial())).toBe("");
+  });
+
+  test("and nonsense is left out", () => {
+    expect(fromHash("#axis=x&over=money&smooth=-1&at=1e9&head=1")).toEqual(initial());
+  });
+});
+
+test("a recipe is written as --set takes it", () => {
+  expect(flat({ a: 1, b: { c: { d: null }, e: [1, 2] } })).toEqual([["a", 1], ["b.c.d", null], ["b.e", [1, 2]]]); // prettier-ignore
+  expect([null, "x", 0.1, true, [0.9, 0.99]].map(written)).toEqual(["–", '"x"', "0.1", "true", "[0.9,0.99]"]);
+});
+
+describe("a page that listens", () => {
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
+  });
+
+  const news = (more: Partial<News>): News => ({ series: "s", first: 0, summary: "", state: "running", ...more });
+  const served = (...answers: (News | Error)[]) =>
+    vi.fn((_path: string) => {
+      const next = answers.length > 1 ? answers.shift()! : answers[0];
+      return next instanceof Error ? Promise.reject(next) : Promise.resolve({ ok: true, json: () => Promise.resolve(next) });
+    });
+
+  test("asks from what it knows, at once while more waits, then each second", async () => {
+    vi.useFakeTimers();
+    const ask = served(news({ entries: [point(1), point(2)], more: true }), news({ entries: [point(3)] }), news({}));
+    vi.stubGlobal("fetch", ask);
+    let known = 0;
+    listen("s", () => known, { hear: ({ entries }) => (known += (entries ?? []).length), lost: () => expect.fail() });
+    await vi.advanceTimersByTimeAsync(10);
+    expect(ask.mock.calls.map(([path]) => path)).toEqual(["/entries?from=0", "/entries?from=2"]);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(ask.mock.lastCall![0]).toBe("/entries?from=3");
+  });
+
+  test("says when nobody answers, and asks again, more seldom", async () => {
+    vi.useFakeTimers();
+    const ask = served(new Error("gone"));
+    vi.stubGlobal("fetch", ask);
+    const lost = vi.fn();
+    listen("s", () => 0, { hear: () => expect.fail(), lost });
+    await vi.advanceTimersByTimeAsync(4000);
+    expect([ask.mock.calls.length, lost.mock.calls.length]).toEqual([1, 1]);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(ask.mock.calls.length).toBe(2);
+  });
+
+  test("begins again where another series is served", async () => {
+    vi.useFakeTimers();
+    const [ask, reload] = [served(news({ series: "other" })), vi.fn()];
+    vi.stubGlobal("fetch", ask);
+    vi.stubGlobal("location", { reload });
+    listen("s", () => 0, { hear: () => expect.fail(), lost: () => expect.fail() });
+    await vi.advanceTimersByTimeAsync(9000);
+    expect([ask.mock.calls.length, reload.mock.calls.length]).toEqual([1, 1]);
+  });
+});
