@@ -245,11 +245,12 @@ def _measured(images: Tensor, config: Images) -> tuple[Tensor, Tensor]:
     levels, many = torch.arange(256).double() / 255, counts.sum(-1)
     mean = (counts @ levels) / many
     std = ((counts @ levels**2) / many - mean**2).clamp(min=0).sqrt()
-    if config.std is None and float(std.min()) == 0:
+    std = std.masked_fill(std < 1e-7, 0.0)  # rounding
+    if config.std is None and not std.any():
         raise InputError("All training pictures are of one even colour, so there is nothing to learn. Look at the files.")
     return (
         torch.tensor(config.mean) if config.mean is not None else mean.float(),
-        torch.tensor(config.std) if config.std is not None else std.float(),
+        torch.tensor(config.std) if config.std is not None else std.masked_fill(std == 0, 1.0).float(),
     )
 
 

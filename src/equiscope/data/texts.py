@@ -110,7 +110,7 @@ def _members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
         raise _damaged(path, error) from error
 
 
-def _decoded(file: IO[bytes], name: str) -> Iterator[str]:
+def _decoded(file: IO[bytes] | io.BytesIO, name: str) -> Iterator[str]:
     """UTF-8 a stretch at a time. Raises InputError with the line of the first byte that is none."""
     decoder, ends = codecs.getincrementaldecoder("utf-8-sig")(), io.IncrementalNewlineDecoder(None, translate=True)
     read, lines = 0, 1
