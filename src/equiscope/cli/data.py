@@ -1,7 +1,6 @@
 """`equiscope data`: what recipes need, where a user gets it, whether it is here, and whether it is right."""
 
 import json as json_text
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,7 @@ def _of_recipe(path: Path, check: bool, json: bool) -> int:
     """What one recipe needs: every name in its data that is a path."""
     from equiscope.train import read_recipe
 
-    states = {name: _state(name, path.parent, check) for name in _names(read_recipe(path).to_dict()["data"])}
+    states = {name: _state(name, path.parent, check) for name in needed(read_recipe(path).to_dict()["data"])}
     if json:
         print(json_text.dumps(states))
     else:
@@ -102,12 +101,12 @@ def _state(name: str, beside: Path, check: bool) -> str:
         return "missing"
 
 
-def _names(said: Any) -> list[str]:
-    """The texts in a recipe's data that are paths."""
-    if isinstance(said, str):
-        return [said] if re.search(r"/|\.\w+$", said) else []
-    held = said.values() if isinstance(said, dict) else said if isinstance(said, list) else []
-    return list(dict.fromkeys(name for one in held for name in _names(one)))
+def needed(data: dict[str, Any]) -> list[str]:
+    """The files that a recipe's data names."""
+    held = [data.get(part) for part in ("train", "validation", "test")]
+    files = [name for one in held if one is not None for name in ([one] if isinstance(one, str) else one)]
+    tokens = data.get("tokens")
+    return list(dict.fromkeys([*files, *([tokens] if isinstance(tokens, str) and tokens.endswith(".json") else [])]))
 
 
 def _plain(name: str, dataset: Dataset, files: list[Found]) -> dict[str, Any]:
