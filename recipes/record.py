@@ -1,0 +1,181 @@
+"""Recorded results: from runs to recipes/results, and from there to the table of recipes/README.md.
+
+    python recipes/record.py RUN...       record finished runs of one recipe that differ in their seed alone
+    python recipes/record.py --table      write the table again; with --check, say whether it has drifted
+
+One file a recipe: what was run, on which machine, how long it took, the curve with at most 60 points, and what came of it.
+Paths of a machine are left out.
+"""
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import msgspec
+
+from equiscope.record import Run, read_run
+from equiscope.train import read_recipe, recall
+from equiscope.train.recipe import differences
+
+FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results"
+README = FOLDER / "README.md"
+BEGIN, END = "<!-- table: python recipes/record.py --table -->", "<!-- end of the table -->"
+POINTS = 60
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="*", type=Path)
+    parser.add_argument("--table", action="store_true", help="write the table of recipes/README.md")
+    parser.add_argument("--check", action="store_true", help="only say whether that table has drifted")
+    said = parser.parse_args(words)
+    if said.runs:
+        name = record([read_run(folder) for folder in said.runs], dict(recall(said.runs[0])[1].signatures))
+        print(f"wrote recipes/results/{name}.json")
+    if said.runs or said.table or said.check:
+        return table(said.check)
+    parser.print_usage()
+    return 2
+
+
+def record(runs: list[Run], signatures: dict[str, str]) -> str:
+    """Write what came of the runs of one recipe; the recipe is the one in this folder that they are of. Returns its name.
+
+    signatures  how a number was computed, where that has to be said
+    """
+    name = recipe_of(runs[0])
+    for run in runs:
+        if run.state != "finished":
+            sys.exit(f"A run is {run.state}, not finished: {run.title}, seed {run.seed}.")
+        others = [d for d in differences(runs[0].recipe, run.recipe) if not d.startswith("seed:")]
+        if others:
+            sys.exit(f"These runs are of two recipes: {'; '.join(others)}.")
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps({"recipe": name, **recorded(runs), "signatures": signatures}, ensure_ascii=False)
+    text = msgspec.json.format(text, indent=1) + "\n"
+    (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
+    return name
+
+
+def recipe_of(run: Run) -> str:
+    """The recipe of this folder that a run is of: all fields but the seed are the same."""
+    near: list[tuple[int, str, list[str]]] = []
+    for path in sorted(FOLDER.glob("*.toml")):
+        wrong = [d for d in differences(read_recipe(path).to_dict(), run.recipe) if not d.startswith("seed:")]
+        if not wrong:
+            return path.stem
+        near.append((len(wrong), path.stem, wrong))
+    _, closest, wrong = min(near)
+    sys.exit(f"No recipe here is that of {run.title}. The nearest is {closest}; there: {'; '.join(wrong[:5])}.")
+
+
+def recorded(runs: list[Run]) -> dict[str, Any]:
+    """What is kept of runs that differ in their seed: each one's result, and the mean over them."""
+    first = runs[0]
+    parts = {
+        part: {what: spread([run.result[part][what] for run in runs]) for what in values} for part, values in first.result.items()
+    }
+    return {
+        "task": first.task,
+        "title": first.title,
+        "seeds": [run.seed for run in runs],
+        "result": parts,
+        "each": [{"seed": run.seed, "seconds": round(run.seconds, 1), "result": run.result} for run in runs],
+        "parameters": first.parameters,
+        "steps": first.steps,
+        "processes": first.processes,
+        "machine": first.machine,
+        "versions": first.versions,
+        "data": [{"name": s.name, "part": s.part, "bytes": s.bytes, "sha256": s.sha256} for s in first.data],
+        "fields": first.recipe,
+        "curve": curve(first),
+    }
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    """Mean, and standard deviation where there are several."""
+    found = {"mean": short(mean(values))}
+    return found | ({"deviation": short(stdev(values)), "runs": len(values)} if len(values) > 1 else {})
+
+
+def curve(run: Run) -> dict[str, list[list[float]]]:
+    """Loss of the first run, each point the mean of the steps since the one before; and what was measured on the way."""
+    stride = math.ceil(len(run.points) / POINTS)
+    groups = [run.points[i : i + stride] for i in range(0, len(run.points), stride)]
+    found = {"loss": [[group[-1].step, short(mean(point.loss for point in group))] for group in groups]}
+    for score in run.scores:
+        for what, value in score.values.items():
+            found.setdefault(f"{score.part} {what}", []).append([score.step, short(value)])
+    return found
+
+
+def short(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def table(check: bool) -> int:
+    """Write the table, or compare it."""
+    text = README.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    fresh = f"{before}{BEGIN}\n\n{rows()}\n{END}{after}"
+    if check:
+        same = fresh == text
+        print("recipes/README.md is up to date" if same else "recipes/README.md is stale: python recipes/record.py --table")
+        return int(not same)
+    README.write_text(fresh, encoding="utf-8")
+    return 0
+
+
+def rows() -> str:
+    lines = ["| recipe | task | parameters | result | took | on |", "| --- | --- | --- | --- | --- | --- |"]
+    for path in sorted(FOLDER.glob("*.toml")):
+        found = RESULTS / f"{path.stem}.json"
+        kept = json.loads(found.read_text(encoding="utf-8")) if found.exists() else None
+        fields = read_recipe(path).to_dict()
+        cells = [f"[{path.stem}]({path.name})", fields["data"]["task"]]
+        cells += measured(kept, changed(kept["fields"], fields)) if kept else ["", "not measured", "", ""]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def changed(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Fields of a recipe that are others than when it was recorded; fields that there were not then are left out."""
+    return [d.partition(":")[0] for d in differences(old, new) if not d.startswith("seed:") and ": None, now" not in d]
+
+
+def measured(kept: dict[str, Any], changes: list[str]) -> list[str]:
+    each = sorted(one["seconds"] for one in kept["each"])
+    seeds = f" (seeds {', '.join(map(str, kept['seeds']))})" if len(kept["seeds"]) > 1 else f" (seed {kept['seeds'][0]})"
+    results = "<br>".join(
+        f"{part}: " + ", ".join(f"{what} {said(value, what)}" for what, value in values.items())
+        for part, values in sorted(kept["result"].items(), reverse=True)
+    )
+    machine = kept["machine"]
+    return [
+        f"{kept['parameters'] / 1e6:.2f} M",
+        results + seeds + (f"<br>the recipe has changed since: {', '.join(changes)}" if changes else ""),
+        clock(each[len(each) // 2]),
+        machine.get("gpu") or f"{machine['cpu']}, {machine.get('threads', '?')} threads",
+    ]
+
+
+def said(value: dict[str, float], what: str) -> str:
+    """A number as people read it, with its spread over seeds."""
+    deviation = value.get("deviation")
+    if what in ("pictures", "recordings", "lines", "pairs"):
+        return f"{value['mean']:,.0f}"
+    return f"{value['mean']:.4g}" + (f" ± {deviation:.2g}" if deviation is not None else "")
+
+
+def clock(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

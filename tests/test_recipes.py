@@ -1,0 +1,81 @@
+"""Recorded results: what is kept of runs, and the table that is made of it."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from equiscope.train import open_task, read_recipe, train
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+TEXT = """title = "Words"
+data = { task = "language", train = "words.txt", context = 8 }
+model = { width = 8, layers = 1, block = { attention = { heads = 2, position = "rope", causal = true } } }
+budget = { steps = 4, batch = 2 }
+evaluation = { every = 2 }
+"""
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """The script, at work in another folder with one recipe."""
+    found = importlib.util.spec_from_file_location("record", RECIPES / "record.py")
+    script = importlib.util.module_from_spec(found)
+    found.loader.exec_module(script)
+    (tmp_path / "README.md").write_text(f"Before\n{script.BEGIN}\n{script.END}\nAfter\n")
+    (tmp_path / "words.toml").write_text(TEXT)
+    (tmp_path / "words.txt").write_text("to be or not to be, that is the question\n" * 20)
+    for name, path in {"FOLDER": tmp_path, "RESULTS": tmp_path / "results", "README": tmp_path / "README.md"}.items():
+        monkeypatch.setattr(script, name, path)
+    return script
+
+
+def trained(folder, *changes):
+    recipe = read_recipe(folder / "words.toml", list(changes))
+    out = folder / "runs" / "-".join(changes or ["plain"])
+    train(recipe, open_task(recipe, folder), out, beside=folder)
+    return str(out)
+
+
+def test_the_table_of_results_is_up_to_date():
+    found = importlib.util.spec_from_file_location("record", RECIPES / "record.py")
+    script = importlib.util.module_from_spec(found)
+    found.loader.exec_module(script)
+    assert script.main(["--check"]) == 0
+
+
+def test_recorded_results_name_no_path_of_a_machine():
+    for path in (RECIPES / "results").glob("*.json"):
+        assert "/home/" not in path.read_text(encoding="utf-8")
+        assert "beside" not in json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_runs_of_several_seeds_become_one_record_and_a_line_of_the_table(record, tmp_path):
+    runs = [trained(tmp_path), trained(tmp_path, "seed=1")]
+    assert record.main(["--check"]) == 1
+    assert record.main(runs) == record.main(["--check"]) == 0
+    kept = json.loads((tmp_path / "results" / "words.json").read_text())
+    assert kept["seeds"] == [0, 1]
+    losses = [one["result"]["validation"]["loss"] for one in kept["each"]]
+    assert kept["result"]["validation"]["loss"]["mean"] == pytest.approx(sum(losses) / 2, rel=1e-4)
+    assert kept["result"]["validation"]["loss"]["runs"] == 2
+    assert [step for step, _ in kept["curve"]["loss"]] == [1, 2, 3, 4]
+    assert str(tmp_path) not in json.dumps(kept)
+    text = (tmp_path / "README.md").read_text()
+    assert "| [words](words.toml) | language | 0.00 M | validation: loss " in text
+    assert text.startswith("Before")
+    assert text.endswith("After\n")
+
+
+def test_the_table_says_where_a_recipe_has_changed_since(record, tmp_path):
+    record.main([trained(tmp_path)])
+    (tmp_path / "words.toml").write_text(TEXT.replace("steps = 4", "steps = 5"))
+    record.main(["--table"])
+    assert "the recipe has changed since: budget.steps" in (tmp_path / "README.md").read_text()
+
+
+def test_runs_of_another_recipe_are_not_recorded(record, tmp_path, capsys):
+    with pytest.raises(SystemExit, match=r"No recipe here is that of Words\. The nearest is words; there: budget\.batch: 2, now 3"):
+        record.main([trained(tmp_path, "budget.batch=3")])
+    assert not (tmp_path / "results").exists()
