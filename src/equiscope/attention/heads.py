@@ -126,7 +126,7 @@ class MultiHeadAttention(nn.Module):
         return self._close(self._attend(q, k, v, plan))
 
     def look(
-        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | Held | None = None, plan: Plan | None = None
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The output as from `forward`, and the weights [..., H, N, M] that made it; [N, M] of one head without a batch."""
         q, k, v, plan = self._ready(tokens, position, source, plan, None)

@@ -41,6 +41,7 @@ class Translation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     train       two files of parallel lines [source, target]; or one of TSV, CSV or JSONL (with `fields`). Any may be compressed
     validation  others; without them the last `held` of the training pairs are held out
     test        others that are measured once, at the end
+    held        share of the pairs that is held out, where no other ones are the validation part
     fields      columns, or fields of a line of JSONL: [source, target]
     languages   of source and target, two letters each; the target's decides how words are counted in the tokenised BLEU
     tokens      "pieces" (byte pairs, taught by both sides of the training part), "checkpoint" (of model.start), or a tokenizer.json
@@ -141,7 +142,7 @@ class Pairs:
         if self._planned is None or self._planned.key != (epoch, size):
             self._planned = self._plan(epoch, size)
         now = self._planned
-        return [Row(int(pair), now.source[pair], now.target[pair]) for pair in now.batches[place]]
+        return [Row(pair, now.source[pair], now.target[pair]) for pair in now.batches[place].tolist()]
 
     def ordered(self, part: str, size: int) -> Iterator[np.ndarray]:
         """All pairs of a part, by length, `size` at a time."""
@@ -182,9 +183,7 @@ class Pairs:
             whole = [pair for pair in pairs if pair.source and pair.target]
             if (empty := next((p for p in pairs if not (p.source and p.target)), None)) is not None:
                 if part != "train":
-                    raise InputError(
-                        f"{empty.where}: a side is empty, so nothing is measured. Take the line out of both sides."
-                    )
+                    raise InputError(f"{empty.where}: a side is empty, so nothing is measured. Take the line out of both sides.")
                 left = len(pairs) - len(whole)
                 self.notes.append(f"{left} training pairs with an empty side are left out; the first: {empty.where}.")
             if not whole:
@@ -334,4 +333,7 @@ def _content(path: Path) -> str:
             content = file.read()
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
-    return decoded(content, str(path))
+    try:
+        return str(content.decode("utf-8-sig")).replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        return decoded(content, str(path))  # which says where

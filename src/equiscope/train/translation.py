@@ -6,19 +6,22 @@ Measured in nats a token while it learns, and in BLEU of what it says: greedy th
 import json
 import math
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.data.translation import END, PADDING, START, Pairs, Row, Translation, encoded, padded, special
 from equiscope.errors import InputError
-from equiscope.models import Beams, Model, generate, prepared
+from equiscope.models import Beams, Model, Spec, generate, prepared
 from equiscope.record import Sample
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.train import bleu
+from equiscope.train.looking import attention_of, due, room
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Answer, Batch, Task
 
@@ -46,6 +49,7 @@ class TranslationTask(Task):
         self.notes = pairs.notes if pairs is not None else []
         self.signatures: dict[str, str] = {}
         self._folder: Path | None = None
+        self._cost: np.ndarray | None = None
 
     @classmethod
     def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
@@ -94,7 +98,7 @@ class TranslationTask(Task):
         """Pairs side by side. Of no pairs at all: one that nothing is asked of, so that every process has something to do."""
         some = rows or [instead]
         source = padded([row.source for row in some], self.padding)
-        inputs = padded([[self.start, *row.target[:-1]] for row in some], self.padding)
+        inputs = padded([[self.start, *row.target[:-1].tolist()] for row in some], self.padding)
         wanted = padded([row.target for row in some], self.padding)
         if not rows:
             wanted = torch.full_like(wanted, self.padding)
@@ -152,7 +156,7 @@ class TranslationTask(Task):
         source, target = self.pairs.ids[part]
         total = right = count = 0.0
         for some in self.pairs.ordered(part, AT_ONCE):
-            rows = [Row(int(i), source[i], target[i]) for i in some]
+            rows = [Row(i, source[i], target[i]) for i in some.tolist()]
             batch = self.batched(rows, 1, rows[0]).to(device)
             answers, wanted = self._answers(model, batch), batch.tensors["wanted"].flatten()
             total += float(self._lost(answers, batch, 0.0))
@@ -171,26 +175,63 @@ class TranslationTask(Task):
         return [Answer(given, text, alone=True) for given, text in zip(inputs, said, strict=True)]
 
     def translated(self, model: Model, texts: Sequence[str], beams: int = BEAMS) -> list[str]:
-        """The texts in the other language; what is empty stays empty. An answer may be half longer, and ten tokens."""
+        """The texts in the other language; what is empty stays empty.
+
+        Texts whose answers may be as long (`most`) go together, so that nobody's answer depends on who is beside it.
+        """
         device = next(model.parameters()).device
-        if self.data.lower:
-            texts = [text.lower() for text in texts]
-        ids = [encoded(self.tokenizer, text.strip(), self.end) for text in texts]
-        order = sorted((i for i, text in enumerate(texts) if text.strip()), key=lambda i: len(ids[i]))
+        texts = [text.strip().lower() if self.data.lower else text.strip() for text in texts]
+        ids = [encoded(self.tokenizer, text, self.end) for text in texts]
+        order = sorted((i for i, text in enumerate(texts) if text), key=lambda i: len(ids[i]))
         said = [""] * len(texts)
         ready, search = prepared(model), Beams(beams) if beams > 1 else None
-        for first in range(0, len(order), AT_ONCE):
-            some = order[first : first + AT_ONCE]
-            source = [torch.tensor(ids[i], device=device) for i in some]
-            begin = torch.full((len(some), 1), self.start, device=device)
-            steps = len(source[-1]) * 3 // 2 + 10
-            found = generate(ready, begin, steps, stop=[self.end], source=source, beams=search)
-            for i, row in zip(some, found, strict=True):
-                said[i] = self.tokenizer.decode(row.tolist()).strip()
+        for steps, alike in groupby(order, lambda i: most(len(ids[i]))):
+            group = list(alike)
+            for some in (group[first : first + AT_ONCE] for first in range(0, len(group), AT_ONCE)):
+                source = [torch.tensor(ids[i], device=device) for i in some]
+                begin = torch.full((len(some), 1), self.start, device=device)
+                found = generate(ready, begin, steps, stop=[self.end], source=source, beams=search)
+                for i, row in zip(some, found, strict=True):
+                    said[i] = self.tokenizer.decode(row.tolist()).strip()
         return said
+
+    def multiply_adds(self, spec: Spec, batch: Batch) -> float:
+        """Of one forward pass: a polynomial in both lengths, which vary too much to describe the model for each pair of them."""
+        if self._cost is None:
+            places = [(8, 8), (16, 8), (24, 8), (8, 16), (8, 24)]
+            known = [spec.describe(t, s).multiply_adds for t, s in places]
+            self._cost = np.linalg.solve([_powers(*place) for place in places], known)
+        return float(_powers(batch.length, batch.source) @ self._cost) * batch.size
 
     def samples(self, model: Model, step: int) -> list[Sample]:
         assert self.pairs is not None
         pairs = self.pairs.texts["validation"][: self.recipe.evaluation.samples]
         said = self.translated(model, [pair.source for pair in pairs])
-        return [Sample(step=step, given=p.source, answer=text, wanted=p.target) for p, text in zip(pairs, said, strict=True)]
+        seen = self._seen(model) if pairs and due(self.recipe, step) else {}
+        return [
+            Sample(step=step, given=pair.source, answer=text, wanted=pair.target, **(seen if i == 0 else {}))
+            for i, (pair, text) in enumerate(zip(pairs, said, strict=True))
+        ]
+
+    def _seen(self, model: Model) -> dict[str, Any]:
+        """What the decoder, as it says the wanted translation of the first pair, draws from the tokens of the source."""
+        assert self.pairs is not None
+        device, most = next(model.parameters()).device, room(model)
+        source, target = (side[0].tolist()[:most] for side in self.pairs.ids["validation"])
+        inputs = [self.start, *target][: len(target)]
+        attention = attention_of(model, torch.tensor([inputs], device=device), torch.tensor([source], device=device))
+        return {"tokens": list(map(self._sign, inputs)), "source": list(map(self._sign, source)), "attention": attention}
+
+    def _sign(self, token: int) -> str:
+        """A token as a person reads it; special ones by their names."""
+        return self.tokenizer.decode([token]) or str(self.tokenizer.inner.id_to_token(token))
+
+
+def most(read: int) -> int:
+    """Tokens that an answer may have: half more than were read, and 10 to 25 more; a multiple of 16, so that few limits differ."""
+    return 16 * -(-(read * 3 // 2 + 10) // 16)
+
+
+def _powers(target: int, source: int) -> np.ndarray:
+    """What costs of attention grow with: its own rows, pairs of them, and pairs across."""
+    return np.array([target, target**2, source, source**2, target * source], dtype=np.float64)
