@@ -84,7 +84,7 @@ class DifferentialAttention(MultiHeadAttention):
         return self._closed(first, second)
 
     def look(
-        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | Held | None = None, plan: Plan | None = None
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The output as from `forward`, and the weights [..., H, N, M]: the first less lambda times the second."""
         q, k, v, plan = self._ready(tokens, position, source, plan, None)

@@ -66,7 +66,7 @@ class _LowRank(MultiHeadAttention):
         return relative_error(self._mix(tokens, tokens, position), exact)
 
     def look(
-        self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None
+        self, tokens: Tokens, position: Position | None = None, source: Tokens | Held | None = None, plan: Plan | None = None
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Refused: the weights [..., H, N, M] are never made."""
         raise InputError(f"{type(self).__name__} makes no weights of one token for another. Use MultiHeadAttention to see some.")
