@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -9,8 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope.data import Passages
-from equiscope.errors import InputError
+from equiscope.data import Language, Passages
+from equiscope.data.language import IGNORED
+from equiscope.data.line import Unknown, held
+from equiscope.errors import InputError, UnknownName
 from equiscope.models import Model, Sampling, generate
 from equiscope.record import Sample
 from equiscope.tokens.tokenizer import Tokenizer
@@ -18,7 +21,8 @@ from equiscope.train.looking import attention_of, due, room
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Answer, Batch, Task
 
-AT_ONCE = 2**16  # tokens that are evaluated together
+AT_ONCE, SCORES = 2**14, 2**25  # tokens that are evaluated together, and scores of the vocabulary for them
+AHEAD = 32  # tokens that are written before the text is looked at for where it should stop
 
 
 class LanguageTask(Task):
@@ -28,12 +32,14 @@ class LanguageTask(Task):
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, passages: Passages | None = None) -> None:
         super().__init__(recipe)
-        self.tokenizer, self.passages = tokenizer, passages
+        assert isinstance(recipe.data, Language)
+        self.config, self.tokenizer, self.passages = recipe.data, tokenizer, passages
         self.sources = passages.sources if passages is not None else []
 
     @classmethod
     def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
         """Read and look at the recipe's data."""
+        assert isinstance(recipe.data, Language)
         tokenizer = None
         if recipe.data.tokens == "checkpoint":
             if "start" not in recipe.model:
@@ -65,7 +71,7 @@ class LanguageTask(Task):
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.passages is not None
-        size, span = self.recipe.budget.batch, self.recipe.data.context
+        size, span = self.recipe.budget.batch, self.config.context
         inputs, wanted = (ids[share::shares] for ids in self.passages.batch(step, size))
         return Batch({"inputs": inputs, "wanted": wanted}, size * span, inputs.numel(), len(inputs), span)
 
@@ -80,40 +86,66 @@ class LanguageTask(Task):
 
     @torch.no_grad()
     def evaluate(self, model: Model, part: str = "validation") -> dict[str, float]:
-        """loss: nats a token over all passages of the part, each read from its own beginning; bits: a character's."""
+        """loss: nats a token over all passages of the part; bits: a character's.
+
+        Each passage is read from its own beginning, or with the end of the one before it (data.overlap).
+        """
         assert self.passages is not None
-        device = next(model.parameters()).device
+        device, span = next(model.parameters()).device, self.config.context
         total, count = 0.0, 0
-        for inputs, wanted in self.passages.passages(part, max(1, AT_ONCE // self.recipe.data.context)):
+        for inputs, wanted in self.passages.passages(part, max(1, min(AT_ONCE, SCORES // self.tokenizer.size) // span)):
             answers = model(inputs.to(device)).flatten(0, -2).float()
-            total += float(F.cross_entropy(answers, wanted.flatten().to(device), reduction="sum"))
-            count += wanted.numel()
+            total += float(F.cross_entropy(answers, wanted.flatten().to(device), reduction="sum", ignore_index=IGNORED))
+            count += int((wanted != IGNORED).sum())
         loss = total / count
         per_character = count / self.passages.characters[part]
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "bits per character": loss * per_character / math.log(2)}
 
     def predict(self, model: Model, inputs: Sequence[str], **options: Any) -> list[Answer]:
-        """How each text goes on. options: steps (new tokens), seed, and those of `Sampling`; temperature 0.8 unless said."""
-        steps, seed = options.pop("steps", 200), options.pop("seed", 0)
-        sampling = Sampling(**{"temperature": 0.8, **options})
-        return [Answer(text, self._continued(model, self.tokenizer.encode(text), steps, sampling, seed)) for text in inputs]
+        """How each text goes on.
 
-    def _continued(self, model: Model, ids: list[int], steps: int, sampling: Sampling, seed: int) -> str:
-        """No passage is longer than those that were learned: when one is full, its later half begins the next."""
+        options  steps: new tokens at most, 200 unless said; stop: a text (or several) before which it ends; seed; and those of
+                 `Sampling`, temperature 0.8 unless said
+        raises   InputError for another option, and for a text that is empty or has characters without an id
+        """
+        steps, seed, stop = options.pop("steps", 200), options.pop("seed", 0), options.pop("stop", ())
+        stops = [stop] if isinstance(stop, str) else list(stop)
+        known = [f.name for f in fields(Sampling)]
+        if wrong := [name for name in options if name not in known]:
+            raise UnknownName("option of a text that goes on", wrong[0], ["steps", "stop", "seed", *known])
+        if steps < 1 or "" in stops:
+            raise InputError(f"steps is 1 or more and stop a text of a character or more, but got steps={steps}, stop={stop!r}.")
+        sampling = Sampling(**{"temperature": 0.8, **options})
+        return [Answer(text, self._continued(model, self._ids(text), steps, sampling, seed, stops)) for text in inputs]
+
+    def _ids(self, text: str) -> list[int]:
+        try:
+            ids: list[int] = held(self.tokenizer, [text]).ids.tolist()
+        except Unknown as error:
+            raise InputError(f"{error} This model knows the characters of its texts only; leave {error.sign!r} out.") from error
         if not ids:
             raise InputError("There is no text to go on with. Give at least one character.")
-        span, device, new = self.recipe.data.context, next(model.parameters()).device, []  # type: int, Any, list[int]
+        return ids
+
+    def _continued(self, model: Model, ids: list[int], steps: int, sampling: Sampling, seed: int, stops: Sequence[str] = ()) -> str:
+        """No passage is longer than those that were learned: when one is full, its later half begins the next."""
+        span, device, new = self.config.context, next(model.parameters()).device, []  # type: int, Any, list[int]
         while len(new) < steps:
-            seen = [*ids, *new][-(span // 2) :] if len(ids) + len(new) >= span else [*ids, *new]
-            room = min(steps - len(new), span - len(seen))
-            made = generate(model, torch.tensor([seen], device=device), room, sampling, seed=seed + len(new))
+            seen = [*ids, *new]
+            if len(seen) >= span:
+                seen = seen[-max(1, span // 2) :]
+            space = min(steps - len(new), span - len(seen) + 1, AHEAD if stops else steps)  # the last one is not read
+            made = generate(model, torch.tensor([seen], device=device), space, sampling, seed=seed + len(new))
             new += made[0].tolist()
+            text = self.tokenizer.decode(new)
+            if ends := [place for stop in stops if (place := text.find(stop)) >= 0]:
+                return text[: min(ends)]
         return self.tokenizer.decode(new)
 
     def samples(self, model: Model, step: int) -> list[Sample]:
         assert self.passages is not None
         line = self.passages.ids["validation"]
-        span = self.recipe.data.context
+        span = self.config.context
         found = []
         for i in range(self.recipe.evaluation.samples):
             given = self.tokenizer.decode([int(t) for t in line[i * span : i * span + span // 2]])
@@ -124,6 +156,6 @@ class LanguageTask(Task):
 
     def _seen(self, model: Model, line: Any) -> dict[str, Any]:
         """The tokens of a line and what each drew from those before it."""
-        ids = [int(t) for t in line][: self.recipe.data.context]
+        ids = [int(t) for t in line][: self.config.context]
         attention = attention_of(model, torch.tensor([ids], device=next(model.parameters()).device))
         return {"tokens": [self.tokenizer.decode([t]) for t in ids], "attention": attention}
