@@ -37,6 +37,7 @@ class Language(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
                 has saved; with * for many
     validation  other files; without them the last `held` of the characters are held out
     test        files that are measured once, at the end
+    held        share of the characters that is held out, where no other files are the validation part
     context     T, tokens of a passage
     tokens      "characters", "bytes", "pieces" (byte pairs, taught by the training part), "checkpoint" (of model.start), or a
                 tokenizer.json

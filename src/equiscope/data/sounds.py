@@ -44,8 +44,10 @@ class Changes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shift  silence in front, or so much cut away, of up to so many ms
     gain   louder or softer by up to so many dB
     noise  white noise of up to this share of the sound's own size
-    bands  up to so many mel bands that follow one another are hidden, and windows: of windows (SpecAugment), each `masks` times
-    source Park et al. 2019, "SpecAugment"; Ko et al. 2015, "Audio Augmentation"
+    bands  up to so many mel bands that follow one another are hidden (SpecAugment); windows: so many windows
+    masks  how often that is done
+
+    Source: Park et al. 2019, "SpecAugment"; Ko et al. 2015, "Audio Augmentation"
     """
 
     speed: Share = 0.0
@@ -74,6 +76,7 @@ class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     level       whether each recording's own mean of each band is taken away, so that a microphone is not heard
     longest     seconds of a recording that are read; the rest is left out
     smoothing   share of the answer that is spread over all classes while learning
+    changes     what is changed at random about a recording each time it is learned from
     """
 
     train: str

@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import json
 import re
 from typing import Any
 
@@ -16,16 +17,16 @@ def meanings(kind: type[Struct]) -> dict[str, str]:
     Beside a field another one may be said: "hop_ms   from one to the next; mels: bands".
     """
     found: dict[str, str] = {}
-    current = ""
+    current: list[str] = []
     for line in (inspect.getdoc(kind) or "").splitlines():
-        field = re.match(r"(\w+)\s{2,}(\S.*)", line)
-        if field and field[1] in kind.__struct_fields__:
-            current = field[1]
-            found[current] = field[2]
+        field = re.match(r"((?:\w+, )*\w+)\s{2,}(\S.*)", line)
+        if field and set(names := field[1].split(", ")) <= set(kind.__struct_fields__):
+            current = names
+            found |= dict.fromkeys(current, field[2])
         elif line.startswith("  ") and current:
-            found[current] += f" {line.strip()}"
+            found |= {name: f"{found[name]} {line.strip()}" for name in current}
         else:
-            current = ""
+            current = []
     for name, text in list(found.items()):
         pieces = re.split(rf"; ({'|'.join(kind.__struct_fields__)}): ", text)
         found |= {name: pieces[0]} | dict(zip(pieces[1::2], pieces[2::2], strict=True))
@@ -51,9 +52,9 @@ def wanted(kind: Any, item: bool = False) -> str:
     if isinstance(info, types.IntType | types.FloatType):
         return ("a whole number" if isinstance(info, types.IntType) else "a number") + _bounds(info)
     if isinstance(info, types.LiteralType):
-        return " or ".join(f'"{value}"' for value in sorted(info.values, key=str))
+        return " or ".join(json.dumps(value) for value in sorted(info.values, key=str))
     if isinstance(info, types.UnionType):
-        some = [wanted(one) for one in info.types if not isinstance(one, types.NoneType)]
+        some = sorted((wanted(one) for one in info.types if not isinstance(one, types.NoneType)), key=len)
         return " or ".join(some) + (' or "none"' if info.includes_none and not _texts(info) else "")
     if isinstance(info, types.StructType):
         return f"a table with {', '.join(f.name for f in info.fields)}"
@@ -95,10 +96,11 @@ def default(field: msgspec.structs.FieldInfo) -> Any:
 
 
 def _bounds(info: Any) -> str:
-    low = f"of {info.ge:g} or more" if info.ge is not None else f"above {info.gt:g}" if info.gt is not None else ""
-    high = f"at most {info.le:g}" if info.le is not None else f"below {info.lt:g}" if info.lt is not None else ""
-    if info.ge is not None and info.le is not None:
-        return f" from {info.ge:g} to {info.le:g}"
+    ge, gt, le, lt = (f"{n:,}" if isinstance(n, int) else n and f"{n:g}" for n in (info.ge, info.gt, info.le, info.lt))
+    if ge is not None and le is not None:
+        return f" from {ge} to {le}"
+    low = f"of {ge} or more" if ge is not None else f"above {gt}" if gt is not None else ""
+    high = f"at most {le}" if le is not None else f"below {lt}" if lt is not None else ""
     return "".join(f" {part}" for part in (" and ".join(filter(None, (low, high))),) if part)
 
 
