@@ -18,6 +18,7 @@ from equiscope.errors import InputError
 from equiscope.models import Mixed, Model, Probe, fast_products, probe
 from equiscope.pretrained.runs import AVERAGE, WEIGHTS
 from equiscope.train import state
+from equiscope.train.memory import keep
 from equiscope.train.optimiser import Average, optimisers, set_rates, share
 from equiscope.train.processes import processes
 from equiscope.train.recipe import Recipe
@@ -53,6 +54,8 @@ class Engine:
         self.recipe, self.model = recipe, model.train()
         self.processes = processes(recipe, devices)
         self.device = self.processes.device
+        if self.device.type == "cpu":
+            keep()
         spread = recipe.engine.strategy == "fsdp" and self.processes.count > 1  # FSDP makes its own copies in bfloat16
         half = recipe.engine.precision == "bfloat16" and not spread
         self._mixed = Mixed(model.to(self.device)) if half else None
