@@ -23,7 +23,7 @@ from torch import Tensor
 
 from equiscope.data.files import found
 from equiscope.data.order import Order, generator, number
-from equiscope.data.texts import decoded
+from equiscope.data.texts import DAMAGED, decoded
 from equiscope.errors import InputError
 from equiscope.record import Source
 from equiscope.tokens import Tokens, frames, log_mel, read_sound, resampled, spectrogram_patches
@@ -228,7 +228,7 @@ def _archived(path: Path) -> Iterator[tuple[str, str, bytes]]:
                 for m in archive
                 if m.isfile() and Path(m.name).suffix.lower() in ENDINGS and not Path(m.name).name.startswith(".")
             }
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+    except DAMAGED as error:
         raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
     for name in sorted(found):
         yield f"{path}: {name}", "", found[name]

@@ -7,11 +7,13 @@ import codecs
 import csv
 import io
 import json
+import lzma
 import sys
 import tarfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Protocol, runtime_checkable
 from xml.etree import ElementTree
 
 from equiscope.data.files import OPENERS, opened
@@ -20,7 +22,15 @@ from equiscope.errors import InputError
 TEI = "{http://www.tei-c.org/ns/1.0}"
 ENDINGS = (".txt", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml")
 STRETCH = 2**18  # bytes that are read at once
+DAMAGED = (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error, tarfile.TarError)  # what readers of damaged files raise
 BETWEEN = "\n\n"  # two documents
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """What bytes are read from: a file, compressed or not, or a part of an archive."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
 
 
 def files(paths: Iterable[Path]) -> list[Path]:
@@ -69,7 +79,7 @@ def documents(paths: Iterable[Path], field: str = "text") -> Iterator[Iterator[s
             try:
                 for document in _documents(name, content, field):
                     yield _watched(document, seen, path)
-            except (EOFError, OSError, ValueError) as error:
+            except DAMAGED as error:
                 raise _damaged(path, error) from error
         if not seen[0]:
             raise InputError(f"{path} is empty: there is no text in it.")
@@ -86,7 +96,7 @@ def _watched(document: Iterator[str], seen: list[bool], path: Path) -> Iterator[
         for stretch in document:
             seen[0] = seen[0] or bool(stretch.strip())
             yield stretch
-    except (EOFError, OSError, ValueError) as error:
+    except DAMAGED as error:
         raise _damaged(path, error) from error
 
 
@@ -94,7 +104,7 @@ def _damaged(path: Path, error: Exception) -> InputError:
     return error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.")
 
 
-def _members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+def _members(path: Path) -> Iterator[tuple[str, Readable]]:
     """Files of an archive, or the one file itself, by name."""
     if ".tar" not in path.suffixes:
         with opened(path) as file:
@@ -106,11 +116,11 @@ def _members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
                 content = archive.extractfile(member) if member.isfile() else None
                 if content is not None:
                     yield f"{path}: {member.name}", content
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+    except DAMAGED as error:
         raise _damaged(path, error) from error
 
 
-def _decoded(file: IO[bytes] | io.BytesIO, name: str) -> Iterator[str]:
+def _decoded(file: Readable | io.BytesIO, name: str) -> Iterator[str]:
     """UTF-8 a stretch at a time. Raises InputError with the line of the first byte that is none."""
     decoder, ends = codecs.getincrementaldecoder("utf-8-sig")(), io.IncrementalNewlineDecoder(None, translate=True)
     read, lines = 0, 1
@@ -132,7 +142,7 @@ def _decoded(file: IO[bytes] | io.BytesIO, name: str) -> Iterator[str]:
         read, lines = read + len(content), lines + content.count(b"\n")
 
 
-def _lines(file: IO[bytes], name: str) -> Iterator[str]:
+def _lines(file: Readable, name: str) -> Iterator[str]:
     """The lines of a file, each with its end."""
     rest = ""
     for text in _decoded(file, name):
@@ -149,7 +159,7 @@ def _kind(name: str) -> str:
     return endings[-1].lower() if endings else ""
 
 
-def _documents(name: str, file: IO[bytes], field: str) -> Iterator[Iterator[str]]:
+def _documents(name: str, file: Readable, field: str) -> Iterator[Iterator[str]]:
     kind = _kind(name)
     if kind == ".xml":
         yield iter([tei(file.read(), name)])
@@ -179,7 +189,7 @@ def _field(line: str, field: str, where: str) -> str:
     return row[field]
 
 
-def _column(file: IO[bytes], name: str, field: str, delimiter: str) -> Iterator[str]:
+def _column(file: Readable, name: str, field: str, delimiter: str) -> Iterator[str]:
     """A column of a table; texts may be longer than what the reader takes by itself."""
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     rows = csv.DictReader(_lines(file, name), delimiter=delimiter)

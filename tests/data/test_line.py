@@ -1,0 +1,131 @@
+"""Line: a text becomes one row of ids, the same in memory and mapped, and never half a row."""
+
+import os
+import unicodedata
+
+import numpy as np
+import pytest
+
+from equiscope.data import line as room
+from equiscope.data.line import Unknown, by_byte, cache, cut, held, kept, remembered, signs
+from equiscope.tokens import Tokenizer, by_bytes, by_characters, by_pieces, by_words
+
+TEXT = "Größe und cafe\u0301: €5, 😀 and don't; the end.\n\n  Two\tlines here.\n" * 40
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("EQUISCOPE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(room, "WHOLE", 64)
+
+
+TOKENIZERS = {"characters": by_characters, "bytes": lambda text: by_bytes(), "pieces": lambda text: by_pieces(text, 300)}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_a_line_has_the_ids_that_the_tokenizer_gives_to_the_whole_text(name):
+    tokenizer = TOKENIZERS[name](TEXT)
+    line = held(tokenizer, [TEXT[i : i + 5] for i in range(0, len(TEXT), 5)])
+    assert line.ids.tolist() == tokenizer.encode(TEXT)
+    assert line.ids.dtype == (np.uint16 if name == "pieces" else np.uint8)
+    assert line.characters == len(unicodedata.normalize("NFC", TEXT))
+
+
+def test_characters_and_bytes_are_looked_up_and_nothing_else_is():
+    assert signs(by_characters(TEXT)) is not None
+    assert by_byte(by_bytes()) is not None
+    for other in (
+        by_bytes(),
+        by_pieces(TEXT, 300),
+        by_words(TEXT),
+        by_characters(TEXT, unknown="?!"),
+        by_characters(TEXT, ["<end>"]),
+    ):
+        assert signs(other) is None
+    for other in (by_characters(TEXT), by_pieces(TEXT, 300), by_bytes(["<end>"])):
+        assert by_byte(other) is None
+
+
+def test_a_tokenizer_from_a_file_is_looked_up_too(tmp_path):
+    tokenizer = Tokenizer.read(by_characters(TEXT).save(tmp_path / "tokenizer.json"))
+    assert signs(tokenizer) is not None
+    assert held(tokenizer, [TEXT]).ids.tolist() == tokenizer.encode(TEXT)
+
+
+def test_a_character_without_an_id_is_named():
+    with pytest.raises(Unknown, match=r"'é' \(U\+00E9\) has no id"):
+        held(by_characters("abc"), ["ab", "caé"])
+
+
+def test_longer_stretches_tear_no_word_and_lose_nothing():
+    words = "some words and others " * 50
+    found = list(cut(words[i : i + 9] for i in range(0, len(words), 9)))
+    assert "".join(found) == words
+    assert len(found) > 3
+    assert all(part.startswith(" ") for part in found[1:])
+
+
+def test_a_text_without_spaces_is_cut_all_the_same(monkeypatch):
+    monkeypatch.setattr(room, "MOST", 128)
+    found = list(cut(["人" * 1000]))
+    assert "".join(found) == "人" * 1000
+    assert max(map(len, found)) == 128
+
+
+def test_a_line_is_made_once_and_then_mapped():
+    asked = []
+
+    def text():
+        asked.append(1)
+        yield TEXT
+
+    tokenizer = by_characters(TEXT)
+    first, second = kept("a", tokenizer, text), kept("a", tokenizer, text)
+    assert len(asked) == 1
+    assert isinstance(second.ids, np.memmap)
+    assert first.ids.tolist() == second.ids.tolist() == held(tokenizer, [TEXT]).ids.tolist()
+    assert first.characters == second.characters
+    kept("b", tokenizer, text), kept("a", by_bytes(), text)  # other texts, other tokenizers
+    assert len(asked) == 3
+
+
+def test_a_line_that_was_cut_short_is_made_again():
+    tokenizer = by_characters(TEXT)
+    kept("a", tokenizer, lambda: iter([TEXT]))
+    file = next((cache() / "lines").glob("*/ids"))
+    file.write_bytes(file.read_bytes()[:-5])
+    assert len(kept("a", tokenizer, lambda: iter([TEXT])).ids) == len(tokenizer.encode(TEXT))
+
+
+def test_nothing_half_made_stays_when_a_text_cannot_be_read():
+    def broken():
+        yield TEXT
+        raise RuntimeError("gone")
+
+    with pytest.raises(RuntimeError):
+        kept("a", by_characters(TEXT), broken)
+    assert list((cache() / "lines").iterdir()) == []
+
+
+def test_where_no_file_can_be_written_a_line_is_held_in_memory(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("EQUISCOPE_CACHE", str(tmp_path / "file" / "cache"))
+    line = kept("a", by_characters(TEXT), lambda: iter([TEXT]))
+    assert not isinstance(line.ids, np.memmap)
+    assert line.ids.tolist() == by_characters(TEXT).encode(TEXT)
+    assert remembered("a", lambda: {"n": 1}) == {"n": 1}
+
+
+def test_facts_are_remembered_and_a_damaged_memory_is_made_again():
+    made = iter(range(9))
+    assert remembered("a", lambda: {"n": next(made)}) == {"n": 0}
+    assert remembered("a", lambda: {"n": next(made)}) == {"n": 0}
+    next((cache() / "facts").iterdir()).write_text("{")
+    assert remembered("a", lambda: {"n": next(made)}) == {"n": 1}
+
+
+def test_the_cache_is_where_the_system_keeps_what_can_be_made_again(monkeypatch):
+    monkeypatch.delenv("EQUISCOPE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", os.path.join(os.sep, "some", "where"))
+    monkeypatch.setattr("sys.platform", "linux")
+    assert cache().parts[-2:] == ("where", "equiscope")

@@ -1,0 +1,137 @@
+"""Texts: whatever a file is, its documents come out; whatever is wrong in it is said with file and line."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import tarfile
+
+import pytest
+
+from equiscope.data import texts as room
+from equiscope.data.texts import decoded, documents, files, stretches, texts
+from equiscope.errors import InputError
+
+HEADER = "<teiHeader><p>not this</p></teiHeader>"
+TEI = f'<TEI xmlns="http://www.tei-c.org/ns/1.0">{HEADER}<text><body><head>One</head>{{}}</body></text></TEI>'
+
+
+@pytest.fixture(autouse=True)
+def in_small_stretches(monkeypatch):
+    monkeypatch.setattr(room, "STRETCH", 7)
+
+
+def put(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def archive(path, members):
+    with tarfile.open(path, "w:xz") as made:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content.encode())
+            made.addfile(entry, io.BytesIO(content.encode()))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "wanted"),
+    [
+        ("a.txt", "Größe\r\nzwei\n", ["Größe\nzwei\n"]),
+        ("with-a-mark.txt", b"\xef\xbb\xbfone", ["one"]),
+        ("a.txt.gz", gzip.compress(b"one\ntwo"), ["one\ntwo"]),
+        ("a.txt.xz", lzma.compress(b"one\ntwo"), ["one\ntwo"]),
+        ("a.txt.bz2", bz2.compress(b"one\ntwo"), ["one\ntwo"]),
+        ("a.jsonl", '{"text": "one\\n1"}\n\n{"text": "zwölf", "more": 2}\n', ["one\n1", "zwölf"]),
+        ("a.csv", 'id,text\n1,one\n2,"two,\nthree"\n', ["one", "two,\nthree"]),
+        ("a.tsv.gz", gzip.compress(b"text\tid\none, two\t1\n"), ["one, two"]),
+        ("a.xml", TEI.format("<p>A <hi>long</hi>\n  word</p><lg><l>verse</l></lg>"), ["One\n\nA long word\n\nverse"]),
+    ],
+)
+def test_every_kind_of_file_gives_its_documents(tmp_path, name, content, wanted):
+    path = put(tmp_path / name, content)
+    assert list(texts([path])) == wanted
+    assert "".join(stretches([path])) == "\n\n".join(wanted)
+
+
+def test_an_archive_and_a_folder_give_their_files_in_the_order_of_names(tmp_path):
+    path = archive(tmp_path / "all.tar.xz", {"b.txt": "two", "a.xml": TEI.format("<p>one</p>"), "c.jsonl": '{"text": "three"}'})
+    assert list(texts([path])) == ["One\n\none", "two", "three"]
+    inner = tmp_path / "folder" / "inner"
+    inner.mkdir(parents=True)
+    put(inner / "b.txt", "two"), put(inner / "a.txt.gz", gzip.compress(b"one")), put(inner / "picture.png", b"\x89")
+    put(inner / ".hidden.txt", "not this")
+    assert list(texts(files([tmp_path / "folder"]))) == ["one", "two"]
+
+
+def test_a_large_file_is_never_one_string(tmp_path):
+    path = put(tmp_path / "a.txt", "word and word\n" * 100)
+    found = list(stretches([path]))
+    assert max(map(len, found)) <= 7
+    assert "".join(found) == "word and word\n" * 100
+
+
+def test_signs_of_several_bytes_and_ends_of_lines_survive_the_border_of_a_stretch(tmp_path):
+    text = "ab\r\ncd\r\n€€€€\r\n😀😀\r\n" * 9
+    path = put(tmp_path / "a.txt", text)
+    assert "".join(stretches([path])) == text.replace("\r\n", "\n")
+    assert decoded(text.encode(), "it") == text.replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.txt", b"one\ntwo\nth\xffree\n", r"a\.txt, line 3 is not UTF-8: byte 0xff at 10\. Convert the file"),
+        ("a.txt", "x" * 50 + "\n\n" + "é", None),
+        ("a.txt", ("x" * 50 + "\n\n").encode() + b"\xc3", r"line 3 is not UTF-8: byte 0xc3 at 52"),
+        ("a.txt", " \n ", "is empty: there is no text in it"),
+        ("a.txt.gz", gzip.compress(b"one" * 100)[:-9], r"a\.txt\.gz is damaged: .* Fetch it again"),
+        ("a.txt.xz", b"no such thing", r"is damaged"),
+        ("a.tar.xz", b"no such thing", r"is damaged"),
+        ("a.jsonl", '{"text": "one"}\n{"text": \n', r"a\.jsonl, line 2 is not JSON"),
+        (
+            "a.jsonl",
+            '{"text": "one"}\n\n{"body": "two", "id": 3}\n',
+            r"line 3 has no text 'text'\. .* to one of: body, id",
+        ),
+        ("a.csv", "id,body\n1,one\n", r"has the columns id, body, but no 'text'\. Set data\.field"),
+        ("a.csv", "id,text\n1,one\n2\n", r"a\.csv, line 3 ends before its 'text'"),
+        ("a.xml", "<TEI><text>", "is no XML"),
+        ("a.xml", "<TEI/>", "is no TEI text: it has no body"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_file_and_line(tmp_path, name, content, said):
+    path = put(tmp_path / name, content)
+    if said is None:
+        assert list(texts([path])) == [content]
+        return
+    with pytest.raises(InputError, match=said):
+        list(stretches([path]))
+
+
+def test_a_document_may_be_left_before_it_is_read(tmp_path):
+    path = put(tmp_path / "a.jsonl", "".join(json.dumps({"text": f"t{i}"}) + "\n" for i in range(3)))
+    assert ["".join(d) for i, d in enumerate(documents([path])) if i != 1] == ["t0", "t2"]
+
+
+def test_a_folder_without_texts_and_a_column_that_there_is_not_are_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"has no text in it\. Texts are files that end in \.txt"):
+        files([tmp_path / "empty"])
+
+
+def test_what_datasets_saved_is_read_or_says_what_is_missing(tmp_path):
+    try:
+        import datasets
+    except ImportError:
+        (tmp_path / "saved").mkdir()
+        put(tmp_path / "saved" / "state.json", "{}"), put(tmp_path / "saved" / "data-00000-of-00001.arrow", b"ARROW1")
+        with pytest.raises(InputError, match=r"needs the package datasets\. Install it: pip install datasets"):
+            list(texts(files([tmp_path / "saved"])))
+        return
+    datasets.Dataset.from_dict({"text": ["one", "two"], "id": [1, 2]}).save_to_disk(tmp_path / "saved")
+    assert list(texts(files([tmp_path / "saved"]))) == ["one", "two"]
+    with pytest.raises(InputError, match=r"has the columns text, id, but no 'body'"):
+        list(texts(files([tmp_path / "saved"]), "body"))
