@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from equiscope.data import Images
+from equiscope.data import Images, images
 from equiscope.data.images import Pictures
 from equiscope.data.picture_files import LABELS, PICTURES, read_idx
 from equiscope.errors import InputError
@@ -108,6 +108,15 @@ def test_an_archive_and_a_table_read_as_their_folder_does(tmp_path):
         found = Pictures(Images(train=str(tmp_path / table), validation=str(tmp_path / table)))
         assert found.parts["train"].labels.tolist() == [0, 0, 0, 1, 1, 1]
         assert levels(found, "train") == [0, 1, 2, 0, 1, 2]
+
+
+def test_what_is_larger_than_memory_is_the_same_in_a_mapped_file(tmp_path, monkeypatch):
+    folder = str(classes(tmp_path, {"cat": 4, "dog": 3}))
+    held = Pictures(Images(train=folder, held=1))
+    monkeypatch.setattr(images, "IN_MEMORY", 0)
+    mapped = Pictures(Images(train=folder, held=1))
+    for part in ("train", "validation"):
+        assert torch.equal(held.parts[part].images, mapped.parts[part].images)
 
 
 def test_pictures_are_resized_and_made_grey_where_that_is_asked(tmp_path):
@@ -221,9 +230,9 @@ def test_labels_that_do_not_belong_to_the_pictures_are_refused(tmp_path):
 
 
 def test_more_than_there_is_cannot_be_held_out(tmp_path):
-    assert "data.held = 20 takes 20 pictures of the training part, which has 20" in refusal(train=pair(tmp_path), held=20)
+    assert "data.held = 20 takes 20 of 20 pictures of the training part" in refusal(train=pair(tmp_path), held=20)
     folder = str(classes(tmp_path, {"cat": 5, "dog": 2}))
-    assert "data.tested = 2 takes 2 pictures of the class 'dog', which has 2" in refusal(train=folder, tested=2)
+    assert "data.tested = 2 takes 2 of 2 pictures of the class 'dog'" in refusal(train=folder, tested=2)
     assert "Leave one of them out" in refusal(train=folder, tested=1, test=folder)
 
 
@@ -256,6 +265,20 @@ def test_folders_without_classes_or_pictures_are_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("no pictures")
     assert "is no folder, archive" in refusal(train=str(tmp_path / "notes.txt"))
     assert "is 4 files" in refusal(train=str(folder / "cat" / "*")) or "files" in refusal(train=str(folder / "cat" / "*"))
+
+
+def test_a_run_knows_when_a_picture_of_a_folder_or_a_table_changed(tmp_path):
+    folder = classes(tmp_path, {"cat": 2, "dog": 2})
+    rows = [f"{f.relative_to(tmp_path)},{f.parent.name}" for f in sorted(folder.glob("*/*.png"))]
+    (tmp_path / "all.csv").write_text("\n".join(["path,label", *rows]))
+    for name in (str(folder), str(tmp_path / "all.csv")):
+        before, again = (Pictures(Images(train=name, held=1, std=(1, 1, 1))).sources for _ in range(2))
+        assert before == again
+        picture = folder / "dog" / "01.png"
+        Image.fromarray(np.full((6, 5, 3), len(name), np.uint8)).save(picture)
+        (after,) = Pictures(Images(train=name, held=1, std=(1, 1, 1))).sources
+        assert after.sha256 != before[0].sha256
+        assert (after.name, after.part) == (before[0].name, "train")
 
 
 def test_classes_of_two_parts_are_the_same(tmp_path):

@@ -1,5 +1,6 @@
 """Images as a task: the data decides the spec, every read-out learns, and a file gets the class that was learned."""
 
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ def test_the_loss_is_the_cross_entropy_of_every_picture(tmp_path):
     model, batch = model_of(made), made.batch(0)
     each = [model(x[None])[0].log_softmax(-1) for x in batch.tensors["inputs"]]
     wanted = [0.9 * y[w] + 0.1 * y.mean() for y, w in zip(each, batch.tensors["wanted"], strict=True)]
-    assert float(made.loss(model, batch)) == pytest.approx(-float(sum(wanted)), rel=1e-5)
+    assert made.loss(model, batch).item() == pytest.approx(-sum(wanted).item(), rel=1e-5)
     assert (batch.terms, batch.size, batch.length, batch.read) == (6, 6, 4, 24)
 
 
@@ -130,7 +131,7 @@ def test_the_loss_of_a_mixture_is_mixed_as_its_pictures_are(tmp_path):
     t = batch.tensors
     answers = model(t["inputs"]).log_softmax(-1)
     share = t["part"][:, None] * F.one_hot(t["wanted"], 3) + (1 - t["part"][:, None]) * F.one_hot(t["other"], 3)
-    assert float(made.loss(model, batch)) == pytest.approx(float(-(share * answers).sum()), rel=1e-5)
+    assert made.loss(model, batch).item() == pytest.approx(-(share * answers).sum().item(), rel=1e-5)
 
 
 def test_shares_of_a_step_add_up_to_the_step(tmp_path):
@@ -138,7 +139,7 @@ def test_shares_of_a_step_add_up_to_the_step(tmp_path):
     model = model_of(made)
     whole = made.loss(model, made.batch(1))
     parts = [made.loss(model, made.batch(1, share, 2)) for share in (0, 1)]
-    assert float(sum(parts)) == pytest.approx(float(whole), rel=1e-5)
+    assert sum(parts).item() == pytest.approx(whole.item(), rel=1e-5)
 
 
 def test_evaluation_counts_every_picture_once(tmp_path):
@@ -193,6 +194,23 @@ def test_what_cannot_be_answered_is_refused(tmp_path):
         made.predict(model, [], temperature=1.0)
     with pytest.raises(InputError, match="option top"):
         made.predict(model, [], top=0)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_run_that_goes_on_ends_with_the_very_same_weights(tmp_path, precision):
+    changes = {
+        "data": {"augment": {"flip": 0.5, "shift": 1, "mixup": 0.2, "cutmix": 1.0}},
+        "model": {"dropout": 0.1, "skip": 0.2},
+        "optimiser": {"average": 0.9},
+        "engine": {"precision": precision},
+    }
+    found, runs = recipe(plain(tmp_path, **changes)), [tmp_path / "whole", tmp_path / "cut"]
+    for run in runs:
+        train(found, open_task(found), run)
+    shutil.rmtree(runs[1] / "checkpoints" / "step-000000004")  # as after a kill in step 3 or 4
+    train(found, open_task(found), runs[1])
+    one, two = ((run / "checkpoints" / "step-000000004" / "model.safetensors").read_bytes() for run in runs)
+    assert one == two
 
 
 def test_a_run_that_lost_how_it_sees_says_so(tmp_path):

@@ -20,7 +20,7 @@ from torch import Tensor
 from equiscope.data.augment import Augment, Draws, augmented, mixture
 from equiscope.data.files import found, sources
 from equiscope.data.order import Order
-from equiscope.data.picture_files import LABELS, PICTURES, Listed, converted, is_table, listed, of_folder, read_idx
+from equiscope.data.picture_files import LABELS, PICTURES, Listed, converted, listed, of_files, read_idx
 from equiscope.errors import InputError
 from equiscope.record import Source
 
@@ -37,9 +37,9 @@ class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     validation  other ones, that decide which weights are kept; without them the last `held` of train are held out
     test        others, that are measured once, at the end; or, with `tested`, the last so many of train, before `held` is counted
     tested      so many pictures, the last ones of train, are the test part
-    held        share of the pictures, or how many; in each class where files come class by class (folders, archives)
+    held        share of the pictures, or how many; in each class, but for idx files, where it is of all
     classes     names, in the order of the labels; of folders and tables the sorted ones unless said, of idx files 0, 1, ...
-    size        (rows, columns) that pictures are resized and cropped to; as they are unless said, then all of one size
+    size        [rows, columns] that pictures are resized and cropped to; as they are unless said, then all of one size
     channels    1 (grey) or 3 (colour); as the first picture unless said
     mean, std   of each channel, in 0..1; those of the training part unless said
     augment     how pictures differ from themselves each time
@@ -62,13 +62,25 @@ class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
 
 @dataclass(frozen=True)
 class Part:
-    """Pictures uint8 [N, C, H, W] and the number of each one's class [N]."""
+    """Pictures uint8 [N, C, H, W] and the number of each one's class [N]: some rows of a block, which is not copied."""
 
-    images: Tensor
+    block: Tensor
     labels: Tensor
+    rows: Tensor
 
-    def __getitem__(self, which: Any) -> "Part":
-        return Part(self.images[which], self.labels[which])
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, which: Any) -> tuple[Tensor, Tensor]:
+        """Pictures and labels of these, copied."""
+        return self.block[self.rows[which]], self.labels[which]
+
+    @property
+    def images(self) -> Tensor:
+        return self[:][0]
+
+    def cut(self, which: Tensor) -> "Part":
+        return Part(self.block, self.labels[which], self.rows[which])
 
 
 class Pictures:
@@ -93,19 +105,18 @@ class Pictures:
         if config.validation is None:
             self.parts["train"], self.parts["validation"] = self._split(config.held, "held")
         self._look()
-        self.mean, self.std = _measured(self.parts["train"].images, config)
-        self.order = Order(len(self.parts["train"].labels), seed)
-        self.draws = Draws(len(self.parts["train"].labels), seed)
+        self.mean, self.std = _measured(self.parts["train"], config)
+        self.order, self.draws = Order(len(self.parts["train"]), seed), Draws(len(self.parts["train"]), seed)
 
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> dict[str, Tensor]:
         """The pictures share, share + shares, ... of a step, as a model reads them.
 
         returns  inputs [B, C, H, W], wanted [B]; and of a step that mixes pictures other [B], and part [B]: of the answer `wanted`
         """
-        train, config = self.parts["train"], self.config.augment
+        config = self.config.augment
         places = self.order.batch(step, size)
         own = list(range(share, size, shares))
-        mixed = mixture(config, self.seed, step, size, *train.images.shape[-2:]) if config.mixes else None
+        mixed = mixture(config, self.seed, step, size, *self.parts["train"].block.shape[-2:]) if config.mixes else None
         x, wanted = self._seen([places[i] for i in own])
         if mixed is None:
             return {"inputs": x, "wanted": wanted}
@@ -116,28 +127,27 @@ class Pictures:
     def part(self, name: str, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """All pictures of a part as a model reads them, as they are, and their classes; `size` at a time."""
         part = self.parts[name]
-        for first in range(0, len(part.labels), size):
-            chosen = part[first : first + size]
-            yield normal(chosen.images, self.mean, self.std), chosen.labels
+        for first in range(0, len(part), size):
+            images, labels = part[first : first + size]
+            yield normal(images, self.mean, self.std), labels
 
     def _seen(self, places: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
-        chosen = self.parts["train"][torch.tensor([example for _, example in places])]
-        x = augmented(chosen.images, self.draws.of(places), self.config.augment, self.mean, self.std)
-        return x, chosen.labels
+        images, labels = self.parts["train"][torch.tensor([example for _, example in places])]
+        return augmented(images, self.draws.of(places), self.config.augment, self.mean, self.std), labels
 
     def _read(self, part: str, name: str | Pair, beside: Path | None) -> Part:
         if not isinstance(name, str):
             return self._pair(part, [_one(n, beside) for n in name])
         path = _one(name, beside)
-        self.sources += [of_folder(path, part)] if path.is_dir() else sources({part: [path]})
         given = listed(path)
+        self.sources.append(of_files(path, given.files, part))
         if self.classes is None:
             self.classes = tuple(sorted(set(given.labels), key=_in_order))
         numbers = {label: number for number, label in enumerate(self.classes)}
         for where, label in zip(given.names, given.labels, strict=True):
             if label not in numbers:
                 raise InputError(f"{where} has the class {label!r}, which is none of: {', '.join(self.classes)}.")
-        return Part(self._fitted(given), torch.tensor([numbers[label] for label in given.labels]))
+        return _whole(self._fitted(given), torch.tensor([numbers[label] for label in given.labels]))
 
     def _pair(self, part: str, paths: list[Path]) -> Part:
         """idx files: pictures and labels."""
@@ -156,22 +166,22 @@ class Pictures:
         numbers = torch.from_numpy(labels.astype(np.int64))
         if self.channels in (None, 1) and self.size in (None, images.shape[1:]):  # as they are
             self.channels, self.size = 1, (images.shape[1], images.shape[2])
-            return Part(torch.from_numpy(images).unsqueeze(1), numbers)
+            return _whole(torch.from_numpy(images).unsqueeze(1), numbers)
         from PIL import Image
 
         names = [f"{paths[0]}, picture {i + 1}" for i in range(len(images))]
-        return Part(self._fitted(Listed(names, [], lambda: map(Image.fromarray, images))), numbers)
+        return _whole(self._fitted(Listed(paths, names, [], lambda: map(Image.fromarray, images))), numbers)
 
     def _fitted(self, given: "Listed") -> Tensor:
         """Pictures of one size and one number of channels: those of the first, where the recipe says none."""
         block: np.ndarray | None = None
         for i, (where, picture) in enumerate(zip(given.names, given.pictures(), strict=True)):
-            found = (picture.height, picture.width)
+            shape = (picture.height, picture.width)
             self.channels = self.channels or (1 if picture.mode in ("1", "L", "LA") else 3)
-            self.size = self.size or found
-            if self.config.size is None and found != self.size:
+            self.size = self.size or shape
+            if self.config.size is None and shape != self.size:
                 raise InputError(
-                    f"{where} has {found[0]}×{found[1]} pixels, but those before it {self.size[0]}×{self.size[1]}. "
+                    f"{where} has {shape[0]}×{shape[1]} pixels, but those before it {self.size[0]}×{self.size[1]}. "
                     f"Set data.size = [{self.size[0]}, {self.size[1]}] to bring all to one size."
                 )
             block = _block(len(given.names), self.channels, *self.size) if block is None else block
@@ -180,19 +190,19 @@ class Pictures:
         return torch.from_numpy(block)
 
     def _split(self, held: float, what: str) -> tuple[Part, Part]:
-        """The training part without its last pictures, and these; in each class where files come class by class."""
-        train = self.parts["train"]
-        by_class = isinstance(self.config.train, str) and not is_table(Path(self.config.train))
-        groups = [torch.nonzero(train.labels == c).flatten() for c in train.labels.unique()] if by_class else None
+        """The training part without its last pictures, and these; in each class, but for idx files."""
+        train, groups, of = self.parts["train"], [torch.arange(len(self.parts["train"]))], "the training part"
+        if isinstance(self.config.train, str):
+            groups, of = [torch.nonzero(train.labels == c).flatten() for c in train.labels.unique()], "the class {!r}"
         first, last = [], []
-        for group in groups or [torch.arange(len(train.labels))]:
+        for group in groups:
             count = max(1, round(len(group) * held)) if isinstance(held, float) else held
             if count >= len(group):
-                of = f"the class {(self.classes or ())[int(train.labels[group[0]])]!r}" if by_class else "the training part"
-                raise InputError(f"data.{what} = {held} takes {count} pictures of {of}, which has {len(group)}. Hold fewer out.")
+                of = of.format((self.classes or ())[int(train.labels[group[0]])])
+                raise InputError(f"data.{what} = {held} takes {count} of {len(group)} pictures of {of}. Hold fewer out.")
             first.append(group[: len(group) - count])
             last.append(group[len(group) - count :])
-        return train[_rows(first)], train[_rows(last)]
+        return train.cut(torch.cat(first).sort().values), train.cut(torch.cat(last).sort().values)
 
     def _look(self) -> None:
         """Every class is learned, and pictures and numbers fit."""
@@ -229,20 +239,20 @@ def _block(*shape: int) -> np.ndarray:
         return np.memmap(file, np.uint8, "w+", shape=shape)
 
 
-def _rows(parts: list[Tensor]) -> Any:
-    """Rows in the order of the file; a slice where they follow one another, so that nothing is copied."""
-    rows = torch.cat(parts).sort().values
-    first, last = int(rows[0]), int(rows[-1])
-    return slice(first, last + 1) if last - first + 1 == len(rows) else rows
+def _whole(block: Tensor, labels: Tensor) -> Part:
+    return Part(block, labels, torch.arange(len(labels)))
 
 
-def _measured(images: Tensor, config: Images) -> tuple[Tensor, Tensor]:
+def _measured(train: Part, config: Images, at_once: int = 2**12) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each channel, in 0..1: given, or measured in whole numbers, so the same on every machine."""
-    channels = images.shape[1]
+    channels = train.block.shape[1]
     for name, given in (("mean", config.mean), ("std", config.std)):
         if given is not None and (len(given) != channels or (name == "std" and min(given) <= 0)):
             raise InputError(f"data.{name} has one number for each of {channels} channels, std above 0, but got {list(given)}.")
-    counts = torch.stack([_counted(images[:, c]) for c in range(channels)]).double()
+    counts = torch.zeros(channels, 256, dtype=torch.float64)
+    for first in range(0, len(train), at_once):
+        for c, images in enumerate(train[first : first + at_once][0].unbind(1)):
+            counts[c] += torch.bincount(images.flatten(), minlength=256)
     levels, many = torch.arange(256).double() / 255, counts.sum(-1)
     mean = (counts @ levels) / many
     std = ((counts @ levels**2) / many - mean**2).clamp(min=0).sqrt()
@@ -253,11 +263,6 @@ def _measured(images: Tensor, config: Images) -> tuple[Tensor, Tensor]:
         torch.tensor(config.mean) if config.mean is not None else mean.float(),
         torch.tensor(config.std) if config.std is not None else std.masked_fill(std == 0, 1.0).float(),
     )
-
-
-def _counted(bytes_: Tensor, at_once: int = 2**12) -> Tensor:
-    """How often each of 256 levels occurs."""
-    return sum((torch.bincount(chunk.flatten(), minlength=256) for chunk in bytes_.split(at_once)), torch.zeros(256).long())
 
 
 def _in_order(name: str) -> tuple[int, str]:

@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import math
+import os
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equiscope.data.files import digest, opened
+from equiscope.data.files import digest, opened, sources
 from equiscope.data.texts import decoded
 from equiscope.errors import InputError
 from equiscope.record import Source
@@ -91,8 +92,12 @@ def converted(image: "Image.Image", size: tuple[int, int], channels: int) -> np.
 
 @dataclass(frozen=True)
 class Listed:
-    """Pictures, not yet one block: what each is called, the name of its class, and how all are read, one after the other."""
+    """Pictures, not yet one block: what each is called, the name of its class, and how all are read, one after the other.
 
+    files  that are read for it
+    """
+
+    files: list[Path]
     names: list[str]
     labels: list[str]
     pictures: "Callable[[], Iterator[Image.Image]]"
@@ -103,7 +108,7 @@ def listed(path: Path) -> Listed:
         return _folder(path)
     if ".tar" in path.suffixes or path.suffix in (".tgz", ".txz"):
         return _archive(path)
-    if is_table(path):
+    if _is_table(path):
         return _table(path)
     raise InputError(
         f"{path} is no folder, archive (.tar, .tar.gz, .tar.xz) or table (.csv, .tsv, .jsonl). "
@@ -111,7 +116,7 @@ def listed(path: Path) -> Listed:
     )
 
 
-def is_table(path: Path) -> bool:
+def _is_table(path: Path) -> bool:
     return path.suffix in (".csv", ".tsv", ".jsonl", ".ndjson")
 
 
@@ -126,7 +131,7 @@ def _folder(path: Path) -> Listed:
         if not own:
             raise InputError(f"{folder} has no picture ({', '.join(SUFFIXES)}). Put some in, or take the folder away.")
         files += own
-    return Listed([str(f) for f in files], [f.parent.name for f in files], lambda: (picture(f, str(f)) for f in files))
+    return Listed(files, [str(f) for f in files], [f.parent.name for f in files], lambda: (picture(f, str(f)) for f in files))
 
 
 def _archive(path: Path) -> Listed:
@@ -148,7 +153,7 @@ def _archive(path: Path) -> Listed:
         )
     where = [f"{path}: {name}" for name in names]
     classes = [Path(name).parent.name for name in names]
-    return Listed(where, classes, lambda: (picture(content[n], w) for n, w in zip(names, where, strict=True)))
+    return Listed([path], where, classes, lambda: (picture(content[n], w) for n, w in zip(names, where, strict=True)))
 
 
 def _table(path: Path) -> Listed:
@@ -179,12 +184,13 @@ def _table(path: Path) -> Listed:
             raise InputError(f"{path}, line {number}: there is no {files[-1]}. A path is seen from the table's folder.")
         names.append(f"{path}, line {number}: {row['path']}")
         labels.append(str(row["label"]))
-    return Listed(names, labels, lambda: (picture(f, n) for f, n in zip(files, names, strict=True)))
+    return Listed([path, *files], names, labels, lambda: (picture(f, n) for f, n in zip(files, names, strict=True)))
 
 
-def of_folder(path: Path, part: str) -> Source:
-    """A folder as one source: the digest of the names and digests of what is in it."""
-    files = sorted(f for f in path.rglob("*") if f.is_file())
-    said = "\n".join(f"{f.relative_to(path).as_posix()} {digest(f)}" for f in files)
+def of_files(path: Path, files: list[Path], part: str) -> Source:
+    """A file as it is; a folder or a table as one source: the digest of the names and digests of all that was read for it."""
+    if files == [path]:
+        return sources({part: files})[0]
+    said = "\n".join(f"{os.path.relpath(f, path)} {digest(f)}" for f in files)
     size = sum(f.stat().st_size for f in files)
-    return Source(name=path.name, part=part, bytes=size, sha256=hashlib.sha256(said.encode()).hexdigest())
+    return Source(name="/".join(path.parts[-2:]), part=part, bytes=size, sha256=hashlib.sha256(said.encode()).hexdigest())

@@ -171,15 +171,14 @@ class ImagesTask(Task):
         assert self.pictures is not None
         part, many = self.pictures.parts["validation"], self.recipe.evaluation.samples
         device, found = next(model.parameters()).device, []
-        for i in range(min(many, len(part.labels))):
-            place = i * len(part.labels) // many
-            image = part.images[place : place + 1]
+        for place in [i * len(part) // many for i in range(min(many, len(part)))]:
+            image, label = part[place : place + 1]
             x = self.sight.seen(image).to(device)
             chances = model(x).float().softmax(-1)[0]
             best = int(chances.argmax())
             answer = f"{self.sight.classes[best]} ({float(chances[best]):.0%})"
-            wanted = self.sight.classes[int(part.labels[place])]
-            looked = self._looked(model, image, x) if i == 0 and due(self.recipe, step) else {}
+            wanted = self.sight.classes[int(label)]
+            looked = self._looked(model, image, x) if place == 0 and due(self.recipe, step) else {}
             found.append(Sample(step=step, given=f"validation picture {place + 1}", answer=answer, wanted=wanted, **looked))
         return found
 
