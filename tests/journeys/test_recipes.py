@@ -77,7 +77,7 @@ def test_a_recipe_trains_evaluates_and_answers_in_its_small_form(equi, path, tmp
     code, out, _ = equi("evaluate", "run", "--json")
     assert code == 0
     assert json.loads(out)["result"]["validation"] == pytest.approx(run["result"]["validation"])  # same weights, same data
-    more = ("--steps", 5) if task in ("language", "translation") else ()
+    more = {"language": ("--steps", 5), "translation": ("--beams", 2)}.get(task, ())
     code, out, _ = equi("predict", "run", asked(task, path.stem), *more, "--json")
     assert code == 0
     assert json.loads(out)[0].keys() >= {"input", "answer"}
@@ -91,8 +91,8 @@ def test_a_recipe_runs_as_a_program_from_any_folder_and_goes_on(tmp_path):
     again = subprocess.run([*command, *words], capture_output=True, text=True)
     assert again.returncode == 0
     assert "is finished: 6 steps" in again.stderr
-    assert [p.name for p in (tmp_path / "runs").iterdir()] == ["shakespeare-char-cpu-small-budget.steps=6-optimiser.warmup=1-"
-                                                              "evaluation.every=3-evaluation.save=6"]  # fmt: skip
+    folder = "shakespeare-char-cpu-small-budget.steps=6-optimiser.warmup=1-evaluation.every=6"
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [folder]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -171,10 +171,9 @@ def test_texts_that_cannot_be_read_are_refused_with_file_and_line(equi, tmp_path
     [
         ("One.\nTwo.\nThree.\n", "Eins.\nZwei.\n", ["a.en", "a.de", "3", "2"]),
         ("", "", ["empty"]),
-        ("One.\n\nThree.\n", "Eins.\nZwei.\nDrei.\n", ["line 2"]),
         ("One.\nTwo.\n", b"Eins.\nZw\xf6lf.\n", ["a.de, line 2 is not UTF-8"]),
     ],
-    ids=["unequal", "empty", "blank", "undecodable"],
+    ids=["unequal", "empty", "undecodable"],
 )
 def test_pairs_that_do_not_fit_are_refused(equi, tmp_path, english, german, wanted):  # noqa: F811
     for name, content in (("a.en", english), ("a.de", german)):

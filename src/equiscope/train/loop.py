@@ -46,7 +46,7 @@ def train(
     """
     spec = settle(task)
     torch.manual_seed(recipe.seed)
-    engine = Engine(recipe, begun_model(recipe, spec), devices)
+    engine = Engine(recipe, tried(begun_model(recipe, spec), task), devices)
     try:
         with ExitStack() as stack:
 
@@ -73,6 +73,14 @@ def begun_model(recipe: Recipe, spec: Spec) -> Model:
         from equiscope.pretrained import load
 
         model.load_state_dict(load(recipe.model["start"], torch.float32).state_dict(), strict=True)
+    return model
+
+
+@torch.no_grad()
+def tried(model: Model, task: Task) -> Model:
+    """The model, after one example has passed through it: what does not fit is refused before anything is written."""
+    with kept_random():
+        task.loss(model, task.batch(0, 0, task.recipe.budget.batch))
     return model
 
 
