@@ -122,6 +122,8 @@ def test_nobody_is_waited_for_who_does_not_ask(monkeypatch):
     slept = []
     monkeypatch.setattr(room.time, "sleep", slept.append)
     live = live_of(run(done=3))
+    now = time.monotonic() + room.GONE + 1
+    monkeypatch.setattr(room.time, "monotonic", lambda: now)
     live.wait()
     assert slept == []
     live.news(0)

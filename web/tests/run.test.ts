@@ -220,9 +220,9 @@ describe("a page that listens", () => {
     vi.stubGlobal("fetch", ask);
     const lost = vi.fn();
     listen("s", () => 0, { hear: () => expect.fail(), lost });
-    await vi.advanceTimersByTimeAsync(4000);
+    await vi.advanceTimersByTimeAsync(1500);
     expect([ask.mock.calls.length, lost.mock.calls.length]).toEqual([1, 1]);
-    await vi.advanceTimersByTimeAsync(2000);
+    await vi.advanceTimersByTimeAsync(1000);
     expect(ask.mock.calls.length).toBe(2);
   });
 

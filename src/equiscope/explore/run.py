@@ -46,7 +46,7 @@ class Live:
     """
 
     def __init__(self, run: Run, entries: list[Entry], fresh: Callable[["Live"], None] | None = None) -> None:
-        self._lock, self._fresh, self._asked = threading.Lock(), fresh, float("-inf")
+        self._lock, self._fresh, self._asked = threading.Lock(), fresh, time.monotonic()
         self.begin(run, entries)
 
     def begin(self, run: Run, entries: list[Entry]) -> None:
@@ -97,7 +97,7 @@ class Live:
         return msgspec.json.encode(self.news(int(number)))
 
     def wait(self) -> None:
-        """A moment, where a page has asked of late, so that it hears how the run has ended."""
+        """A moment, where a page has asked of late, or has had no time to, so that it hears how the run has ended."""
         if time.monotonic() - self._asked < GONE:
             time.sleep(PATIENCE)
 

@@ -1,5 +1,6 @@
 """Serve one page on loopback: nothing else is reachable, from nowhere else, and no path of a request is ever opened."""
 
+import os
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import cast
@@ -29,7 +30,7 @@ def server(page: str | Callable[[], str], port: int, answers: dict[str, Answer] 
 
 
 class _Server(ThreadingHTTPServer):
-    allow_reuse_address = False  # on some systems it would share a busy port instead of moving on
+    allow_reuse_address = os.name == "posix"  # a port whose last server was killed; elsewhere that would share a busy one
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:

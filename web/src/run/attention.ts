@@ -123,7 +123,7 @@ function enlarged(page: Reading, sample: Sample, look: Looking, [layer, which]: 
     canvas,
     frame,
   );
-  if (seen) place.prepend(picture(seen, ""));
+  if (seen) place.prepend(picture(seen, sample.given));
   let cell = 0;
   const point = (to: number) => {
     cell = to;

@@ -1,7 +1,7 @@
 // Ask for what is new, again and again: at once while more waits, each second while it trains, seldom when nobody answers.
 import type { News } from "../contract";
 
-const [OFTEN, SELDOM] = [1000, 5000]; // milliseconds
+const [OFTEN, SELDOM] = [1000, 2000]; // milliseconds; the server waits a little longer for its last words to be heard
 
 export interface Listener {
   hear(news: News): void;
