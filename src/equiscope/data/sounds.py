@@ -387,7 +387,6 @@ def tokens_of(config: Sounds, hearing: Hearing, waves: list[Tensor], hide: Calla
     x = (x - torch.tensor(hearing.mean)) / torch.tensor(hearing.deviation)
     if hide is not None:
         x = torch.stack([torch.cat([hide(row[:n], i), row[n:]]) for i, (row, n) in enumerate(zip(x, counts.tolist(), strict=True))])
-    x = x * real[..., None]
     made = Tokens(x=x, at=at.expand(len(waves), -1, -1), order=spectrogram.order)
     if config.tokens == "patches":
         tall, bands = config.patch[0], config.mels // config.patch[1]
@@ -402,7 +401,7 @@ def tokens_of(config: Sounds, hearing: Hearing, waves: list[Tensor], hide: Calla
     else:
         at = made.at
     valid = torch.arange(made.x.shape[1]) < counts[:, None]
-    return Tokens(x=made.x, at=at.contiguous(), order=made.order, valid=valid)
+    return Tokens(x=made.x * valid[..., None], at=at.contiguous(), order=made.order, valid=valid)
 
 
 def windows(config: Sounds, rate: int, waves: list[Tensor]) -> tuple[Tokens, Tensor]:

@@ -1,0 +1,281 @@
+"""Sounds: every recording gets its class, its part and its times; what is random is a function of seed, epoch and recording."""
+
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from equiscope.data import Missing, Sounds
+from equiscope.data.order import generator
+from equiscope.data.sounds import Changes, Hearing, Recordings, changed, features, hidden, measured, tokens_of
+from equiscope.errors import InputError
+from equiscope.symmetry import relative_error
+from equiscope.tokens import frames, log_mel, spectrogram_patches
+
+DIGITS = Path(__file__).parents[2] / "recipes" / "samples" / "fsdd"
+PATTERN = "{label}_{speaker}_{index}"
+
+
+def noise(seconds, rate=8000, seed=0):
+    return torch.randn(round(seconds * rate), generator=generator(seed, "noise")).clamp(-3, 3) / 4
+
+
+def written(path, seconds=0.2, rate=8000, seed=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    soundfile.write(path, noise(seconds, rate, seed).numpy(), rate, subtype="FLOAT" if path.suffix == ".wav" else None)
+    return path
+
+
+@pytest.fixture
+def voices(tmp_path):
+    """Two words, two speakers, five takes of each, of different lengths."""
+    for number, (word, who, take) in enumerate((w, s, i) for w in ("yes", "no") for s in ("ann", "bob") for i in range(5)):
+        written(tmp_path / "voices" / f"{word}_{who}_{take}.wav", 0.1 + 0.01 * number, seed=number)
+    return tmp_path / "voices"
+
+
+def opened(folder, **changes):
+    return Recordings(Sounds(**{"train": str(folder), "pattern": PATTERN, **changes}), seed=3)
+
+
+def heard(mean, deviation):
+    return Hearing(classes=["a", "b"], rate=8000, mean=mean, deviation=deviation)
+
+
+def names(recordings, part):
+    return sorted(Path(r.name).stem for r in recordings.parts[part])
+
+
+# --- which recordings, and where ------------------------------------------------------------------------------------
+def test_names_say_the_class_and_the_part(voices):
+    found = opened(voices, where={"validation": {"index": "0-1", "speaker": "ann"}, "test": {"speaker": ["bob"], "index": 4}})
+    assert found.hearing.classes == ["no", "yes"]
+    assert names(found, "validation") == ["no_ann_0", "no_ann_1", "yes_ann_0", "yes_ann_1"]
+    assert names(found, "test") == ["no_bob_4", "yes_bob_4"]
+    assert len(found.parts["train"]) == 20 - 6
+
+
+def test_a_speaker_may_be_left_out(voices):
+    found = opened(voices, where={"test": {"speaker": "bob"}}, held=0.2)
+    assert {r.says["speaker"] for r in found.parts["test"]} == {"bob"}
+    assert {r.says["speaker"] for part in ("train", "validation") for r in found.parts[part]} == {"ann"}
+    assert [len(found.parts[part]) for part in ("train", "validation", "test")] == [8, 2, 10]
+
+
+def test_folders_are_classes_where_no_pattern_says_them(tmp_path):
+    for number in range(6):
+        written(tmp_path / "set" / ("dog" if number % 2 else "cat") / f"{number}.flac", seed=number)
+    (tmp_path / "set" / "README.md").write_text("no sound")
+    found = opened(tmp_path / "set", pattern=None)
+    assert found.hearing.classes == ["cat", "dog"]
+    assert sum(map(len, found.parts.values())) == 6
+
+
+def test_a_table_says_path_and_label(tmp_path):
+    for number in range(4):
+        written(tmp_path / "wav" / f"{number}.wav", seed=number)
+    table = tmp_path / "set.csv"
+    table.write_text("path,label\n" + "".join(f"wav/{i}.wav,{'ab'[i % 2]}\n" for i in range(4)))
+    assert opened(table, pattern=None, held=0.3).hearing.classes == ["a", "b"]
+    table.write_text("path,label\nwav/0.wav,a\nwav/9.wav,b\n")
+    with pytest.raises(InputError, match=r"set\.csv, line 3: there is no file .*9\.wav\. Paths are beside the table"):
+        opened(table, pattern=None)
+    table.write_text("path,label\nwav/0.wav,\n")
+    with pytest.raises(InputError, match=r"set\.csv, line 2 gives wav/0\.wav no label"):
+        opened(table, pattern=None)
+    table.write_text("file,label\nwav/0.wav,a\n")
+    with pytest.raises(InputError, match=r"has the columns file, label, but no path"):
+        opened(table, pattern=None)
+
+
+def test_an_archive_is_read_like_a_folder(voices, tmp_path):
+    with tarfile.open(tmp_path / "voices.tar.xz", "w:xz") as archive:
+        archive.add(voices, "voices")
+    one, other = opened(voices), opened(tmp_path / "voices.tar.xz")
+    for part in ("train", "validation"):
+        assert names(one, part) == names(other, part)
+    assert [s.name for s in other.sources] == [f"{tmp_path.name}/voices.tar.xz"]
+    assert one.sources[0].sha256 == other.sources[0].sha256  # of what the recordings hold
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda f: (f / "yes_ann_0.wav").write_bytes(b""), r"yes_ann_0\.wav cannot be read as a sound"),
+        (lambda f: (f / "yes_ann_0.wav").write_bytes(b"RIFF or not"), r"yes_ann_0\.wav cannot be read as a sound"),
+        (lambda f: soundfile.write(f / "yes_ann_0.wav", np.zeros(0), 8000), r"yes_ann_0\.wav is a sound without samples"),
+        (lambda f: written(f / "yes_ann_0.wav", 0.01), r"yes_ann_0\.wav lasts 10 ms, but one token takes 25 ms\. Leave it out"),
+        (lambda f: written(f / "yes_ann_0.wav", rate=16000), r"has 16000 samples a second, .* before have 8000\. Say data\.rate"),
+        (lambda f: written(f / "hello.wav"), r"hello\.wav says no label: its name is not such as '\{label\}_\{speaker\}_"),
+        (
+            lambda f: soundfile.write(f / "yes_ann_0.wav", np.full(900, np.nan), 8000, subtype="FLOAT"),
+            r"yes_ann_0\.wav has samples that are no numbers",
+        ),
+        (
+            lambda f: (f / "yes_bob_9.wav").write_bytes((f / "no_ann_2.wav").read_bytes()),
+            r"(yes|no)_\w+\.wav is '\w+', but .*wav, the same sound, is '\w+'\. Correct one of them",
+        ),
+    ],
+)  # fmt: skip
+def test_a_recording_that_cannot_be_learned_from_is_named(voices, spoil, said):
+    spoil(voices)
+    with pytest.raises(InputError, match=said):
+        opened(voices)
+
+
+def test_a_sound_that_is_learned_from_and_measured_on_is_named(voices):
+    (voices / "no_bob_9.wav").write_bytes((voices / "no_bob_1.wav").read_bytes())
+    with pytest.raises(InputError, match=r"no_bob_9\.wav of the test part is also learned from, as .*no_bob_1\.wav"):
+        opened(voices, where={"test": {"index": 9}})
+
+
+def test_parts_that_cannot_be_are_refused(voices, tmp_path):
+    with pytest.raises(Missing, match=r"There is no nowhere"):
+        opened("nowhere")
+    (tmp_path / "none").mkdir()
+    with pytest.raises(InputError, match=r"none has no recording\. Sounds are files that end in \.wav"):
+        opened(tmp_path / "none")
+    with pytest.raises(InputError, match=r"No recording of .* is left for the test part where \{'index': '50-60'\}"):
+        opened(voices, where={"test": {"index": "50-60"}})
+    with pytest.raises(InputError, match=r"data\.where reads take, but names say only: label, speaker, index"):
+        opened(voices, where={"test": {"take": 1}})
+    with pytest.raises(InputError, match=r"says speaker '\w+', which is no number, but data\.where asks for 1-2"):
+        opened(voices, where={"test": {"speaker": "1-2"}})
+    with pytest.raises(InputError, match=r"said twice: by data\.test and by data\.where\.test"):
+        opened(voices, test=str(voices), where={"test": {"index": 1}})
+    with pytest.raises(InputError, match=r"All recordings of .* are of the class 'no'"):
+        opened(voices, where={"validation": {"label": "yes"}})
+    with pytest.raises(InputError, match=r"each name once, but got 'no names'"):
+        opened(voices, pattern="no names")
+
+
+def test_a_class_that_was_never_learned_is_named(voices, tmp_path):
+    written(tmp_path / "test" / "maybe_ann_1.wav", seed=99)
+    with pytest.raises(InputError, match=r"maybe_ann_1\.wav of the test part is of the class 'maybe', but training has"):
+        opened(voices, test=str(tmp_path / "test"))
+
+
+# --- tokens ---------------------------------------------------------------------------------------------------------
+def test_another_rate_is_brought_to_the_one_that_is_said(voices):
+    written(voices / "yes_ann_0.wav", 0.2, rate=16000, seed=50)
+    found = opened(voices, rate=4000)
+    assert found.hearing.rate == 4000
+    wave = next(r.wave for part in found.parts.values() for r in part if r.name.endswith("yes_ann_0.wav"))
+    assert len(wave) == 800
+
+
+@pytest.mark.parametrize("tokens", ["log-mel", "raw", "patches"])
+@pytest.mark.parametrize("level", [False, True])
+def test_padding_changes_no_recording(tokens, level):
+    config = Sounds(train="", tokens=tokens, mels=16, patch=(3, 4), level=level)
+    waves = [noise(seconds, seed=i) for i, seconds in enumerate((0.31, 0.07, 0.2))]
+    mean, deviation = measured(config, 8000, waves)
+    hearing = heard(mean, deviation)
+    together = tokens_of(config, hearing, waves)
+    assert together.valid is not None
+    assert together.x.shape[-1] == features(config, 8000)
+    for row, wave in enumerate(waves):
+        alone = tokens_of(config, hearing, [wave])
+        real = together.valid[row]
+        assert alone.valid is not None
+        assert bool(alone.valid.all())
+        assert relative_error(together.x[row][real], alone.x[0]) < 1e-5  # float32: sums in another order
+        assert torch.equal(together.at[row][real], alone.at[0])
+        assert not together.x[row][~real].any()
+
+
+def test_places_are_seconds_or_counts(tmp_path):
+    wave = noise(0.2)
+    for tokens, made in (("log-mel", log_mel(wave, 8000, mels=16)), ("raw", frames(wave, 8000, 25, 10))):
+        config = Sounds(train="", tokens=tokens, mels=16)
+        hearing = heard(*measured(config, 8000, [wave]))
+        assert torch.equal(tokens_of(config, hearing, [wave]).at[0], made.at)
+        counted = tokens_of(Sounds(train="", tokens=tokens, mels=16, places="index"), hearing, [wave]).at[0, :, 0]
+        assert counted.tolist() == list(range(len(made.at)))
+    config = Sounds(train="", tokens="patches", mels=16, patch=(3, 4))
+    hearing = heard(*measured(config, 8000, [wave]))
+    cut = spectrogram_patches(log_mel(wave, 8000, mels=16), (3, 4))
+    found = tokens_of(config, hearing, [wave])
+    assert torch.equal(found.at[0], cut.at)
+    counted = tokens_of(Sounds(train="", tokens="patches", mels=16, patch=(3, 4), places="index"), hearing, [wave])
+    assert counted.at[0, :5].tolist() == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 0]]
+
+
+@pytest.mark.parametrize("tokens", ["log-mel", "raw"])
+def test_numbers_of_the_training_part_have_mean_0_and_size_1(voices, tokens):
+    found = opened(voices, tokens=tokens, mels=16, where={"validation": {"index": 0}})
+    x = torch.cat([t.x[t.valid] for t, _, _ in found.recordings("train", 7)])
+    assert x.mean().abs() < 0.02
+    assert (x.square().mean() - 1).abs() < 0.01
+    if tokens == "log-mel":
+        assert x.mean(0).abs().max() < 1e-4
+        assert (x.std(0) - 1).abs().max() < 1e-2
+
+
+def test_the_same_seed_gives_the_same_batch_for_any_number_of_processes(voices):
+    changes = Changes(speed=0.1, shift=20, gain=6, noise=0.1, bands=4, windows=4, masks=2)
+    one, again = (opened(voices, mels=16, changes=changes) for _ in range(2))
+    whole, wanted = one.batch(7, 6)
+    assert torch.equal(whole.x, again.batch(7, 6)[0].x)
+    for share in range(2):
+        part, labels = again.batch(7, 6, share, 2)
+        assert torch.equal(labels, wanted[share::2])
+        assert torch.equal(part.valid.sum(-1), whole.valid[share::2].sum(-1))
+        for a, b, real in zip(part.x, whole.x[share::2], part.valid, strict=True):
+            assert relative_error(b[: len(a)][real], a[real]) < 1e-5
+    other = Recordings(one.config, seed=4).batch(7, 6)[0]
+    assert other.x.shape != whole.x.shape or not torch.equal(other.x, whole.x)
+
+
+def test_a_recording_is_changed_otherwise_in_every_epoch(voices):
+    found = opened(voices, mels=16, changes=Changes(gain=6), where={"validation": {"index": "0-3"}})
+    count = len(found.parts["train"])
+    first, later = ([found.batch(e * count + i, 1)[0] for i in range(count)] for e in range(2))
+    sums = [sorted(float(t.x.sum()) for t in epoch) for epoch in (first, later)]
+    assert not np.allclose(*sums)
+    plain = opened(voices, mels=16, where={"validation": {"index": "0-3"}})
+    first, later = ([plain.batch(e * count + i, 1)[0] for i in range(count)] for e in range(2))
+    assert np.allclose(*(sorted(float(t.x.sum()) for t in epoch) for epoch in (first, later)), atol=1e-3)
+
+
+def test_every_change_does_what_it_says():
+    wave = noise(0.5)
+
+    def made(seed=0, **some):
+        return changed(wave, 8000, Changes(**some), generator(seed))
+
+    assert torch.equal(made(), wave)
+    lengths = [len(made(seed, speed=0.2)) for seed in range(50)]
+    assert 0.5 * 8000 / 1.21 < min(lengths) < 3700
+    assert 4500 < max(lengths) < 0.5 * 8000 / 0.79
+    shifted = made(shift=50)
+    assert abs(len(shifted) - len(wave)) <= 800
+    gains = torch.tensor([float(made(seed, gain=6).norm() / wave.norm()) for seed in range(50)])
+    assert 0.5 < gains.min() < 0.7
+    assert 1.4 < gains.max() < 2.0
+    assert 0 < relative_error(made(noise=0.1), wave) < 0.11
+    x = torch.ones(20, 10)
+    masked = hidden(x, Changes(bands=3, windows=4, masks=1), generator(5))
+    assert torch.equal(x, torch.ones(20, 10))
+    bands, rows = (masked == 0).all(0).sum(), (masked == 0).all(1).sum()
+    assert int(bands) <= 3
+    assert int(rows) <= 4
+    assert masked.sum() == (10 - bands) * (20 - rows)
+
+
+def test_a_faster_sound_is_higher():
+    tone = torch.sin(2 * torch.pi * 500 * torch.arange(8000) / 8000)
+    for seed in range(3):
+        faster = changed(tone, 8000, Changes(speed=0.3), generator(seed))
+        peak = int(torch.fft.rfft(faster).abs().argmax()) * 8000 / len(faster)
+        assert abs(peak - 500 * len(tone) / len(faster)) < 2
+
+
+def test_the_spoken_digits_that_come_along_are_read():
+    found = opened(DIGITS, where={"validation": {"index": 10}, "test": {"index": 5}})
+    assert found.hearing.classes == list("0123456789")
+    assert {part: len(r) for part, r in found.parts.items()} == {"train": 40, "validation": 20, "test": 20}
