@@ -16,7 +16,8 @@ const continued = ({ given, answer }: Sample): HTMLElement =>
 
 /** A question, its answer, the right answer. */
 function compared({ given, answer, wanted }: Sample, history: History): HTMLElement {
-  const right = wanted !== null && wanted !== undefined && answer.trim() === wanted.trim();
+  const bare = answer.replace(/ \(\d+\s?%\)$/, "").trim(); // a class comes with its probability
+  const right = wanted !== null && wanted !== undefined && bare === wanted.trim();
   const seen = history.picture(given);
   return h(
     "dl.compared",
