@@ -2,9 +2,9 @@
 
     python tests/train/killing.py RUNS       one line of JSON for each run: how its lives ended
 
-RUNS: a file, [{"folder": ..., "recipe": {...}, "lives": [{"after": seconds} or {"event": n} or {}, ...]}, ...]; without lives it runs in
-this process. `after` is SIGKILL from outside, after so long; `event` is SIGKILL of itself just before the n-th time that it opens,
-renames, makes or removes a file of the run.
+RUNS: a file, [{"folder": ..., "recipe": {...}, "lives": [{"after": seconds} or {"event": n} or {}, ...]}, ...]; without lives it
+runs in this process. `after` is SIGKILL from outside, after so long; `event` is SIGKILL of itself just before the n-th time that
+it opens, renames, makes or removes a file of the run.
 """
 
 import json

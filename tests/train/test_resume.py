@@ -54,7 +54,8 @@ def killed(tmp_path_factory):
 def test_a_run_that_is_killed_at_any_file_or_moment_is_the_run_that_would_have_been(killed, variant):
     folder, ended, wrong = killed
     number = list(VARIANTS).index(variant)
-    assert ended[number][-1] == 0 and 1 not in ended[number], wrong
+    assert ended[number][-1] == 0, wrong
+    assert 1 not in ended[number], wrong
     assert ended[number].count(-signal.SIGKILL) >= 4
     one, other = folder / f"{number}-undisturbed", folder / f"{number}-killed"
     assert told(other) == told(one)
@@ -70,7 +71,8 @@ def test_no_file_is_a_bad_moment(tmp_path):
         runs.append({"folder": str(tmp_path / f"{event}"), "recipe": recipe, "lives": [{"event": event}, {"event": event + 1}, {}]})
     ended, wrong = lived(tmp_path, runs)
     for run, ends in zip(runs[1:], ended[1:], strict=True):
-        assert ends[-1] == 0 and 1 not in ends, wrong
+        assert ends[-1] == 0, wrong
+        assert 1 not in ends, wrong
         assert told(Path(run["folder"])) == told(tmp_path / "undisturbed")
         assert files(Path(run["folder"])) == files(tmp_path / "undisturbed")
 

@@ -16,7 +16,7 @@ from equiscope import blocks
 from equiscope.data.order import number
 from equiscope.errors import InputError
 from equiscope.models import Mixed, Model, Probe, fast_products, probe
-from equiscope.pretrained.runs import AVERAGE, WEIGHTS
+from equiscope.pretrained.runs import AVERAGE, WEIGHTS, filled
 from equiscope.train import state
 from equiscope.train.memory import keep
 from equiscope.train.optimiser import Average, optimisers, set_rates, share
@@ -56,8 +56,7 @@ class Engine:
         self.device = self.processes.device
         if self.device.type == "cpu":
             keep()
-        spread = recipe.engine.strategy == "fsdp" and self.processes.count > 1  # FSDP makes its own copies in bfloat16
-        half = recipe.engine.precision == "bfloat16" and not spread
+        half = recipe.engine.precision == "bfloat16" and not self.processes.spread  # FSDP makes its own copies in bfloat16
         self._mixed = Mixed(model.to(self.device)) if half else None
         self._computing = self._mixed.inner if self._mixed else model
         if recipe.engine.recompute:
@@ -115,7 +114,14 @@ class Engine:
 
     @contextmanager
     def evaluated(self) -> Iterator[Model]:
-        """Inside, the model in eval mode with the weights that are kept: averaged ones, where the recipe averages."""
+        """Inside, the model in eval mode with the weights that are kept: averaged ones, where the recipe averages.
+
+        What is spread over processes is put together in each of them: whatever is asked of a model can be asked then.
+        """
+        if self.processes.spread:
+            weights = state.weights(self.model) if self.average is None else state.together(self.average.weights)
+            yield filled(self.model.spec, weights).to(self.device)
+            return
         if self.average is not None:
             self.average.swap(self.model)
         self.model.eval()
@@ -131,7 +137,7 @@ class Engine:
         weights = state.weights(self.model)
         if wrong := next((name for name, tensor in weights.items() if not torch.isfinite(tensor).all()), None):
             raise Diverged(f"The weights {wrong} are no longer numbers.")
-        averaged = {} if self.average is None else {name: state.whole(t) for name, t in self.average.weights.items()}
+        averaged = {} if self.average is None else state.together(self.average.weights)
         return {WEIGHTS: weights, state.OPTIMISER: state.remembered(self.model, self.optimisers), AVERAGE: averaged}
 
     def restore(self, files: Callable[[str], dict[str, Tensor]]) -> None:

@@ -19,7 +19,12 @@ T = TypeVar("T")
 
 
 class Alone:
-    """One process, on a GPU where there is one."""
+    """One process, on a GPU where there is one.
+
+    spread  whether a process holds only a share of every weight
+    """
+
+    spread = False
 
     def __init__(self) -> None:
         self.count, self.rank = 1, 0
@@ -69,9 +74,8 @@ class Together(Alone):
         gpus = torch.cuda.device_count()
         if gpus and gpus < devices:
             raise InputError(f"{devices} processes need as many GPUs, but this machine shows {gpus}. Use --devices {gpus}.")
-        self.half = recipe.engine.precision == "bfloat16"
-        self.spread = recipe.engine.strategy == "fsdp"
-        strategy = ModelParallelStrategy(self._spread, data_parallel_size=devices * nodes, tensor_parallel_size=1)
+        self.half, self.spread = recipe.engine.precision == "bfloat16", recipe.engine.strategy == "fsdp"
+        strategy = ModelParallelStrategy(self._shared_out, data_parallel_size=devices * nodes, tensor_parallel_size=1)
         self.fabric = Fabric(
             accelerator="cuda" if gpus else "cpu", devices=devices, num_nodes=nodes,
             strategy=strategy if self.spread else DDPStrategy(),
@@ -86,7 +90,9 @@ class Together(Alone):
         return self.fabric.no_backward_sync(cast(Any, called), enabled=not now)
 
     def gathered(self, values: Tensor) -> list[list[float]]:
-        return cast(list[list[float]], cast(Tensor, self.fabric.all_gather(values)).tolist())
+        everyones = [torch.empty_like(values) for _ in range(self.count)]
+        torch.distributed.all_gather(everyones, values)
+        return cast(list[list[float]], torch.stack(everyones).tolist())
 
     def listed(self, thing: T) -> list[T]:
         things: list[Any] = [None] * self.count
@@ -106,12 +112,12 @@ class Together(Alone):
             raise InputError(wrong)
         return cast(T, found)
 
-    def _spread(self, model: Any, mesh: Any) -> Any:
+    def _shared_out(self, model: Any, mesh: Any) -> Any:
         """Every process holds a share of each layer's weights, which come together while the layer is computed.
 
         An encoder's layers and those that ask it are called across each other, so such a model comes together as a whole.
         """
-        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
         policy = (
             MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if self.half else MixedPrecisionPolicy()
@@ -120,9 +126,7 @@ class Together(Alone):
         if model.encoder is None:
             for block in model.blocks:
                 fully_shard(block, **said)
-        whole = fully_shard(model, **said)
-        register_fsdp_forward_method(whole, "read")
-        return whole
+        return fully_shard(model, **said)
 
 
 def processes(recipe: Recipe, devices: int = 1) -> Alone:

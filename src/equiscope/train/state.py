@@ -16,7 +16,12 @@ OPTIMISER = "optimiser.safetensors"
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
     """Every parameter by name, whole, on the CPU. Every process has to ask."""
-    return {name: whole(p) for name, p in model.named_parameters()}
+    return together(dict(model.named_parameters()))
+
+
+def together(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Each tensor whole, on the CPU."""
+    return {name: whole(tensor) for name, tensor in tensors.items()}
 
 
 def remembered(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer]) -> dict[str, Tensor]:
