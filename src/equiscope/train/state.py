@@ -27,12 +27,13 @@ def together(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def remembered(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer]) -> dict[str, Tensor]:
     """What the optimisers remember of each parameter, as "exp_avg/name"; their settings come from the recipe."""
     names = {id(p): name for name, p in model.named_parameters()}
-    return {
-        f"{what}/{names[id(p)]}": whole(value)
+    held = {
+        f"{what}/{names[id(p)]}": value
         for optimiser in optimisers
-        for p, held in optimiser.state.items()
-        for what, value in held.items()
+        for p, known in optimiser.state.items()
+        for what, value in known.items()
     }
+    return together(dict(sorted(held.items())))  # every process asks for them in one order
 
 
 def take_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
