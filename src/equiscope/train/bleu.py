@@ -14,10 +14,11 @@ from equiscope.tokens.extra import needed
 
 @dataclass(frozen=True)
 class Scores:
-    """Numbers by name, and for each the signature that says how it was counted."""
+    """Numbers by name, and for each the signature that says how it was counted. words: that Moses finds in what was wanted."""
 
     values: dict[str, float]
     signatures: dict[str, str]
+    words: int | None = None
 
 
 def greedy(answers: Sequence[str], wanted: Sequence[str]) -> float:
@@ -43,7 +44,6 @@ def scores(answers: Sequence[str], wanted: Sequence[str], language: str) -> Scor
     sides = [[cut.tokenize(normal.normalize(t), return_str=True, escape=False).lower() for t in side] for side in (answers, wanted)]
     metric = BLEU(tokenize="none", force=True, smooth_method="none")  # as Moses' multi-bleu
     values["bleu tokenised"] = float(metric.corpus_score(sides[0], [sides[1]]).score)
-    words = sum(len(text.split()) for text in sides[1])
-    how = f"sacremoses:{sacremoses.__version__}, {language}, punctuation normalised, lower-cased, {words} words wanted"
-    signatures["bleu tokenised"] = f"{metric.get_signature()} of texts cut by {how}"
-    return Scores(values, signatures)
+    how = f"sacremoses:{sacremoses.__version__}|lang:{language}|punctuation:normalised|case:lc"
+    signatures["bleu tokenised"] = f"{metric.get_signature()} of {how}"
+    return Scores(values, signatures, sum(len(text.split()) for text in sides[1]))

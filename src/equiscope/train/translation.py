@@ -144,7 +144,7 @@ class TranslationTask(Task):
         values = found.values | self.lost(model, part)
         if self._folder is not None:
             (self._folder / f"{part}.txt").write_text("".join(f"{text}\n" for text in said), encoding="utf-8")
-            about = {"values": values, "signatures": self.signatures}
+            about = {"values": values, "signatures": self.signatures, "words": found.words}
             (self._folder / f"{part}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         return values
 
