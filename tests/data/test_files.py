@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import lzma
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +76,7 @@ def test_a_source_is_the_bytes_of_a_file(here):
     path = here / "data" / "a.txt"
     path.write_bytes(b"words")
     (one,) = sources({"train": [path]})
+    assert sources({"train": [Path("../data/a.txt")]}) == [one]
     assert (one.name, one.part, one.bytes, one.sha256) == ("data/a.txt", "train", 5, hashlib.sha256(b"words").hexdigest())
 
 

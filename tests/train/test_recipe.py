@@ -5,7 +5,7 @@ import pytest
 
 from equiscope.errors import InputError
 from equiscope.train import fields
-from equiscope.train.recipe import differences, kinds, merged, read_recipe, recipe, schema, shared
+from equiscope.train.recipe import differences, kinds, merged, read_recipe, recipe, schema
 
 TEXT = """title = "A test"
 
@@ -153,13 +153,6 @@ def test_a_recipe_that_is_not_there_names_those_that_are(written, tmp_path):
     (tmp_path / "latin.toml").write_bytes('title = "é"'.encode("latin-1"))
     with pytest.raises(InputError, match="is not UTF-8"):
         read_recipe(tmp_path / "latin.toml")
-
-
-def test_more_processes_than_examples_are_refused(written):
-    found = read_recipe(written(), ["budget.accumulate=2"])
-    shared(found, 2)
-    with pytest.raises(InputError, match=r"budget\.batch is 4, which 3 processes cannot share in 2 turns each\. Give a batch of 6"):
-        shared(found, 3)
 
 
 def test_tables_are_merged_and_all_else_is_replaced():

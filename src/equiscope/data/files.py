@@ -80,11 +80,16 @@ def sources(parts: Mapping[str, Iterable[Path]]) -> list[Source]:
 
 def _sources(part: str, paths: list[Path]) -> list[Source]:
     each = [
-        Source(name="/".join(path.parts[-2:]), part=part, bytes=path.stat().st_size, sha256=digest(path)) for path in paths
+        Source(name=_name(path), part=part, bytes=path.stat().st_size, sha256=digest(path)) for path in paths
     ]  # fmt: skip
     if len(each) <= MANY:
         return each
     folder = Path(os.path.commonpath(paths))
     said = "\n".join(f"{source.sha256} {path.relative_to(folder)}" for source, path in zip(each, paths, strict=True))
-    name = f"{'/'.join(folder.parts[-2:])}: {len(each)} files"
+    name = f"{_name(folder)}: {len(each)} files"
     return [Source(name=name, part=part, bytes=sum(s.bytes for s in each), sha256=hashlib.sha256(said.encode()).hexdigest())]
+
+
+def _name(path: Path) -> str:
+    """A file with its folder: the same from wherever it is looked at."""
+    return "/".join(path.absolute().parts[-2:])

@@ -127,11 +127,16 @@ def _folder(path: Path) -> Listed:
         raise InputError(f"{path} has no folders, one for each class, with pictures in them.")
     files: list[Path] = []
     for folder in folders:
-        own = sorted(f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES and not f.name.startswith("."))
+        own = sorted(f for f in folder.iterdir() if _shows(f))
         if not own:
             raise InputError(f"{folder} has no picture ({', '.join(SUFFIXES)}). Put some in, or take the folder away.")
         files += own
     return Listed(files, [str(f) for f in files], [f.parent.name for f in files], lambda: (picture(f, str(f)) for f in files))
+
+
+def _shows(path: Path) -> bool:
+    """Whether a name is a picture's, and none that systems hide beside it."""
+    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 
 def _archive(path: Path) -> Listed:
@@ -140,7 +145,7 @@ def _archive(path: Path) -> Listed:
     try:
         with tarfile.open(path) as archive:
             for member in archive:
-                if member.isfile() and Path(member.name).suffix.lower() in SUFFIXES:
+                if member.isfile() and _shows(Path(member.name)):
                     content[member.name] = archive.extractfile(member).read()  # type: ignore[union-attr]
     except (tarfile.TarError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
@@ -162,9 +167,12 @@ def _table(path: Path) -> Listed:
     rows: list[tuple[int, Any]] = []
     if path.suffix in (".csv", ".tsv"):
         reader = csv.DictReader(io.StringIO(text), delimiter="\t" if path.suffix == ".tsv" else ",")
-        rows = [(reader.line_num, row) for row in reader]
+        try:
+            rows = [(reader.line_num, row) for row in reader]
+        except csv.Error as error:
+            raise InputError(f"{path}, line {reader.line_num} is not CSV: {error}.") from error
     else:
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
                 try:
                     rows.append((number, json.loads(line)))
@@ -193,4 +201,4 @@ def of_files(path: Path, files: list[Path], part: str) -> Source:
         return sources({part: files})[0]
     said = "\n".join(f"{os.path.relpath(f, path)} {digest(f)}" for f in files)
     size = sum(f.stat().st_size for f in files)
-    return Source(name="/".join(path.parts[-2:]), part=part, bytes=size, sha256=hashlib.sha256(said.encode()).hexdigest())
+    return Source(name="/".join(path.absolute().parts[-2:]), part=part, bytes=size, sha256=hashlib.sha256(said.encode()).hexdigest())

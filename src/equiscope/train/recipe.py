@@ -193,16 +193,6 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
     return [] if old == new else [f"{path}: {old!r}, now {new!r}"]
 
 
-def shared(recipe: Recipe, processes: int) -> None:
-    """Refuse more processes than a step has examples for: raises InputError."""
-    batch, turns = recipe.budget.batch, recipe.budget.accumulate
-    if batch < turns * processes:
-        raise InputError(
-            f"budget.batch is {batch}, which {processes} processes cannot share in {turns} turn{'s' * (turns > 1)} each. "
-            f"Give a batch of {turns * processes} or more, fewer processes, or a smaller budget.accumulate."
-        )
-
-
 def schema() -> dict[str, Any]:
     """JSON Schema of a recipe file, for editors: every field says what it means."""
     parts = msgspec.json.schema_components([Recipe], ref_template="#/$defs/{name}")[1]

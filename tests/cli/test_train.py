@@ -1,0 +1,77 @@
+"""`equiscope train`, `evaluate`, `predict` on the command line: what is printed where, and which words do not go together."""
+
+import json
+
+import pytest
+from tests.cli.test_cli import equi, refused  # noqa: F401
+
+from equiscope.cli.train import clock, numbers
+
+WORDS = """title = "Words"
+data = { task = "language", train = "words.txt", context = 8 }
+model = { width = 8, layers = 1, block = { attention = { heads = 2, position = "rope", causal = true } } }
+budget = { steps = 4, batch = 2 }
+evaluation = { every = 2 }
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """A folder with a recipe and its text."""
+    (tmp_path / "words.toml").write_text(WORDS)
+    (tmp_path / "words.txt").write_text("to be or not to be, that is the question\n" * 20)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_run_lies_where_its_recipe_and_changes_say(equi, tmp_path):  # noqa: F811
+    assert equi("train", "words.toml")[0] == 0
+    assert equi("train", "words.toml", "--set", "seed=1")[0] == 0
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["words", "words-seed=1"]
+
+
+def test_progress_is_on_the_error_stream_and_the_answer_on_the_output(equi, tmp_path):  # noqa: F811
+    code, out, err = equi("train", "words.toml", "--out", "run", "--json")
+    assert code == 0
+    said = json.loads(out)
+    assert (said["state"], said["folder"], said["steps"]) == ("finished", "run", 4)
+    assert "points" not in said
+    assert err.splitlines()[0] == "Words: run"
+    assert [line.split(":")[0] for line in err.splitlines() if line.startswith("step")] == ["step 0", "step 2", "step 4"]
+    code, out, err = equi("train", "run")
+    assert (code, "run is finished: 4 steps." in err) == (0, True)
+    assert out.splitlines()[0].startswith("Words: finished, 0:0")
+
+
+def test_evaluate_measures_the_parts_and_predict_answers(equi):  # noqa: F811
+    equi("train", "words.toml", "--out", "run")
+    code, out, _ = equi("evaluate", "run")
+    assert code == 0
+    assert out.startswith("validation: loss ")
+    best, last = (json.loads(equi("evaluate", "run", *more, "--json")[1]) for more in ([], ["--last"]))
+    assert (best["weights"], last["weights"]) == ("best", "last")
+    refused(equi("evaluate", "run", "--part", "exam"), "There is no part of this run's data called 'exam'. Known: ", "validation")
+    code, out, _ = equi("predict", "run", "to be", "or", "--steps", 5, "--temperature", 0, "--json")
+    assert code == 0
+    assert [(one["input"], len(one["answer"])) for one in json.loads(out)] == [("to be", 5), ("or", 5)]
+    assert equi("predict", "run", "to", "--steps", 5, "--seed", 3)[1] == equi("predict", "run", "to", "--steps", 5, "--seed", 3)[1]
+
+
+def test_mistakes_are_sentences(equi, tmp_path):  # noqa: F811
+    refused(equi("train", "nowhere.toml"), "There is no recipe nowhere.toml. . has words.toml.")
+    refused(equi("train", "."), "is a folder without run.json")
+    refused(equi("evaluate", "."), "is no run: it has no run.json")
+    refused(equi("predict", "nowhere", "x"), "is no run")
+    equi("train", "words.toml", "--out", "run")
+    refused(equi("train", "run", "--small"), "is a run, which goes on by its own recipe")
+    refused(equi("train", "run", "--set", "seed=2"), "is a run, which goes on by its own recipe")
+    refused(equi("predict", "run", ""), "There is no text to go on with")
+    refused(equi("predict", "run", "Ω"), "Ω")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.txt").write_text("mine")
+    refused(equi("train", "words.toml", "--out", "other"), "other holds other files, and no run")
+    assert [path.name for path in (tmp_path / "other").iterdir() if path.name != ".lock"] == ["mine.txt"]
+
+
+def test_numbers_are_short():
+    assert numbers({"loss": 1.234567, "accuracy": 0.5}) == "loss 1.235, accuracy 0.5"
+    assert [clock(seconds) for seconds in (5, 65, 3725)] == ["0:05", "1:05", "1:02:05"]
