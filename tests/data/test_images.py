@@ -93,9 +93,10 @@ def test_of_folders_the_last_of_each_class_are_held_out(tmp_path):
 
 def test_an_archive_and_a_table_read_as_their_folder_does(tmp_path):
     folder = classes(tmp_path, {"cat": 3, "dog": 3})
+    (folder / "cat" / "._00.png").write_bytes(b"what a system hides beside a picture")
     with tarfile.open(tmp_path / "all.tar.xz", "w:xz") as archive:
         archive.add(folder, "train")
-    files = sorted(folder.glob("*/*.png"))
+    files = sorted(folder.glob("*/[0-9]*.png"))
     rows = [{"path": str(f.relative_to(tmp_path)), "label": f.parent.name} for f in files]
     (tmp_path / "all.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "all.csv").write_text("path,label\n" + "\n".join(f"{r['path']},{r['label']}" for r in rows))
@@ -313,6 +314,8 @@ def test_a_line_of_a_table_that_does_not_fit_is_named(tmp_path):
     assert f"{table}, line 2 has no path and label; it has: file, class." in refusal(train=str(table))
     table.write_text("path,label\n")
     assert f"{table} is empty" in refusal(train=str(table))
+    table.write_text('path,label\n"' + "x" * 200_000 + '",cat\n')
+    assert f"{table}, line 2 is not CSV: field larger than" in refusal(train=str(table))
     lines = tmp_path / "t.jsonl"
     lines.write_text('{"path": "pictures/cat/00.png", "label": "cat"}\n{"path": \n')
     assert f"{lines}, line 2 is not JSON" in refusal(train=str(lines))

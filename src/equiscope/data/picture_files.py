@@ -170,7 +170,7 @@ def _table(path: Path) -> Listed:
         try:
             rows = [(reader.line_num, row) for row in reader]
         except csv.Error as error:
-            raise InputError(f"{path}, line {reader.line_num} is not CSV: {error}.") from error
+            raise InputError(f"{path}, line {reader.line_num + 1} is not CSV: {error}.") from error
     else:
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
