@@ -232,10 +232,15 @@ def test_samples_show_the_picture_and_what_the_class_token_drew_from_it(tmp_path
     weights = unpack(first.attention)
     assert weights.shape == (1, 2, 1, 4)
     assert (weights.sum(-1) < 1.001).all()  # the rest it drew from itself
-    assert (
-        task(tmp_path, model={"readout": "mean"}).samples(model_of(task(tmp_path, model={"readout": "mean"})), step=4)[0].tokens
-        == []
-    )
+
+
+@pytest.mark.parametrize(("readout", "row"), [("mean", "1,1"), ("first", "0,0"), ("last", "1,1")])
+def test_samples_show_what_the_row_that_is_read_out_drew(tmp_path, readout, row):
+    made = task(tmp_path, model={"readout": readout})
+    first = made.samples(model_of(made), step=4)[0]
+    weights = unpack(first.attention)
+    assert (first.tokens, weights.shape) == ([row], (1, 2, 1, 4))
+    assert np.allclose(weights.sum(-1), 1, atol=0.003)  # rounded to three decimals
 
 
 @pytest.mark.parametrize("name", ["fashion-mnist", "cifar10-subset"])

@@ -183,18 +183,22 @@ class ImagesTask(Task):
         return found
 
     def _looked(self, model: Model, image: Tensor, x: Tensor) -> dict[str, Any]:
-        """The picture, and what a class token drew from its patches."""
+        """The picture, and what the row that is read out drew from its patches; of a mean, the patch in the middle."""
         down, across = self.grid
         pixels = image[0].movedim(0, -1).squeeze(-1)
         if pixels.numel() > NUMBERS:
             return {}
         found: dict[str, Any] = {"picture": pack(pixels.to(torch.int64).numpy())}
-        if model.spec.readout != "class" or len(model.blocks) * model.spec.blocks[0].attention.heads * down * across > NUMBERS:
+        if len(model.blocks) * model.spec.blocks[0].attention.heads * down * across > NUMBERS:
             return found
-        patches = slice(1 + (model.spec.entry.registers or 0), None)
         names = [f"{row},{column}" for row in range(down) for column in range(across)]
-        attention = attention_of(model, x, rows=slice(0, 1), columns=patches)
-        return found | {"tokens": ["class"], "source": names, "grid": [down, across], "attention": attention}
+        middle = down // 2 * across + across // 2
+        row = {"first": 0, "last": len(names) - 1}.get(model.spec.readout, middle)
+        shown, before = names[row], 0
+        if model.spec.readout == "class":
+            row, shown, before = 0, "class", 1 + (model.spec.entry.registers or 0)
+        attention = attention_of(model, x, rows=slice(row, row + 1), columns=slice(before, None))
+        return found | {"tokens": [shown], "source": names, "grid": [down, across], "attention": attention}
 
 
 def _on_grid(block: Any, said: Any, grid: tuple[int, int], token: bool) -> Any:
