@@ -51,12 +51,7 @@ def begun(folder: Path, fresh: Run) -> Run:
         return fresh
     there = read_run(folder, entries=False)
     known = recipe(there.recipe, str(folder / RUN)).to_dict()  # with the fields that have come since
-    changed = differences(known, fresh.recipe) + differences(there.spec, fresh.spec)
-    if changed:
-        raise InputError(
-            f"{folder} holds a run of another recipe, which going on would spoil: {'; '.join(changed[:5])}"
-            f"{f'; and {len(changed) - 5} more' if len(changed) > 5 else ''}. Choose another folder with --out."
-        )
+    _same(folder, differences(known, fresh.recipe))
     old, new = ({(s.part, s.name): s for s in run.data} for run in (there, fresh))
     for key in sorted(old.keys() | new.keys()):
         if key not in new or key not in old or old[key].sha256 != new[key].sha256:
@@ -64,7 +59,16 @@ def begun(folder: Path, fresh: Run) -> Run:
                 f"{folder} was trained on other data: {_said(old.get(key), key)}, now {_said(new.get(key), key)}. "
                 "Bring the old file back, or choose another folder with --out."
             )
+    _same(folder, differences(there.spec, fresh.spec))
     return there
+
+
+def _same(folder: Path, changed: list[str]) -> None:
+    if changed:
+        raise InputError(
+            f"{folder} holds a run of another recipe, which going on would spoil: {'; '.join(changed[:5])}"
+            f"{f'; and {len(changed) - 5} more' if len(changed) > 5 else ''}. Choose another folder with --out."
+        )
 
 
 class Entries:

@@ -176,7 +176,7 @@ class _Loop:
                 self.best = first
                 self._write(step, {WEIGHTS: state.weights(model)}, {"values": values}, BEST, 1)
             self._add(Score(step=step, part="validation", values=values, best=better))
-            for sample in self.task.samples(model, step):
+            for sample in self.task.samples(model, step) if first == first else []:
                 self._add(sample)
 
     def _better(self, value: float) -> bool:

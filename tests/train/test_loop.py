@@ -1,0 +1,314 @@
+"""What a run says and keeps when it is stopped, when its numbers are none, and when it is given again."""
+
+import os
+import signal
+
+import pytest
+import torch
+
+from equiscope.errors import InputError
+from equiscope.pretrained import save
+from equiscope.pretrained.runs import checkpoints, load_run
+from equiscope.record import read_run
+from equiscope.record.run import Point, Score
+from equiscope.train import Watcher, loop, open_task, recipe, train
+from equiscope.train.engine import Diverged, Engine
+from equiscope.train.language import LanguageTask
+from tests.train.small import files, plain, small, told
+
+
+def test_a_run_writes_a_line_for_each_step_and_measures_before_the_first_and_after_the_last(tmp_path):
+    found, task = small(tmp_path)
+    seen = []
+    made = train(found, task, tmp_path / "run", Watcher(entry=seen.append))
+    run = read_run(tmp_path / "run")
+    assert [point.step for point in run.points] == list(range(1, 13))
+    assert [score.step for score in run.scores] == [0, 4, 8, 12]
+    assert made.state == run.state == "finished"
+    assert seen == [*read_in_order(tmp_path / "run")]
+    assert made.result["validation"]["loss"] == min(score.values["loss"] for score in run.scores)
+    assert run.points[-1].loss < run.points[0].loss
+
+
+def read_in_order(run):
+    from equiscope.record.run import read_entries
+
+    return read_entries(run)
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path):
+    found, task = small(tmp_path)
+    train(found, task, tmp_path / "run")
+    before, said = files(tmp_path / "run"), []
+    made = train(found, task, tmp_path / "run", Watcher(say=said.append, entry=lambda entry: pytest.fail("a step was made")))
+    assert made.state == "finished"
+    assert "is finished" in said[0]
+    assert files(tmp_path / "run") == before
+
+
+def test_the_best_weights_are_those_of_the_best_measurement(tmp_path):
+    found, task = small(tmp_path, optimiser={"rate": 0.5, "warmup": 0, "clip": 1.0}, evaluation={"every": 1})
+    train(found, task, tmp_path / "run")
+    scores = read_run(tmp_path / "run").scores
+    lowest = min(scores, key=lambda score: score.values["loss"])
+    assert [path.name for path in checkpoints(tmp_path / "run", "best")] == [f"step-{lowest.step:09d}"]
+    assert task.evaluate(load_run(tmp_path / "run")) == lowest.values
+    assert [score.best for score in scores][lowest.step]
+
+
+# ---------------------------------------------------------------------------------------------------- asked to stop
+
+
+def stopping(number, step=5):
+    """Somebody who sends a signal at a step."""
+
+    def entry(entry):
+        if isinstance(entry, Point) and entry.step == step:
+            os.kill(os.getpid(), number)
+
+    return Watcher(entry=entry)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_asked_to_stop_saves_and_goes_on_later(tmp_path, number):
+    found, task = small(tmp_path)
+    train(found, task, tmp_path / "undisturbed")
+    made = train(found, task, tmp_path / "run", stopping(number))
+    assert made.state == read_run(tmp_path / "run").state == "stopped"
+    assert made.reason == f"{number.name} after step 6 of 12, which is saved"
+    assert checkpoints(tmp_path / "run")[0].name == "step-000000006"
+    train(found, task, tmp_path / "run")
+    assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
+    assert files(tmp_path / "run") == files(tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_the_command_exits_with_the_signal_that_stopped_it(tmp_path, monkeypatch, number, code):
+    from equiscope.cli.train import train as command
+    from tests.train.test_resume import as_toml
+
+    (tmp_path / "recipe.toml").write_text(as_toml(plain(tmp_path)))
+    step = Engine.step
+
+    def interrupted(self, task, number_of_step, asked):
+        if number_of_step == 3:
+            os.kill(os.getpid(), number)
+        return step(self, task, number_of_step, asked)
+
+    monkeypatch.setattr(Engine, "step", interrupted)
+    assert command(tmp_path / "recipe.toml", tmp_path / "run", [], False, 1, False) == code
+
+
+def test_a_second_interruption_ends_at_once_and_nothing_is_lost(tmp_path):
+    found, task = small(tmp_path)
+    train(found, task, tmp_path / "undisturbed")
+    twice = stopping(signal.SIGINT)
+    inner = twice.entry
+    twice.entry = lambda entry: (inner(entry), inner(entry))
+    with pytest.raises(KeyboardInterrupt):
+        train(found, task, tmp_path / "run", twice)
+    train(found, task, tmp_path / "run")
+    assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
+
+
+# ------------------------------------------------------------------------------------------------- numbers that are none
+
+
+def spoiled(monkeypatch, at, spoil):
+    """From a step on, `spoil` changes the model's answers or the loss."""
+    plain_step = Engine.step
+
+    def step(self, task, number, *given):
+        if number == at:
+            spoil(self)
+        return plain_step(self, task, number, *given)
+
+    monkeypatch.setattr(Engine, "step", step)
+
+
+def bad_forward(engine):
+    engine.model.blocks[1].feedforward.register_forward_hook(lambda part, given, answer: answer * float("nan"))
+
+
+def bad_backward(engine):
+    def hook(part, given, answer):
+        answer.register_hook(lambda gradient: gradient * float("inf"))
+
+    engine.model.blocks[0].attention.register_forward_hook(hook)
+
+
+def bad_weights(engine):
+    engine.model.blocks[1].attention.key.data[0, 0] = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "where"),
+    [
+        (bad_forward, r"loss is nan\. It begins with what blocks\.1\.feedforward answers\."),
+        (bad_backward, r"gradient's length is (nan|inf)\. It begins with the gradient (that reaches|of)"),
+    ],
+)
+def test_a_number_that_is_none_stops_the_run_and_says_step_and_part(tmp_path, monkeypatch, spoil, where):
+    found, task = small(tmp_path)
+    train(found, task, tmp_path / "undisturbed")
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        spoiled(patch, 7, spoil)
+        with pytest.raises(Diverged, match=rf"Step 8: .*{where}.*step-000000007.*optimiser\.rate"):
+            train(found, task, run)
+    assert read_run(run).state == "failed"
+    assert [folder.name[-2:] for folder in checkpoints(run)] == ["07", "06", "03"]  # nothing is taken away
+    assert [score.step for score in read_run(run).scores] == [0, 4]
+    train(found, task, run)  # what was kept is good
+    assert told(run) == told(tmp_path / "undisturbed")
+
+
+def test_weights_that_are_no_numbers_are_never_saved(tmp_path, monkeypatch):
+    found, task = small(tmp_path)
+    spoiled(monkeypatch, 7, bad_weights)
+    with pytest.raises(Diverged, match=r"Step 8: the loss is nan\. It begins with the weights blocks\.1\.attention\.key\."):
+        train(found, task, tmp_path / "run")
+    assert [folder.name[-2:] for folder in checkpoints(tmp_path / "run")] == ["06", "03"]
+    assert all(t.isfinite().all() for t in load_run(tmp_path / "run").state_dict().values())
+
+
+def test_a_rate_that_is_far_too_high_is_said_and_the_best_weights_stay(tmp_path):
+    found, task = small(tmp_path, optimiser={"rate": 1e30, "warmup": 0, "clip": None}, evaluation={"every": 1, "save": 1})
+    with pytest.raises(Diverged, match=r"Step \d+.*lower optimiser\.rate"):
+        train(found, task, tmp_path / "run")
+    best = load_run(tmp_path / "run")
+    assert all(p.isfinite().all() for p in best.parameters())
+
+
+def test_a_measurement_that_is_no_number_is_never_the_best(tmp_path, monkeypatch):
+    found, task = small(tmp_path)
+    measured = iter([float("nan"), 3.0, float("nan"), 4.0])
+    monkeypatch.setattr(LanguageTask, "evaluate", lambda self, model, part="validation": {"loss": next(measured, 5.0)})
+    seen = []
+    train(found, task, tmp_path / "run", Watcher(entry=lambda entry: seen.append(entry) if isinstance(entry, Score) else None))
+    assert [score.best for score in seen] == [False, True, False, False]
+
+
+# ---------------------------------------------------------------------------------------------------- another run
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A run that was stopped."""
+    found, task = small(tmp_path)
+    train(found, task, tmp_path / "run", stopping(signal.SIGTERM))
+    return tmp_path
+
+
+def test_a_changed_recipe_is_refused_with_the_difference(begun):
+    found, task = small(begun, optimiser={"rate": 1e-4})
+    with pytest.raises(InputError, match=r"another recipe.*optimiser\.rate: 0\.003, now 0\.0001.*--out"):
+        train(found, task, begun / "run")
+
+
+def test_changed_data_is_refused_with_its_name(begun):
+    path = begun / "text.txt"
+    path.write_text(path.read_text().replace("a", "e"))
+    found, task = small(begun)
+    with pytest.raises(InputError, match=r"other data: .*text\.txt with sha256"):
+        train(found, task, begun / "run")
+
+
+def test_data_that_has_gone_is_refused_with_its_name(begun):
+    (begun / "text.txt").unlink()
+    with pytest.raises(InputError, match=r"There is no .*text\.txt"):
+        open_task(recipe(read_run(begun / "run").recipe))
+
+
+def test_data_that_goes_while_it_is_read_stops_the_run_and_it_goes_on_later(begun, monkeypatch):
+    found, task = small(begun)
+    batch = LanguageTask.batch
+
+    def gone(self, step, *given):
+        if step >= 9:
+            raise FileNotFoundError(2, "No such file or directory", "picture-17.png")
+        return batch(self, step, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LanguageTask, "batch", gone)
+        with pytest.raises(InputError, match=r"picture-17\.png: No such file or directory.*is whole.*the same command"):
+            train(found, task, begun / "run")
+    assert train(found, task, begun / "run").state == "finished"
+
+
+def test_a_run_knows_its_recipe_when_the_file_has_gone(begun):
+    from equiscope.cli.train import train as command
+
+    assert command(begun / "run", None, [], False, 1, False) == 0
+
+
+def test_lost_lines_are_said(begun):
+    (begun / "run" / "metrics.jsonl").unlink()
+    found, task = small(begun)
+    said = []
+    train(found, task, begun / "run", Watcher(say=said.append))
+    assert any("has lines of 0 steps only" in sentence for sentence in said)
+
+
+def test_a_line_that_was_cut_is_written_again(begun):
+    found, task = small(begun)
+    train(found, task, begun / "undisturbed")
+    metrics = begun / "run" / "metrics.jsonl"
+    metrics.write_bytes(metrics.read_bytes()[:-9])
+    train(found, task, begun / "run")
+    assert told(begun / "run")[-1] == told(begun / "undisturbed")[-1]
+
+
+def test_another_machine_is_said(begun, monkeypatch):
+    found, task = small(begun)
+    monkeypatch.setattr(loop.folder, "versions", lambda: {"equiscope": "9", "torch": "9.9"})
+    said = []
+    train(found, task, begun / "run", Watcher(say=said.append))
+    assert "differ in rounding" in said[1]
+    assert "torch" in said[1]
+
+
+# ------------------------------------------------------------------------------------------------------ a start
+
+
+def test_a_run_begins_with_the_weights_of_another_run(tmp_path):
+    found, task = small(tmp_path)
+    train(found, task, tmp_path / "first")
+    (tmp_path / "vocabulary.json").write_text((tmp_path / "first" / "tokenizer.json").read_text())
+    data = plain(tmp_path)
+    data["model"] = {"start": str(tmp_path / "first")}
+    found = recipe(data)
+    task = open_task(found)
+    train(found, task, tmp_path / "second")
+    scores = [read_run(tmp_path / name).scores for name in ("first", "second")]
+    assert scores[1][0].values == min((score.values for score in scores[0]), key=lambda values: values["loss"])
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_run_begins_with_the_weights_of_a_checkpoint_of_the_world(tmp_path, family):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(1)
+    if family == "gpt2":
+        config = transformers.GPT2Config(
+            vocab_size=256, n_positions=32, n_embd=16, n_layer=2, n_head=2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0
+        )
+        theirs = transformers.GPT2LMHeadModel(config)
+    else:
+        config = transformers.LlamaConfig(
+            vocab_size=256, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2
+        )
+        theirs = transformers.LlamaForCausalLM(config)
+    theirs.save_pretrained(tmp_path / "theirs")
+    data = plain(tmp_path, data={"tokens": "bytes"})
+    data["model"] = {"start": str(tmp_path / "theirs")}
+    found = recipe(data)
+    task = open_task(found)
+    train(found, task, tmp_path / "run")
+    run = read_run(tmp_path / "run")
+    batch = task.batch(0)
+    with torch.no_grad():
+        loss = theirs.eval()(batch.tensors["inputs"]).logits
+    mean = torch.nn.functional.cross_entropy(loss.flatten(0, 1), batch.tensors["wanted"].flatten())
+    assert run.points[0].loss == pytest.approx(float(mean), rel=1e-5)
+    assert run.points[-1].loss < run.points[0].loss
+    save(load_run(tmp_path / "run"), tmp_path / "back", family)  # and back into the world
