@@ -97,13 +97,8 @@ def test_a_recipe_runs_as_a_program_from_any_folder_and_goes_on(tmp_path):
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_without_its_data_a_recipe_says_where_it_is_from(equi, path, tmp_path):  # noqa: F811
-    refused(
-        equi("train", path, "--out", "run"),
-        "There is no ",
-        "Looked in: ",
-        "`equiscope data ",
-        "says how to get it: from github.com/",
-    )
+    advice = ["`equiscope data ", "says how to get it: from github.com/", "To try the recipe on a sample: --small."]
+    refused(equi("train", path, "--out", "run"), "There is no ", "Looked in: ", *advice)
     assert not (tmp_path / "run").exists()
     code, out, _ = equi("data", path)
     assert code == 0

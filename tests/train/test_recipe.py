@@ -98,6 +98,7 @@ WRONG = [
     ("width = 8", "", "line 8: model.width is missing: it takes a whole number of 1 or more. Or say a model.preset"),
     ("width = 8", 'preset = "gpt3"', 'line 9: there is no preset "gpt3". Did you mean gpt2? Known:'),
     ("width = 8", "start = 3", "line 9: model.start is 3, but takes a folder, as a text in quotes."),
+    ("width = 8", 'start = "nowhere"', 'line 9: model.start is "nowhere", but there is no such folder, beside the recipe or here.'),
     ("layers = 2", "layerz = 2", "line 10: there is no field model.layerz. Did you mean layers? Known:"),
     ("heads = 2", "heads = 0", "line 13: model.block.attention.heads is 0, but takes a whole number of 1 or more."),
     ("heads = 2", "headz = 2", "line 13: there is no field model.block.attention.headz. Did you mean heads? Known:"),
@@ -136,6 +137,14 @@ def test_what_is_wrong_in_the_small_form_is_said_with_its_line(written):
     path = written("{ steps = 10 }", "{ steps = 0 }")
     assert refusal(path, small=True).startswith("line 26: budget.steps is 0, but")
     assert read_recipe(path).budget.steps == 20
+
+
+def test_a_start_is_looked_for_beside_the_recipe_and_kept_whole(written, tmp_path):
+    (tmp_path / "begun").mkdir()
+    found = read_recipe(
+        written('width = 8\nlayers = 2\n\n[model.block.attention]\nheads = 2\nposition = "rope"', 'start = "begun"')
+    )
+    assert found.model == {"start": str(tmp_path / "begun")}
 
 
 def test_without_a_small_form_small_is_refused(written):

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from equiscope.errors import InputError
+from equiscope.errors import EquiscopeError, InputError
 from equiscope.record.run import METRICS, RUN, Entry, Point, Run, Score, read_run
 
 RUNS = Path("runs")
@@ -21,6 +21,7 @@ def train(
 ) -> int:  # fmt: skip
     """0 where the run is finished; 143 or 130 where it was asked to stop, and saved. live: first port of its page, if any."""
     from equiscope.cli.watching import Watching
+    from equiscope.data import Missing
     from equiscope.train import Watcher, open_task, read_recipe, recipe
     from equiscope.train import train as begin
     from equiscope.train.processes import first
@@ -34,7 +35,10 @@ def train(
         found, beside = read_recipe(source, changes, small), source.parent
         folder = out or RUNS / (source.stem + ("-small" if small else "") + "".join(f"-{c.replace('/', '_')}" for c in changes))
     watching = Watching(folder, live, open_browser, tensorboard)
-    task = open_task(found, beside)
+    try:
+        task = open_task(found, beside)
+    except Missing as error:
+        raise Missing(f"{error}{_or_small(source, small)}") from error
     alone = first()  # of several processes, one speaks
     if alone:
         print(f"{found.title}: {folder}", file=sys.stderr)
@@ -49,6 +53,19 @@ def train(
     if alone:
         print(json_text.dumps(shown(made, folder)) if json else "\n".join(lines(made, folder)))
     return 0 if made.state == "finished" else 128 + signal.Signals[made.reason.split()[0]]
+
+
+def _or_small(source: Path, small: bool) -> str:
+    """What can be done without the data, where the recipe has a small form and its samples are here."""
+    from equiscope.train import open_task, read_recipe
+
+    if small or source.suffix != ".toml":
+        return ""
+    try:
+        open_task(read_recipe(source, small=True), source.parent)
+    except EquiscopeError:
+        return ""
+    return " To try the recipe on a sample: --small."
 
 
 def evaluate(folder: Path, part: str | None, last: bool, json: bool) -> None:

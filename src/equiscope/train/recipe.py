@@ -168,7 +168,8 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
         data = merged(data, less)
     for change in changes or []:
         data = merged(data, _changed(change))
-    return _made(data, Origin(str(path), text, less if small else None, tuple(changes or ())))
+    origin = Origin(str(path), text, less if small else None, tuple(changes or ()))
+    return _started(_made(data, origin), path.parent, origin)
 
 
 def recipe(data: dict[str, Any], name: str = "recipe") -> Recipe:
@@ -272,6 +273,21 @@ def _made(data: dict[str, Any], origin: Origin) -> Recipe:
         raise InputError(f"{origin.of(path)}: {sentence}")
     _look_at_model(made.model, origin)
     return made
+
+
+def _started(found: Recipe, beside: Path, origin: Origin) -> Recipe:
+    """The recipe with the whole path of the checkpoint that it begins with, so that the run can go on from any folder."""
+    start = found.model.get("start")
+    if start is None:
+        return found
+    given = Path(start).expanduser()
+    folder = next((one for one in (beside / given, given) if one.is_dir()), None)
+    if folder is None:
+        raise InputError(
+            f"{origin.of('model.start')}: model.start is {_shown(start)}, but there is no such folder, beside the recipe or here. "
+            "Give a folder with config.json and its weights, or the folder of a run."
+        )
+    return msgspec.structs.replace(found, model=found.model | {"start": str(folder.absolute())})
 
 
 def _sentence(said: str, data: dict[str, Any]) -> tuple[str, str]:
