@@ -9,8 +9,9 @@ import soundfile
 import torch
 
 from equiscope.data import Missing, Sounds
+from equiscope.data import sounds as room
 from equiscope.data.order import generator
-from equiscope.data.sounds import Changes, Hearing, Recordings, changed, features, hidden, measured, tokens_of
+from equiscope.data.sounds import Changes, Hearing, Recording, Recordings, changed, features, hidden, measured, tokens_of
 from equiscope.errors import InputError
 from equiscope.symmetry import relative_error
 from equiscope.tokens import frames, log_mel, spectrogram_patches
@@ -43,6 +44,10 @@ def opened(folder, **changes):
 
 def heard(mean, deviation):
     return Hearing(classes=["a", "b"], rate=8000, mean=mean, deviation=deviation)
+
+
+def kept(*waves):
+    return [Recording(str(i), "a", lambda wave=wave: wave) for i, wave in enumerate(waves)]
 
 
 def names(recordings, part):
@@ -99,6 +104,22 @@ def test_an_archive_is_read_like_a_folder(voices, tmp_path):
         assert names(one, part) == names(other, part)
     assert [s.name for s in other.sources] == [f"{tmp_path.name}/voices.tar.xz"]
     assert one.sources[0].sha256 == other.sources[0].sha256  # of what the recordings hold
+
+
+def test_a_file_that_changed_its_name_is_other_data(voices):
+    before = opened(voices).sources[0].sha256
+    (voices / "no_ann_2.wav").rename(voices / "yes_ann_9.wav")
+    assert opened(voices).sources[0].sha256 != before
+
+
+def test_many_recordings_lie_in_a_file_and_give_the_same_batches(voices, monkeypatch):
+    memory = opened(voices, mels=16)
+    monkeypatch.setattr(room, "FEW", 5000)
+    spilled = opened(voices, mels=16)
+    assert spilled.shelf.file is not None
+    assert spilled.hearing == memory.hearing
+    for step in range(3):
+        assert torch.equal(spilled.batch(step, 5)[0].x, memory.batch(step, 5)[0].x)
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
@@ -173,7 +194,7 @@ def test_another_rate_is_brought_to_the_one_that_is_said(voices):
 def test_padding_changes_no_recording(tokens, level):
     config = Sounds(train="", tokens=tokens, mels=16, patch=(3, 4), level=level)
     waves = [noise(seconds, seed=i) for i, seconds in enumerate((0.31, 0.07, 0.2))]
-    mean, deviation = measured(config, 8000, waves)
+    mean, deviation = measured(config, 8000, kept(*waves))
     hearing = heard(mean, deviation)
     together = tokens_of(config, hearing, waves)
     assert together.valid is not None
@@ -192,12 +213,12 @@ def test_places_are_seconds_or_counts(tmp_path):
     wave = noise(0.2)
     for tokens, made in (("log-mel", log_mel(wave, 8000, mels=16)), ("raw", frames(wave, 8000, 25, 10))):
         config = Sounds(train="", tokens=tokens, mels=16)
-        hearing = heard(*measured(config, 8000, [wave]))
+        hearing = heard(*measured(config, 8000, kept(wave)))
         assert torch.equal(tokens_of(config, hearing, [wave]).at[0], made.at)
         counted = tokens_of(Sounds(train="", tokens=tokens, mels=16, places="index"), hearing, [wave]).at[0, :, 0]
         assert counted.tolist() == list(range(len(made.at)))
     config = Sounds(train="", tokens="patches", mels=16, patch=(3, 4))
-    hearing = heard(*measured(config, 8000, [wave]))
+    hearing = heard(*measured(config, 8000, kept(wave)))
     cut = spectrogram_patches(log_mel(wave, 8000, mels=16), (3, 4))
     found = tokens_of(config, hearing, [wave])
     assert torch.equal(found.at[0], cut.at)

@@ -10,10 +10,11 @@ import io
 import math
 import re
 import tarfile
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import IO, Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -34,6 +35,7 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 TOGETHER = 64  # recordings that are cut into windows at once
+FEW = 2**28  # samples that are held in memory: nine hours at 8 kHz, one gigabyte
 ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".aiff", ".aif")
 
 
@@ -99,14 +101,49 @@ class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     changes: Changes = msgspec.field(default_factory=Changes)
 
 
+class Shelf:
+    """Waves, in memory as long as they are few; later ones lie in a file without a name, and are read when they are asked for."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.file: IO[bytes] | None = None
+
+    def put(self, wave: Tensor) -> Callable[[], Tensor]:
+        """Keep a wave [T]; what is returned gives it back. Raises InputError where the disk is full."""
+        self.held += len(wave)
+        if self.held <= FEW:
+            return lambda: wave
+        try:
+            if self.file is None:
+                self.file = tempfile.TemporaryFile()  # noqa: SIM115 it lives as long as the shelf
+            file = self.file
+            place = file.seek(0, io.SEEK_END)
+            file.write(wave.numpy().tobytes())
+        except OSError as error:
+            raise InputError(
+                f"More than {FEW:,} samples are kept in a file of {tempfile.gettempdir()}, which cannot be written: "
+                f"{error.strerror}. Make room, or set TMPDIR to another folder."
+            ) from error
+        return lambda: self._read(place, len(wave))
+
+    def _read(self, place: int, length: int) -> Tensor:
+        assert self.file is not None
+        self.file.seek(place)
+        return torch.frombuffer(bytearray(self.file.read(4 * length)), dtype=torch.float32)
+
+
 @dataclass(frozen=True)
 class Recording:
-    """A sound of a known class. says: what its name says, by the names of the pattern."""
+    """A sound of a known class. says: what its name says, by the names of the pattern; kept: gives its wave."""
 
     name: str
     label: str
-    wave: Tensor
+    kept: Callable[[], Tensor]
     says: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def wave(self) -> Tensor:
+        return self.kept()
 
 
 class Hearing(Struct, frozen=True, kw_only=True):
@@ -131,7 +168,7 @@ class Recordings:
         self.config, self.seed = config, seed
         named = {"train": config.train, "validation": config.validation, "test": config.test}
         self.sources: list[Source] = []
-        self.rate = config.rate or 0
+        self.rate, self.shelf = config.rate or 0, Shelf()
         whole = {part: self._read(part, name, beside) for part, name in named.items() if name is not None}
         self.parts: dict[str, list[Recording]] = parted(config, whole, seed)
         _one_label(self.parts)
@@ -145,7 +182,7 @@ class Recordings:
                         f"{r.name} of the {part} part is of the class {r.label!r}, but training has only {', '.join(classes)}. "
                         "Learn from that class too, or leave the file out."
                     )
-        mean, deviation = measured(config, self.rate, [r.wave for r in self.parts["train"]])
+        mean, deviation = measured(config, self.rate, self.parts["train"])
         self.hearing = Hearing(classes=classes, rate=self.rate, mean=mean, deviation=deviation)
         self.order = Order(len(self.parts["train"]), seed)
 
@@ -175,17 +212,19 @@ class Recordings:
 
     def _read(self, part: str, name: str, beside: Path | None) -> list[Recording]:
         """Every recording of a name, in the order of names."""
-        digest, size, read = hashlib.sha256(), 0, []
-        for where, label, content in contents(name, beside):
-            digest.update(hashlib.sha256(content).digest())
-            size += len(content)
+        size, digests, read = 0, {}, []
+        for where, given, content in contents(name, beside):
             says = _says(self.config.pattern, where) if self.config.pattern is not None else {}
+            label = given or says.get("label") or _folder(where)
             wave, rate = read_sound(where, content=content)
-            read.append(Recording(where, label or says.get("label") or _folder(where), self._checked(wave, rate, where), says))
+            read.append(Recording(where, label, self.shelf.put(self._checked(wave, rate, where)), says))
+            digests[where] = f"{Path(where).name} {label} {hashlib.sha256(content).hexdigest()}\n"
+            size += len(content)
         if not read:
             raise InputError(f"{name} has no recording. Sounds are files that end in {', '.join(ENDINGS)}.")
-        self.sources.append(Source(name="/".join(Path(name).parts[-2:]), part=part, bytes=size, sha256=digest.hexdigest()))
-        return read
+        digest = hashlib.sha256("".join(digests[where] for where in sorted(digests)).encode()).hexdigest()
+        self.sources.append(Source(name="/".join(Path(name).parts[-2:]), part=part, bytes=size, sha256=digest))
+        return sorted(read, key=lambda r: r.name)
 
     def _checked(self, wave: Tensor, rate: int, where: str) -> Tensor:
         if not bool(wave.isfinite().all()):
@@ -223,15 +262,12 @@ def contents(name: str, beside: Path | None = None) -> Iterator[tuple[str, str, 
 def _archived(path: Path) -> Iterator[tuple[str, str, bytes]]:
     try:
         with tarfile.open(path) as archive:
-            found = {
-                m.name: archive.extractfile(m).read()  # type: ignore[union-attr]
-                for m in archive
-                if m.isfile() and Path(m.name).suffix.lower() in ENDINGS and not Path(m.name).name.startswith(".")
-            }
+            for member in archive:
+                file = archive.extractfile(member) if Path(member.name).suffix.lower() in ENDINGS else None
+                if file is not None and not Path(member.name).name.startswith("."):
+                    yield f"{path}: {member.name}", "", file.read()
     except DAMAGED as error:
-        raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
-    for name in sorted(found):
-        yield f"{path}: {name}", "", found[name]
+        raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
 
 
 def _listed(path: Path) -> Iterator[tuple[str, str, bytes]]:
@@ -437,11 +473,11 @@ def features(config: Sounds, rate: int) -> int:
     return config.mels if config.tokens == "log-mel" else math.prod(config.patch)
 
 
-def measured(config: Sounds, rate: int, waves: list[Tensor]) -> tuple[list[float], list[float]]:
+def measured(config: Sounds, rate: int, recordings: Sequence[Recording]) -> tuple[list[float], list[float]]:
     """Mean and deviation of each band over all windows; of raw samples, 0 and one number for all."""
     total, square, count = 0.0, 0.0, 0  # type: float | Tensor, float | Tensor, int
-    for first in range(0, len(waves), TOGETHER):
-        made, real = windows(config, rate, waves[first : first + TOGETHER])
+    for first in range(0, len(recordings), TOGETHER):
+        made, real = windows(config, rate, [r.wave for r in recordings[first : first + TOGETHER]])
         x = (_levelled(made.x, real) if config.level else made.x)[real].double()
         total, square, count = total + x.sum(0), square + x.square().sum(0), count + len(x)
     mean, power = torch.as_tensor(total) / count, torch.as_tensor(square) / count
