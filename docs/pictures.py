@@ -17,6 +17,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from equiscope import explore
 from equiscope.explore.golden import drawn
+from equiscope.record import read_run
+from equiscope.train import Recipe, open_task, read_recipe, train
 
 FOLDER = Path(__file__).parent / "pictures"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
@@ -80,8 +82,12 @@ SHOTS: dict[str, Shot] = {
     "phone": ("story=shuffle&order=2,0,1", PHONE, pointing("attention.A", 0, 0)),
     "drawing": ("box=blocks.0.cross", WIDE, around(".architecture")),
     "report": ("", WIDE, around("#app h1", ".card:has(.trail)", only=":has(.trail)")),
+    "run": ("", WIDE, around(".heading", ".readout", ".curves h2")),
+    "looking": ("head=2.1", WIDE, around(".learned")),
 }  # fmt: skip
-DRAWN, CHECKED = ("drawing",), ("report",)  # pictures of a drawing, of a report; the others are of the page with stories
+DRAWN, CHECKED, TRAINED = ("drawing",), ("report",), ("run", "looking")  # of a drawing, a report, a run; others are of stories
+RECIPE = Path(__file__).parents[1] / "recipes" / "shakespeare-char-cpu.toml"  # trained on the sample beside it, for a minute
+CHANGES = ["budget.steps=600", "evaluation.every=50"]
 HOWTO = Path(__file__).parent / "howto" / "report.md"  # whose code is checked for the picture beside it
 
 
@@ -98,7 +104,7 @@ def take(browser: Browser, page_file: Path, name: str) -> Path:
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
     page.goto(f"{page_file.as_uri()}#{link}")
-    page.locator("figure.matrix, table.rows").first.wait_for()
+    page.locator("figure.matrix, table.rows, canvas.chart").first.wait_for()
     page.wait_for_timeout(400)  # tables of measurements are filled a moment later
     clip = act(page)
     target = FOLDER / f"{name}.png"
@@ -118,6 +124,20 @@ def report_file(folder: Path) -> Path:
     return explore.write_report(made["audit"], folder / "report.html")
 
 
+def run_file(folder: Path) -> Path:
+    """The page of a short run; trained when a picture of it is asked for."""
+    page = folder / "run.html"
+    if not page.exists():
+        recipe = read_recipe(RECIPE, CHANGES, small=True)
+        explore.write_run_page(read_run(_trained(recipe, folder / "run")), page)
+    return page
+
+
+def _trained(recipe: Recipe, folder: Path) -> Path:
+    train(recipe, open_task(recipe, RECIPE.parent), folder, beside=RECIPE.parent)
+    return folder
+
+
 def main(names: list[str]) -> None:
     unknown = [name for name in names if name not in SHOTS]
     if unknown:
@@ -128,7 +148,8 @@ def main(names: list[str]) -> None:
         drawing_file = explore.write(explore.drawing(drawn()["t5"], "T5"), Path(folder) / "drawing.html")
         browser = playwright.chromium.launch(executable_path=browser_path(), args=list(QUIET))
         for name in names or SHOTS:
-            file = drawing_file if name in DRAWN else report_file(Path(folder)) if name in CHECKED else page_file
+            made = {**dict.fromkeys(CHECKED, report_file), **dict.fromkeys(TRAINED, run_file)}
+            file = drawing_file if name in DRAWN else made[name](Path(folder)) if name in made else page_file
             target = take(browser, file, name)
             print(f"{target.name:18} {target.stat().st_size / 1000:4.0f} kB")
         browser.close()

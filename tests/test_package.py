@@ -11,7 +11,10 @@ import pytest
 import equiscope
 
 ROOT = Path(__file__).parents[1]
-PAGE = (*(f"equiscope/explore/page/{name}" for name in ("page.js", "page.css", "report.js", "report.css")), "equiscope/py.typed")
+PAGE = (
+    *(f"equiscope/explore/page/{name}.{kind}" for name in ("page", "report", "run") for kind in ("js", "css")),
+    "equiscope/py.typed",
+)
 
 
 @pytest.mark.slow

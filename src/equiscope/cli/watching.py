@@ -1,6 +1,5 @@
 """Who watches a run while it trains: its page on this machine, TensorBoard's files. The loop hands over, and waits for nobody."""
 
-import os
 import sys
 import threading
 from contextlib import AbstractContextManager, suppress
@@ -35,7 +34,9 @@ class Watching(AbstractContextManager["Watching"]):
 
     def begin(self, run: Run) -> None:
         """Called when the first step is about to be made: what was trained before is shown too."""
-        if int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))):  # of several processes, the first is watched
+        from equiscope.train.processes import first
+
+        if not first():  # of several processes, one is watched
             return
         past = read_entries(self.folder) if self.port is not None or self.tensorboard else []
         if self.tensorboard:

@@ -71,7 +71,7 @@ function shown(page: Reading, sample: Sample, look: Looking): HTMLElement {
       h("h4", `Layer ${chosen[0] + 1}, head ${chosen[1] + 1}`, h("span.quiet", `after step ${sample.step.toLocaleString("en")}`)),
       enlarged(page, sample, look, chosen),
       h("p.quiet", look.grid
-        ? `What “${sample.tokens?.[0] ?? "the read-out"}” drew from each patch; the largest weight of a head is ${digits(largest(head(look, ...chosen).weights))} here, and has the full colour.`
+        ? `What “${sample.tokens?.[0] ?? "the read-out"}” drew from each ${look.grid[0] > 1 ? "patch" : "of them"}; the largest weight of a head is ${digits(largest(head(look, ...chosen).weights))} here, and has the full colour.`
         : `Each row is a token${across ? " of the answer" : ""}; the stronger the colour, the more it drew from there. The strength is the square root of the weight, so that small ones are seen.`), // prettier-ignore
     ),
   );
@@ -90,9 +90,12 @@ function layerRow(page: Reading, look: Looking, layer: number, chosen: [number, 
   );
 }
 
+/** Rows as they are drawn: a single one of many columns is a band that can be seen. */
+const tall = (width: number, height: number): number => (height > 1 ? height : Math.max(1, width / 8));
+
 /** One pixel a weight, the stronger the colour the more; `lit`: a veil instead, that is thin where the weight is large. */
 function painted({ width, height, weights }: ReturnType<typeof head>, grid: boolean, lit = false): HTMLCanvasElement {
-  const canvas = h<HTMLCanvasElement>("canvas.weights", { width, height, style: `aspect-ratio:${width}/${height}` });
+  const canvas = h<HTMLCanvasElement>("canvas.weights", { width, height, style: `aspect-ratio:${width}/${tall(width, height)}` });
   const hex = getComputedStyle(document.body)
     .getPropertyValue(lit ? "--paper" : "--drawn")
     .trim();
@@ -119,7 +122,7 @@ function enlarged(page: Reading, sample: Sample, look: Looking, [layer, which]: 
   const said = h("output.said", "Point at it, or use the arrow keys.");
   const place = h(
     "div.field",
-    { tabindex: 0, role: "application", "aria-label": `weights of layer ${layer + 1}, head ${which + 1}: arrow keys read them`, style: `--columns:${width};--rows:${height};--side:${side}px` }, // prettier-ignore
+    { tabindex: 0, role: "application", "aria-label": `weights of layer ${layer + 1}, head ${which + 1}: arrow keys read them`, style: `--columns:${width};--rows:${tall(width, height)};--side:${side}px` }, // prettier-ignore
     canvas,
     frame,
   );
@@ -131,7 +134,7 @@ function enlarged(page: Reading, sample: Sample, look: Looking, [layer, which]: 
     frame.hidden = false;
     frame.style.cssText = `left:calc(100% * ${column} / ${width});top:calc(100% * ${row} / ${height});width:calc(100% / ${width});height:calc(100% / ${height})`;
     said.textContent = look.grid
-      ? `patch ${row + 1}, ${column + 1}: ${digits(weights[to])}`
+      ? `${look.grid[0] > 1 ? `patch ${row + 1}, ${column + 1}` : visible(look.to[to], to)}: ${digits(weights[to])}`
       : `“${visible(look.from[row], row)}” (${row + 1}) drew ${digits(weights[to])} from “${visible(look.to[column], column)}” (${column + 1})`;
   };
   place.addEventListener("pointermove", (event) => {

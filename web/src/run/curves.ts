@@ -144,12 +144,15 @@ function scoreLine(page: Reading, one: Small): [Curve[], string] {
   return [[scoreCurve(page, scores, one.score!)], one.text(scores[at].values[one.score!])];
 }
 
-/** What was measured on the validation part, besides the loss, which stands above. */
+/** What was measured on the validation part, besides the loss, which stands above, and what never changes. */
 const scored = (history: History): Small[] =>
-  [...history.measured().keys()]
-    .filter((name) => name !== "loss")
-    .map((name) => ({
-      title: `${capital(history.scores[0].part)}: ${name}`,
+  [...history.measured()]
+    .filter(
+      ([name, scores]) =>
+        name !== "loss" && (scores.length < 2 || scores.some(({ values }) => values[name] !== scores[0].values[name])),
+    )
+    .map(([name, scores]) => ({
+      title: `${capital(scores[0].part)}: ${name}`,
       score: name,
       colour: "--validated",
       smooth: false,

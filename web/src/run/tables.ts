@@ -28,6 +28,7 @@ export function scores({ history, run }: Reading): HTMLElement | undefined {
     i === last ? h("b", "the best") : score.best ? "best so far" : "",
   ]);
   const result = Object.entries(run.result ?? {});
+  const ends = [...new Set(result.flatMap(([, values]) => Object.keys(values)))];
   return h(
     "section.part.scores",
     h("h2", "Scores"),
@@ -38,7 +39,7 @@ export function scores({ history, run }: Reading): HTMLElement | undefined {
         h("h3", "On the validation part, as it learned"),
         table("scores by step", ["step", ...names, ""], rows, { class: "by-step" }),
       ),
-      result.length > 0 && h("div", h("h3", "At the end, with the best weights"), table("results", ["part", ...names], result.map(([part, values]) => [part, ...names.map((name) => digits(values[name]))]))), // prettier-ignore
+      result.length > 0 && h("div", h("h3", "At the end, with the best weights"), table("results", ["part", ...ends], result.map(([part, values]) => [part, ...ends.map((name) => digits(values[name]))]))), // prettier-ignore
     ),
   );
 }
