@@ -8,6 +8,7 @@ import torch
 
 from equiscope.errors import InputError
 from equiscope.models import build
+from equiscope.record import unpack
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 from equiscope.train import open_task, read_recipe, recall, recipe, settle, train
@@ -134,10 +135,22 @@ def test_the_loss_of_a_step_is_the_same_for_one_process_and_for_three():
 
 def test_samples_are_recordings_far_apart_with_their_class():
     task = open_task(digits())
-    some = task.samples(build(settle(task)), 7)
-    assert [s.step for s in some] == [7, 7]
+    some = task.samples(build(settle(task)), 3)
+    assert [s.step for s in some] == [3, 3]
     assert [s.wanted for s in some] == [s.given[0] for s in some]
     assert some[0].wanted != some[1].wanted
+
+
+@pytest.mark.parametrize("readout", ["mean", "class"])
+def test_what_windows_drew_from_each_other_is_kept_with_their_times(readout):
+    task = open_task(digits(model={"readout": readout}))
+    first, second = task.samples(build(settle(task)), 2)
+    assert first.tokens[:3] == ["0.016 s", "0.036 s", "0.056 s"]
+    weights = unpack(first.attention)
+    assert weights.shape == (1, 2, len(first.tokens), len(first.tokens))
+    if readout == "mean":
+        assert abs(weights.sum(-1) - 1).max() < 0.02  # of so many, rounded to three decimals
+    assert second.attention is None
 
 
 def test_the_data_decides_the_first_map_and_the_answers():

@@ -15,6 +15,7 @@ from equiscope.errors import InputError
 from equiscope.models import Model
 from equiscope.record import Sample
 from equiscope.tokens import Tokens, read_sound
+from equiscope.train.looking import attention_of, due, room
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Answer, Batch, Task
 
@@ -122,7 +123,7 @@ class SoundsTask(Task):
                     f"{path} lasts {1000 * len(wave) / rate:.3g} ms, but one token takes {1000 * least / rate:.3g} ms."
                 )
             waves.append(wave if self.config.longest is None else wave[: max(least, round(self.config.longest * rate))])
-        device, found = next(model.parameters()).device, []
+        device, found = next(model.parameters()).device, []  # type: Any, list[Answer]
         for path, wave in zip(inputs, waves, strict=True):
             chances = model(tokens_of(self.config, self.hearing, [wave]).to(device=device)).float().softmax(-1)[0]
             best = chances.topk(top)
@@ -135,15 +136,23 @@ class SoundsTask(Task):
         """The class of recordings of the validation part, far apart in it."""
         assert self.recordings is not None
         some, many = self.recordings.parts["validation"], self.recipe.evaluation.samples
-        device, found = next(model.parameters()).device, []
+        device, found = next(model.parameters()).device, []  # type: Any, list[Sample]
         for recording in [some[i * len(some) // many] for i in range(min(many, len(some)))]:
             heard = tokens_of(self.config, self.hearing, [recording.wave]).to(device=device)
             chances = model(heard).float().softmax(-1)[0]
             best = int(chances.argmax())
             answer = f"{self.hearing.classes[best]} ({float(chances[best]):.0%})"
-            found.append(
-                Sample(
-                    step=step, given=recording.name.rpartition(": ")[2].rpartition("/")[2], answer=answer, wanted=recording.label
-                )
-            )
+            given = recording.name.rpartition(": ")[2].rpartition("/")[2]
+            looked = self._looked(model, heard) if not found and due(self.recipe, step) else {}
+            found.append(Sample(step=step, given=given, answer=answer, wanted=recording.label, **looked))
         return found
+
+    def _looked(self, model: Model, heard: Tokens) -> dict[str, Any]:
+        """What the windows at the beginning of a recording drew from each other, by their times."""
+        some = slice(0, room(model))
+        few = Tokens(x=heard.x[0, some], at=heard.at[0, some], order=heard.order[some])
+        unit = " s" if self.config.places == "seconds" else ""
+        names = [f"{place:.3g}{unit}" for place in few.at[:, 0].tolist()]
+        before = 1 + (model.spec.entry.registers or 0) if model.spec.readout == "class" else 0  # rows that the read-out adds
+        kept = slice(before, None)
+        return {"tokens": names, "attention": attention_of(model, few, rows=kept, columns=kept)}
