@@ -83,7 +83,7 @@ SHOTS: dict[str, Shot] = {
     "drawing": ("box=blocks.0.cross", WIDE, around(".architecture")),
     "report": ("", WIDE, around("#app h1", ".card:has(.trail)", only=":has(.trail)")),
     "run": ("", WIDE, around(".heading", ".readout", ".curves h2")),
-    "looking": ("head=2.1", WIDE, around(".learned")),
+    "looking": ("head=3.2", WIDE, around(".learned")),
 }  # fmt: skip
 DRAWN, CHECKED, TRAINED = ("drawing",), ("report",), ("run", "looking")  # of a drawing, a report, a run; others are of stories
 RECIPE = Path(__file__).parents[1] / "recipes" / "shakespeare-char-cpu.toml"  # trained on the sample beside it, for a minute

@@ -86,3 +86,10 @@ def hostile(text: str = HOSTILE) -> Run:
 
 def long(points: int = 50_001) -> Run:
     return run(steps=points, every=10_000, samples=[])
+
+
+def lost() -> Run:
+    """What was measured is no number, once."""
+    values = [{"loss": 5.0, "accuracy": 0.1}, {"loss": None, "accuracy": None}, {"loss": 2.0, "accuracy": 0.5}]
+    scores = [Score(step=20 * i, part="validation", values=found) for i, found in enumerate(values)]
+    return run(scores=scores, result={"validation": {"loss": None}})

@@ -9,7 +9,7 @@ import time
 
 import msgspec
 import pytest
-from tests.explore.runs import HOSTILE, hostile, language, pictured, point, run, translated
+from tests.explore.runs import HOSTILE, hostile, language, lost, pictured, point, run, translated
 from tests.record.test_run import written
 
 from equiscope.errors import InputError
@@ -28,7 +28,7 @@ def read(page: str) -> Course:
     return msgspec.json.decode(gzip.decompress(base64.b64decode(data)), type=Course)
 
 
-@pytest.mark.parametrize("made", [run, translated, pictured, hostile, lambda: run(done=0, samples=[], scores=[])])
+@pytest.mark.parametrize("made", [run, translated, pictured, hostile, lost, lambda: run(done=0, samples=[], scores=[])])
 def test_the_page_holds_the_record_as_it_is(made):
     assert read(run_page(made())) == course(made())
     assert read(run_page(made())).run == made()

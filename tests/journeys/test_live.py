@@ -15,13 +15,13 @@ import pytest
 from equiscope.explore import Live, write_run_page
 from equiscope.explore.server import server
 from equiscope.record import Run, Score, course, read_run, unpack
-from tests.explore.runs import HOSTILE, attention, hostile, long, pictured, point, run, translated
+from tests.explore.runs import HOSTILE, attention, hostile, long, lost, pictured, point, run, translated
 from tests.journeys.conftest import local
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
 RUNS = {
-    "run": run, "translated": translated, "pictured": pictured, "hostile": hostile, "long": long,
+    "run": run, "translated": translated, "pictured": pictured, "hostile": hostile, "long": long, "lost": lost,
     "going": lambda: run(done=30), "empty": lambda: run(done=0, samples=[], scores=[]),
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ import pytest
 from tests.explore.runs import long, pictured, run, translated
 
 from equiscope.errors import InputError
-from equiscope.record import Course, News, Point, course, read_run, write_run
+from equiscope.record import Course, News, Point, Score, course, read_run, write_run
 from equiscope.record.course import gathered, left, summary
 from equiscope.record.run import METRICS, read_entries
 
@@ -90,3 +90,13 @@ def test_entries_find_their_lists():
     found = run()
     mixed = [*found.samples, *found.points, *found.scores]
     assert gathered(msgspec.structs.replace(found, points=[], scores=[], samples=[]), mixed) == found
+
+
+def test_a_score_that_is_no_number_spoils_no_record(tmp_path):
+    nan = float("nan")
+    scores = [Score(step=0, part="validation", values={"loss": nan, "bits": 2.0})]
+    written(run(scores=scores, result={"test": {"loss": nan}}), tmp_path)
+    found = read_run(tmp_path)
+    assert found.scores[0].values == {"loss": None, "bits": 2.0}
+    assert summary(found) == "Finished after 60 steps: test loss is no number."
+    assert course(found).run == found

@@ -455,7 +455,7 @@ export interface Run {
   seconds?: number;
   result?: {
     [k: string]: {
-      [k: string]: number;
+      [k: string]: number | null;
     };
   };
   points?: Point[];
@@ -494,13 +494,15 @@ export interface Point {
 }
 /**
  * A measurement on a part of the data. best: whether it was the best so far, by the task's first number.
+ *
+ *     values  by their names; one that is no number, or endless, is None when it is read again
  */
 export interface Score {
   entry: "score";
   step: number;
   part: string;
   values: {
-    [k: string]: number;
+    [k: string]: number | null;
   };
   best?: boolean;
 }
@@ -544,7 +546,7 @@ export interface News {
   seconds?: number;
   result?: {
     [k: string]: {
-      [k: string]: number;
+      [k: string]: number | null;
     };
   };
 }

@@ -3,7 +3,7 @@
 import json as json_text
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from time import perf_counter
@@ -118,8 +118,8 @@ def lines(run: Run, folder: Path) -> list[str]:
     return [*made, f"Next: {step}"]
 
 
-def numbers(values: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+def numbers(values: Mapping[str, float | None]) -> str:
+    return ", ".join(f"{name} {'no number' if value is None else f'{value:.4g}'}" for name, value in values.items())
 
 
 def clock(seconds: float) -> str:

@@ -151,10 +151,7 @@ def plain(content: Course) -> str:
     run = content.run
     facts = f"{run.task}; {run.parameters:,} parameters; {run.seconds:.0f} s of training; seed {run.seed}"
     names = list(dict.fromkeys(name for score in run.scores for name in score.values))
-    scores = [
-        [f"{s.step:,}", s.part, *(f"{s.values[n]:.6g}" if n in s.values else "" for n in names), "best" * s.best]
-        for s in run.scores
-    ]
+    scores = [[f"{s.step:,}", s.part, *(_number(s.values.get(n)) for n in names), "best" * s.best] for s in run.scores]
     apart = -(-len(run.points) // ROWS) or 1
     points = [[f"{p.step:,}", *(f"{v:.6g}" for v in (p.loss, p.rate, p.norm, p.seconds, p.tokens))] for p in run.points[::apart]]
     samples = [[f"{s.step:,}", s.given, s.answer, s.wanted or ""] for s in run.samples if s.step == run.samples[-1].step]
@@ -167,6 +164,10 @@ def plain(content: Course) -> str:
         + _table("Data", ["file", "part", "bytes", "sha256"], data)
         + "</div>"
     )
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
 
 
 def _table(title: str, heads: list[str], rows: list[list[str]]) -> str:

@@ -3,6 +3,7 @@
 The sentences are made here, once, so that the terminal, the page and a page that is watched say the same.
 """
 
+from collections.abc import Mapping
 from itertools import pairwise
 from statistics import median
 
@@ -51,7 +52,7 @@ class News(Struct, frozen=True, kw_only=True):
     state: State
     reason: str = ""
     seconds: float = 0.0
-    result: dict[str, dict[str, float]] = field(default_factory=dict)
+    result: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
 
 def course(run: Run, most: int = MOST) -> Course:
@@ -92,6 +93,6 @@ def left(run: Run, points: list[Point] | None = None) -> float | None:
     return max(0.0, pace * (run.steps - late[-1].step))
 
 
-def _first(values: dict[str, float]) -> str:
+def _first(values: Mapping[str, float | None]) -> str:
     name, value = next(iter(values.items()))
-    return f"{name} {value:.4g}"
+    return f"{name} is no number" if value is None or value != value else f"{name} {value:.4g}"

@@ -4,7 +4,7 @@ On disk a run is a folder: run.json is this record without its long lists, metri
 written as they come, so that a run that is killed has lost none of them.
 """
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,11 +50,14 @@ class Point(Struct, frozen=True, kw_only=True, tag="point", tag_field="entry"):
 
 
 class Score(Struct, frozen=True, kw_only=True, tag="score", tag_field="entry"):
-    """A measurement on a part of the data. best: whether it was the best so far, by the task's first number."""
+    """A measurement on a part of the data. best: whether it was the best so far, by the task's first number.
+
+    values  by their names; one that is no number, or endless, is None when it is read again
+    """
 
     step: int
     part: str
-    values: dict[str, float]
+    values: Mapping[str, float | None]
     best: bool = False
 
 
@@ -111,7 +114,7 @@ class Run(Struct, frozen=True, kw_only=True):
     state: State = "running"
     reason: str = ""
     seconds: float = 0.0
-    result: dict[str, dict[str, float]] = field(default_factory=dict)
+    result: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     points: list[Point] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
@@ -168,5 +171,5 @@ def write_run(run: Run, folder: Path) -> None:
     """Write run.json, whole or not at all; the long lists stay in metrics.jsonl."""
     short = msgspec.structs.replace(run, points=[], scores=[], samples=[])
     part = folder / f".{RUN}"
-    part.write_text(json.dumps(msgspec.to_builtins(short), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    part.write_bytes(msgspec.json.format(msgspec.json.encode(short), indent=1) + b"\n")
     part.replace(folder / RUN)

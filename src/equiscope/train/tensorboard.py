@@ -30,11 +30,12 @@ class Board:
         if isinstance(entry, Point):
             named = {"loss": entry.loss, "rate": entry.rate, "norm": entry.norm, "tokens a second": entry.tokens}
             named |= {} if entry.busy is None else {"share of the machine": entry.busy}
-            for name, value in named.items():
-                self._writer.add_scalar(f"train/{name}", value, entry.step)
+            for name, number in named.items():
+                self._writer.add_scalar(f"train/{name}", number, entry.step)
         elif isinstance(entry, Score):
             for name, value in entry.values.items():
-                self._writer.add_scalar(f"{entry.part}/{name}", value, entry.step)
+                if value is not None:
+                    self._writer.add_scalar(f"{entry.part}/{name}", value, entry.step)
         elif isinstance(entry, Sample):
             self._writer.add_text(f"answers/{entry.given[:60]}", _quoted(entry), entry.step)
 

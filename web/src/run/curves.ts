@@ -124,7 +124,7 @@ function losses(page: Reading, x: ArrayLike<number>, size: number): Curve[] {
 
 function scoreCurve(page: Reading, scores: Score[], name: string): Curve {
   const best = scores.reduce((found, score, i) => (score.best ? i : found), -1);
-  const at: Line = { x: over(page, scores.map(({ step }) => step)), y: scores.map(({ values }) => values[name]) }; // prettier-ignore
+  const at: Line = { x: over(page, scores.map(({ step }) => step)), y: scores.map(({ values }) => values[name] ?? NaN) }; // prettier-ignore
   return { name, colour: "--validated", kind: "dots", best, ...at };
 }
 
@@ -141,7 +141,7 @@ function scoreLine(page: Reading, one: Small): [Curve[], string] {
   const steps = page.history.of("step");
   const step = page.cursor === undefined ? Infinity : steps[page.cursor];
   const at = Math.max(0, below(scores.map((score) => score.step), step)); // prettier-ignore
-  return [[scoreCurve(page, scores, one.score!)], one.text(scores[at].values[one.score!])];
+  return [[scoreCurve(page, scores, one.score!)], one.text(scores[at].values[one.score!] ?? NaN)];
 }
 
 /** What was measured on the validation part, besides the loss, which stands above, and what never changes. */
@@ -171,7 +171,7 @@ function readout(page: Reading): HTMLElement[] {
   const cells: [string, string, number | undefined | null][] = [
     ["step", point.step.toLocaleString("en"), point.step],
     ["training loss", digits(point.loss), point.loss],
-    ...(first ? [[`${score.part} ${first[0]}`, digits(first[1]), first[1]] as [string, string, number]] : []),
+    ...(first ? [[`${score.part} ${first[0]}`, digits(first[1]), first[1]] as [string, string, number | null]] : []),
     ["learning rate", digits(point.rate), point.rate],
     ["gradient", digits(point.norm), point.norm],
     ["tokens/s", Math.round(point.tokens).toLocaleString("en"), point.tokens],

@@ -6,7 +6,7 @@ export interface RunState {
   over: (typeof OVERS)[number];
   smooth: number; // steps of the mean that is drawn; 0: chosen by the length of the run
   at?: number; // answers and attention after this step; the last, unless said
-  head?: [number, number]; // layer and head that are enlarged, counted from 0
+  head?: [number, number]; // layer and head that are enlarged, counted from 0 here, from 1 in the link
 }
 
 export const initial = (): RunState => ({ log: false, over: "steps", smooth: 0 });
@@ -17,7 +17,7 @@ export function toHash(state: RunState): string {
   if (state.over !== "steps") parts.set("over", state.over);
   if (state.smooth) parts.set("smooth", String(state.smooth));
   if (state.at !== undefined) parts.set("at", String(state.at));
-  if (state.head) parts.set("head", state.head.join("."));
+  if (state.head) parts.set("head", state.head.map((i) => i + 1).join("."));
   return parts.toString();
 }
 
@@ -25,12 +25,12 @@ export function toHash(state: RunState): string {
 export function fromHash(hash: string): RunState {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   const whole = (text: string | null) => (text !== null && /^\d{1,12}$/.test(text) ? Number(text) : undefined);
-  const head = /^(\d{1,4})\.(\d{1,4})$/.exec(parts.get("head") ?? "");
+  const head = /^([1-9]\d{0,3})\.([1-9]\d{0,3})$/.exec(parts.get("head") ?? "");
   return {
     log: parts.get("axis") === "log",
     over: OVERS.find((one) => one === parts.get("over")) ?? "steps",
     smooth: whole(parts.get("smooth")) ?? 0,
     at: whole(parts.get("at")),
-    head: head ? [Number(head[1]), Number(head[2])] : undefined,
+    head: head ? [Number(head[1]) - 1, Number(head[2]) - 1] : undefined,
   };
 }
