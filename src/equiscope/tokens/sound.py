@@ -31,6 +31,8 @@ def read_sound(path: str | Path, rate: int | None = None, content: bytes | None 
     raises   InputError where there is no sound, or the extra `sound` is not installed
     """
     soundfile = needed("soundfile", "sound", "Reading a sound")
+    if content is None and not Path(path).is_file():
+        raise InputError(f"There is no file {path}. Give a WAV, FLAC, OGG or MP3 file.")
     try:
         samples, found = soundfile.read(str(path) if content is None else BytesIO(content), dtype="float32", always_2d=True)
     except (OSError, RuntimeError) as error:
