@@ -65,7 +65,7 @@ class Average:
     @torch.no_grad()
     def follow(self, model: nn.Module, step: int) -> None:
         """After step number `step`, counted from 1."""
-        part = max(1 - self.factor, 1 / (step + 1))
+        part = max(1 - self.factor, 1 / step)
         torch._foreach_lerp_([self.weights[n] for n, _ in model.named_parameters()], [p.detach() for p in model.parameters()], part)
 
     @torch.no_grad()
