@@ -4,6 +4,7 @@ One process needs torch alone. Several are started and joined by Lightning Fabri
 with the others' (DDP), or each with a share of every weight (FSDP2).
 """
 
+import logging
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -71,6 +72,7 @@ class Together(Alone):
                 f"Training with {devices * nodes} processes needs lightning-fabric, which is not installed. "
                 "Install the extra: pip install 'equiscope[train]'; or train with one process."
             ) from error
+        logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # each process says that it is there
         gpus = torch.cuda.device_count()
         if gpus and gpus < devices:
             raise InputError(f"{devices} processes need as many GPUs, but this machine shows {gpus}. Use --devices {gpus}.")
