@@ -1,6 +1,7 @@
 """Language: each place of a text is learned once an epoch, measured once, and never both."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -87,6 +88,20 @@ def test_a_large_text_is_mapped_and_gives_the_same_passages(text, tokens, tmp_pa
             for one, other in zip(mapped.batch(step, 4), plain.batch(step, 4), strict=True):
                 assert torch.equal(one, other)
         assert mapped.characters == plain.characters
+
+
+@pytest.mark.parametrize("tokens", ["characters", "bytes"])
+def test_a_text_is_never_in_memory_as_a_whole(text, tokens, tmp_path, monkeypatch):
+    monkeypatch.setenv("EQUISCOPE_CACHE", str(tmp_path / "cache"))
+    with (tmp_path / "large.txt").open("w", encoding="utf-8") as file:
+        for _ in range(8000):
+            file.write(text.read_text(encoding="utf-8"))
+    tracemalloc.start()
+    data = passages(tmp_path / "large.txt", tokens=tokens)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sum(data.characters.values()) == 8000 * 3000
+    assert peak < 15e6  # a stretch and the table of signs; measured 6 to 10 MB, of a text of 24
 
 
 def test_a_changed_text_is_another_line(text, tmp_path, monkeypatch):

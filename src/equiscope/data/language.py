@@ -151,8 +151,10 @@ class Passages:
         if config.tokens == "characters":
 
             def listed() -> dict[str, Any]:
-                text = chain.from_iterable(self.text(part) for part in parts)
-                return {"signs": sorted(set().union(*(composed(stretch) for stretch in cut(text))))}
+                signs: set[str] = set()
+                for stretch in cut(chain.from_iterable(self.text(part) for part in parts)):
+                    signs.update(composed(stretch))
+                return {"signs": sorted(signs)}
 
             return by_characters(self._known("signs", parts, listed)["signs"])
         if config.tokens == "pieces":
