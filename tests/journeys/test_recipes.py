@@ -134,6 +134,8 @@ def small_form(name, **changes):
         (("data.context=99999",), "but one passage takes context + 1 = 100000"),
         (("data.tokens=nowhere.json",), "nowhere.json"),
         (("model.vocabulary=3",), "model.vocabulary is 3, but the texts have"),
+        (("model.block.attention.causal=false",), "each place would read the token that it is to say. Set it to true"),
+        (("model.readout=mean",), 'model.readout is "mean", but the next token is asked at each place.'),
         (("model.start=nowhere",), "nowhere"),
         (("data.tokens=checkpoint",), "takes the tokenizer of model.start"),
     ],
@@ -281,6 +283,8 @@ def test_fine_tuning_goes_on_from_a_checkpoint_and_gives_one_back(equi, tmp_path
     losses = [score["values"]["loss"] for score in scores if score["entry"] == "score"]
     assert losses[-1] < losses[0]
     assert equi("evaluate", "run")[0] == equi("predict", "run", "To be", "--steps", 5)[0] == 0
+    gpt2.rename(tmp_path / "elsewhere")
+    assert equi("predict", "run", "To be", "--steps", 5)[0] == 0
     model = eq.load(tmp_path / "run")
     eq.save(model, tmp_path / "saved")
     from transformers import AutoModelForCausalLM
@@ -292,6 +296,15 @@ def test_fine_tuning_goes_on_from_a_checkpoint_and_gives_one_back(equi, tmp_path
     (tmp_path / "again.toml").write_text(FINE.format(samples=FOLDER / "samples", start=tmp_path / "run"))
     code, _, err = equi("train", "again.toml", "--out", "second")
     assert code == 0, err
+
+
+def test_a_start_of_another_task_is_refused(equi, tmp_path):  # noqa: F811
+    assert equi(*small_form("fsdd-raw"))[0] == 0
+    refused(equi("train", FOLDER / "fsdd-mel.toml", "--small", "--out", "new", "--set", 'model={start="run"}'), "")
+    text = FINE.format(samples=FOLDER / "samples", start="run").replace('tokens = "checkpoint"', 'tokens = "bytes"')
+    (tmp_path / "fine.toml").write_text(text)
+    refused(equi("train", "fine.toml", "--out", "new"), "has no vocabulary, so it continues no texts")
+    assert not (tmp_path / "new").exists()
 
 
 def test_fine_tuning_refuses_a_vocabulary_and_a_spec_that_do_not_fit(equi, tmp_path, gpt2):  # noqa: F811

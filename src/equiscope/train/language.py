@@ -58,6 +58,9 @@ class LanguageTask(Task):
     def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
         size = self.tokenizer.size
         if "start" in self.recipe.model:
+            if spec.get("vocabulary") is None or spec.get("encoder") is not None:
+                what = "reads a source" if spec.get("encoder") is not None else "has no vocabulary"
+                raise InputError(f"The model of model.start {what}, so it continues no texts. Choose a language model.")
             if size > spec["vocabulary"]:
                 raise InputError(
                     f"The checkpoint knows {spec['vocabulary']} ids, but this tokenizer has {size}. "

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
@@ -32,7 +33,8 @@ class Batch:
     source: int = 0
 
     def to(self, device: Any) -> "Batch":
-        moved = {name: tensor.to(device, non_blocking=True) for name, tensor in self.tensors.items()}
+        pinned = torch.device(device).type == "cuda"  # a copy that nobody waits for
+        moved = {name: (t.pin_memory() if pinned else t).to(device, non_blocking=True) for name, t in self.tensors.items()}
         return Batch(moved, self.terms, self.read, self.size, self.length, self.source)
 
 
@@ -147,4 +149,18 @@ def settle(task: Task) -> Spec:
     elif preset is not None:
         base = Spec.of(preset).to_dict()
     fields = task.settled(merged(base, said) if start is None else base | said)
-    return Spec.of({name: value for name, value in fields.items() if value is not None or name in ("vocabulary", "outputs")})
+    made = Spec.of({name: value for name, value in fields.items() if value is not None or name in ("vocabulary", "outputs")})
+    if task.name in ("language", "translation"):
+        _says_the_next(made)
+    return made
+
+
+def _says_the_next(spec: Spec) -> None:
+    """Refuse a model that would read the token that it is to say, or that does not answer at each place."""
+    if not all(block.attention.causal for block in spec.blocks):
+        raise InputError(
+            "model.block.attention.causal is false: each place would read the token that it is to say. Set it to true, "
+            "or choose a checkpoint of a model that writes."
+        )
+    if spec.readout != "each":
+        raise InputError(f'model.readout is "{spec.readout}", but the next token is asked at each place. Set it to "each".')
