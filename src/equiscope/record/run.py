@@ -4,6 +4,7 @@ On disk a run is a folder: run.json is this record without its long lists, metri
 written as they come, so that a run that is killed has lost none of them.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -171,5 +172,8 @@ def write_run(run: Run, folder: Path) -> None:
     """Write run.json, whole or not at all; the long lists stay in metrics.jsonl."""
     short = msgspec.structs.replace(run, points=[], scores=[], samples=[])
     part = folder / f".{RUN}"
-    part.write_bytes(msgspec.json.format(msgspec.json.encode(short), indent=1) + b"\n")
+    with part.open("wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(short), indent=1) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())  # on the disk before it takes the other's name
     part.replace(folder / RUN)
