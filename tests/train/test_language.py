@@ -1,6 +1,7 @@
 """Learning to continue texts: all prefixes at once is each of them; every place is measured once; answers end where they should."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -54,8 +55,10 @@ def test_in_float64_the_two_are_equal_to_rounding(tmp_path):
 
 
 def test_without_the_mask_it_would_not_be(tmp_path):
-    _, task = small(tmp_path, model=head(causal=False), data={"context": 7}, budget={"batch": 3})
-    model = build(settle(task)).double()
+    _, task = small(tmp_path, model=head(), data={"context": 7}, budget={"batch": 3})
+    spec = settle(task)
+    open_eyed = replace(spec.one, attention=replace(spec.one.attention, causal=False))
+    model = build(replace(spec, block=open_eyed)).double()
     inputs, wanted = task.batch(0).tensors["inputs"], task.batch(0).tensors["wanted"]
     at_once = F.cross_entropy(model(inputs).flatten(0, 1), wanted.flatten(), reduction="sum")
     each = sum(F.cross_entropy(model(inputs[:, :end])[:, -1], wanted[:, end - 1], reduction="sum") for end in range(1, 8))
