@@ -158,7 +158,7 @@ def test_a_picture_is_lit_where_its_class_looked(read):
     assert field.locator("canvas").count() == 2
     field.focus()
     tab.keyboard.press("ArrowDown")
-    assert tab.locator(".said").inner_text() == f"patch 2, 1: {unpack(pictured().samples[-1].attention)[1, 0, 0, 7]:g}"
+    assert tab.locator(".said").inner_text() == f"“7”: {unpack(pictured().samples[-1].attention)[1, 0, 0, 7]:g}"
 
 
 def test_what_was_chosen_is_in_the_link(read):

@@ -52,7 +52,6 @@ export function attention(page: Reading, step: number): HTMLElement[] {
 function shown(page: Reading, sample: Sample, look: Looking): HTMLElement {
   const [layer, which] = page.state.head ?? [look.layers - 1, 0];
   const chosen: [number, number] = [Math.min(layer, look.layers - 1), Math.min(which, look.heads - 1)];
-  const across = (sample.source ?? []).length > 0 && !look.grid;
   return h(
     "div.looked",
     h(
@@ -70,11 +69,19 @@ function shown(page: Reading, sample: Sample, look: Looking): HTMLElement {
       "div.enlarged",
       h("h4", `Layer ${chosen[0] + 1}, head ${chosen[1] + 1}`, h("span.quiet", `after step ${sample.step.toLocaleString("en")}`)),
       enlarged(page, sample, look, chosen),
-      h("p.quiet", look.grid
-        ? `What “${sample.tokens?.[0] ?? "the read-out"}” drew from each ${look.grid[0] > 1 ? "patch" : "of them"}; the largest weight of a head is ${digits(largest(head(look, ...chosen).weights))} here, and has the full colour.`
-        : `Each row is a token${across ? " of the answer" : ""}; the stronger the colour, the more it drew from there. The strength is the square root of the weight, so that small ones are seen.`), // prettier-ignore
+      h("p.quiet", explained(page, sample, look, head(look, ...chosen).weights)),
     ),
   );
+}
+
+/** How the pictures are read. */
+function explained(page: Reading, sample: Sample, look: Looking, weights: Float64Array): string {
+  if (!look.grid) {
+    const across = (sample.source ?? []).length > 0 ? " of the answer" : "";
+    return `Each row is a token${across}; the stronger the colour, the more it drew from there. The strength is the square root of the weight, so that small ones are seen.`;
+  }
+  const lit = page.history.picture(sample.given) ? " The picture is lit by the square root of that." : "";
+  return `What “${look.from[0] ?? "the read-out"}” drew from each ${look.grid[0] > 1 ? "patch" : "place"}. The full colour is the largest weight of the head, here ${digits(largest(weights))}.${lit}`;
 }
 
 function layerRow(page: Reading, look: Looking, layer: number, chosen: [number, number]): HTMLElement {
@@ -104,7 +111,7 @@ function painted({ width, height, weights }: ReturnType<typeof head>, grid: bool
   const image = new ImageData(width, height);
   weights.forEach((weight, i) => {
     const share = Math.min(Math.max(weight / most, 0), 1);
-    image.data.set([...rgb, Math.round(255 * (lit ? 0.94 * (1 - share) : grid ? share : Math.sqrt(share)))], 4 * i);
+    image.data.set([...rgb, Math.round(255 * (lit ? 0.94 * (1 - Math.sqrt(share)) : grid ? share : Math.sqrt(share)))], 4 * i);
   });
   canvas.getContext("2d")!.putImageData(image, 0, 0);
   return canvas;
@@ -134,7 +141,7 @@ function enlarged(page: Reading, sample: Sample, look: Looking, [layer, which]: 
     frame.hidden = false;
     frame.style.cssText = `left:calc(100% * ${column} / ${width});top:calc(100% * ${row} / ${height});width:calc(100% / ${width});height:calc(100% / ${height})`;
     said.textContent = look.grid
-      ? `${look.grid[0] > 1 ? `patch ${row + 1}, ${column + 1}` : visible(look.to[to], to)}: ${digits(weights[to])}`
+      ? `“${visible(look.to[to], to)}”: ${digits(weights[to])}`
       : `“${visible(look.from[row], row)}” (${row + 1}) drew ${digits(weights[to])} from “${visible(look.to[column], column)}” (${column + 1})`;
   };
   place.addEventListener("pointermove", (event) => {
