@@ -79,8 +79,12 @@ def nearest(name: str, known: list[str], listed: bool = True) -> str:
 
 
 def describe(schema: dict[str, Any], kind: type[Struct]) -> None:
-    """Write into the JSON Schema of a table what its fields mean."""
+    """Write into the JSON Schema of a table what its fields mean, and "none" for what TOML has no word for."""
     schema["description"] = first_sentence(kind)
+    for f in msgspec.structs.fields(kind):
+        some = schema["properties"][f.name].get("anyOf", [])
+        if {"type": "null"} in some:
+            some[some.index({"type": "null"})] = {"const": "none"} if can_be_none(f.type) else {"type": "null"}
     for name, text in meanings(kind).items():
         schema["properties"][name]["description"] = text
 
