@@ -170,6 +170,8 @@ def test_parts_that_cannot_be_are_refused(voices, tmp_path):
         opened(voices, test=str(voices), where={"test": {"index": 1}})
     with pytest.raises(InputError, match=r"All recordings of .* are of the class 'no'"):
         opened(voices, where={"validation": {"label": "yes"}})
+    with pytest.raises(InputError, match=r"data\.patch has 7 bands, which do not divide the 40 of data\.mels"):
+        opened(voices, tokens="patches", patch=(4, 7))
     with pytest.raises(InputError, match=r"each name once, but got 'no names'"):
         opened(voices, pattern="no names")
 

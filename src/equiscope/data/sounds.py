@@ -166,6 +166,8 @@ class Recordings:
 
     def __init__(self, config: Sounds, seed: int = 0, beside: Path | None = None) -> None:
         self.config, self.seed = config, seed
+        if config.tokens == "patches" and config.mels % config.patch[1]:
+            raise InputError(f"data.patch has {config.patch[1]} bands, which do not divide the {config.mels} of data.mels.")
         named = {"train": config.train, "validation": config.validation, "test": config.test}
         self.sources: list[Source] = []
         self.rate, self.shelf = config.rate or 0, Shelf()
