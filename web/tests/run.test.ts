@@ -165,7 +165,7 @@ describe("attention of an example", () => {
   });
 
   test("shows spaces and ends of lines, and numbers tokens that have no name", () => {
-    expect(["a b", "\n", "", undefined].map((token, i) => visible(token, i))).toEqual(["a␣b", "↵", "∅", "4"]);
+    expect(["a b", " ", "\n", "", undefined].map((token, i) => visible(token, i))).toEqual(["a b", "␣", "↵", "∅", "5"]);
   });
 });
 

@@ -30,9 +30,9 @@ export function looking(sample: Sample): Looking | undefined {
   return { layers, heads, rows, columns, weights, from: sample.tokens ?? [], to, grid };
 }
 
-/** A token that can be seen: spaces and ends of lines too. */
+/** A token that can be seen: spaces at its ends and ends of lines too. */
 export const visible = (token: string | undefined, place: number): string =>
-  token === undefined ? `${place + 1}` : token === "" ? "∅" : token.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/ /g, "␣"); // prettier-ignore
+  token === undefined ? `${place + 1}` : token === "" ? "∅" : token.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/^ +| +$/g, (s) => "␣".repeat(s.length)); // prettier-ignore
 
 /** The weights of one head, as they are drawn: patches in their grid, else one row a token. */
 export function head(look: Looking, layer: number, which: number): { width: number; height: number; weights: Float64Array } {
