@@ -11,8 +11,8 @@ from equiscope.data import Translation
 from equiscope.data.translation import Row
 from equiscope.errors import InputError
 from equiscope.models import Mixed, build
-from equiscope.record import read_run
-from equiscope.train import bleu, load_run, open_task, read_recipe, recall, recipe, train
+from equiscope.record import Point, read_run
+from equiscope.train import Watcher, bleu, load_run, open_task, read_recipe, recall, recipe, train
 from equiscope.train.task import settle
 from equiscope.train.translation import TranslationTask, most
 
@@ -154,6 +154,30 @@ def test_eight_pairs_are_learned_and_translated_exactly(tmp_path):
     assert (sample.given, sample.wanted, sample.answer) == (*PAIRS[0], PAIRS[0][1])
     assert sample.attention is not None
     assert list(sample.attention.shape) == [2, 2, len(sample.tokens), len(sample.source)]
+
+
+def test_a_run_that_breaks_off_and_goes_on_is_the_run_that_would_have_been(tmp_path):
+    found = asked(
+        tmp_path, data={"dropout": 0.2}, model={"dropout": 0.2}, budget={"steps": 12, "batch": 3},
+        optimiser={"kind": "muon", "warmup": 2}, evaluation={"every": 4, "samples": 0},
+    )  # fmt: skip
+
+    def losses(folder):
+        return [point.loss for point in read_run(folder).points]
+
+    class Broken(Exception):
+        pass
+
+    def breaks(entry):
+        if isinstance(entry, Point) and entry.step == 7:
+            raise Broken
+
+    train(found, open_task(found), tmp_path / "whole")
+    with pytest.raises(Broken):
+        train(found, open_task(found), tmp_path / "broken", Watcher(entry=breaks))
+    train(found, open_task(found), tmp_path / "broken")
+    assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
+    assert len(losses(tmp_path / "whole")) == 12
 
 
 def test_translations_and_signatures_are_kept_beside_the_run(tmp_path):
