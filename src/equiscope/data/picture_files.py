@@ -201,4 +201,5 @@ def of_files(path: Path, files: list[Path], part: str) -> Source:
         return sources({part: files})[0]
     said = "\n".join(f"{os.path.relpath(f, path)} {digest(f)}" for f in files)
     size = sum(f.stat().st_size for f in files)
-    return Source(name="/".join(path.absolute().parts[-2:]), part=part, bytes=size, sha256=hashlib.sha256(said.encode()).hexdigest())
+    name, known = "/".join(path.absolute().parts[-2:]), hashlib.sha256(said.encode()).hexdigest()
+    return Source(name=name, part=part, bytes=size, sha256=known)
