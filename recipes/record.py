@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from equiscope.record import Run, read_run
-from equiscope.train import read_recipe, recall
+from equiscope.train import read_recipe, recall, recipe
 from equiscope.train.recipe import differences
 
 FOLDER = Path(__file__).parent
@@ -65,8 +65,9 @@ def record(runs: list[Run], signatures: dict[str, str]) -> str:
 def recipe_of(run: Run) -> str:
     """The recipe of this folder that a run is of: all fields but the seed are the same."""
     near: list[tuple[int, str, list[str]]] = []
+    said = recipe(run.recipe).to_dict()  # fields that came later have their defaults
     for path in sorted(FOLDER.glob("*.toml")):
-        wrong = [d for d in differences(read_recipe(path).to_dict(), run.recipe) if not d.startswith("seed:")]
+        wrong = [d for d in differences(read_recipe(path).to_dict(), said) if not d.startswith("seed:")]
         if not wrong:
             return path.stem
         near.append((len(wrong), path.stem, wrong))

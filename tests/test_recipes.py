@@ -75,6 +75,14 @@ def test_the_table_says_where_a_recipe_has_changed_since(record, tmp_path):
     assert "the recipe has changed since: budget.steps" in (tmp_path / "README.md").read_text()
 
 
+def test_a_run_from_before_a_field_was_is_of_the_recipe_still(record, tmp_path):
+    run = Path(trained(tmp_path)) / "run.json"
+    data = json.loads(run.read_text())
+    del data["recipe"]["optimiser"]["fall"]
+    run.write_text(json.dumps(data))
+    assert record.main([str(run.parent)]) == 0
+
+
 def test_runs_of_another_recipe_are_not_recorded(record, tmp_path, capsys):
     with pytest.raises(SystemExit, match=r"No recipe here is that of Words\. The nearest is words; there: budget\.batch: 2, now 3"):
         record.main([trained(tmp_path, "budget.batch=3")])
