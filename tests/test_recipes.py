@@ -51,6 +51,17 @@ def test_recorded_results_name_no_path_of_a_machine():
         assert "beside" not in json.loads(path.read_text(encoding="utf-8"))
 
 
+def test_every_sample_says_where_it_is_from_and_under_which_licence():
+    said = (RECIPES / "samples" / "README.md").read_text(encoding="utf-8")
+    for path in (RECIPES / "samples").iterdir():
+        if path.name != "README.md":
+            assert path.stem.split("-")[0] in said, f"{path.name} has its paragraph"
+    for part in said.split("\n## ")[1:]:
+        assert "github.com/" in part, "its project"
+        assert "commit\n" in part or "commit " in part, "and commit"
+        assert "public\ndomain" in part or "public domain" in part or "icence: " in part or "Licence:\n" in part
+
+
 def test_runs_of_several_seeds_become_one_record_and_a_line_of_the_table(record, tmp_path):
     runs = [trained(tmp_path), trained(tmp_path, "seed=1")]
     assert record.main(["--check"]) == 1
