@@ -139,10 +139,10 @@ def settle(task: Task) -> Spec:
     if start is not None:
         from equiscope.pretrained import read_spec
 
-        if said.keys() - {"dropout", "skip"} or preset is not None:
+        if others := [name for name in task.recipe.model if name not in ("start", "dropout", "skip")]:
             raise InputError(
-                f"model.start = {start!r} brings its own spec, so model may say dropout and skip beside it, "
-                f"but got {', '.join(task.recipe.model)}."
+                f"model.start = {start!r} brings its own spec, beside which model may say dropout and skip, "
+                f"but got {', '.join(others)}. Leave that out, or begin without a start."
             )
         spec = read_spec(start)
         base = spec.to_dict()
