@@ -50,7 +50,7 @@ class Language(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     validation: str | None = None
     test: str | None = None
     held: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
-    context: Size
+    context: Annotated[int, msgspec.Meta(ge=2)]
     tokens: str = "characters"
     vocabulary: Size = 4096
     field: str = "text"
