@@ -172,3 +172,26 @@ def test_weights_in_sight_whose_values_alone_learn_have_second_derivatives():
     (first,) = torch.autograd.grad(z.pow(3).sum() + weights.sum(), v, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), v)
     assert relative_error(second, 6 * weights.mT @ z) < 1e-13  # rows of weights sum to 1
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("shape", [(2, 3, 9, 8), (1, 1, 1, 4), (2, 2, 2, 5, 6)])
+def test_weights_in_a_table_are_what_torchs_kernel_makes(shape, causal):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    ours, theirs = kernels.in_a_table(q, k, v, 0.3, causal), kernels.fused(q, k, v, 0.3, causal=causal)
+    assert relative_error(ours, theirs) < 1e-14
+    g = torch.randn_like(ours)
+    for a, b in zip(torch.autograd.grad(ours, (q, k, v), g), torch.autograd.grad(theirs, (q, k, v), g), strict=True):
+        assert relative_error(a, b) < 1e-14
+
+
+def test_short_rows_in_bfloat16_are_learned_from_in_a_table_as_exactly_as_such_rows_are():
+    torch.manual_seed(0)
+    exact = [torch.randn(2, 3, 64, 32, dtype=torch.float64) for _ in range(3)]
+    rows = [x.bfloat16().requires_grad_() for x in exact]
+    assert kernels.learned_shortly(*rows)
+    assert not kernels.learned_shortly(*(x.detach() for x in rows))  # nothing is learned: torch's kernel is faster
+    assert not kernels.learned_shortly(*(x.detach().float().requires_grad_() for x in rows))
+    found = kernels.fused(*rows, 32**-0.5, causal=True)
+    assert relative_error(found.double(), kernels.fused(*exact, 32**-0.5, causal=True)) < 2**-7  # 8 digits of a weight and a value
