@@ -68,7 +68,7 @@ class Optimiser(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     kind: Literal["adamw", "muon"] = "adamw"
     rate: Positive = 1e-3
-    muon_rate: Positive = 0.02
+    muon_rate: Positive = 5e-3
     betas: tuple[Annotated[float, msgspec.Meta(ge=0, lt=1)], Annotated[float, msgspec.Meta(ge=0, lt=1)]] = (0.9, 0.95)
     eps: Positive = 1e-8
     decay: Annotated[float, msgspec.Meta(ge=0)] = 0.1
