@@ -56,6 +56,13 @@ def test_evaluate_measures_the_parts_and_predict_answers(equi):  # noqa: F811
     assert equi("predict", "run", "to", "--steps", 5, "--seed", 3)[1] == equi("predict", "run", "to", "--steps", 5, "--seed", 3)[1]
 
 
+def test_evaluate_refuses_data_that_is_not_the_runs(equi, tmp_path):  # noqa: F811
+    equi("train", "words.toml", "--out", "run")
+    words = tmp_path / "words.txt"
+    words.write_text(words.read_text().replace("q", "Q"))  # as many signs, other ones
+    refused(equi("evaluate", "run"), "run was trained on other data: ", "words.txt with sha256", "Bring the old file back")
+
+
 def test_mistakes_are_sentences(equi, tmp_path):  # noqa: F811
     refused(equi("train", "nowhere.toml"), "There is no recipe nowhere.toml. . has words.toml.")
     refused(equi("train", "."), "is a folder without run.json")

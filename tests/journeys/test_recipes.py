@@ -75,6 +75,8 @@ def test_a_recipe_trains_evaluates_and_answers_in_its_small_form(equi, path, tmp
     assert "step 6: " in err
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (run["state"], run["task"]) == ("finished", task)
+    code, _, err = equi("train", "run")
+    assert (code, "run is finished: 6 steps" in err) == (0, True)  # what is there is known again
     code, out, _ = equi("evaluate", "run", "--json")
     assert code == 0
     assert json.loads(out)["result"]["validation"] == pytest.approx(run["result"]["validation"])  # same weights, same data

@@ -13,8 +13,10 @@ from equiscope.record import read_run
 from equiscope.record.run import Point, Score
 from equiscope.train import Watcher, loop, open_task, recipe, train
 from equiscope.train.engine import Diverged, Engine
+from equiscope.tokens.tokenizer import by_characters
 from equiscope.train.language import LanguageTask
 from tests.train.small import files, plain, small, told
+from tests.train.small import text as small_text
 
 
 def test_a_run_writes_a_line_for_each_step_and_measures_before_the_first_and_after_the_last(tmp_path):
@@ -212,6 +214,34 @@ def test_changed_data_is_refused_with_its_name(begun):
     found, task = small(begun)
     with pytest.raises(InputError, match=r"other data: .*text\.txt with sha256"):
         train(found, task, begun / "run")
+
+
+def test_a_changed_tokenizer_is_refused_and_the_runs_own_stays(tmp_path):
+    other = tmp_path / "tokenizer.json"
+    by_characters(small_text(tmp_path).read_text()).save(other)
+    made = {"tokens": str(other), "held": 0.2}
+    found, task = small(tmp_path, data=made)
+    train(found, task, tmp_path / "run")
+    kept = (tmp_path / "run" / "tokenizer.json").read_bytes()
+    by_characters("".join(sorted(set(small_text(tmp_path).read_text())))).save(other)  # the same signs under other ids
+    found, task = small(tmp_path, data=made)
+    with pytest.raises(InputError, match=r"tokenizer\.json is another than the data makes now"):
+        train(found, task, tmp_path / "run")
+    assert (tmp_path / "run" / "tokenizer.json").read_bytes() == kept
+
+
+def test_each_of_several_files_of_one_name_is_looked_at(tmp_path):
+    whole = small_text(tmp_path).read_text()
+    for name, part in (("a", whole[:1500]), ("b", whole[1500:])):
+        (tmp_path / name / "x").mkdir(parents=True)
+        (tmp_path / name / "x" / "t.txt").write_text(part)
+    found, task = small(tmp_path, data={"train": str(tmp_path / "*" / "x" / "t.txt")})
+    train(found, task, tmp_path / "run")
+    first = tmp_path / "a" / "x" / "t.txt"
+    first.write_text(first.read_text().replace("a", "e"))
+    found, task = small(tmp_path, data={"train": str(tmp_path / "*" / "x" / "t.txt")})
+    with pytest.raises(InputError, match="other data"):
+        train(found, task, tmp_path / "run")
 
 
 def test_data_that_has_gone_is_refused_with_its_name(begun):

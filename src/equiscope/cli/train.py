@@ -70,10 +70,11 @@ def _or_small(source: Path, small: bool) -> str:
 
 def evaluate(folder: Path, part: str | None, last: bool, json: bool) -> None:
     from equiscope.errors import UnknownName
-    from equiscope.train import load_run, open_task, recipe
+    from equiscope.train import load_run, open_task, recipe, same_data
 
     run = read_run(folder, entries=False)
     task = open_task(recipe(run.recipe, str(folder / RUN)), Path(run.beside))
+    same_data(folder, run, task)
     parts = [p for p in task.parts if p != "train"]
     if part is not None and part not in task.parts:
         raise UnknownName("part of this run's data", part, list(task.parts))

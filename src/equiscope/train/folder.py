@@ -5,7 +5,9 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -16,6 +18,7 @@ from equiscope import __version__
 from equiscope.errors import InputError
 from equiscope.record.run import METRICS, RUN, Entry, Point, Run, Source, read_entries, read_run, write_run
 from equiscope.train.recipe import differences, recipe
+from equiscope.train.task import Task
 
 LOCK = ".lock"
 
@@ -39,28 +42,54 @@ def held(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def begun(folder: Path, fresh: Run) -> Run:
+def begun(folder: Path, fresh: Run, task: Task) -> Run:
     """The run of a folder: a fresh one, or the one that is there.
 
     raises  InputError where the one that is there is of another recipe, other data or another model, naming what differs
     """
-    if not (folder / RUN).exists():
-        if any(not path.name.startswith(".") for path in folder.iterdir()):
-            raise InputError(f"{folder} holds other files, and no run. Choose another folder with --out.")
+    if (folder / RUN).exists():
+        there = read_run(folder, entries=False)
+        known = recipe(there.recipe, str(folder / RUN)).to_dict()  # with the fields that have come since
+        _same(folder, differences(known, fresh.recipe))
+        same_data(folder, there, task)
+        _same(folder, differences(there.spec, fresh.spec))
+    elif any(not path.name.startswith(".") for path in folder.iterdir()):
+        raise InputError(f"{folder} holds other files, and no run. Choose another folder with --out.")
+    else:
+        there = fresh
         write_run(fresh, folder)
-        return fresh
-    there = read_run(folder, entries=False)
-    known = recipe(there.recipe, str(folder / RUN)).to_dict()  # with the fields that have come since
-    _same(folder, differences(known, fresh.recipe))
-    old, new = ({(s.part, s.name): s for s in run.data} for run in (there, fresh))
-    for key in sorted(old.keys() | new.keys()):
-        if key not in new or key not in old or old[key].sha256 != new[key].sha256:
-            raise InputError(
-                f"{folder} was trained on other data: {_said(old.get(key), key)}, now {_said(new.get(key), key)}. "
-                "Bring the old file back, or choose another folder with --out."
-            )
-    _same(folder, differences(there.spec, fresh.spec))
+    with made(task, folder) as files:
+        for file in files:
+            file.replace(folder / file.name)
     return there
+
+
+def same_data(folder: Path, run: Run, task: Task) -> None:
+    """Raise InputError where a task's files, or what was made of them (a tokenizer, names of classes), are others than a run's."""
+    for part in dict.fromkeys(source.part for source in [*run.data, *task.sources]):
+        old, new = ([source for source in sources if source.part == part] for sources in (run.data, task.sources))
+        for before, now in zip_longest(old, new):
+            if before is None or now is None or before.sha256 != now.sha256:
+                raise InputError(
+                    f"{folder} was trained on other data: {_said(part, before)}, now {_said(part, now)}. "
+                    "Bring the old file back, or train in another folder with --out."
+                )
+    with made(task) as files:
+        for file in files:
+            kept = folder / file.name
+            if kept.exists() and kept.read_bytes() != file.read_bytes():
+                raise InputError(
+                    f"{kept} is another than the data makes now: a file that recipe names has changed, or the package that made it. "
+                    "Bring that back, or train in another folder with --out."
+                )
+
+
+@contextmanager
+def made(task: Task, folder: Path | None = None) -> Iterator[list[Path]]:
+    """What a run keeps of its task, as whole files; those in a folder of the run may take their place there."""
+    with TemporaryDirectory(prefix=".task-", dir=folder) as part:
+        task.save(Path(part))
+        yield sorted(Path(part).iterdir())
 
 
 def _same(folder: Path, changed: list[str]) -> None:
@@ -126,5 +155,5 @@ def machine() -> dict[str, Any]:
     return found | ({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {})
 
 
-def _said(source: Source | None, key: tuple[str, str]) -> str:
-    return f"{key[1]} is not there" if source is None else f"{key[1]} with sha256 {source.sha256[:12]}…"
+def _said(part: str, source: Source | None) -> str:
+    return f"no more files of the {part} part" if source is None else f"{source.name} with sha256 {source.sha256[:12]}…"

@@ -4,6 +4,7 @@ What a step does depends on the recipe and the step's number alone, so a run tha
 for bit on a CPU, the run that would have been.
 """
 
+import json
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -52,9 +53,8 @@ def train(
 
             def begin() -> Run:
                 stack.enter_context(folder.held(out))
-                run = folder.begun(out, fresh(recipe, task, spec, engine, beside))
-                task.save(out)
-                return run
+                task.folder = out
+                return folder.begun(out, fresh(recipe, task, spec, engine, beside), task)
 
             run = engine.processes.told(begin)
             return _Loop(recipe, task, spec, engine, out, run, watcher if watcher and engine.first else Watcher()).go()
@@ -87,7 +87,7 @@ def tried(model: Model, task: Task) -> Model:
 def fresh(recipe: Recipe, task: Task, spec: Spec, engine: Engine, beside: Path | None) -> Run:
     """The record of a run that has not begun."""
     return Run(
-        title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=spec.to_dict(), data=task.sources, seed=recipe.seed,
+        title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=json.loads(spec.to_json()), data=task.sources, seed=recipe.seed,
         versions=folder.versions(), machine=folder.machine(), beside=str((beside or Path()).absolute()),
         processes=engine.processes.count, steps=recipe.budget.steps, parameters=spec.describe(1, 1).parameters,
         multiply_adds=task.multiply_adds(spec, task.batch(0)),

@@ -162,14 +162,19 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not TOML: {error}.") from error
     less = data.pop("small", None)
-    if small:
-        if not isinstance(less, dict):
-            raise InputError(f"{path} has no table [small]. Leave --small out, or change single fields with --set.")
-        data = merged(data, less)
+    if less is not None and not isinstance(less, dict):
+        where = Origin(str(path), text).of("small")
+        raise InputError(f"{where}: small is {_shown(less)}, but takes a table with the fields that --small changes.")
+    if small and less is None:
+        raise InputError(f"{path} has no table [small]. Leave --small out, or change single fields with --set.")
+    data = merged(data, less) if small else data
     for change in changes or []:
         data = merged(data, _changed(change))
     origin = Origin(str(path), text, less if small else None, tuple(changes or ()))
-    return _started(_made(data, origin), path.parent, origin)
+    found = _made(data, origin)
+    if not small and less is not None:
+        _typed(merged(data, less), Origin(str(path), text, less))  # what is wrong in it is said before somebody needs it
+    return _started(found, path.parent, origin)
 
 
 def recipe(data: dict[str, Any], name: str = "recipe") -> Recipe:
@@ -191,6 +196,8 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         names = [*old, *(name for name in new if name not in old)]
         return [d for n in names for d in differences(old.get(n), new.get(n), f"{path}.{n}".strip("."))]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [d for i, pair in enumerate(zip(old, new, strict=True)) for d in differences(*pair, f"{path}[{i}]")]
     return [] if old == new else [f"{path}: {old!r}, now {new!r}"]
 
 
@@ -237,7 +244,8 @@ class Origin:
 
     def of(self, path: str) -> str:
         """The place of a field, or else of the table that it belongs in, as "recipe.toml, line 3"."""
-        lines, names = dict(_lines(self.text)), re.sub(r"\[\d+\]", "", path).split(".")
+        path = re.sub(r"\[\d+\]", "", path)
+        lines, names = dict(_lines(self.text)), path.split(".")
         for change in reversed(self.changes):
             changed = change.partition("=")[0].strip()
             if f"{path}.".startswith(f"{changed}.") or (changed.startswith(f"{path}.") and path not in lines):
@@ -258,21 +266,38 @@ class Origin:
 
 def _made(data: dict[str, Any], origin: Origin) -> Recipe:
     """The recipe of plain data. Raises InputError for the first thing that is wrong, with its place."""
+    made = _typed(data, origin)
+    for path, sentence in _impossible(made):
+        raise InputError(f"{origin.of(path)}: {sentence}")
+    return made
+
+
+def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
+    """The recipe of plain data, each field by itself as it should be; whether they fit each other is not looked at."""
     data = _without_none(data, Recipe)
     try:
         made = msgspec.convert(data, Recipe)
-        said = {f"{part}.{name}": v for part in ("optimiser", "budget") for name, v in data.get(part, {}).items()}
-        for path, value in said.items():
-            for number in value if isinstance(value, list) else (value,):
-                if isinstance(number, float) and not math.isfinite(number):
-                    raise InputError(f"{origin.of(path)}: {path} is {number}, but takes a finite number.")
     except msgspec.ValidationError as error:
         path, sentence = _sentence(str(error), data)
         raise InputError(f"{origin.of(path)}: {sentence}") from error
-    for path, sentence in _impossible(made):
-        raise InputError(f"{origin.of(path)}: {sentence}")
+    for part in ("data", "budget", "optimiser"):
+        for path, number in _numbers(data.get(part), part):
+            if not math.isfinite(number):
+                raise InputError(f"{origin.of(path)}: {path} is {number}, but takes a finite number.")
     _look_at_model(made.model, origin)
     return made
+
+
+def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    """The numbers with a point in tables and lists, with their paths."""
+    if isinstance(value, float):
+        yield path, value
+    elif isinstance(value, dict):
+        for name, held in value.items():
+            yield from _numbers(held, f"{path}.{name}")
+    elif isinstance(value, list | tuple):
+        for place, held in enumerate(value):
+            yield from _numbers(held, f"{path}[{place}]")
 
 
 def _started(found: Recipe, beside: Path, origin: Origin) -> Recipe:
@@ -422,8 +447,10 @@ def _without_none(data: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
         value = made.get(f.name)
         if value == "none" and fields.can_be_none(f.type):
             made[f.name] = None
-        elif isinstance(value, dict) and isinstance(f.type, type) and issubclass(f.type, Struct):
-            made[f.name] = _without_none(value, f.type)
+        elif isinstance(value, dict):
+            inner = TASKS.get(str(value.get("task"))) if f.type == Data else f.type
+            if isinstance(inner, type) and issubclass(inner, Struct):
+                made[f.name] = _without_none(value, inner)
     return made
 
 

@@ -65,6 +65,7 @@ class Task(ABC):
     better   whether the first number of `evaluate` is to fall or to rise
     notes    sentences about the data that a person should read: what was left out
     signatures  how numbers of the last `final` were counted, where their names do not say it
+    folder   of the run, while it is trained: where `final` may leave what it measured
     """
 
     name: ClassVar[str]
@@ -72,6 +73,7 @@ class Task(ABC):
     sources: list[Source]
     notes: Sequence[str] = ()
     signatures: Mapping[str, str] = {}
+    folder: Path | None = None
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe

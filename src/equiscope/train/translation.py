@@ -48,7 +48,6 @@ class TranslationTask(Task):
         self.sources = pairs.sources if pairs is not None else []
         self.notes = pairs.notes if pairs is not None else []
         self.signatures: dict[str, str] = {}
-        self._folder: Path | None = None
         self._cost: np.ndarray | None = None
 
     @classmethod
@@ -69,7 +68,6 @@ class TranslationTask(Task):
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / "tokenizer.json")
-        self._folder = folder
 
     def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
         size, encoder = self.tokenizer.size, spec.get("encoder")
@@ -142,10 +140,10 @@ class TranslationTask(Task):
         found = bleu.scores(said, [pair.target for pair in pairs], self.data.languages[1])
         self.signatures = {name: f"{how}; {BEAMS} beams" for name, how in found.signatures.items()}
         values = found.values | self.lost(model, part)
-        if self._folder is not None:
-            (self._folder / f"{part}.txt").write_text("".join(f"{text}\n" for text in said), encoding="utf-8")
+        if self.folder is not None:
+            (self.folder / f"{part}.txt").write_text("".join(f"{text}\n" for text in said), encoding="utf-8")
             about = {"values": values, "signatures": self.signatures, "words": found.words}
-            (self._folder / f"{part}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+            (self.folder / f"{part}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         return values
 
     @torch.no_grad()
