@@ -11,9 +11,9 @@ from equiscope.pretrained import save
 from equiscope.pretrained.runs import checkpoints, load_run
 from equiscope.record import read_run
 from equiscope.record.run import Point, Score
+from equiscope.tokens.tokenizer import by_characters
 from equiscope.train import Watcher, loop, open_task, recipe, train
 from equiscope.train.engine import Diverged, Engine
-from equiscope.tokens.tokenizer import by_characters
 from equiscope.train.language import LanguageTask
 from tests.train.small import files, plain, small, told
 from tests.train.small import text as small_text

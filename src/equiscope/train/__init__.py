@@ -5,8 +5,8 @@ from pathlib import Path
 from equiscope.errors import UnknownName
 from equiscope.pretrained.runs import load_run
 from equiscope.record import Run, read_run
-from equiscope.train.images import ImagesTask
 from equiscope.train.folder import same_data
+from equiscope.train.images import ImagesTask
 from equiscope.train.language import LanguageTask
 from equiscope.train.loop import Watcher, train
 from equiscope.train.recipe import Recipe, read_recipe, recipe, schema

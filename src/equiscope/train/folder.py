@@ -79,8 +79,8 @@ def same_data(folder: Path, run: Run, task: Task) -> None:
             kept = folder / file.name
             if kept.exists() and kept.read_bytes() != file.read_bytes():
                 raise InputError(
-                    f"{kept} is another than the data makes now: a file that recipe names has changed, or the package that made it. "
-                    "Bring that back, or train in another folder with --out."
+                    f"{kept} is another than the data makes now: a file that the recipe names has changed, or the package that "
+                    "made it. Bring that back, or train in another folder with --out."
                 )
 
 

@@ -87,7 +87,8 @@ def tried(model: Model, task: Task) -> Model:
 def fresh(recipe: Recipe, task: Task, spec: Spec, engine: Engine, beside: Path | None) -> Run:
     """The record of a run that has not begun."""
     return Run(
-        title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=json.loads(spec.to_json()), data=task.sources, seed=recipe.seed,
+        title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=json.loads(spec.to_json()), data=task.sources,
+        seed=recipe.seed,
         versions=folder.versions(), machine=folder.machine(), beside=str((beside or Path()).absolute()),
         processes=engine.processes.count, steps=recipe.budget.steps, parameters=spec.describe(1, 1).parameters,
         multiply_adds=task.multiply_adds(spec, task.batch(0)),
