@@ -133,10 +133,55 @@ def test_what_is_wrong_with_set_is_said_by_its_name(written, change, sentence):
     assert refusal(written(), change).startswith(sentence)
 
 
-def test_what_is_wrong_in_the_small_form_is_said_with_its_line(written):
-    path = written("{ steps = 10 }", "{ steps = 0 }")
-    assert refusal(path, small=True).startswith("line 26: budget.steps is 0, but")
-    assert read_recipe(path).budget.steps == 20
+SMALL = [
+    ("{ steps = 10 }", "{ steps = 0 }", "line 26: budget.steps is 0, but"),
+    ("{ steps = 10 }", "{ stepz = 10 }", "line 26: there is no field budget.stepz. Did you mean steps?"),
+    ("budget = { steps = 10 }", 'title = "s"\nmodel = { layerz = 1 }', "line 27: there is no field model.layerz."),
+    ("budget = { steps = 10 }", "data = { overlap = nan }", "line 26: data.overlap is NaN, but takes a number of 0 or more"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize(("old", "new", "sentence"), SMALL)
+def test_what_is_wrong_in_the_small_form_is_said_whether_it_is_asked_for_or_not(written, old, new, sentence, small):
+    assert refusal(written(old, new), small=small).startswith(sentence)
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_a_small_form_that_is_no_table_is_refused(written, small):
+    path = written("[small]\nbudget = { steps = 10 }\n", "", 'title = "A test"', 'small = 3\ntitle = "A test"')
+    assert refusal(path, small=small) == "line 1: small is 3, but takes a table with the fields that --small changes."
+
+
+def test_a_small_form_has_its_own_budget_whatever_set_says_of_the_whole(written):
+    path = written("{ steps = 10 }", "{ batch = 2 }\noptimiser = { warmup = 9 }")
+    assert read_recipe(path, ["budget.steps=6"]).budget.steps == 6
+
+
+NONE = {
+    "language": 'train = "words.txt"\ncontext = 8',
+    "images": 'train = "pictures"\nmean = [0.5]\nsize = [8, 8]',
+    "sounds": 'train = "sounds"\nlongest = 1.5\npattern = "{label}_{n}"',
+    "translation": 'train = ["a", "b"]',
+}
+AWAY = [
+    ("images", "mean"), ("images", "size"), ("images", "validation"), ("sounds", "longest"), ("sounds", "pattern"),
+    ("language", "validation"), ("translation", "validation"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("task", "name"), AWAY)
+def test_none_takes_a_field_of_the_data_away(written, task, name):
+    path = written('task = "language"\ntrain = "words.txt"\ncontext = 8', f'task = "{task}"\n{NONE[task]}')
+    assert getattr(read_recipe(path, [f"data.{name}=none"]).data, name) is None
+    assert getattr(read_recipe(path, [f'data.{name}="none"']).data, name) is None
+
+
+def test_a_number_of_the_data_is_finite(written):
+    path = written('task = "language"\ntrain = "words.txt"\ncontext = 8', f'task = "images"\n{NONE["images"]}')
+    assert refusal(path, "data.mean=[0.5, nan]") == ("--set data.mean=[0.5, nan]: data.mean[1] is nan, but takes a finite number.")
+    assert refusal(path, "data.augment.mixup=inf").startswith("--set data.augment.mixup=inf: data.augment.mixup is inf, but")
+    assert refusal(path, "data.mean=3").endswith('data.mean is 3, but takes a list, each a number, or "none".')
 
 
 def test_a_start_is_looked_for_beside_the_recipe_and_kept_whole(written, tmp_path):

@@ -55,7 +55,7 @@ def wanted(kind: Any, item: bool = False) -> str:
         return " or ".join(json.dumps(value) for value in sorted(info.values, key=str))
     if isinstance(info, types.UnionType):
         some = sorted((wanted(one) for one in info.types if not isinstance(one, types.NoneType)), key=len)
-        return " or ".join(some) + (' or "none"' if info.includes_none and not _texts(info) else "")
+        return " or ".join(some) + (f'{"," if ", each" in some[-1] else ""} or "none"' if info.includes_none else "")
     if isinstance(info, types.StructType):
         return f"a table with {', '.join(f.name for f in info.fields)}"
     if isinstance(info, types.TupleType):
@@ -69,7 +69,7 @@ def wanted(kind: Any, item: bool = False) -> str:
 def can_be_none(kind: Any) -> bool:
     """Whether "none" in a recipe means that there is none: TOML has no word for it."""
     info = types.type_info(kind)
-    return isinstance(info, types.UnionType) and info.includes_none and not _texts(info)
+    return isinstance(info, types.UnionType) and info.includes_none
 
 
 def nearest(name: str, known: list[str], listed: bool = True) -> str:
@@ -84,7 +84,7 @@ def describe(schema: dict[str, Any], kind: type[Struct]) -> None:
     for f in msgspec.structs.fields(kind):
         some = schema["properties"][f.name].get("anyOf", [])
         if {"type": "null"} in some:
-            some[some.index({"type": "null"})] = {"const": "none"} if can_be_none(f.type) else {"type": "null"}
+            some[some.index({"type": "null"})] = {"const": "none"}
     for name, text in meanings(kind).items():
         schema["properties"][name]["description"] = text
 
@@ -106,7 +106,3 @@ def _bounds(info: Any) -> str:
     low = f"of {ge} or more" if ge is not None else f"above {gt}" if gt is not None else ""
     high = f"at most {le}" if le is not None else f"below {lt}" if lt is not None else ""
     return "".join(f" {part}" for part in (" and ".join(filter(None, (low, high))),) if part)
-
-
-def _texts(info: types.UnionType) -> bool:
-    return any(isinstance(one, types.StrType) for one in info.types)

@@ -165,9 +165,10 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
     if less is not None and not isinstance(less, dict):
         where = Origin(str(path), text).of("small")
         raise InputError(f"{where}: small is {_shown(less)}, but takes a table with the fields that --small changes.")
-    if small and less is None:
-        raise InputError(f"{path} has no table [small]. Leave --small out, or change single fields with --set.")
-    data = merged(data, less) if small else data
+    if small:
+        if less is None:
+            raise InputError(f"{path} has no table [small]. Leave --small out, or change single fields with --set.")
+        data = merged(data, less)
     for change in changes or []:
         data = merged(data, _changed(change))
     origin = Origin(str(path), text, less if small else None, tuple(changes or ()))
