@@ -9,7 +9,7 @@ from tests.explore.runs import long, pictured, run, translated
 from equiscope.errors import InputError
 from equiscope.record import Course, News, Point, Score, course, read_run, write_run
 from equiscope.record.course import gathered, left, summary
-from equiscope.record.run import METRICS, read_entries
+from equiscope.record.run import METRICS, RUN, read_entries
 
 
 def written(found, folder):
@@ -33,13 +33,31 @@ def test_a_last_line_that_was_cut_is_left_out_and_another_is_said(tmp_path):
     path.write_bytes(path.read_bytes()[:-9])
     assert read_entries(tmp_path) == entries[:-1]
     path.write_bytes(b"{}\n" + path.read_bytes())
-    with pytest.raises(InputError, match=r"metrics\.jsonl, line 1 is damaged"):
+    with pytest.raises(InputError, match=r"metrics\.jsonl, line 1 is damaged: .*\. Delete that line: .* and the run goes on\."):
         read_run(tmp_path)
 
 
 def test_a_folder_that_is_no_run_says_what_makes_one(tmp_path):
     with pytest.raises(InputError, match=r"is no run: it has no run\.json\. Give a folder that `equiscope train` has made"):
         read_run(tmp_path)
+
+
+def test_what_cannot_be_read_is_said_with_the_next_step(tmp_path):
+    (tmp_path / "recipe.toml").write_text("")
+    with pytest.raises(InputError, match=r"recipe\.toml is a file, but a run is a folder with run\.json\. Give a folder"):
+        read_run(tmp_path / "recipe.toml")
+    (tmp_path / RUN).mkdir()
+    with pytest.raises(InputError, match=r"run\.json, the record of a run, cannot be read: Is a directory\. Give a folder"):
+        read_run(tmp_path)
+    with pytest.raises(InputError, match="cannot be read: File name too long"):
+        read_run(tmp_path / ("n" * 300))
+    (tmp_path / RUN).rmdir()
+    (tmp_path / RUN).write_text("{")
+    with pytest.raises(InputError, match=r"run\.json is damaged: .*\. Bring it back, or train again"):
+        read_run(tmp_path)
+    (tmp_path / METRICS).mkdir()
+    with pytest.raises(InputError, match=r"metrics\.jsonl cannot be read: Is a directory"):
+        read_entries(tmp_path)
 
 
 def test_what_a_page_gets_is_plain_data():

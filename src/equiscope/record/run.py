@@ -131,8 +131,16 @@ def read_run(folder: Path, entries: bool = True) -> Run:
         run = msgspec.json.decode(path.read_bytes(), type=Run)
     except FileNotFoundError as error:
         raise InputError(f"{folder} is no run: it has no {RUN}. Give a folder that `equiscope train` has made.") from error
+    except NotADirectoryError as error:
+        raise InputError(
+            f"{folder} is a file, but a run is a folder with {RUN}. Give a folder that `equiscope train` has made."
+        ) from error
+    except OSError as error:
+        raise InputError(
+            f"{path}, the record of a run, cannot be read: {error.strerror}. Give a folder that `equiscope train` has made."
+        ) from error
     except msgspec.DecodeError as error:
-        raise InputError(f"{path} is damaged: {error}.") from error
+        raise InputError(f"{path} is damaged: {error}. Bring it back, or train again in another folder.") from error
     if run.version != VERSION:
         raise InputError(f"{path} has version {run.version}, but this equiscope reads version {VERSION}.")
     if not entries:
@@ -147,12 +155,15 @@ def read_run(folder: Path, entries: bool = True) -> Run:
 def read_entries(folder: Path, until: int | None = None) -> list[Entry]:
     """Lines of metrics.jsonl, up to a step. A last line that was cut by a kill is left out.
 
-    raises  InputError where another line is damaged
+    raises  InputError where another line is damaged, or the file cannot be read
     """
     path = folder / METRICS
-    if not path.exists():
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
         return []
-    lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}. Put that right, or move it away: the run goes on.") from error
     found: list[Entry] = []
     for number, line in enumerate(lines, 1):
         if not line:
@@ -162,7 +173,10 @@ def read_entries(folder: Path, until: int | None = None) -> list[Entry]:
         except msgspec.DecodeError as error:
             if number == len(lines):
                 break
-            raise InputError(f"{path}, line {number} is damaged: {error}.") from error
+            raise InputError(
+                f"{path}, line {number} is damaged: {error}. "
+                "Delete that line: what it said of one step is lost, and the run goes on."
+            ) from error
         if until is None or entry.step <= until:
             found.append(entry)
     return found
