@@ -105,7 +105,7 @@ def test_bits_are_of_characters_whatever_a_token_is(tmp_path):
 
 
 @pytest.mark.parametrize("position", ["rope", {"scheme": "learned", "length": 8}, {"scheme": "learned", "length": 16}])
-@pytest.mark.parametrize("context", [1, 2, 8])
+@pytest.mark.parametrize("context", [2, 3, 8])
 def test_a_text_goes_on_past_the_context_of_any_scheme(tmp_path, position, context):
     _, task = small(tmp_path, model=head(position), data={"context": context})
     model = build(settle(task)).eval()
@@ -123,6 +123,21 @@ def test_while_it_fits_a_continuation_reads_all_of_the_text(tmp_path):
         for _ in range(20):
             ids.append(int(model(torch.tensor([ids]))[0, -1].argmax()))
     assert given + task.predict(model, [given], steps=20, temperature=0)[0].answer == task.tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize(("letters", "many"), [(17, 2), (32, 2), (40, 3)])
+def test_a_short_validation_part_gives_as_many_samples_as_it_has_passages(tmp_path, letters, many):
+    (tmp_path / "short.txt").write_text(("to be or not " * 9)[:letters])
+    _, task = small(tmp_path, data={"validation": str(tmp_path / "short.txt")}, evaluation={"samples": 5})
+    found = task.samples(build(settle(task)).eval(), 0)
+    assert len(found) == many
+    assert found[0].attention is not None
+
+
+def test_an_example_of_no_text_is_left_out(tmp_path, monkeypatch):
+    _, task = small(tmp_path, evaluation={"samples": 2})
+    monkeypatch.setattr(type(task.tokenizer), "decode", lambda tokenizer, ids: "")
+    assert task.samples(build(settle(task)).eval(), 0) == []
 
 
 def test_the_same_seed_writes_the_same_text(tmp_path):

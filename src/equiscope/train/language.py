@@ -149,11 +149,14 @@ class LanguageTask(Task):
         assert self.passages is not None
         line = self.passages.ids["validation"]
         span = self.config.context
-        found = []
-        for i in range(self.recipe.evaluation.samples):
+        found: list[Sample] = []
+        passages = -(-len(line) // span)  # a short part has fewer than are asked for
+        for i in range(min(self.recipe.evaluation.samples, passages)):
             given = self.tokenizer.decode([int(t) for t in line[i * span : i * span + span // 2]])
+            if not given:  # of part of a character, or of tokens without a text
+                continue
             answer = self.predict(model, [given], steps=span - span // 2)[0]
-            seen = self._seen(model, line[i * span :][: room(model)]) if i == 0 and due(self.recipe, step) else {}
+            seen = self._seen(model, line[i * span :][: room(model)]) if not found and due(self.recipe, step) else {}
             found.append(Sample(step=step, given=given, answer=answer.answer, **seen))
         return found
 
