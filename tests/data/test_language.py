@@ -112,6 +112,16 @@ def test_a_changed_text_is_another_line(text, tmp_path, monkeypatch):
     assert passages(text).ids["train"].tolist() != before
 
 
+def test_the_same_bytes_read_as_another_kind_are_another_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("EQUISCOPE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(language, "SMALL", 0)
+    for name in ("a.txt", "a.jsonl"):
+        (tmp_path / name).write_text('{"text": "some words of a text"}\n' * 40)
+    plain, fields = (passages(tmp_path / name, tokens="bytes") for name in ("a.txt", "a.jsonl"))
+    assert plain.tokenizer.decode(plain.ids["train"][:9].tolist()) == '{"text": '
+    assert fields.tokenizer.decode(fields.ids["train"][:9].tolist()) == "some word"
+
+
 def test_pieces_are_taught_by_the_training_part_alone(tmp_path):
     (tmp_path / "a.txt").write_text("low lower lowest " * 50)
     (tmp_path / "b.txt").write_text("zebra zebra zebra " * 50)

@@ -26,6 +26,7 @@ from equiscope.tokens.text import readable
 from equiscope.tokens.tokenizer import Tokenizer, by_bytes, by_characters, by_pieces
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
+READING = 2  # raised when files are read otherwise than before, so that no line of then is taken for one of now
 SMALL = 2**20  # bytes of files: texts of fewer are read anew each time, and kept in no cache
 IGNORED = -100  # an answer that is not counted
 
@@ -181,10 +182,11 @@ class Passages:
         return remembered(" ".join([what, *map(self._key, parts)]), make) if self.kept else make()
 
     def _key(self, part: str) -> str:
-        """What a part's text is made of."""
+        """What a part's text is made of: the bytes of files, and how these are read, which their endings say."""
         of = part if part in self.paths else "train"
+        kinds = ["".join(path.suffixes) for path in self.paths[of]]
         digests = [source.sha256 for source in self.sources if source.part == of]
-        return " ".join(map(str, [self.config.field, *([self.cut, part] if of == "train" else []), *digests]))
+        return repr((READING, self.config.field, (self.cut, part) if of == "train" else (), kinds, digests))
 
     def _where(self, sign: str) -> str:
         """The file that a character stands in, and its line where that is the file's own."""
