@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from equiscope.data import files
-from equiscope.data.files import Missing, digest, folders, found, opened, sources
+from equiscope.data.files import Missing, digest, folders, found, is_archive, opened, sources
 from equiscope.errors import InputError
 
 
@@ -58,6 +58,18 @@ def test_an_absolute_name_is_looked_for_where_it_says(here):
         found("/nowhere/a.txt")
     with pytest.raises(Missing, match="There is no file without a name"):
         found("")
+
+
+@pytest.mark.parametrize("name", ["a**b.txt", "~nobody-of-this-name/x.txt", "a" * 300])
+def test_what_cannot_be_a_name_is_said(here, name):
+    with pytest.raises(InputError, match=r"cannot be looked for: .*[^.]\. Give another path"):
+        found(name)
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tgz", "b/a.TXZ", "a.tbz2"])
+def test_an_archive_is_known_by_its_name(name):
+    assert is_archive(Path(name))
+    assert not is_archive(Path(name + ".txt")) or ".tar" in name
 
 
 @pytest.mark.parametrize(("name", "pack"), [("a.txt", bytes), ("a.txt.gz", gzip.compress), ("a.txt.xz", lzma.compress)])

@@ -19,6 +19,7 @@ from equiscope.record import Source
 
 MANY = 50  # files of a part that are named one by one
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+SHORT = (".tgz", ".tbz", ".tbz2", ".txz")  # endings of archives that say how these are compressed
 
 
 class Missing(InputError):
@@ -37,8 +38,18 @@ def folders(beside: Path | None = None) -> list[Path]:
 def found(name: str, beside: Path | None = None) -> list[Path]:
     """The files of a name, sorted: a path; one with * for many; or the files of a clone that stand in a listed one's place.
 
-    raises  Missing where there is none, naming where it was looked for and where a user gets it
+    raises  Missing where there is none, naming where it was looked for and where a user gets it; InputError for what is no name
     """
+    try:
+        return _found(name, beside)
+    except Missing:
+        raise
+    except (RuntimeError, ValueError, OSError) as error:  # ~ of nobody; a**b; a name that is too long
+        why = str(getattr(error, "strerror", None) or error).rstrip(".")
+        raise InputError(f"{name} cannot be looked for: {why}. Give another path.") from error
+
+
+def _found(name: str, beside: Path | None) -> list[Path]:
     given = Path(name).expanduser()
     if given.is_absolute():
         relative, looked = given.relative_to(given.anchor), [Path(given.anchor)]
@@ -52,6 +63,11 @@ def found(name: str, beside: Path | None = None) -> list[Path]:
             return paths
     where = "" if given.is_absolute() else f" Looked in: {', '.join('here' if f == Path() else str(f) for f in looked)}."
     raise Missing(f"There is no {'file that fits ' * many}{name or 'file without a name'}.{where} {advice(name)}")
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a name is that of a tar file, compressed or not."""
+    return path.suffix.lower() in SHORT or ".tar" in map(str.lower, path.suffixes)
 
 
 def opened(path: Path) -> Any:
