@@ -5,6 +5,7 @@ import io
 import json
 import struct
 import tarfile
+import warnings
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ from PIL import Image
 
 from equiscope.data import Images, images
 from equiscope.data.images import Pictures
-from equiscope.data.picture_files import LABELS, PICTURES, read_idx
+from equiscope.data.picture_files import LABELS, PICTURES, listed, read_idx
 from equiscope.errors import InputError
 
 SAMPLES = Path(__file__).parents[2] / "recipes" / "samples"
@@ -210,6 +211,8 @@ def test_a_file_that_is_no_idx_file_or_is_cut_is_refused(tmp_path):
     content = Path(images).read_bytes()
     Path(images).write_bytes(content[:-5])
     assert f"{images} says 20×3×4 = 240 bytes, but has 235." in refusal(train=(images, labels))
+    Path(images).write_bytes(content[:7])
+    assert f"{images} is no idx file of pictures: it is too short, 7 bytes where 16 stand in front" in refusal(train=(images, labels))
     Path(images).write_bytes(b"")
     assert "images" in refusal(train=(images, labels))
     packed = tmp_path / "images.gz"
@@ -246,6 +249,22 @@ def test_a_picture_that_cannot_be_read_is_named(tmp_path):
         assert f"{bad} cannot be read as a picture" in refusal(train=str(folder))
     Image.fromarray(np.zeros((6, 5), np.uint16)).save(bad)
     assert f"{bad} has more than 8 bits a colour" in refusal(train=str(folder))
+
+
+def test_a_large_picture_is_read_without_a_warning_and_a_larger_one_is_refused(tmp_path, monkeypatch):
+    folder = classes(tmp_path, {"cat": 3, "dog": 3})
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)  # of 30
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(Pictures(Images(train=str(folder), held=1)).parts["train"]) == 4
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)  # Pillow's limit is twice this
+    assert "00.png cannot be read as a picture: Image size (30 pixels) exceeds limit" in refusal(train=str(folder))
+
+
+def test_a_quotation_mark_between_tabs_takes_no_row_in(tmp_path):
+    classes(tmp_path, {"cat": 2})
+    (tmp_path / "t.tsv").write_text('label\tpath\n"cat\tpictures/cat/00.png\ndog\tpictures/cat/01.png\n')
+    assert listed(tmp_path / "t.tsv").labels == ['"cat', "dog"]
 
 
 def test_a_picture_of_another_size_is_named_with_what_brings_all_to_one(tmp_path):
@@ -319,6 +338,8 @@ def test_a_line_of_a_table_that_does_not_fit_is_named(tmp_path):
     lines = tmp_path / "t.jsonl"
     lines.write_text('{"path": "pictures/cat/00.png", "label": "cat"}\n{"path": \n')
     assert f"{lines}, line 2 is not JSON" in refusal(train=str(lines))
+    lines.write_text("[" * 200_000)
+    assert f"{lines}, line 1 has too many brackets" in refusal(train=str(lines))
 
 
 def test_numbers_of_channels_that_do_not_fit_are_refused(tmp_path):

@@ -96,6 +96,30 @@ def test_a_table_says_path_and_label(tmp_path):
         opened(table, pattern=None)
 
 
+def test_a_quotation_mark_between_tabs_takes_no_row_in(tmp_path):
+    for number in range(4):
+        written(tmp_path / f"{number}.wav", seed=number)
+    table = tmp_path / "set.tsv"
+    table.write_text("label\tpath\n" + '"a\t0.wav\nb\t1.wav\n"a\t2.wav\nb\t3.wav\n')
+    found = opened(table, pattern=None, held=0.3)
+    assert found.hearing.classes == ['"a', "b"]
+    assert sum(map(len, found.parts.values())) == 4
+    table = tmp_path / "set.csv"
+    table.write_text('path,label\n0.wav,a\n"1.wav,b\n' + "2.wav,a\n" * 20_000)
+    with pytest.raises(InputError, match=r"set\.csv, line 3 is not CSV: field larger than"):
+        opened(table, pattern=None)
+
+
+def test_a_link_in_an_archive_to_what_is_not_in_it_is_no_recording(voices, tmp_path):
+    with tarfile.open(tmp_path / "voices.tgz", "w:gz") as archive:
+        archive.add(voices, "voices")
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
+            link = tarfile.TarInfo(f"voices/no_eve_{int(kind)}.wav")
+            link.type, link.linkname = kind, "nowhere.wav"
+            archive.addfile(link)
+    assert opened(tmp_path / "voices.tgz").sources[0].sha256 == opened(voices).sources[0].sha256
+
+
 def test_an_archive_is_read_like_a_folder(voices, tmp_path):
     with tarfile.open(tmp_path / "voices.tar.xz", "w:xz") as archive:
         archive.add(voices, "voices")
@@ -127,7 +151,7 @@ def test_many_recordings_lie_in_a_file_and_give_the_same_batches(voices, monkeyp
     ("spoil", "said"),
     [
         (lambda f: (f / "yes_ann_0.wav").write_bytes(b""), r"yes_ann_0\.wav cannot be read as a sound"),
-        (lambda f: (f / "yes_ann_0.wav").write_bytes(b"RIFF or not"), r"yes_ann_0\.wav cannot be read as a sound"),
+        (lambda f: (f / "yes_ann_0.wav").write_bytes(b"RIFF or not"), r"yes_ann_0\.wav cannot be read as a sound: [^<]*$"),
         (lambda f: soundfile.write(f / "yes_ann_0.wav", np.zeros(0), 8000), r"yes_ann_0\.wav is a sound without samples"),
         (lambda f: written(f / "yes_ann_0.wav", 0.01), r"yes_ann_0\.wav lasts 10 ms, but one token takes 25 ms\. Leave it out"),
         (lambda f: written(f / "yes_ann_0.wav", rate=16000), r"has 16000 samples a second, .* before have 8000\. Say data\.rate"),

@@ -46,6 +46,7 @@ def archive(path, members):
         ("a.txt.bz2", bz2.compress(b"one\ntwo"), ["one\ntwo"]),
         ("a.jsonl", '{"text": "one\\n1"}\n\n{"text": "zwölf", "more": 2}\n', ["one\n1", "zwölf"]),
         ("a.csv", 'id,text\n1,one\n2,"two,\nthree"\n', ["one", "two,\nthree"]),
+        ("a.tsv", 'text\tid\n"one\t1\ntwo\t2\n', ['"one', "two"]),
         ("a.tsv.gz", gzip.compress(b"text\tid\none, two\t1\n"), ["one, two"]),
         ("a.xml", TEI.format("<p>A <hi>long</hi>\n  word</p><lg><l>verse</l></lg>"), ["One\n\nA long word\n\nverse"]),
     ],
@@ -80,6 +81,15 @@ def test_signs_of_several_bytes_and_ends_of_lines_survive_the_border_of_a_stretc
     assert decoded(text.encode(), "it") == text.replace("\r\n", "\n")
 
 
+@pytest.mark.parametrize(("name", "mode"), [("a.tgz", "gz"), ("a.tbz2", "bz2"), ("a.txz", "xz")])
+def test_an_archive_of_a_short_name_is_an_archive(tmp_path, name, mode):
+    inner = put(tmp_path / "a.txt", "words")
+    (tmp_path / "folder").mkdir()
+    with tarfile.open(tmp_path / "folder" / name, f"w:{mode}") as made:
+        made.add(inner, "a.txt")
+    assert list(texts(files([tmp_path / "folder"]))) == ["words"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
@@ -98,7 +108,11 @@ def test_signs_of_several_bytes_and_ends_of_lines_survive_the_border_of_a_stretc
         ),
         ("a.csv", "id,body\n1,one\n", r"has the columns id, body, but no 'text'\. Set data\.field"),
         ("a.csv", "id,text\n1,one\n2\n", r"a\.csv, line 3 ends before its 'text'"),
+        ("a.csv", 'id,text\n1,one\n2,"two\n3,three\n', r"a\.csv, line 3 is not CSV: a quotation mark is opened there"),
+        ("a.jsonl", '{"text": "one"}\n' + "[" * 200_000 + "\n", r"a\.jsonl, line 2 has too many brackets"),
+        ("a.jsonl", '{"text": "one"}\n' + "1" * 5000, r"a\.jsonl, line 2 is not JSON"),
         ("a.xml", "<TEI><text>", "is no XML"),
+        ("a.xml", '<?xml version="1.0" encoding="foo"?><TEI/>', "is no XML: unknown encoding"),
         ("a.xml", "<TEI/>", "is no TEI text: it has no body"),
     ],
 )

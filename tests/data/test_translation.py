@@ -142,6 +142,28 @@ def test_tables_give_the_same_pairs_as_parallel_lines(tmp_path, kind):
     assert len(table.texts["validation"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", 'source,target\na,b\n"c,' + "d\n" * 70_000, r"a\.csv, line 3 is not CSV: field larger than"),
+        ("a.csv", 'source,target\na,b\nc,"d\ne,f\n', r"a\.csv, line 3 is not CSV: a quotation mark is opened there and not closed"),
+        ("a.csv", "source,target\na,b\nc\rd,e\n", r"a\.csv, line 3 is not CSV: new-line character"),
+        ("a.jsonl", '{"source": "a", "target": "b"}\n' + "[" * 200_000, r"a\.jsonl, line 2 has too many brackets"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_named(tmp_path, name, content, said):
+    (tmp_path / name).write_text(content, newline="")
+    refused(tmp_path, said, train=name, validation=None)
+
+
+def test_lines_may_end_as_on_old_macs(tmp_path):
+    names = written(tmp_path, "a b\rc\r", "d\re f\r")
+    assert [p[:2] for p in Pairs(proverbs(train=names, validation=names), 0, tmp_path).texts["train"]] == [
+        ("a b", "d"),
+        ("c", "e f"),
+    ]
+
+
 def test_compressed_lines_are_read_as_they_are(tmp_path):
     names = written(tmp_path, "a b\nc\n", "d\ne f\n", ("a.en.gz", "a.de.gz"))
     assert [p[:2] for p in Pairs(proverbs(train=names, validation=names), 0, tmp_path).texts["train"]] == [

@@ -1,23 +1,23 @@
 """Picture files: idx files, folders of classes, archives of these, and tables become pictures with the names of their classes."""
 
-import csv
 import hashlib
 import io
-import json
 import lzma
 import math
 import os
 import tarfile
+import warnings
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equiscope.data.files import digest, opened, sources
-from equiscope.data.texts import decoded
+from equiscope.data.files import digest, is_archive, opened, sources
+from equiscope.data.texts import decoded, parsed, records
 from equiscope.errors import InputError
 from equiscope.record import Source
 
@@ -43,7 +43,11 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}. Fetch it again.") from error
     start = int.from_bytes(data[:4].tobytes(), "big")
-    if len(data) < 4 * (1 + axes) or start != magic:
+    if len(data) < 4 * (1 + axes):
+        raise InputError(
+            f"{path} is no idx file of {what}: it is too short, {len(data)} bytes where {4 * (1 + axes)} stand in front. Fetch it again."
+        )
+    if start != magic:
         raise InputError(
             f"{path} is no idx file of {what}: it begins with 0x{start:08x}, not 0x{magic:08x}. "
             "data.train takes two files, pictures first: [images, labels]."
@@ -65,7 +69,7 @@ def picture(content: bytes | Path, where: str) -> "Image.Image":
     from PIL import Image, ImageOps
 
     try:
-        with Image.open(io.BytesIO(content) if isinstance(content, bytes) else content) as file:
+        with _quietly(), Image.open(io.BytesIO(content) if isinstance(content, bytes) else content) as file:
             file.load()
             if file.mode.startswith(("I", "F")):
                 raise InputError(f"{where} has more than 8 bits a colour (Pillow's mode {file.mode}). Save it with 8 bits.")
@@ -77,6 +81,14 @@ def picture(content: bytes | Path, where: str) -> "Image.Image":
         raise InputError(f"{where} cannot be read as a picture: {said}. Mend it, or take it away.") from error
 
 
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what Pillow warns of: large pictures, and odd things beside the colours, with which a picture can be read."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def converted(image: "Image.Image", size: tuple[int, int], channels: int) -> np.ndarray:
     """A picture as bytes [C, H, W]: grey or colour, its shorter side brought to fit, and the middle of the longer one.
 
@@ -84,7 +96,8 @@ def converted(image: "Image.Image", size: tuple[int, int], channels: int) -> np.
     """
     from PIL import Image, ImageOps
 
-    plain = image.convert("L" if channels == 1 else "RGB")
+    with _quietly():
+        plain = image.convert("L" if channels == 1 else "RGB")
     if (plain.height, plain.width) != size:
         plain = ImageOps.fit(plain, size[::-1], Image.Resampling.BICUBIC)
     return np.atleast_3d(np.asarray(plain)).transpose(2, 0, 1)
@@ -106,7 +119,7 @@ class Listed:
 def listed(path: Path) -> Listed:
     if path.is_dir():
         return _folder(path)
-    if ".tar" in path.suffixes or path.suffix in (".tgz", ".txz"):
+    if is_archive(path):
         return _archive(path)
     if _is_table(path):
         return _table(path)
@@ -166,18 +179,11 @@ def _table(path: Path) -> Listed:
     text = decoded(path.read_bytes(), str(path))
     rows: list[tuple[int, Any]] = []
     if path.suffix in (".csv", ".tsv"):
-        reader = csv.DictReader(io.StringIO(text), delimiter="\t" if path.suffix == ".tsv" else ",")
-        try:
-            rows = [(reader.line_num, row) for row in reader]
-        except csv.Error as error:
-            raise InputError(f"{path}, line {reader.line_num + 1} is not CSV: {error}.") from error
+        rows = list(records(io.StringIO(text), str(path), path.suffix == ".tsv")[1])
     else:
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
-                try:
-                    rows.append((number, json.loads(line)))
-                except json.JSONDecodeError as error:
-                    raise InputError(f"{path}, line {number} is not JSON: {error}.") from error
+                rows.append((number, parsed(line, f"{path}, line {number}")))
     if not rows:
         raise InputError(f"{path} is empty: it has no line with a path and a label.")
     files, names, labels = [], [], []

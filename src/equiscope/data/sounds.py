@@ -4,7 +4,6 @@ What a name says of a recording (its class, who speaks, which take) decides the 
 a recording in an epoch is a function of the seed, the epoch and the recording.
 """
 
-import csv
 import hashlib
 import io
 import math
@@ -22,9 +21,9 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from equiscope.data.files import found
+from equiscope.data.files import found, is_archive
 from equiscope.data.order import Order, generator, number
-from equiscope.data.texts import DAMAGED, decoded
+from equiscope.data.texts import DAMAGED, decoded, records
 from equiscope.errors import InputError
 from equiscope.record import Source
 from equiscope.tokens import Tokens, frames, log_mel, read_sound, resampled, spectrogram_patches
@@ -253,7 +252,7 @@ def contents(name: str, beside: Path | None = None) -> Iterator[tuple[str, str, 
         if path.is_dir():
             for file in sorted(p for p in path.rglob("*") if p.suffix.lower() in ENDINGS and not p.name.startswith(".")):
                 yield str(file), "", _bytes(file)
-        elif ".tar" in path.suffixes:
+        elif is_archive(path):
             yield from _archived(path)
         elif path.suffix.lower() in (".csv", ".tsv"):
             yield from _listed(path)
@@ -265,23 +264,23 @@ def _archived(path: Path) -> Iterator[tuple[str, str, bytes]]:
     try:
         with tarfile.open(path) as archive:
             for member in archive:
-                file = archive.extractfile(member) if Path(member.name).suffix.lower() in ENDINGS else None
-                if file is not None and not Path(member.name).name.startswith("."):
-                    yield f"{path}: {member.name}", "", file.read()
+                name = Path(member.name)
+                if member.isfile() and name.suffix.lower() in ENDINGS and not name.name.startswith("."):
+                    yield f"{path}: {member.name}", "", archive.extractfile(member).read()  # type: ignore[union-attr]
     except DAMAGED as error:
         raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
 
 
 def _listed(path: Path) -> Iterator[tuple[str, str, bytes]]:
-    rows = csv.DictReader(io.StringIO(decoded(_bytes(path), str(path))), delimiter="\t" if path.suffix == ".tsv" else ",")
-    if missing := [c for c in ("path", "label") if c not in (rows.fieldnames or ())]:
-        raise InputError(f"{path} has the columns {', '.join(rows.fieldnames or ())}, but no {' and no '.join(missing)}.")
-    for row in rows:
-        file = path.parent / (row["path"] or "")
-        if not row["label"]:
-            raise InputError(f"{path}, line {rows.line_num} gives {row['path']} no label.")
+    columns, rows = records(io.StringIO(decoded(_bytes(path), str(path))), str(path), path.suffix.lower() == ".tsv")
+    if missing := [c for c in ("path", "label") if c not in columns]:
+        raise InputError(f"{path} has the columns {', '.join(columns)}, but no {' and no '.join(missing)}.")
+    for line, row in rows:
+        file = path.parent / row.get("path", "")
+        if not row.get("label"):
+            raise InputError(f"{path}, line {line} gives {row.get('path', 'its file')} no label.")
         if not file.is_file():
-            raise InputError(f"{path}, line {rows.line_num}: there is no file {file}. Paths are beside the table.")
+            raise InputError(f"{path}, line {line}: there is no file {file}. Paths are beside the table.")
         yield str(file), row["label"], _bytes(file)
 
 

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from xml.etree import ElementTree
 
-from equiscope.data.files import OPENERS, opened
+from equiscope.data.files import OPENERS, is_archive, opened
 from equiscope.errors import InputError
 
 TEI = "{http://www.tei-c.org/ns/1.0}"
 ENDINGS = (".txt", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml")
 STRETCH = 2**18  # bytes that are read at once
 DAMAGED = (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error, tarfile.TarError)  # what readers of damaged files raise
+CELL = 2**17  # characters of a cell of a table, at most, where it is not a text to learn from
 BETWEEN = "\n\n"  # two documents
 
 
@@ -47,7 +48,7 @@ def files(paths: Iterable[Path]) -> list[Path]:
         if (path / "state.json").is_file():
             found += [p for p in inner if p.suffix == ".arrow"]
             continue
-        some = [p for p in inner if _kind(p.name) in ENDINGS or ".tar" in p.suffixes]
+        some = [p for p in inner if _kind(p.name) in ENDINGS or is_archive(p)]
         if not some:
             raise InputError(f"{path} has no text in it. Texts are files that end in {', '.join(ENDINGS)}, compressed or not.")
         found += some
@@ -106,7 +107,7 @@ def _damaged(path: Path, error: Exception) -> InputError:
 
 def _members(path: Path) -> Iterator[tuple[str, Readable]]:
     """Files of an archive, or the one file itself, by name."""
-    if ".tar" not in path.suffixes:
+    if not is_archive(path):
         with opened(path) as file:
             yield str(path), file
         return
@@ -178,10 +179,7 @@ def _documents(name: str, file: Readable, field: str) -> Iterator[Iterator[str]]
 
 
 def _field(line: str, field: str, where: str) -> str:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where} is not JSON: {error}.") from error
+    row = parsed(line, where)
     if not isinstance(row, dict) or not isinstance(row.get(field), str):
         raise InputError(
             f"{where} has no text {field!r}. Set data.field to one of: {', '.join(row) if isinstance(row, dict) else ''}."
@@ -189,19 +187,60 @@ def _field(line: str, field: str, where: str) -> str:
     return row[field]
 
 
-def _column(file: Readable, name: str, field: str, delimiter: str) -> Iterator[str]:
-    """A column of a table; texts may be longer than what the reader takes by itself."""
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    rows = csv.DictReader(_lines(file, name), delimiter=delimiter)
+def parsed(line: str, where: str) -> Any:
+    """What a line of JSON says. Raises InputError, saying where it stands."""
     try:
-        if field not in (rows.fieldnames or ()):
-            raise InputError(f"{name} has the columns {', '.join(rows.fieldnames or ())}, but no {field!r}. Set data.field.")
-        for row in rows:
-            if row[field] is None:
-                raise InputError(f"{name}, line {rows.line_num} ends before its {field!r}. Correct the line.")
-            yield row[field]
-    except csv.Error as error:
-        raise InputError(f"{name}, line {rows.line_num} is no line of a table: {error}.") from error
+        return json.loads(line)
+    except ValueError as error:  # also of a number with very many digits
+        raise InputError(f"{where} is not JSON: {error}. Correct the line.") from error
+    except RecursionError as error:
+        raise InputError(f"{where} has too many brackets within brackets. Correct the line.") from error
+
+
+def rows(lines: Iterable[str], name: str, tab: bool, most: int = CELL) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row of a table, and the line that it ends in. Between tabs a quotation mark is a sign like any other.
+
+    most    characters of a cell
+    raises  InputError with the line in which a row begins that cannot be read
+    """
+    ended = False
+
+    def watched() -> Iterator[str]:
+        nonlocal ended
+        yield from lines
+        ended = True
+
+    csv.field_size_limit(min(most, sys.maxsize, 2**31 - 1))
+    reader = csv.reader(watched(), delimiter="\t", quoting=csv.QUOTE_NONE) if tab else csv.reader(watched())
+    while True:
+        begun = f"{name}, line {reader.line_num + 1}"
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise InputError(f"{begun} is not CSV: {error}. Look for a quotation mark that is not closed.") from error
+        if cells is None:
+            return
+        if ended:  # a row was not complete when the lines were
+            raise InputError(f"{begun} is not CSV: a quotation mark is opened there and not closed. Close it, or double it.")
+        yield reader.line_num, cells
+
+
+def records(lines: Iterable[str], name: str, tab: bool, most: int = CELL) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
+    """The columns that the first line of a table names, and the cells of each other line by these. Raises InputError as `rows`."""
+    whole = rows(lines, name, tab, most)
+    columns = next(whole, (1, []))[1]
+    return columns, ((line, dict(zip(columns, cells, strict=False))) for line, cells in whole if cells)
+
+
+def _column(file: Readable, name: str, field: str, delimiter: str) -> Iterator[str]:
+    """A column of a table, in which texts may be long."""
+    columns, lines = records(_lines(file, name), name, delimiter == "\t", sys.maxsize)
+    if field not in columns:
+        raise InputError(f"{name} has the columns {', '.join(columns)}, but no {field!r}. Set data.field.")
+    for line, row in lines:
+        if field not in row:
+            raise InputError(f"{name}, line {line} ends before its {field!r}. Correct the line.")
+        yield row[field]
 
 
 def _rows(name: str, field: str) -> Iterator[str]:
@@ -221,7 +260,7 @@ def tei(content: bytes, name: str) -> str:
     """The body of a TEI text: paragraphs, heads and lines of verse, an empty line between paragraphs."""
     try:
         root = ElementTree.fromstring(content)
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, LookupError, ValueError) as error:  # an encoding that is not known, or not supported
         raise InputError(f"{name} is no XML: {error}.") from error
     body = root.find(f".//{TEI}body")
     if body is None:

@@ -3,9 +3,7 @@
 Pairs of like length come together, so that little is padding. Which pairs a step reads is a function of the seed and the step.
 """
 
-import csv
 import io
-import json
 import lzma
 import zlib
 from collections.abc import Iterator, Sequence
@@ -21,7 +19,7 @@ from torch import Tensor
 from equiscope.data.files import OPENERS, found, opened, sources
 from equiscope.data.order import generator, number
 from equiscope.data.pieces import Pieces
-from equiscope.data.texts import decoded
+from equiscope.data.texts import decoded, parsed, rows
 from equiscope.errors import InputError
 from equiscope.record import Source
 from equiscope.tokens.tokenizer import Tokenizer, by_pieces
@@ -297,29 +295,25 @@ def _table(path: Path, fields: tuple[str, str]) -> Iterator[Pair]:
     kind = next((s.lower() for s in reversed(path.suffixes) if s not in OPENERS), "")
     text = _content(path)
     if kind in (".jsonl", ".ndjson"):
-        for line, row in enumerate(text.split("\n"), 1):
+        for number, row in enumerate(text.split("\n"), 1):
             if row.strip():
-                yield _fields(row, fields, f"{path}, line {line}")
+                yield _fields(row, fields, f"{path}, line {number}")
         return
     if kind not in (".tsv", ".csv"):
         raise InputError(f"{path} is no .tsv, .csv or .jsonl. Parallel text files are named as a pair: [source, target].")
-    dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if kind == ".tsv" else {}
-    rows = csv.reader(io.StringIO(text), **dialect)  # type: ignore[arg-type]
-    names = next(rows, [])
+    whole = rows(io.StringIO(text), str(path), kind == ".tsv")
+    names = next(whole, (1, []))[1]
     if missing := [name for name in fields if name not in names]:
         raise InputError(f"{path} has the columns {', '.join(names)}, but no {missing[0]!r}. Set data.fields = [source, target].")
     a, b = (names.index(name) for name in fields)
-    for cells in rows:
+    for line, cells in whole:
         if len(cells) != len(names):
-            raise InputError(f"{path}, line {rows.line_num} has {len(cells)} columns, but the first line names {len(names)}.")
-        yield Pair(cells[a].strip(), cells[b].strip(), f"{path}, line {rows.line_num}")
+            raise InputError(f"{path}, line {line} has {len(cells)} columns, but the first line names {len(names)}.")
+        yield Pair(cells[a].strip(), cells[b].strip(), f"{path}, line {line}")
 
 
 def _fields(line: str, fields: tuple[str, str], where: str) -> Pair:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where} is not JSON: {error}.") from error
+    row = parsed(line, where)
     for name in fields:
         if not isinstance(row, dict) or not isinstance(row.get(name), str):
             has = ", ".join(row) if isinstance(row, dict) else type(row).__name__
@@ -328,12 +322,14 @@ def _fields(line: str, fields: tuple[str, str], where: str) -> Pair:
 
 
 def _content(path: Path) -> str:
+    """A file as text. A carriage return ends a line before a line feed, and alone where there is no line feed at all."""
     try:
         with opened(path) as file:
             content = file.read()
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
     try:
-        return str(content.decode("utf-8-sig")).replace("\r\n", "\n")
+        text = str(content.decode("utf-8-sig")).replace("\r\n", "\n")
+        return text if "\n" in text else text.replace("\r", "\n")
     except UnicodeDecodeError:
         return decoded(content, str(path))  # which says where

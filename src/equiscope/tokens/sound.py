@@ -36,7 +36,8 @@ def read_sound(path: str | Path, rate: int | None = None, content: bytes | None 
     try:
         samples, found = soundfile.read(str(path) if content is None else BytesIO(content), dtype="float32", always_2d=True)
     except (OSError, RuntimeError) as error:
-        raise InputError(f"{path} cannot be read as a sound: {error} Give a WAV, FLAC, OGG or MP3 file.") from error
+        why = getattr(error, "error_string", error)  # without how soundfile calls bytes that it was given
+        raise InputError(f"{path} cannot be read as a sound: {why} Give a WAV, FLAC, OGG or MP3 file.") from error
     if not len(samples):
         raise InputError(f"{path} is a sound without samples. Give another file.")
     wave = torch.from_numpy(samples).mean(-1)
