@@ -100,6 +100,12 @@ def test_what_cannot_be_answered_is_refused(run, tmp_path):
     soundfile.write(tmp_path / "short.wav", torch.zeros(80).numpy(), 8000)
     with pytest.raises(InputError, match=r"short\.wav lasts 10 ms, but one token takes 32 ms"):
         task.predict(model, [str(tmp_path / "short.wav")])
+    for wrong in ("nan", "inf"):
+        wave = torch.zeros(8000)
+        wave[99] = float(wrong)
+        soundfile.write(tmp_path / "wrong.wav", wave.numpy(), 8000, subtype="FLOAT")
+        with pytest.raises(InputError, match=r"wrong\.wav has samples that are no numbers\. Give another file\."):
+            task.predict(model, [str(tmp_path / "wrong.wav")])
     with pytest.raises(InputError, match=r"option top, 1 or more, but got beams"):
         task.predict(model, [str(DIGITS / "3_theo_5.wav")], beams=2)
     (folder / "hearing.json").rename(folder / "away.json")

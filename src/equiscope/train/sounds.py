@@ -118,6 +118,8 @@ class SoundsTask(Task):
         waves = []
         for path in inputs:
             wave, rate = read_sound(path, self.hearing.rate)
+            if not bool(wave.isfinite().all()):
+                raise InputError(f"{path} has samples that are no numbers. Give another file.")
             if len(wave) < least:
                 raise InputError(
                     f"{path} lasts {1000 * len(wave) / rate:.3g} ms, but one token takes {1000 * least / rate:.3g} ms."
