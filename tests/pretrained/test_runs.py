@@ -67,6 +67,10 @@ def test_weights_of_a_checkpoint_with_a_missing_file_are_not_taken(run):
         load_run(run)
 
 
+def test_a_name_that_no_folder_can_have_has_no_checkpoints(tmp_path):
+    assert checkpoints(tmp_path / ("n" * 300)) == []
+
+
 def test_a_file_that_a_checkpoint_never_had_is_no_damage(run):
     newest = read_checkpoint(checkpoints(run)[0], identity(read_run(run)))
     assert newest.tensors("none.safetensors") == {}

@@ -4,6 +4,7 @@ A run's folder has `best/step-...` (the weights that did best on the validation 
 going on needs). Nothing in them is ever executed.
 """
 
+import errno
 import hashlib
 import json
 from dataclasses import dataclass
@@ -101,7 +102,12 @@ def name_of(step: int) -> str:
 
 def checkpoints(run: Path, kind: str = STEPS) -> list[Path]:
     """The checkpoint folders of a run, newest first, whole or not. kind: STEPS or BEST."""
-    return sorted((run / kind).glob("step-*"), reverse=True)
+    try:
+        return sorted((run / kind).glob("step-*"), reverse=True)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # no such folder can be
+            return []
+        raise
 
 
 def load_run(folder: Path, weights: str = "best", dtype: torch.dtype | None = None) -> Model:
