@@ -74,6 +74,18 @@ def test_what_is_no_model_is_refused(equi, words, wanted):
     refused(equi(*words), *wanted)
 
 
+def test_a_file_that_is_no_model_is_no_sentence(equi, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    for name in ("some.txt", "recipe.toml", "run/run.json", "run/metrics.jsonl"):
+        (tmp_path / name).write_text("to be", encoding="utf-8")
+    refused(equi("explore", "some.txt"), "some.txt is a file, but no spec (.json). Give a spec, the folder of a checkpoint or")
+    refused(equi("explore", "recipe.toml"), "recipe.toml is a recipe at most. Give the folder of a run that `equiscope train rec")
+    refused(equi("explore", "run/metrics.jsonl"), "run/metrics.jsonl is a file, but no spec (.json). run is a run: give that.")
+    refused(equi("explore", "--model", "run"), "run is a run, which has a page of its own: leave --model out.")
+    refused(equi("explore", tmp_path / "run" / ".."), "is a folder without config.json, so it is no checkpoint to draw. Give one,")
+
+
 def test_a_config_of_no_family_is_refused(equi, tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "nothing"}', encoding="utf-8")
     refused(equi("explore", tmp_path), "no model_type in config.json called 'nothing'", "gpt2")

@@ -22,11 +22,28 @@ def run(
     sentence: str, export: Path | None, position: str, width: int, heads: int, causal: bool, seed: int, port: int,
     open_browser: bool, json: bool,
 ) -> None:  # fmt: skip
+    _no_file(sentence)
     content = explore.explorable(explore.Choice(sentence, position, width, heads, causal, seed))
     if not json:
         for note in content.notes:
             print(f"note: {note}", file=sys.stderr)
     _show(content, export, port, open_browser, json)
+
+
+def _no_file(words: str) -> None:
+    """Refuse the name of a file as a sentence: who gives one wants to see what is in it."""
+    path = Path(words)
+    try:
+        if not path.is_file():
+            return
+    except (OSError, ValueError):  # too long for a name, or a letter that no name has
+        return
+    if path.suffix == ".toml":
+        raise InputError(f"{path} is a recipe at most. Give the folder of a run that `equiscope train {path}` has made.")
+    run = f" {path.parent} is a run: give that." if is_run(str(path.parent)) else ""
+    raise InputError(
+        f"{path} is a file, but no spec (.json).{run or ' Give a spec, the folder of a checkpoint or of a run, or a sentence.'}"
+    )
 
 
 def draw(
@@ -83,6 +100,12 @@ def _model(source: str) -> Model | Spec:
     from equiscope.pretrained import FAMILIES, load
     from equiscope.pretrained.files import read_config
 
+    if not (path / CONFIG).is_file():
+        if is_run(source):
+            raise InputError(f"{path} is a run, which has a page of its own: leave --model out.")
+        raise InputError(
+            f"{path} is a folder without {CONFIG}, so it is no checkpoint to draw. Give one, a spec (.json), a preset, or a run."
+        )
     config = read_config(path)
     weights = [file.stat().st_size for file in path.glob("*.safetensors")]
     if weights and sum(weights) < HEAVY:
