@@ -1,11 +1,12 @@
 """`equiscope train`, `evaluate`, `predict` on the command line: what is printed where, and which words do not go together."""
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.cli.test_cli import equi, refused  # noqa: F401
 
-from equiscope.cli.train import clock, numbers
+from equiscope.cli.train import clock, named, numbers
 
 WORDS = """title = "Words"
 data = { task = "language", train = "words.txt", context = 8 }
@@ -27,6 +28,15 @@ def test_a_run_lies_where_its_recipe_and_changes_say(equi, tmp_path):  # noqa: F
     assert equi("train", "words.toml")[0] == 0
     assert equi("train", "words.toml", "--set", "seed=1")[0] == 0
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["words", "words-seed=1"]
+
+
+def test_many_changes_make_no_long_name():
+    some = [f"optimiser.rate={n}e-4" for n in range(9)]
+    names = {named(Path("words.toml"), True, some[:n]) for n in range(10)} | {named(Path("words.toml"), False, some)}
+    assert len(names) == 11
+    assert "words-small-optimiser.rate=0e-4" in names
+    assert all(len(name) <= 80 for name in names)
+    assert len(named(Path(f"{'ü' * 100}.toml"), False, []).encode()) <= 80
 
 
 def test_progress_is_on_the_error_stream_and_the_answer_on_the_output(equi, tmp_path):  # noqa: F811
@@ -66,6 +76,10 @@ def test_evaluate_refuses_data_that_is_not_the_runs(equi, tmp_path):  # noqa: F8
 def test_mistakes_are_sentences(equi, tmp_path):  # noqa: F811
     refused(equi("train", "nowhere.toml"), "There is no recipe nowhere.toml. . has words.toml.")
     refused(equi("train", "."), "is a folder without run.json")
+    refused(equi("train", "n" * 300), "cannot be read: File name too long")
+    refused(equi("train", "words.toml", "--out", "n" * 300), "File name too long. Nothing was saved yet")
+    refused(equi("evaluate", "words.toml"), "words.toml is a file, but a run is a folder with run.json. Give a folder")
+    refused(equi("predict", "words.txt", "x"), "words.txt is a file, but a run is a folder with run.json. Give a folder")
     refused(equi("evaluate", "."), "is no run: it has no run.json")
     refused(equi("predict", "nowhere", "x"), "is no run")
     equi("train", "words.toml", "--out", "run")

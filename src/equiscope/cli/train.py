@@ -1,5 +1,6 @@
 """`equiscope train`, `evaluate`, `predict`: a recipe becomes a run; a run is measured; a run answers."""
 
+import hashlib
 import json as json_text
 import signal
 import sys
@@ -13,6 +14,7 @@ from equiscope.errors import EquiscopeError, InputError
 from equiscope.record.run import METRICS, RUN, Entry, Point, Run, Score, read_run
 
 RUNS = Path("runs")
+LONGEST = 80  # bytes of the name of a folder: systems take 255, and many paths 260 in all
 
 
 def train(
@@ -26,14 +28,14 @@ def train(
     from equiscope.train import train as begin
     from equiscope.train.processes import first
 
-    if (source / RUN).is_file():
+    if _is_run(source):
         if changes or small:
             raise InputError(f"{source} is a run, which goes on by its own recipe. Leave --set and --small out.")
         run = read_run(source, entries=False)
         found, folder, beside = recipe(run.recipe, str(source / RUN)), source, Path(run.beside)
     else:
         found, beside = read_recipe(source, changes, small), source.parent
-        folder = out or RUNS / (source.stem + ("-small" if small else "") + "".join(f"-{c.replace('/', '_')}" for c in changes))
+        folder = out or RUNS / named(source, small, changes)
     watching = Watching(folder, live, open_browser, tensorboard)
     try:
         task = open_task(found, beside)
@@ -53,6 +55,22 @@ def train(
     if alone:
         print(json_text.dumps(shown(made, folder)) if json else "\n".join(lines(made, folder)))
     return 0 if made.state == "finished" else 128 + signal.Signals[made.reason.split()[0]]
+
+
+def named(source: Path, small: bool, changes: list[str]) -> str:
+    """The folder of a run, by its recipe and changes; where that is long, a digest stands for its end."""
+    name = source.stem + ("-small" if small else "") + "".join(f"-{change.replace('/', '_')}" for change in changes)
+    if len(name.encode()) <= LONGEST:
+        return name
+    end = f"-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+    return name.encode()[: LONGEST - len(end)].decode(errors="ignore") + end
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        return (folder / RUN).is_file()
+    except OSError:  # too long for a name
+        return False
 
 
 def _or_small(source: Path, small: bool) -> str:
