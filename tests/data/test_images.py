@@ -212,7 +212,7 @@ def test_a_file_that_is_no_idx_file_or_is_cut_is_refused(tmp_path):
     Path(images).write_bytes(content[:-5])
     assert f"{images} says 20×3×4 = 240 bytes, but has 235." in refusal(train=(images, labels))
     Path(images).write_bytes(content[:7])
-    assert f"{images} is no idx file of pictures: it is too short, 7 bytes where 16 stand in front" in refusal(train=(images, labels))
+    assert "images is no idx file of pictures: it is too short, 7 bytes where 16 stand in front" in refusal(train=(images, labels))
     Path(images).write_bytes(b"")
     assert "images" in refusal(train=(images, labels))
     packed = tmp_path / "images.gz"

@@ -45,7 +45,8 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
     start = int.from_bytes(data[:4].tobytes(), "big")
     if len(data) < 4 * (1 + axes):
         raise InputError(
-            f"{path} is no idx file of {what}: it is too short, {len(data)} bytes where {4 * (1 + axes)} stand in front. Fetch it again."
+            f"{path} is no idx file of {what}: it is too short, {len(data)} bytes where {4 * (1 + axes)} stand in front. "
+            "Fetch it again."
         )
     if start != magic:
         raise InputError(
