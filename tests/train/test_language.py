@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import build
 from equiscope.symmetry import relative_error
+from equiscope.tokens import by_characters
 from equiscope.train import load_run, open_task, recall, recipe, settle, train
 from equiscope.train.recipe import merged
-from tests.train.small import small
+from tests.train.small import SAMPLE, small
 
 
 def head(position="rope", **more):
@@ -102,6 +103,14 @@ def test_bits_are_of_characters_whatever_a_token_is(tmp_path):
     assert found["bits per character"] == pytest.approx(
         found["loss"] * tokens / pieces.passages.characters["validation"] / math.log(2)
     )
+
+
+def test_there_are_no_bits_of_characters_that_a_token_for_the_unknown_hides(tmp_path):
+    known = SAMPLE.read_text(encoding="utf-8")
+    for name, texts, left in (("all", known, True), ("some", known.replace("e", ""), False)):
+        by_characters(texts, unknown="<unknown>").save(tmp_path / f"{name}.json")
+        _, task = small(tmp_path, data={"tokens": str(tmp_path / f"{name}.json")})
+        assert ("bits per character" in task.evaluate(build(settle(task)))) == left
 
 
 @pytest.mark.parametrize("position", ["rope", {"scheme": "learned", "length": 8}, {"scheme": "learned", "length": 16}])

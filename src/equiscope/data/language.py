@@ -17,7 +17,7 @@ from msgspec import Struct
 from torch import Tensor
 
 from equiscope.data.files import found, sources
-from equiscope.data.line import Line, Unknown, cut, held, kept, remembered
+from equiscope.data.line import Line, Unknown, cut, held, kept, remembered, unknown
 from equiscope.data.order import Order, number
 from equiscope.data.texts import files, stretches
 from equiscope.errors import InputError
@@ -61,6 +61,7 @@ class Language(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
 class Passages:
     """The texts of a `Language`, opened and looked at: a tokenizer, and a line of ids for each part.
 
+    unknown  the id of what the tokenizer does not know, where it has one
     raises  InputError for files that are missing, empty, undecodable, or shorter than one passage, and for characters that a
             tokenizer from elsewhere does not know
     """
@@ -77,6 +78,7 @@ class Passages:
         lines = {part: self._line(part) for part in parts}
         self.characters = {part: line.characters for part, line in lines.items()}
         self.ids = {part: line.ids for part, line in lines.items()}
+        self.unknown = unknown(self.tokenizer)
         for part, ids in self.ids.items():
             if len(ids) <= config.context:
                 raise InputError(

@@ -163,6 +163,16 @@ def _end(text: str) -> int:
     return 0
 
 
+def unknown(tokenizer: Tokenizer) -> int | None:
+    """The id that stands for whatever a tokenizer does not know; None where there is no such id."""
+    model = json.loads(tokenizer.inner.to_str())["model"]
+    if (sign := model.get("unk_token")) is not None:
+        found: int | None = tokenizer.inner.token_to_id(sign)
+        return found
+    number: int | None = model.get("unk_id")
+    return number
+
+
 def signs(tokenizer: Tokenizer) -> np.ndarray | None:
     """The id of every character by its number, -1 for none; None where a tokenizer does more than to look characters up."""
     said = json.loads(tokenizer.inner.to_str())

@@ -89,20 +89,22 @@ class LanguageTask(Task):
 
     @torch.no_grad()
     def evaluate(self, model: Model, part: str = "validation") -> dict[str, float]:
-        """loss: nats a token over all passages of the part; bits: a character's.
+        """loss: nats a token over all passages of the part; bits: a character's, left out where the tokenizer does not know
+        all of the part: the token for what is not known is guessed far more easily than what it hides.
 
         Each passage is read from its own beginning, or with the end of the one before it (data.overlap).
         """
         assert self.passages is not None
         device, span = next(model.parameters()).device, self.config.context
-        total, count = 0.0, 0
+        total, count, hidden = 0.0, 0, False
         for inputs, wanted in self.passages.passages(part, max(1, min(AT_ONCE, SCORES // self.tokenizer.size) // span)):
             answers = model(inputs.to(device)).flatten(0, -2).float()
             total += float(F.cross_entropy(answers, wanted.flatten().to(device), reduction="sum", ignore_index=IGNORED))
             count += int((wanted != IGNORED).sum())
+            hidden = hidden or (self.passages.unknown is not None and bool((wanted == self.passages.unknown).any()))
         loss = total / count
-        per_character = count / self.passages.characters[part]
-        return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "bits per character": loss * per_character / math.log(2)}
+        bits = loss * (count / self.passages.characters[part]) / math.log(2)
+        return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))} | ({} if hidden else {"bits per character": bits})
 
     def predict(self, model: Model, inputs: Sequence[str], **options: Any) -> list[Answer]:
         """How each text goes on.
