@@ -227,6 +227,20 @@ def test_bleu_of_known_texts_is_what_sacrebleu_and_moses_say():
     assert "sacremoses" in found.signatures["bleu tokenised"]
 
 
+def test_a_signature_says_that_letters_were_made_small_before():
+    cased, small = (bleu.scores(["ein Mann"], ["ein Mann"], "de", lowered) for lowered in (False, True))
+    assert small.values == cased.values
+    for name in cased.values:
+        assert "both sides" not in cased.signatures[name]
+        assert small.signatures[name] == f"{cased.signatures[name]}; both sides lower-cased before"
+
+
+def test_a_recipe_that_makes_letters_small_says_so_beside_its_scores(tmp_path):
+    task = open_task(asked(tmp_path, data={"lower": True}))
+    task.final(build(settle(task)).eval())
+    assert "both sides lower-cased before" in task.signatures["bleu"]
+
+
 def test_a_model_without_an_encoder_is_refused(tmp_path):
     with pytest.raises(InputError, match="model with an encoder"):
         settle(open_task(asked(tmp_path, model={"encoder": None})))

@@ -6,7 +6,7 @@ Sources: Papineni et al. 2002; Post 2018, "A Call for Clarity in Reporting BLEU 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 
 from equiscope.tokens.extra import needed
@@ -27,8 +27,22 @@ def greedy(answers: Sequence[str], wanted: Sequence[str]) -> float:
     return float(metric.corpus_score(list(answers), [list(wanted)]).score)
 
 
-def scores(answers: Sequence[str], wanted: Sequence[str], language: str) -> Scores:
-    """All three. language: of the answers, two letters; the tokenised one is left out where sacremoses is not installed."""
+def scores(answers: Sequence[str], wanted: Sequence[str], language: str, lowered: bool = False) -> Scores:
+    """All three; the tokenised one is left out where sacremoses is not installed.
+
+    language  of the answers, two letters
+    lowered   whether both sides were given in small letters: then no number is a cased one, and every signature says so
+    """
+    found = _scores(answers, wanted, language)
+    if not lowered:
+        return found
+    said = {
+        name: f"{how}; both sides lower-cased before" if name in found.values else how for name, how in found.signatures.items()
+    }
+    return replace(found, signatures=said)
+
+
+def _scores(answers: Sequence[str], wanted: Sequence[str], language: str) -> Scores:
     BLEU = needed("sacrebleu", "train", "BLEU").metrics.BLEU
     values, signatures = {}, {}
     for name, metric in (("bleu", BLEU()), ("bleu lower-cased", BLEU(lowercase=True))):

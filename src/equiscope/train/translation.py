@@ -137,7 +137,7 @@ class TranslationTask(Task):
         assert self.pairs is not None
         pairs = self.pairs.texts[part]
         said = self.translated(model, [pair.source for pair in pairs])
-        found = bleu.scores(said, [pair.target for pair in pairs], self.data.languages[1])
+        found = bleu.scores(said, [pair.target for pair in pairs], self.data.languages[1], self.data.lower)
         self.signatures = {name: f"{how}; {BEAMS} beams" for name, how in found.signatures.items()}
         values = found.values | self.lost(model, part)
         if self.folder is not None:
@@ -191,7 +191,7 @@ class TranslationTask(Task):
                 found = generate(ready, begin, steps, stop=[self.end], source=source, beams=search)
                 for i, row in zip(some, found, strict=True):
                     said[i] = self.tokenizer.decode(row.tolist()).strip()
-        return said
+        return [text.lower() for text in said] if self.data.lower else said  # also of a model that wrote capitals before
 
     def multiply_adds(self, spec: Spec, batch: Batch) -> float:
         """Of one forward pass: a polynomial in both lengths, which vary too much to describe the model for each pair of them."""
