@@ -161,7 +161,9 @@ def make_venv() -> None:
 def install(choice: str) -> None:
     flags = torch_flags(choice)
     say("Downloading torch, the other dependencies and the development tools, unless they are in uv's cache")
-    run(*UV_INSTALL, "--build-constraints", "constraints.txt", *flags, "-e", ".[dev]", must=True, env=uv_sources())
+    # bytecode is made once, now, and not at every start where Python may not keep it
+    flags = ["--build-constraints", "constraints.txt", "--compile-bytecode", *flags]
+    run(*UV_INSTALL, *flags, "-e", ".[dev]", must=True, env=uv_sources())
     STAMP.write_text(f"{choice} {wanted(choice)}\n")
 
 

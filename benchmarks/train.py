@@ -282,6 +282,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--only", nargs="+", default=[""], help="words in the names of loops")
+    parser.add_argument("--eager", action="store_true", help="leave out what is compiled")
     parser.add_argument("--worker", choices=LOOPS, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -292,7 +293,7 @@ def main():
     if chosen.worker:
         worker(chosen.worker, sizes[chosen.sizes[0]], chosen.dtypes[0], chosen.steps)
         return
-    names = [name for name in LOOPS if any(word in name for word in chosen.only)]
+    names = [name for name in LOOPS if any(word in name for word in chosen.only) and not (chosen.eager and "compile" in name)]
     runs = {}
     results = {"date": datetime.date.today().isoformat(), "machine": machine(), "runs": runs,
                "versions": versions("transformers", "accelerate", "x-transformers", "litgpt")}  # fmt: skip

@@ -55,9 +55,9 @@ def test_the_cost_of_a_check_can_be_measured():
 
 
 def test_the_speed_of_a_training_loop_can_be_measured():
-    done = run("benchmarks.train", "--quick", "--dtypes", "float32", "--only", "ours", "nanoGPT's loop")
+    done = run("benchmarks.train", "--quick", "--dtypes", "float32", "--eager", "--only", "ours", "nanoGPT's loop")
     assert done.returncode == 0, done.stderr
-    assert "| ours, compiled |" in done.stdout
+    assert "| ours |" in done.stdout
 
 
 def test_compressors_can_be_measured_on_the_text_of_a_recipe():
