@@ -19,41 +19,30 @@ from equiscope.record import Sample
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.train.looking import attention_of, due, room
 from equiscope.train.recipe import Recipe
-from equiscope.train.task import Answer, Batch, Task
+from equiscope.train.task import Answer, Batch
+from equiscope.train.text import TextTask, of_start
 
 AT_ONCE, SCORES = 2**14, 2**25  # tokens that are evaluated together, and scores of the vocabulary for them
 AHEAD = 32  # tokens that are written before the text is looked at for where it should stop
 
 
-class LanguageTask(Task):
+class LanguageTask(TextTask):
     """A decoder learns to continue texts."""
 
     name: ClassVar[str] = "language"
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, passages: Passages | None = None) -> None:
-        super().__init__(recipe)
+        super().__init__(recipe, tokenizer)
         assert isinstance(recipe.data, Language)
-        self.config, self.tokenizer, self.passages = recipe.data, tokenizer, passages
+        self.config, self.passages = recipe.data, passages
         self.sources = passages.sources if passages is not None else []
 
     @classmethod
     def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
         """Read and look at the recipe's data."""
         assert isinstance(recipe.data, Language)
-        tokenizer = None
-        if recipe.data.tokens == "checkpoint":
-            if "start" not in recipe.model:
-                raise InputError('data.tokens = "checkpoint" takes the tokenizer of model.start, but model says no start.')
-            tokenizer = Tokenizer.read(recipe.model["start"])
-        passages = Passages(recipe.data, recipe.seed, beside, tokenizer)
+        passages = Passages(recipe.data, recipe.seed, beside, of_start(recipe, recipe.data.tokens))
         return cls(recipe, passages.tokenizer, passages)
-
-    @classmethod
-    def recall(cls, recipe: Recipe, folder: Path) -> Self:
-        return cls(recipe, Tokenizer.read(folder))
-
-    def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / "tokenizer.json")
 
     def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
         size = self.tokenizer.size

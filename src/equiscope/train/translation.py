@@ -23,14 +23,15 @@ from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.train import bleu
 from equiscope.train.looking import attention_of, due, room
 from equiscope.train.recipe import Recipe
-from equiscope.train.task import Answer, Batch, Task
+from equiscope.train.task import Answer, Batch
+from equiscope.train.text import TextTask, of_start
 
 AT_ONCE = 64  # texts that are evaluated or translated together
 FOLLOWED = 1024  # validation pairs whose greedy BLEU is followed while a model learns
 BEAMS = 5
 
 
-class TranslationTask(Task):
+class TranslationTask(TextTask):
     """An encoder and a decoder learn to translate.
 
     signatures  how each number of the last `final` was counted
@@ -40,10 +41,10 @@ class TranslationTask(Task):
     better: ClassVar[Literal["less", "more"]] = "more"
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, pairs: Pairs | None = None) -> None:
-        super().__init__(recipe)
+        super().__init__(recipe, tokenizer)
         assert isinstance(recipe.data, Translation)
         self.data: Translation = recipe.data
-        self.tokenizer, self.pairs = tokenizer, pairs
+        self.pairs = pairs
         self.end, self.start, self.padding = (special(tokenizer, names) for names in (END, START, PADDING))
         self.sources = pairs.sources if pairs is not None else []
         self.notes = pairs.notes if pairs is not None else []
@@ -54,20 +55,8 @@ class TranslationTask(Task):
     def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
         """Read and look at the recipe's data."""
         assert isinstance(recipe.data, Translation)
-        tokenizer = None
-        if recipe.data.tokens == "checkpoint":
-            if "start" not in recipe.model:
-                raise InputError('data.tokens = "checkpoint" takes the tokenizer of model.start, but model says no start.')
-            tokenizer = Tokenizer.read(recipe.model["start"])
-        pairs = Pairs(recipe.data, recipe.seed, beside, tokenizer)
+        pairs = Pairs(recipe.data, recipe.seed, beside, of_start(recipe, recipe.data.tokens))
         return cls(recipe, pairs.tokenizer, pairs)
-
-    @classmethod
-    def recall(cls, recipe: Recipe, folder: Path) -> Self:
-        return cls(recipe, Tokenizer.read(folder))
-
-    def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / "tokenizer.json")
 
     def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
         size, encoder = self.tokenizer.size, spec.get("encoder")
