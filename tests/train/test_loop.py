@@ -3,13 +3,14 @@
 import os
 import signal
 
+import msgspec
 import pytest
 import torch
 
 from equiscope.errors import InputError
 from equiscope.pretrained import save
 from equiscope.pretrained.runs import checkpoints, load_run
-from equiscope.record import read_run
+from equiscope.record import read_run, write_run
 from equiscope.record.run import Point, Score
 from equiscope.tokens.tokenizer import by_characters
 from equiscope.train import Watcher, loop, open_task, recipe, train
@@ -200,6 +201,17 @@ def begun(tmp_path):
     found, task = small(tmp_path)
     train(found, task, tmp_path / "run", stopping(signal.SIGTERM))
     return tmp_path
+
+
+def test_old_checkpoints_that_a_kill_left_are_gone_at_the_end(tmp_path, monkeypatch):
+    found, task = small(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(loop.checkpoint, "thin", lambda *given: None)
+        made = train(found, task, tmp_path / "run")
+    write_run(msgspec.structs.replace(made, state="running"), tmp_path / "run")  # as after a kill before the end
+    assert len(checkpoints(tmp_path / "run")) > found.evaluation.keep
+    train(found, task, tmp_path / "run")
+    assert len(checkpoints(tmp_path / "run")) == found.evaluation.keep
 
 
 def test_a_changed_recipe_is_refused_with_the_difference(begun):

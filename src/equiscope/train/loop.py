@@ -18,7 +18,7 @@ import torch
 
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import Model, Spec, build
-from equiscope.pretrained.runs import BEST, WEIGHTS, Checkpoint, identity
+from equiscope.pretrained.runs import BEST, STEPS, WEIGHTS, Checkpoint, identity
 from equiscope.record.run import Entry, Point, Run, Score, write_run
 from equiscope.train import checkpoint, folder, state
 from equiscope.train.cost import best_rate
@@ -238,6 +238,8 @@ class _Loop:
             model = load_run(self.out).to(self.engine.device)
             with kept_random():
                 result = {part: self.task.final(model, part) for part in self.task.parts if part != "train"}
+            for kind, keep in ((STEPS, self.recipe.evaluation.keep), (BEST, 1)):  # a kill may have left some
+                checkpoint.thin(self.out, keep, self.steps, kind)
         return self._record(state="finished", result=result)
 
     def _diverged(self, error: Diverged, step: int) -> Diverged:
