@@ -19,7 +19,7 @@ import msgspec
 
 from equiscope.record import Run, read_run
 from equiscope.train import read_recipe, recall, recipe
-from equiscope.train.recipe import differences
+from equiscope.train.reading import differences
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"

@@ -11,7 +11,8 @@ import typer
 from equiscope.cli.app import app
 from equiscope.data import Images, Language, Sounds, Translation
 from equiscope.errors import InputError
-from equiscope.train.recipe import TASKS, read_recipe, recipe
+from equiscope.train.reading import read_recipe, recipe
+from equiscope.train.recipe import TASKS
 
 PAGES = Path(__file__).parents[1] / "docs" / "howto"
 

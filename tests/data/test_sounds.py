@@ -10,8 +10,9 @@ import torch
 
 from equiscope.data import Missing, Sounds
 from equiscope.data import sounds as room
+from equiscope.data.changes import Changes, changed, hidden
 from equiscope.data.order import generator
-from equiscope.data.sounds import Changes, Hearing, Recording, Recordings, changed, features, hidden, measured, tokens_of
+from equiscope.data.sounds import Hearing, Recording, Recordings, features, measured, tokens_of
 from equiscope.errors import InputError
 from equiscope.symmetry import relative_error
 from equiscope.tokens import frames, log_mel, spectrogram_patches

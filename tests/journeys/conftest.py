@@ -60,31 +60,42 @@ def exported(tmp_path_factory):
 
 
 @pytest.fixture
-def visit(browser, exported):
-    """Opens a page and watches it: visit("story=shuffle", wide=390, sentence="...") -> the tab.
+def watched(browser):
+    """watched(wide=390, dark=True, ...) -> a tab that is watched; further options are Playwright's of a context.
 
-    Whatever the page asks of a network, logs as an error or throws fails the test.
+    Whatever a page asks of a network, logs as an error or throws fails the test.
     """
     contexts, troubles = [], []
 
-    def open_page(fragment="", wide=1280, dark=False, touch=False, calm=True, bypass_csp=False, **choice):
+    def open_tab(wide=1280, dark=False, calm=True, **options):
         context = browser.new_context(
-            viewport={"width": wide, "height": 900}, color_scheme="dark" if dark else "light", has_touch=touch,
-            reduced_motion="reduce" if calm else "no-preference", accept_downloads=True, bypass_csp=bypass_csp,
+            viewport={"width": wide, "height": 900}, color_scheme="dark" if dark else "light", accept_downloads=True,
+            reduced_motion="reduce" if calm else "no-preference", **options,
         )  # fmt: skip
         contexts.append(context)
         tab = context.new_page()
         tab.on("pageerror", lambda error: troubles.append(f"error: {error}"))
         tab.on("console", lambda line: troubles.append(f"console: {line.text}") if line.type == "error" else None)
         tab.on("request", lambda request: troubles.append(request.url) if not local(request.url) else None)
+        return tab
+
+    yield open_tab
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+@pytest.fixture
+def visit(watched, exported):
+    """Opens a page: visit("story=shuffle", wide=390, sentence="...") -> the tab."""
+
+    def open_page(fragment="", wide=1280, dark=False, touch=False, calm=True, bypass_csp=False, **choice):
+        tab = watched(wide, dark, calm, has_touch=touch, bypass_csp=bypass_csp)
         tab.goto(f"{exported(**choice).as_uri()}#{fragment}")
         tab.wait_for_selector("main h2")
         return tab
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert troubles == []
+    return open_page
 
 
 def local(url: str) -> bool:

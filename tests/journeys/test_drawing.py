@@ -11,7 +11,6 @@ from equiscope.explore import drawing, write
 from equiscope.explore.golden import drawn
 from equiscope.record import unpack
 from equiscope.trace import replay
-from tests.journeys.conftest import local
 
 pytestmark = pytest.mark.browser
 BOX = '.architecture [data-box="{}"]'
@@ -32,28 +31,16 @@ def pages(tmp_path_factory):
 
 
 @pytest.fixture
-def look(browser, pages):
-    """Opens a drawing and watches it: whatever it asks of a network, logs as an error or throws fails the test."""
-    contexts, troubles = [], []
+def look(watched, pages):
+    """Opens a drawing."""
 
     def open_page(name="t5", fragment="", wide=1280, dark=False, bypass_csp=False):
-        context = browser.new_context(
-            viewport={"width": wide, "height": 900}, color_scheme="dark" if dark else "light", reduced_motion="reduce",
-            bypass_csp=bypass_csp, accept_downloads=True,
-        )  # fmt: skip
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        tab.on("console", lambda line: troubles.append(f"console: {line.text}") if line.type == "error" else None)
-        tab.on("request", lambda request: troubles.append(request.url) if not local(request.url) else None)
+        tab = watched(wide, dark, bypass_csp=bypass_csp)
         tab.goto(f"{pages(name).as_uri()}#{fragment}")
         tab.wait_for_selector("svg.architecture")
         return tab
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert troubles == []
+    return open_page
 
 
 def focused(tab) -> str:

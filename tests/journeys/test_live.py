@@ -16,7 +16,6 @@ from equiscope.explore import Live, write_run_page
 from equiscope.explore.server import server
 from equiscope.record import Run, Score, course, read_run, unpack
 from tests.explore.runs import HOSTILE, attention, hostile, long, lost, pictured, point, run, translated
-from tests.journeys.conftest import local
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
@@ -27,28 +26,16 @@ RUNS = {
 
 
 @pytest.fixture
-def read(browser, tmp_path):
-    """Opens a run's page and watches it: whatever it asks of a network, logs as an error or throws fails the test."""
-    contexts, troubles = [], []
+def read(watched, tmp_path):
+    """Opens a run's page."""
 
     def open_page(name="run", fragment="", wide=1280, dark=False, script=True, bypass_csp=False):
-        context = browser.new_context(
-            viewport={"width": wide, "height": 900}, color_scheme="dark" if dark else "light", reduced_motion="reduce",
-            java_script_enabled=script, bypass_csp=bypass_csp, accept_downloads=True, has_touch=wide < 500,
-        )  # fmt: skip
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        tab.on("console", lambda line: troubles.append(f"console: {line.text}") if line.type == "error" else None)
-        tab.on("request", lambda request: troubles.append(request.url) if not local(request.url) else None)
+        tab = watched(wide, dark, java_script_enabled=script, bypass_csp=bypass_csp, has_touch=wide < 500)
         tab.goto(f"{write_run_page(RUNS[name](), tmp_path / f'{name}.html').as_uri()}#{fragment}")
         tab.wait_for_selector("main canvas.chart" if script else "h1")
         return tab
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert troubles == []
+    return open_page
 
 
 def readout(tab):

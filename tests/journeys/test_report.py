@@ -14,7 +14,6 @@ from equiscope.explore import write_report
 from equiscope.record import Audit, Counterexample, pack, report
 from tests.explore import audits
 from tests.explore.audits import HOSTILE, audit, deep, hostile, planted, promised, row
-from tests.journeys.conftest import local
 
 pytestmark = pytest.mark.browser
 AUDITS = {"planted": planted, "promised": promised, "hostile": hostile, "deep": deep, "empty": audit}
@@ -33,29 +32,17 @@ def reports(tmp_path_factory):
 
 
 @pytest.fixture
-def read(browser, reports, tmp_path):
-    """Opens a report and watches it: whatever it asks of a network, logs as an error or throws fails the test."""
-    contexts, troubles = [], []
+def read(watched, reports, tmp_path):
+    """Opens a report."""
 
     def open_page(name="planted", fragment="", wide=1280, dark=False, script=True, bypass_csp=False, made=None):
-        context = browser.new_context(
-            viewport={"width": wide, "height": 900}, color_scheme="dark" if dark else "light", reduced_motion="reduce",
-            java_script_enabled=script, bypass_csp=bypass_csp, accept_downloads=True, has_touch=wide < 500,
-        )  # fmt: skip
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        tab.on("console", lambda line: troubles.append(f"console: {line.text}") if line.type == "error" else None)
-        tab.on("request", lambda request: troubles.append(request.url) if not local(request.url) else None)
+        tab = watched(wide, dark, java_script_enabled=script, bypass_csp=bypass_csp, has_touch=wide < 500)
         path = reports(name) if made is None else write_report(made, tmp_path / "report.html")
         tab.goto(f"{path.as_uri()}#{fragment}")
         tab.wait_for_selector("main table.rows" if script else "table")
         return tab
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert troubles == []
+    return open_page
 
 
 def opener(tab, name):

@@ -6,7 +6,7 @@ from typing import Any
 
 from equiscope.record.run import METRICS
 from equiscope.train import Recipe, Task, open_task, recipe
-from equiscope.train.recipe import merged
+from equiscope.train.reading import merged
 
 SAMPLE = Path(__file__).parents[2] / "recipes" / "samples" / "tinyshakespeare.txt"
 

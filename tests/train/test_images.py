@@ -16,7 +16,7 @@ from equiscope.models import Model, build
 from equiscope.record import unpack
 from equiscope.train import Task, load_run, open_task, recall, recipe, settle, train
 from equiscope.train.images import ImagesTask
-from equiscope.train.recipe import merged
+from equiscope.train.reading import merged
 
 SAMPLES = Path(__file__).parents[2] / "recipes" / "samples"
 STRIPES = ("across", "down", "none")

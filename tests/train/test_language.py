@@ -12,7 +12,7 @@ from equiscope.models import build
 from equiscope.symmetry import relative_error
 from equiscope.tokens import by_characters
 from equiscope.train import load_run, open_task, recall, recipe, settle, train
-from equiscope.train.recipe import merged
+from equiscope.train.reading import merged
 from tests.train.small import SAMPLE, small
 
 

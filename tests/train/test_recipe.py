@@ -5,7 +5,8 @@ import pytest
 
 from equiscope.errors import InputError
 from equiscope.train import fields
-from equiscope.train.recipe import differences, kinds, merged, read_recipe, recipe, schema
+from equiscope.train.reading import differences, merged, read_recipe, recipe
+from equiscope.train.schema import kinds, schema
 
 TEXT = """title = "A test"
 

@@ -12,7 +12,7 @@ from equiscope.record import unpack
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 from equiscope.train import open_task, read_recipe, recall, recipe, settle, train
-from equiscope.train.recipe import merged
+from equiscope.train.reading import merged
 from equiscope.train.sounds import SoundsTask
 
 RECIPES = Path(__file__).parents[2] / "recipes"

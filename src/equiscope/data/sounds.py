@@ -8,7 +8,6 @@ import hashlib
 import io
 import math
 import re
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,14 +15,13 @@ from pathlib import Path
 from typing import IO, Annotated, Literal
 
 import msgspec
-import numpy as np
 import torch
 from msgspec import Struct
 from torch import Tensor
 
-from equiscope.data.files import found, is_archive
+from equiscope.data.changes import Changes, changed, hidden
 from equiscope.data.order import Order, generator, number
-from equiscope.data.texts import DAMAGED, decoded, records
+from equiscope.data.sound_files import ENDINGS, contents, folder_of, says
 from equiscope.errors import InputError
 from equiscope.record import Source
 from equiscope.tokens import Tokens, frames, log_mel, read_sound, resampled, spectrogram_patches
@@ -35,29 +33,6 @@ Amount = Annotated[float, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 TOGETHER = 64  # recordings that are cut into windows at once
 FEW = 2**28  # samples that are held in memory: nine hours at 8 kHz, one gigabyte
-ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".aiff", ".aif")
-
-
-class Changes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is changed at random about a recording each time it is learned from; 0 changes nothing.
-
-    speed  faster or slower by up to this share, and higher or lower with it
-    shift  silence in front, or so much cut away, of up to so many ms
-    gain   louder or softer by up to so many dB
-    noise  white noise of up to this share of the sound's own size
-    bands  up to so many mel bands that follow one another are hidden (SpecAugment); windows: so many windows
-    masks  how often that is done
-
-    Source: Park et al. 2019, "SpecAugment"; Ko et al. 2015, "Audio Augmentation"
-    """
-
-    speed: Share = 0.0
-    shift: Amount = 0.0
-    gain: Amount = 0.0
-    noise: Amount = 0.0
-    bands: Annotated[int, msgspec.Meta(ge=0)] = 0
-    windows: Annotated[int, msgspec.Meta(ge=0)] = 0
-    masks: Size = 1
 
 
 class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="sounds", tag_field="task"):
@@ -215,10 +190,10 @@ class Recordings:
         """Every recording of a name, in the order of names."""
         size, digests, read = 0, {}, []
         for where, given, content in contents(name, beside):
-            says = _says(self.config.pattern, where) if self.config.pattern is not None else {}
-            label = given or says.get("label") or _folder(where)
+            said = says(self.config.pattern, where) if self.config.pattern is not None else {}
+            label = given or said.get("label") or folder_of(where)
             wave, rate = read_sound(where, content=content)
-            read.append(Recording(where, label, self.shelf.put(self._checked(wave, rate, where)), says))
+            read.append(Recording(where, label, self.shelf.put(self._checked(wave, rate, where)), said))
             digests[where] = f"{Path(where).name} {label} {hashlib.sha256(content).hexdigest()}\n"
             size += len(content)
         if not read:
@@ -243,78 +218,6 @@ class Recordings:
                 "Leave it out, or use a shorter data.window_ms."
             )
         return wave if self.config.longest is None else wave[: max(least, round(self.config.longest * self.rate))].clone()
-
-
-# --- files ------------------------------------------------------------------------------------------------------------
-def contents(name: str, beside: Path | None = None) -> Iterator[tuple[str, str, bytes]]:
-    """Where each sound lies, its class where a table says it, and its bytes."""
-    for path in found(name, beside):
-        if path.is_dir():
-            for file in sorted(p for p in path.rglob("*") if p.suffix.lower() in ENDINGS and not p.name.startswith(".")):
-                yield str(file), "", _bytes(file)
-        elif is_archive(path):
-            yield from _archived(path)
-        elif path.suffix.lower() in (".csv", ".tsv"):
-            yield from _listed(path)
-        else:
-            yield str(path), "", _bytes(path)
-
-
-def _archived(path: Path) -> Iterator[tuple[str, str, bytes]]:
-    try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                name = Path(member.name)
-                if member.isfile() and name.suffix.lower() in ENDINGS and not name.name.startswith("."):
-                    yield f"{path}: {member.name}", "", archive.extractfile(member).read()  # type: ignore[union-attr]
-    except DAMAGED as error:
-        raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
-
-
-def _listed(path: Path) -> Iterator[tuple[str, str, bytes]]:
-    columns, rows = records(io.StringIO(decoded(_bytes(path), str(path))), str(path), path.suffix.lower() == ".tsv")
-    if missing := [c for c in ("path", "label") if c not in columns]:
-        raise InputError(f"{path} has the columns {', '.join(columns)}, but no {' and no '.join(missing)}.")
-    for line, row in rows:
-        file = path.parent / row.get("path", "")
-        if not row.get("label"):
-            raise InputError(f"{path}, line {line} gives {row.get('path', 'its file')} no label.")
-        if not file.is_file():
-            raise InputError(f"{path}, line {line}: there is no file {file}. Paths are beside the table.")
-        yield str(file), row["label"], _bytes(file)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def _says(pattern: str, where: str) -> dict[str, str]:
-    """What a file's name says. Raises InputError where it does not fit the pattern."""
-    names = re.findall(r"{(\w+)}", pattern)
-    if not names or len(set(names)) < len(names):
-        raise InputError(f'data.pattern is such as "{{label}}_{{speaker}}_{{index}}", each name once, but got {pattern!r}.')
-    form = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+?)", re.escape(pattern))
-    stem = Path(where.rpartition(": ")[2]).stem
-    fits = re.fullmatch(form, stem)
-    if fits is None:
-        raise InputError(
-            f"{where} says no label: its name is not such as {pattern!r}. Rename it, leave it out, or change data.pattern."
-        )
-    return fits.groupdict()
-
-
-def _folder(where: str) -> str:
-    """The folder that a file lies in, as its class."""
-    folder = Path(where.rpartition(": ")[2]).parent.name
-    if not folder:
-        raise InputError(
-            f"{where} lies in no folder that could be its class. "
-            'Say data.pattern, e.g. "{label}_{speaker}_{index}", or give a CSV.'
-        )
-    return folder
 
 
 def parted(config: Sounds, whole: dict[str, list[Recording]], seed: int) -> dict[str, list[Recording]]:
@@ -370,45 +273,6 @@ def _one_label(parts: dict[str, list[Recording]]) -> None:
                 )
             if where == "train" and part != "train":
                 raise InputError(f"{r.name} of the {part} part is also learned from, as {other.name}. Leave one of them out.")
-
-
-# --- what is changed at random ----------------------------------------------------------------------------------------
-def changed(wave: Tensor, rate: int, changes: Changes, draw: torch.Generator) -> Tensor:
-    """A recording [T] as it might have been: [S], another speed, place, loudness, and noise."""
-
-    def between(low: float, high: float) -> float:
-        return low + (high - low) * float(torch.rand((), generator=draw, dtype=torch.float64))
-
-    if changes.speed:
-        wave = _at_speed(wave, between(1 - changes.speed, 1 + changes.speed))
-    if changes.shift:
-        front, back = (round(between(-changes.shift, changes.shift) * rate / 1000) for _ in range(2))
-        least = len(wave) // 2  # at least half of it is heard
-        front, back = max(front, -(least // 2)), max(back, -(least // 2))
-        wave = torch.nn.functional.pad(wave, (front, back))
-    if changes.gain:
-        wave = wave * 10 ** (between(-changes.gain, changes.gain) / 20)
-    if changes.noise:
-        size = between(0, changes.noise) * float(wave.square().mean().sqrt())
-        wave = wave + size * torch.randn(wave.shape, generator=draw)
-    return wave
-
-
-def _at_speed(wave: Tensor, speed: float) -> Tensor:
-    """So many times faster and higher, by linear interpolation: quick, and exact enough for a change that is random."""
-    places = np.arange(int((len(wave) - 1) / speed) + 1) * speed
-    return torch.from_numpy(np.interp(places, np.arange(len(wave)), wave.numpy())).to(wave.dtype)
-
-
-def hidden(x: Tensor, changes: Changes, draw: torch.Generator) -> Tensor:
-    """A spectrogram [N, mels], brought to mean 0, with some bands and some windows set to 0."""
-    x = x.clone()
-    for axis, most in ((1, changes.bands), (0, changes.windows)):
-        for _ in range(changes.masks if most else 0):
-            wide = int(torch.randint(min(most, x.shape[axis] // 2) + 1, (), generator=draw))
-            first = int(torch.randint(x.shape[axis] - wide + 1, (), generator=draw))
-            x.narrow(axis, first, wide).zero_()
-    return x
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------

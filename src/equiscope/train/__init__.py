@@ -9,7 +9,9 @@ from equiscope.train.folder import same_data
 from equiscope.train.images import ImagesTask
 from equiscope.train.language import LanguageTask
 from equiscope.train.loop import Watcher, train
-from equiscope.train.recipe import Recipe, read_recipe, recipe, schema
+from equiscope.train.reading import read_recipe, recipe
+from equiscope.train.recipe import Recipe
+from equiscope.train.schema import schema
 from equiscope.train.sounds import SoundsTask
 from equiscope.train.task import Answer, Batch, Task, settle
 from equiscope.train.translation import TranslationTask

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from equiscope.train.recipe import schema
+from equiscope.train.schema import schema
 
 SCHEMA = Path(__file__).parents[3] / "contract" / "recipe.schema.json"
 

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from equiscope import __version__
 from equiscope.errors import InputError
 from equiscope.record.run import METRICS, RUN, Entry, Point, Run, Source, read_entries, read_run, write_run
-from equiscope.train.recipe import differences, recipe
+from equiscope.train.reading import differences, recipe
 from equiscope.train.task import Task
 
 LOCK = ".lock"

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from equiscope.errors import InputError
 from equiscope.models import Model, Spec
 from equiscope.record import Sample, Source
-from equiscope.train.recipe import Recipe, merged
+from equiscope.train.reading import merged
+from equiscope.train.recipe import Recipe
 
 
 @dataclass(frozen=True)

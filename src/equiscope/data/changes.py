@@ -1,0 +1,76 @@
+"""Changes: recordings that are heard a little otherwise each time: faster, later, louder, noisier, with parts hidden.
+
+Each function takes a recording and the generator that decides, which the seed, the epoch and the recording give.
+"""
+
+from typing import Annotated
+
+import msgspec
+import numpy as np
+import torch
+from msgspec import Struct
+from torch import Tensor
+
+Size = Annotated[int, msgspec.Meta(ge=1)]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+
+
+class Changes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is changed at random about a recording each time it is learned from; 0 changes nothing.
+
+    speed  faster or slower by up to this share, and higher or lower with it
+    shift  silence in front, or so much cut away, of up to so many ms
+    gain   louder or softer by up to so many dB
+    noise  white noise of up to this share of the sound's own size
+    bands  up to so many mel bands that follow one another are hidden (SpecAugment); windows: so many windows
+    masks  how often that is done
+
+    Source: Park et al. 2019, "SpecAugment"; Ko et al. 2015, "Audio Augmentation"
+    """
+
+    speed: Share = 0.0
+    shift: Amount = 0.0
+    gain: Amount = 0.0
+    noise: Amount = 0.0
+    bands: Annotated[int, msgspec.Meta(ge=0)] = 0
+    windows: Annotated[int, msgspec.Meta(ge=0)] = 0
+    masks: Size = 1
+
+
+def changed(wave: Tensor, rate: int, changes: Changes, draw: torch.Generator) -> Tensor:
+    """A recording [T] as it might have been: [S], another speed, place, loudness, and noise."""
+
+    def between(low: float, high: float) -> float:
+        return low + (high - low) * float(torch.rand((), generator=draw, dtype=torch.float64))
+
+    if changes.speed:
+        wave = _at_speed(wave, between(1 - changes.speed, 1 + changes.speed))
+    if changes.shift:
+        front, back = (round(between(-changes.shift, changes.shift) * rate / 1000) for _ in range(2))
+        least = len(wave) // 2  # at least half of it is heard
+        front, back = max(front, -(least // 2)), max(back, -(least // 2))
+        wave = torch.nn.functional.pad(wave, (front, back))
+    if changes.gain:
+        wave = wave * 10 ** (between(-changes.gain, changes.gain) / 20)
+    if changes.noise:
+        size = between(0, changes.noise) * float(wave.square().mean().sqrt())
+        wave = wave + size * torch.randn(wave.shape, generator=draw)
+    return wave
+
+
+def _at_speed(wave: Tensor, speed: float) -> Tensor:
+    """So many times faster and higher, by linear interpolation: quick, and exact enough for a change that is random."""
+    places = np.arange(int((len(wave) - 1) / speed) + 1) * speed
+    return torch.from_numpy(np.interp(places, np.arange(len(wave)), wave.numpy())).to(wave.dtype)
+
+
+def hidden(x: Tensor, changes: Changes, draw: torch.Generator) -> Tensor:
+    """A spectrogram [N, mels], brought to mean 0, with some bands and some windows set to 0."""
+    x = x.clone()
+    for axis, most in ((1, changes.bands), (0, changes.windows)):
+        for _ in range(changes.masks if most else 0):
+            wide = int(torch.randint(min(most, x.shape[axis] // 2) + 1, (), generator=draw))
+            first = int(torch.randint(x.shape[axis] - wide + 1, (), generator=draw))
+            x.narrow(axis, first, wide).zero_()
+    return x

@@ -1,0 +1,84 @@
+"""Sound files: where recordings lie (folders, archives, tables), their bytes, and what their names say of them."""
+
+import io
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from equiscope.data.files import found, is_archive
+from equiscope.data.texts import DAMAGED, decoded, records
+from equiscope.errors import InputError
+
+ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".aiff", ".aif")
+
+
+def contents(name: str, beside: Path | None = None) -> Iterator[tuple[str, str, bytes]]:
+    """Where each sound lies, its class where a table says it, and its bytes."""
+    for path in found(name, beside):
+        if path.is_dir():
+            for file in sorted(p for p in path.rglob("*") if p.suffix.lower() in ENDINGS and not p.name.startswith(".")):
+                yield str(file), "", _bytes(file)
+        elif is_archive(path):
+            yield from _archived(path)
+        elif path.suffix.lower() in (".csv", ".tsv"):
+            yield from _listed(path)
+        else:
+            yield str(path), "", _bytes(path)
+
+
+def _archived(path: Path) -> Iterator[tuple[str, str, bytes]]:
+    try:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                name = Path(member.name)
+                if member.isfile() and name.suffix.lower() in ENDINGS and not name.name.startswith("."):
+                    yield f"{path}: {member.name}", "", archive.extractfile(member).read()  # type: ignore[union-attr]
+    except DAMAGED as error:
+        raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
+
+
+def _listed(path: Path) -> Iterator[tuple[str, str, bytes]]:
+    columns, rows = records(io.StringIO(decoded(_bytes(path), str(path))), str(path), path.suffix.lower() == ".tsv")
+    if missing := [c for c in ("path", "label") if c not in columns]:
+        raise InputError(f"{path} has the columns {', '.join(columns)}, but no {' and no '.join(missing)}.")
+    for line, row in rows:
+        file = path.parent / row.get("path", "")
+        if not row.get("label"):
+            raise InputError(f"{path}, line {line} gives {row.get('path', 'its file')} no label.")
+        if not file.is_file():
+            raise InputError(f"{path}, line {line}: there is no file {file}. Paths are beside the table.")
+        yield str(file), row["label"], _bytes(file)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def says(pattern: str, where: str) -> dict[str, str]:
+    """What a file's name says. Raises InputError where it does not fit the pattern."""
+    names = re.findall(r"{(\w+)}", pattern)
+    if not names or len(set(names)) < len(names):
+        raise InputError(f'data.pattern is such as "{{label}}_{{speaker}}_{{index}}", each name once, but got {pattern!r}.')
+    form = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+?)", re.escape(pattern))
+    stem = Path(where.rpartition(": ")[2]).stem
+    fits = re.fullmatch(form, stem)
+    if fits is None:
+        raise InputError(
+            f"{where} says no label: its name is not such as {pattern!r}. Rename it, leave it out, or change data.pattern."
+        )
+    return fits.groupdict()
+
+
+def folder_of(where: str) -> str:
+    """The folder that a file lies in, as its class."""
+    folder = Path(where.rpartition(": ")[2]).parent.name
+    if not folder:
+        raise InputError(
+            f"{where} lies in no folder that could be its class. "
+            'Say data.pattern, e.g. "{label}_{speaker}_{index}", or give a CSV.'
+        )
+    return folder

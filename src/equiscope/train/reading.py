@@ -1,0 +1,351 @@
+"""Reading: a TOML file becomes a recipe, and what does not fit is refused in a sentence with its line.
+
+A recipe may hold a table `small`: what changes with --small, to try it in a minute on the samples beside it.
+"""
+
+import dataclasses
+import json
+import math
+import re
+import tomllib
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from equiscope import position
+from equiscope.errors import InputError, UnknownName
+from equiscope.models import PRESETS, Spec
+from equiscope.train import fields
+from equiscope.train.recipe import TASKS, Data, Recipe
+
+
+def read_recipe(path: Path, changes: list[str] | None = None, small: bool = False) -> Recipe:
+    """A recipe from its file.
+
+    changes  "optimiser.rate=3e-4": fields to change, values written as in TOML; words need no quotes
+    small    with the changes of its table `small`
+    raises   InputError naming the file, the line and the field that does not fit
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except FileNotFoundError as error:
+        raise InputError(f"There is no recipe {path}.{_neighbours(path)}") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path} is a folder without run.json. Give a recipe (.toml), or the folder of a run.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8, so it is no recipe. Give a .toml file.") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not TOML: {error}.") from error
+    less = data.pop("small", None)
+    if less is not None and not isinstance(less, dict):
+        where = Origin(str(path), text).of("small")
+        raise InputError(f"{where}: small is {_shown(less)}, but takes a table with the fields that --small changes.")
+    if small:
+        if less is None:
+            raise InputError(f"{path} has no table [small]. Leave --small out, or change single fields with --set.")
+        data = merged(data, less)
+    for change in changes or []:
+        data = merged(data, _changed(change))
+    origin = Origin(str(path), text, less if small else None, tuple(changes or ()))
+    found = _made(data, origin)
+    if not small and less is not None:
+        _typed(merged(data, less), Origin(str(path), text, less))  # what is wrong in it is said before somebody needs it
+    return _started(found, path.parent, origin)
+
+
+def recipe(data: dict[str, Any], name: str = "recipe") -> Recipe:
+    """A recipe from plain data, such as a run's record. Raises InputError as `read_recipe`."""
+    return _made(data, Origin(name))
+
+
+def merged(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The data with the changes in place; tables are merged, all else is replaced."""
+    made = dict(data)
+    for name, value in changes.items():
+        old = made.get(name)
+        made[name] = merged(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
+    return made
+
+
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """What two recipes say otherwise, as "optimiser.rate: 0.001, now 0.01"."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = [*old, *(name for name in new if name not in old)]
+        return [d for n in names for d in differences(old.get(n), new.get(n), f"{path}.{n}".strip("."))]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [d for i, pair in enumerate(zip(old, new, strict=True)) for d in differences(*pair, f"{path}[{i}]")]
+    return [] if old == new else [f"{path}: {old!r}, now {new!r}"]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a recipe's fields were said: in a file (text), in its table `small`, by --set."""
+
+    name: str
+    text: str = ""
+    small: dict[str, Any] | None = None
+    changes: tuple[str, ...] = ()
+
+    def of(self, path: str) -> str:
+        """The place of a field, or else of the table that it belongs in, as "recipe.toml, line 3"."""
+        path = re.sub(r"\[\d+\]", "", path)
+        lines, names = dict(_lines(self.text)), path.split(".")
+        for change in reversed(self.changes):
+            changed = change.partition("=")[0].strip()
+            if f"{path}.".startswith(f"{changed}.") or (changed.startswith(f"{path}.") and path not in lines):
+                return f"--set {change}"
+        above = [names[:n] for n in range(len(names), 0, -1)]
+        lesser = [["small", *one] for one in [*above, []]] if self._in_small(names) else []
+        line = next((lines[".".join(one)] for one in [*lesser, *above] if ".".join(one) in lines), 0)
+        return f"{self.name}, line {line}" if line else self.name
+
+    def _in_small(self, names: list[str]) -> bool:
+        held: Any = self.small
+        for name in names:
+            if not isinstance(held, dict) or name not in held:
+                return False
+            held = held[name]
+        return True
+
+
+def _made(data: dict[str, Any], origin: Origin) -> Recipe:
+    """The recipe of plain data. Raises InputError for the first thing that is wrong, with its place."""
+    made = _typed(data, origin)
+    for path, sentence in _impossible(made):
+        raise InputError(f"{origin.of(path)}: {sentence}")
+    return made
+
+
+def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
+    """The recipe of plain data, each field by itself as it should be; whether they fit each other is not looked at."""
+    data = _without_none(data, Recipe)
+    try:
+        made = msgspec.convert(data, Recipe)
+    except msgspec.ValidationError as error:
+        path, sentence = _sentence(str(error), data)
+        raise InputError(f"{origin.of(path)}: {sentence}") from error
+    for part in ("data", "budget", "optimiser"):
+        for path, number in _numbers(data.get(part), part):
+            if not math.isfinite(number):
+                raise InputError(f"{origin.of(path)}: {path} is {number}, but takes a finite number.")
+    _look_at_model(made.model, origin)
+    return made
+
+
+def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    """The numbers with a point in tables and lists, with their paths."""
+    if isinstance(value, float):
+        yield path, value
+    elif isinstance(value, dict):
+        for name, held in value.items():
+            yield from _numbers(held, f"{path}.{name}")
+    elif isinstance(value, list | tuple):
+        for place, held in enumerate(value):
+            yield from _numbers(held, f"{path}[{place}]")
+
+
+def _started(found: Recipe, beside: Path, origin: Origin) -> Recipe:
+    """The recipe with the whole path of the checkpoint that it begins with, so that the run can go on from any folder."""
+    start = found.model.get("start")
+    if start is None:
+        return found
+    given = Path(start).expanduser()
+    folder = next((one for one in (beside / given, given) if one.is_dir()), None)
+    if folder is None:
+        raise InputError(
+            f"{origin.of('model.start')}: model.start is {_shown(start)}, but there is no such folder, beside the recipe or here. "
+            "Give a folder with config.json and its weights, or the folder of a run."
+        )
+    return msgspec.structs.replace(found, model=found.model | {"start": str(folder.absolute())})
+
+
+def _sentence(said: str, data: dict[str, Any]) -> tuple[str, str]:
+    """The path of a field and what is wrong with it, from what msgspec says."""
+    said, _, where = said.partition(" - at `$")
+    path = where.rstrip("`").strip(".")
+    name = re.search(r"(unknown|required) field `(\w+)`", said)
+    if name is not None:
+        table, path = path, f"{path}.{name[2]}".strip(".")
+        if name[1] == "unknown":
+            known = [f.name for f in msgspec.structs.fields(_kind(table, data))]
+            return path, f"there is no field {path}. {fields.nearest(name[2], known)}"
+        return path, f"{path} is missing: it takes {_wanted(path, data)}."
+    value: Any = data
+    for step in re.findall(r"\w+", path):
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    return path, f"{path} is {_shown(value)}, but takes {_wanted(path, data)}."
+
+
+def _wanted(path: str, data: dict[str, Any]) -> str:
+    """What a field may be, in words."""
+    table, _, name = path.rpartition(".")
+    if path in ("data.task", "data"):
+        tasks = " or ".join(f'"{task}"' for task in TASKS)
+        return tasks if table else f"a table whose field task is {tasks}"
+    name, _, place = name.partition("[")
+    return fields.wanted({f.name: f.type for f in msgspec.structs.fields(_kind(table, data))}[name], bool(place))
+
+
+def _kind(table: str, data: dict[str, Any]) -> type[Struct]:
+    """The type of a table of a recipe; "" is the recipe."""
+    kind: type[Struct] = Recipe
+    for name in table.split(".") if table else ():
+        kind = TASKS[data["data"]["task"]] if name == "data" else fields.tables(kind)[name]
+    return kind
+
+
+def _impossible(made: Recipe) -> Iterator[tuple[str, str]]:
+    """Fields that do not fit each other."""
+    budget, warmup = made.budget, made.optimiser.warmup
+    if warmup >= budget.steps:
+        yield (
+            "optimiser.warmup",
+            f"optimiser.warmup is {warmup}, but budget.steps is {budget.steps}: the rate would never be reached. "
+            "Give less warmup, or more steps.",
+        )
+    if budget.accumulate > budget.batch:
+        yield (
+            "budget.accumulate",
+            f"budget.accumulate is {budget.accumulate}, but budget.batch is {budget.batch}: a turn would be empty. "
+            "Give a smaller accumulate, or a larger batch.",
+        )
+
+
+def _look_at_model(model: dict[str, Any], origin: Origin) -> None:
+    """Refuse fields of a model that no spec has; whether the parts fit one another is seen when the data is known."""
+    said = {name: value for name, value in model.items() if name not in ("preset", "start")}
+    preset, start = model.get("preset"), model.get("start")
+    if preset is not None and preset not in PRESETS:
+        known = fields.nearest(str(preset), list(PRESETS))
+        raise InputError(f"{origin.of('model.preset')}: there is no preset {_shown(preset)}. {known}")
+    if start is not None and not isinstance(start, str):
+        raise InputError(f"{origin.of('model.start')}: model.start is {_shown(start)}, but takes a folder, as a text in quotes.")
+    if preset is None and start is None and "width" not in said:
+        raise InputError(
+            f"{origin.of('model')}: model.width is missing: it takes a whole number of 1 or more. "
+            "Or say a model.preset, or a model.start to go on from."
+        )
+    for path, value in _positions(said):
+        try:
+            position.from_json(value)
+        except UnknownName as error:
+            near = fields.nearest(str(value if isinstance(value, str) else value["scheme"]), _known(error))
+            shown = _shown(value if isinstance(value, str) else value["scheme"])
+            raise InputError(f"{origin.of(path)}: {path}: there is no position scheme {shown}. {near}") from error
+        except InputError as error:
+            raise InputError(f"{origin.of(path)}: {path}: {error}") from error
+    try:
+        Spec.of(merged(PRESETS[preset]().to_dict() if preset else {"width": 1}, said))
+    except UnknownName as error:
+        table = re.match(r"There is no field of spec(\S*) called '(\w+)'\.", str(error))
+        if table is not None:
+            path = f"model{table[1]}.{table[2]}"
+            raise InputError(f"{origin.of(path)}: there is no field {path}. {fields.nearest(table[2], _known(error))}") from error
+        name = re.findall(r"called '(.*?)'\. Known", str(error))[0]
+        near = fields.nearest(name, _known(error), listed=False)
+        raise InputError(f"{origin.of(_path_to(model, name))}: {error} {near}".strip()) from error
+    except InputError as error:
+        place = re.match(r"spec((?:\.\w+)+)\S* (cannot be (.*): |should be an object.*got (.*)\.)", str(error))
+        if place is not None:
+            path, value = f"model{place[1]}", place[3] or place[4]
+            raise InputError(f"{origin.of(path)}: {path} is {value}, but takes {_wanted_by_spec(place[1][1:])}.") from error
+
+
+def _wanted_by_spec(path: str) -> str:
+    """What a field of a spec may be, in words."""
+    hint: Any = Spec
+    for name in path.split("."):
+        parts = [kind for kind in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(kind)]
+        hint = typing.get_type_hints(parts[0], include_extras=True)[name]
+    parts = [kind for kind in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(kind)]
+    return f"a table with {', '.join(f.name for f in dataclasses.fields(parts[0]))}" if parts else fields.wanted(hint)
+
+
+def _path_to(model: dict[str, Any], value: str, path: str = "model") -> str:
+    """The path of the first field of this value."""
+    for name, held in model.items():
+        if held == value:
+            return f"{path}.{name}"
+        if isinstance(held, dict) and (found := _path_to(held, value, f"{path}.{name}")) != f"{path}.{name}":
+            return found
+    return path
+
+
+def _positions(model: dict[str, Any], path: str = "model") -> Iterator[tuple[str, Any]]:
+    """The position schemes that a model says, with their paths."""
+    for name, held in model.items():
+        if name == "position":
+            yield f"{path}.{name}", held
+        elif isinstance(held, dict):
+            yield from _positions(held, f"{path}.{name}")
+
+
+def _known(error: UnknownName) -> list[str]:
+    return str(error).partition("Known: ")[2].rstrip(".").split(", ")
+
+
+def _without_none(data: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
+    """The data, where "none" has become None in fields that know it: TOML has no word for it."""
+    made = dict(data)
+    for f in msgspec.structs.fields(kind):
+        value = made.get(f.name)
+        if value == "none" and fields.can_be_none(f.type):
+            made[f.name] = None
+        elif isinstance(value, dict):
+            inner = TASKS.get(str(value.get("task"))) if f.type == Data else f.type
+            if isinstance(inner, type) and issubclass(inner, Struct):
+                made[f.name] = _without_none(value, inner)
+    return made
+
+
+def _changed(change: str) -> dict[str, Any]:
+    """The data that one --set says."""
+    name, sign, value = change.partition("=")
+    keys = name.strip().split(".")
+    if not sign or not all(re.fullmatch(r"[\w-]+", key) for key in keys):
+        raise InputError(f"--set takes field=value, such as optimiser.rate=3e-4, but got {change!r}.")
+    nested = _value(value.strip())
+    for key in reversed(keys):
+        nested = {key: nested}
+    return dict(nested)
+
+
+def _value(text: str) -> Any:
+    """A value as in TOML; what is none is a text. Raises InputError for a list, table or text that is not closed."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError as error:
+        if text[:1] in tuple("[{\"'"):
+            raise InputError(f"--set: {text} is not a value of TOML: {error}.") from error
+        return text
+
+
+def _shown(value: Any) -> str:
+    """A value as a recipe writes it."""
+    return "a table" if isinstance(value, dict) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _neighbours(path: Path) -> str:
+    """The recipes beside a path where there is none."""
+    there = sorted(path.parent.glob("*.toml")) if path.parent.is_dir() and path.suffix in ("", ".toml") else []
+    found = [p.name for p in there if p.name != "pyproject.toml"]
+    return f" {path.parent} has {', '.join(found)}." if found else " Those that come along are in recipes/, in a clone."
+
+
+def _lines(text: str) -> Iterator[tuple[str, int]]:
+    """The paths of a TOML file with the lines where they stand; what stands in a table within a line is left out."""
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[+\s*([\w.-]+)\s*\]", line):
+            table = header[1]
+            yield table, number
+        elif key := re.match(r"\s*([\w.-]+)\s*=", line):
+            yield f"{table}.{key[1]}".strip("."), number
