@@ -35,6 +35,7 @@ ODD = {
         32, None, Entry(features=48, patch=(4, 4), registers=1), 3, Block(Attention(heads=4, position=LearnedNd((7, 7)))),
         readout="class", outputs=10, head=Head(bias=True, hidden="tanh", norm=True),
     ),
+    "early convolutions": Spec(24, None, Entry(features=16, patch=(4, 4), stem=(3, 8, 16)), 3, readout="mean", outputs=10),
     "words and numbers": Spec(16, 30, Entry(features=5, types=2, norm=True, scale=4.0), 2, readout="last", outputs=3),
     "all in a line": Spec(8, layers=2, readout="concatenation"),
     "gated": Spec(16, 20, block=Block(Attention(heads=2), Norm("rms", "post"), FeedForward(24, "silu", False, True)), outputs=20),

@@ -85,7 +85,7 @@ def test_packed_pictures_have_the_same_channels():
 
 
 def test_a_stem_sees_over_the_border_of_its_patch_and_no_other_picture():
-    stem, image = Stem(3, 32, halvings=3).double(), torch.randn(2, 3, 24, 17, dtype=torch.float64)
+    stem, image = Stem((3, 8, 16, 32)).double(), torch.randn(2, 3, 24, 17, dtype=torch.float64)
     tokens = stem(image)
     assert tokens.x.shape == (2, 9, 32)
     assert tokens.at.tolist() == [[r, c] for r in range(3) for c in range(3)]
@@ -93,8 +93,8 @@ def test_a_stem_sees_over_the_border_of_its_patch_and_no_other_picture():
     changed = image.clone()
     changed[0, :, 7, 7] += 1  # in the patch of (0, 0), next to the others
     assert (stem(changed).x[0] != tokens.x[0]).any(-1).tolist() == [True, True, False, True, True, False, False, False, False]
-    with pytest.raises(ShapeError, match="a width that 8 divides, but got 36"):
-        Stem(3, 36)
+    with pytest.raises(ShapeError, match=r"one convolution or more, e.g. \(3, 64\), over 1 to 3 axes, but got \(3,\) over 2"):
+        Stem((3,))
 
 
 def test_a_picture_file_is_read_as_pillow_has_it(data):

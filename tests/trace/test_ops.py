@@ -107,6 +107,10 @@ CASES = {
     "norm": [((A, center, 1e-5), {}, norm(A, center, 1e-5)) for center in (True, False)],
     "gather": [((A[0], torch.tensor([2, 0, 2])), {}, torch.stack([A[0, 2], A[0, 0], A[0, 2]])),
                ((A[0], torch.tensor([[1.0], [2.0]])), {}, A[0, 1:, None])],
+    "neighbours": [
+        ((numbers([1, 2], [3, 4], [5, 6]), torch.tensor([[-1, 0], [2, 1]])), {}, numbers([0, 0, 1, 2], [5, 6, 3, 4])),
+        ((torch.stack([A[0], A[1]]), torch.tensor([[2.0, -1.0]])), {}, torch.cat([A[:, 2:3], torch.zeros(2, 1, 4)], -1)),
+    ],
     "take": [
         ((numbers([10, 11, 12], [20, 21, 22]), torch.tensor([[2, 0, 2, 1], [0, 0, 1, 2]])), {},
          numbers([12, 10, 12, 11], [20, 20, 21, 22])),

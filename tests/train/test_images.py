@@ -84,6 +84,14 @@ def test_a_preset_takes_the_channels_and_the_grid_of_the_data(tmp_path):
     assert (spec.entry.features, spec.outputs, spec.one.attention.position.shape) == (8, 3, (4, 2))
 
 
+def test_a_stem_decides_the_features_of_a_patch(tmp_path):
+    spec = settle(task(tmp_path, model={"entry": {"patch": [4, 4], "stem": [1, 6, 12]}}))
+    assert (spec.entry.features, spec.outputs) == (12, 3)
+    assert build(spec)(torch.rand(2, 1, 8, 8)).shape == (2, 3)
+    said = refusal(tmp_path, model={"entry": {"patch": [4, 4], "stem": [3, 6, 12]}})
+    assert said == "model.entry.stem begins with 3 channels, but the pictures have 1. Begin with 1."
+
+
 @pytest.mark.parametrize("readout", ["class", "mean", "first", "last"])
 @pytest.mark.parametrize("position", ["axial-rope", "learned-nd", "swin", "none"])
 def test_every_readout_learns(tmp_path, readout, position):

@@ -290,6 +290,25 @@ describe("facts worked out by hand", () => {
       ],
     ],
     [
+      "rows side by side, zeros beyond the edge",
+      "neighbours",
+      [
+        [
+          [1, 2],
+          [3, 4],
+        ],
+        [
+          [-1, 0],
+          [1, 1],
+        ],
+      ],
+      {},
+      [
+        [0, 0, 1, 2],
+        [3, 4, 3, 4],
+      ],
+    ],
+    [
       "numbers of a list, in the index's shape",
       "gather",
       [
@@ -533,6 +552,7 @@ test.each([
 describe("refusals", () => {
   test.each<[string, Nested[], Params, string]>([
     ["gather", [[0, 1, 2, 3, 4, 5, 6, 7], [9]], {}, "asks for row 9 of a table with rows 0..7"],
+    ["neighbours", [[[0], [1]], [[2]]], {}, "asks for row 2 of rows 0..1"],
     ["gather", [[0, 1], [-1]], {}, "asks for row -1 of a table with rows 0..1"],
     ["matmul", [[[1, 2]], [[1, 2]]], {}, "Rows of 2 numbers cannot meet columns of 1"],
     [
@@ -817,6 +837,14 @@ const LAWS: [string, number[][], Params][] = [
     ],
     {},
   ],
+  [
+    "neighbours",
+    [
+      [2, 4, 3],
+      [5, 2],
+    ],
+    {},
+  ],
 ];
 
 test("the laws run over every operation", () => expect(new Set(LAWS.map(([op]) => op))).toEqual(new Set(Object.keys(OPERATIONS))));
@@ -878,7 +906,7 @@ test.each(LAWS)("%s of %j %j writes a formula with its inputs' symbols only", (n
 /** Numbers without a pattern; flags, row numbers, or numbers above 0 where the operation wants them. */
 function given(op: string, { kind }: Params, shape: number[], input: number): Tensor {
   const flags = ["both", "either", "opposite"].includes(op) || (input === 1 && ["mask", "mean"].includes(op));
-  const rows = op === "equal" || (input === 1 && ["gather", "take", "bins"].includes(op));
+  const rows = op === "equal" || (input === 1 && ["gather", "neighbours", "take", "bins"].includes(op));
   const positive = op === "share" || kind === "log1p" || kind === "sqrt";
   const number = (i: number) => Math.sin(12.9898 * (i + 1) + 78.233 * input) * (op === "bucket" ? 30 : 2);
   const fitting = (i: number) => (flags ? Number(number(i) > -0.5) : rows ? i % 2 : positive ? Math.abs(number(i)) : number(i));

@@ -103,13 +103,11 @@ def _ours(model: Any, generator: Generator) -> Iterator[Given]:
         return
     if spec.entry.patch is not None:
         axes = len(spec.entry.patch)
-        cells = spec.entry.features
-        for size in spec.entry.patch:
-            cells //= size
+        channels = spec.entry.channels
         grids = [tuple(getattr(model.position, "shape", ()))] * (axes == 2) + [(13,), (2, 4, 4), (4, 4)]
         for grid in (g for g in grids if len(g) == axes):
             sizes = [c * p for c, p in zip(grid, spec.entry.patch, strict=True)]
-            shape = {1: sizes, 2: [cells, *sizes], 3: [sizes[0], cells, *sizes[1:]]}[axes]
+            shape = {1: sizes, 2: [channels, *sizes], 3: [sizes[0], channels, *sizes[1:]]}[axes]
             yield Given((model.tokens(_noise(1, *shape, g=generator)),), extra)
         return
     axes = getattr(model.position, "axes", None) or 1

@@ -4,7 +4,6 @@ Boxes are made by walking through the spec beside the model that was built from 
 modules and claims come from `derive`; on the device "meta" that costs no memory, whatever the size.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -142,7 +141,7 @@ class _Tower:
     def _entry(self) -> None:
         spec, e, narrow = self.spec, self.spec.entry, [self.letter, _count(self.spec.width)]
         if e.patch:
-            channels = (e.features or 0) // math.prod(e.patch)
+            channels = e.channels
             said = f"{channels} channel{'s'[: channels > 1]}"
             sizes = {1: ["T"], 2: ["H", "W"], 3: ["T", "H", "W"]}[len(e.patch)]
             shape = [*sizes[:-2], *([str(channels)] if channels > 1 or len(sizes) > 1 else []), *sizes[-2:]]
@@ -161,11 +160,11 @@ class _Tower:
         if e.features:
             entry = self.model.entry
             lines = [f"cells of {' × '.join(map(str, e.patch))}"] if e.patch else []
+            lines += [f"convolutions {' → '.join(map(str, e.stem))}"] if e.stem else []
             lines += [f"{_count(e.features)} → {_count(spec.width)}"]
-            box = self._box(
-                "entry", "map", "Patches" if e.patch else "Linear map", lines=lines,
-                shape=narrow, modules=[_Bag(entry.features, entry.features_bias)], paths=["entry"],
-            )  # fmt: skip
+            own = _Bag(entry.features, entry.features_bias, *(entry.stem.parameters() if entry.stem is not None else ()))
+            title = "Convolutional stem" if e.stem else "Patches" if e.patch else "Linear map"
+            box = self._box("entry", "map", title, [own], lines=lines, shape=narrow, paths=["entry"])
             self._joined(box, "entry.sum") if spec.vocabulary else self._up(box)
         if e.types:
             kinds = self._box(

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from equiscope import record
 from equiscope.attention import (
@@ -37,7 +37,7 @@ from equiscope.explore.clocks import tour
 from equiscope.explore.drawing import drawing
 from equiscope.explore.exhibit import exhibit, numbers
 from equiscope.explore.explorable import Choice, offers, rows
-from equiscope.models import PRESETS, Attention, Block, FeedForward, Model, Norm, Spec, build
+from equiscope.models import PRESETS, Attention, Block, Entry, FeedForward, Model, Norm, Spec, build
 from equiscope.position import Position, Rope, T5Bias
 from equiscope.tokens import Tokens, spelled, words
 from equiscope.trace import replay, watch
@@ -119,6 +119,14 @@ def blocks() -> dict[str, Model]:
     return {"gated": build(Spec(8, block=gated)), "parallel": build(Spec(8, block=parallel))}
 
 
+def stem() -> record.Trace:
+    """Two convolutions before a layer, of a sound of eight channels whose samples are the words of `WIDE`."""
+    entry = Entry(features=3, patch=(4,), stem=(8, 4, 3))
+    made = build(Spec(8, None, entry, 1, Block(Attention(heads=2), None, None))).double()
+    _numbered(made)
+    return watch(made, rows(words(WIDE.sentence), WIDE).T, arrays=False, title="a convolutional stem")
+
+
 def drawn() -> dict[str, Spec]:
     """Models whose drawings the page's layout is tested with: a T5, parallel parts, layers that take turns, and presets."""
     own = Attention(heads=8, head_width=64, scale=1.0, causal=True, position=T5Bias(both=False))
@@ -151,6 +159,7 @@ def cases() -> dict[str, Case]:
     made = {f"{s.scheme}-{s.setting}-{s.choice.width}x{s.choice.heads}": case(_trace(s)) for s in SETTINGS}
     made |= {f"attention-{name}": case(_layer(name, *one)) for name, one in attentions().items()}
     made |= {f"block-{name}": case(_layer(name, one)) for name, one in blocks().items()}
+    made["stem"] = case(stem())
     return made | {f"tour-{name}": case(trace) for name, trace in tour().items()}
 
 
@@ -186,12 +195,16 @@ def _trace(s: Setting) -> record.Trace:
 
 def _layer(name: str, layer: MultiHeadAttention | Model, position: Position | None = None) -> record.Trace:
     layer = layer.double()
-    with torch.no_grad():
-        for path, parameter in layer.named_parameters():
-            parameter.copy_(numbers(path, tuple(parameter.shape), WIDE.width, WIDE.seed))
+    _numbered(layer)
     tokens = Tokens.of(rows(words(WIDE.sentence), WIDE))
     kwargs = {"position": position} if isinstance(layer, MultiHeadAttention) else {}
     return watch(layer, tokens, kwargs=kwargs, arrays=False, title=f"{'attention' if kwargs else 'block'}, {name}")
+
+
+@torch.no_grad()
+def _numbered(module: nn.Module) -> None:
+    for path, parameter in module.named_parameters():
+        parameter.copy_(numbers(path, tuple(parameter.shape), WIDE.width, WIDE.seed))
 
 
 def _values(trace: record.Trace, act: Act, edits: list[Edit]) -> dict[str, record.Array]:

@@ -137,13 +137,13 @@ def shrunk(spec: Spec, head_width: int) -> Spec:
     outputs = spec.outputs and (vocabulary if spec.outputs == spec.vocabulary else min(spec.outputs, 3))
     entry = spec.entry
     patch = tuple(min(size, 2) for size in entry.patch) if entry.patch else None
-    channels = (entry.features or 0) // math.prod(entry.patch) if entry.patch else 0
-    features = entry.features and (min(channels, 3) * math.prod(patch) if patch else min(entry.features, 3))
+    stem = (min(entry.channels, 3), 3) if entry.stem else None
+    features = entry.features and (min(entry.channels, 3) * math.prod(patch) if patch and not stem else min(entry.features, 3))
     return replace(
         spec, width=width, vocabulary=vocabulary, layers=len(blocks), block=blocks if len(blocks) > 1 else blocks[0],
         outputs=outputs,
         entry=Entry(
-            features=features, patch=patch, types=entry.types and min(entry.types, 2),
+            features=features, patch=patch, stem=stem, types=entry.types and min(entry.types, 2),
             scale=_scale(entry.scale, spec.width, width), norm=entry.norm, registers=entry.registers,
         ),
         head=replace(spec.head, scale=_scale(spec.head.scale, spec.width, width)),
@@ -236,8 +236,17 @@ def _input(spec: Spec, words: list[str]) -> tuple[Tensor | Tokens, list[str]]:
     if axes > 1 or spec.entry.patch:
         grid = _grid(spec, axes)
         names = [f"cell {','.join(map(str, at))}" for at in _places(grid)]
+        if spec.entry.stem and spec.entry.patch:
+            return spelled(names, spec.entry.channels * math.prod(spec.entry.patch)).reshape(_samples(spec.entry, grid)), names
         return Tokens.on_grid(spelled(names, wide).reshape(*grid, wide), axes), names
     return Tokens.of(spelled(words, wide)), words
+
+
+def _samples(entry: Entry, grid: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a sound, a picture, a video whose cells make this grid."""
+    assert entry.patch is not None
+    sizes = tuple(cells * size for cells, size in zip(grid, entry.patch, strict=True))
+    return (*sizes[:-2], entry.channels, *sizes[-2:])
 
 
 def _axes(spec: Spec) -> int:

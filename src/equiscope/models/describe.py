@@ -5,6 +5,7 @@ torch's FlopCounterMode counts them (halved): every pair of tokens, hidden or no
 position scheme does. Kinds of attention that do not look at every pair are counted as if they did.
 """
 
+import itertools
 import math
 from dataclasses import asdict, dataclass
 from typing import cast
@@ -102,6 +103,13 @@ def _encoder(model: Model) -> Model:
     return model.encoder
 
 
+def _stem(entry: specs.Entry) -> int:
+    """Multiply-adds of the convolutions, for one token: those before the last one do their work at more places."""
+    axes, channels = len(entry.patch or ()), entry.stem or ()
+    costs = [3**axes * before * after for before, after in itertools.pairwise(channels)]
+    return sum(cost << axes * later for later, cost in enumerate(reversed(costs)))
+
+
 def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared: bool = False) -> list[Part]:
     spec, d = model.spec, model.spec.width
     found: list[Part] = []
@@ -116,7 +124,8 @@ def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared:
     if _count(model.entry):
         raw = spec.entry.features or 0
         what = f"{raw} numbers a token" if raw else "kinds and norm"
-        add("entry", what, (tokens, d), model.entry, tokens * raw * d)
+        what = f"convolutions {' → '.join(map(str, spec.entry.stem))}" if spec.entry.stem else what
+        add("entry", what, (tokens, d), model.entry, tokens * (raw * d + _stem(spec.entry)))
     for i, scheme in enumerate(model.schemes):
         add("position" if i == 0 else f"others.{i - 1}", scheme.title, ("N", "A"), scheme, 0)
     if _count(model.readout):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from equiscope.blocks import Norm
 from equiscope.errors import InputError, ShapeError
 from equiscope.models import spec as specs
-from equiscope.tokens import Tokens, patches, tubelets
+from equiscope.tokens import Stem, Tokens, patches, tubelets
 from equiscope.tokens.images import check_whole, times
 from equiscope.trace import ops
 
@@ -33,6 +33,7 @@ class Entry(nn.Module):
         raw = e.features or 0
         self.features = nn.Parameter(torch.randn(raw, spec.width) / math.sqrt(raw)) if raw else None
         self.features_bias = nn.Parameter(torch.zeros(spec.width)) if raw else None
+        self.stem = Stem(e.stem, len(e.patch or ())) if e.stem else None
         self.types = nn.Parameter(torch.randn(e.types, spec.width) / math.sqrt(spec.width)) if e.types else None
         norm = spec.blocks[0].norm
         self.norm = Norm(width, norm.kind, norm.eps, norm.bias) if e.norm and norm is not None else None
@@ -48,8 +49,7 @@ class Entry(nn.Module):
         samples  a sound [..., T] ([..., C, T] of several channels), a picture [..., C, H, W], a video [..., T, C, H, W]
         raises   ShapeError where the channels are others, or a size is no multiple of the cell's
         """
-        patch = self.spec.patch or ()
-        channels = (self.spec.features or 0) // math.prod(patch)
+        patch, channels = self.spec.patch or (), self.spec.channels
         if len(patch) == 1:
             samples = samples.unsqueeze(-2) if channels == 1 else samples
         sound = "[..., T]" if channels == 1 else "[..., C, T]"
@@ -59,6 +59,10 @@ class Entry(nn.Module):
                 f"This model cuts {times(patch)} samples of {channels} channel{'s' if channels > 1 else ''} out of {named}, "
                 f"but got the shape {tuple(samples.shape)}."
             )
+        if self.stem is not None:
+            samples = samples.movedim(-3, -4) if len(patch) == 3 else samples
+            made: Tokens = self.stem(samples)
+            return made
         if len(patch) == 1:
             check_whole(samples.shape[-1:], patch, "A sound", "samples", "samples a frame")
             return Tokens.on_grid(samples.unflatten(-1, (-1, *patch)).movedim(-2, -3).flatten(-2), axes=1)

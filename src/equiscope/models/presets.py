@@ -3,6 +3,7 @@
 Weights are random; `eq.load` reads trained ones. Sources stand beside each.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -127,11 +128,9 @@ def tiny(spec: Spec, width: int = 24, vocabulary: int = 40, layers: int = 2) -> 
     )  # fmt: skip
     entry, words = spec.entry, vocabulary if spec.vocabulary else None
     if entry.patch is not None and entry.features is not None:
-        channels = entry.features
-        for size in entry.patch:
-            channels //= size
-        patch = tuple(min(size, 2) for size in entry.patch)
-        entry = replace(entry, patch=patch, features=channels * 2 ** sum(size > 1 for size in entry.patch))
+        channels, patch = entry.channels, tuple(min(size, 2) for size in entry.patch)
+        stem = (channels, 4) if entry.stem else None
+        entry = replace(entry, patch=patch, stem=stem, features=4 if stem else channels * math.prod(patch))
     scale = entry.scale if entry.scale is None else width**0.5
     outputs = None if spec.outputs is None else vocabulary if spec.outputs == spec.vocabulary else min(spec.outputs, 4)
     head = spec.head if spec.head.scale is None else replace(spec.head, scale=width**-0.5)

@@ -143,6 +143,8 @@ class Entry(_Checked):
     features   raw numbers of a token, [..., N, features], mapped to the width; None where tokens come as they are
     patch      inputs come whole and are cut into cells, one token each: (samples,) of a sound [..., T], (rows, columns) of a
                picture [..., C, H, W], (frames, rows, columns) of a video [..., T, C, H, W]
+    stem       channels of the samples, then of convolutions that come before: 3 wide along each axis, stride 2, ReLU; so cells
+               overlap (Xiao et al. 2021). n of them make cells of 2^n along each axis; features: channels of the last one
     types      rows of a second table, added: which kind of token it is (BERT's sentence A or B)
     scale      factor on what the embedding holds (sqrt(D) in Vaswani et al. 2017)
     norm       whether a norm of the blocks' kind follows, after positions are added (BERT, BLOOM)
@@ -151,6 +153,7 @@ class Entry(_Checked):
 
     features: Size | None = None
     patch: tuple[Size, ...] | None = None
+    stem: tuple[Size, ...] | None = None
     types: Size | None = None
     scale: float | None = None
     norm: bool = False
@@ -162,10 +165,34 @@ class Entry(_Checked):
             object.__setattr__(self, "patch", tuple(self.patch))
             if not 1 <= len(self.patch) <= 3:
                 raise InputError(f"A patch has one axis (sound), two (pictures) or three (video), but got {self.patch}.")
-            if self.features is None or self.features % math.prod(self.patch):
-                raise InputError(
-                    f"A patch {self.patch} has features = channels x {math.prod(self.patch)}, but got features={self.features}."
-                )
+        if self.stem is not None:
+            object.__setattr__(self, "stem", tuple(self.stem))
+            self._check_stem(self.stem)
+        elif self.patch is not None and (self.features is None or self.features % math.prod(self.patch)):
+            raise InputError(
+                f"A patch {self.patch} has features = channels x {math.prod(self.patch)}, but got features={self.features}."
+            )
+
+    def _check_stem(self, stem: tuple[int, ...]) -> None:
+        if len(stem) < 2:
+            raise InputError(
+                f"A stem has the samples' channels and those of one convolution or more, e.g. (3, 64), but got {stem}."
+            )
+        if self.patch is None or set(self.patch) != {2 ** (len(stem) - 1)}:
+            side = 2 ** (len(stem) - 1)
+            raise InputError(
+                f"{len(stem) - 1} convolutions with stride 2 make cells of {side} along each axis, but patch is {self.patch}. "
+                f"Say patch={(side,) * len(self.patch or (0, 0))}, or another stem."
+            )
+        if self.features != stem[-1]:
+            raise InputError(
+                f"The stem gives {stem[-1]} features a token, but features is {self.features}. Say features={stem[-1]}."
+            )
+
+    @property
+    def channels(self) -> int:
+        """Of the samples that are cut into cells."""
+        return self.stem[0] if self.stem else (self.features or 0) // math.prod(self.patch or (1,))
 
 
 @dataclass(frozen=True)

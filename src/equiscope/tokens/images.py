@@ -1,16 +1,15 @@
-"""Pictures as tokens: patches, pixels, or the places of a few convolutions, each at its (row, column).
+"""Pictures as tokens: patches or pixels, each at its (row, column).
 
 Features are the raw numbers of a patch, by channel, row, column: as the kernel of a Conv2d lies in memory. So a linear map of
 them is a convolution with the patch as kernel and stride: `x @ conv.weight.flatten(1).T + conv.bias`.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.tokens.base import Tokens
@@ -66,30 +65,6 @@ def unpatch(tokens: Tokens, size: Pair = (16, 16)) -> Tensor:
     x = tokens.x.take_along_dim(sequence.expand(tokens.x.shape[:-1]).unsqueeze(-1), -2)
     grid = x.unflatten(-1, (-1, *size)).unflatten(-4, (down, across))  # down, across, C, rows, columns
     return grid.movedim((-5, -4), (-4, -2)).flatten(-4, -3).flatten(-2)
-
-
-class Stem(nn.Module):
-    """A few small convolutions in place of the one large: patches that overlap, and a model that is easier to train.
-
-    3×3 convolutions with stride 2, each twice as wide as the one before, then a 1×1 one. There is no batch norm, unlike in the
-    source, so that the tokens of a picture depend on no other picture.
-    channels  of the picture; width: features of a token; halvings: how often height and width are halved, 4 = patches of 16×16
-    source    Xiao et al. 2021, "Early Convolutions Help Transformers See Better"
-    """
-
-    def __init__(self, channels: int = 3, width: int = 192, halvings: int = 4) -> None:
-        super().__init__()
-        if halvings < 1 or width % 2 ** (halvings - 1):
-            least = 2 ** max(halvings - 1, 0)
-            raise ShapeError(f"A stem of {halvings} convolutions needs a width that {least} divides, but got {width}.")
-        widths = [channels, *(width // 2**i for i in reversed(range(halvings)))]
-        steps = [(nn.Conv2d(a, b, 3, stride=2, padding=1), nn.ReLU()) for a, b in pairwise(widths)]
-        self.layers = nn.Sequential(*(part for step in steps for part in step), nn.Conv2d(width, width, 1))
-
-    def forward(self, image: Float[Tensor, "*batch C H W"]) -> Tokens:
-        """x [..., N, width], at [N, 2]: row and column, counted in strides; sizes are rounded up, none is refused."""
-        seen = self.layers(image.reshape(-1, *image.shape[-3:])).movedim(-3, -1)
-        return Tokens.on_grid(seen.reshape(*image.shape[:-3], *seen.shape[1:]))
 
 
 def read_image(path: str | Path, size: Pair | None = None) -> Float[Tensor, "3 H W"]:

@@ -27,6 +27,8 @@ def output_axes(op: str, axes: Sequence[Axes], shapes: Sequence[tuple[int, ...]]
             return {"squeeze": first[:-1], "flatten": (*first[:-2], "channel")}.get(op, (*first[:-2], first[-1]))
         case "gather":
             return (*last, *first[1:])
+        case "neighbours":
+            return (*first[:-2], last[0], "neighbour")
         case "take":
             return broadcast([(*first[:-1], last[-1]), last], [(*shapes[0][:-1], shapes[-1][-1]), shapes[-1]])
         case "bins":

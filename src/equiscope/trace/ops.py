@@ -275,6 +275,13 @@ def gather(table: Tensor, index: Tensor, name: str = "", label: str = "") -> Ten
     return note("gather", table[index.long()], [table, index], name, label)
 
 
+def neighbours(x: Tensor, index: Tensor, name: str = "", label: str = "") -> Tensor:
+    """Rows side by side: x [..., N, C] by index [M, K] in -1 .. N-1 to [..., M, K*C]; -1 is a row of zeros (a grid's border)."""
+    index = index.long()
+    rows = x.index_select(-2, index.clamp_min(0).flatten()).unflatten(-2, tuple(index.shape))
+    return note("neighbours", (rows * (index >= 0).unsqueeze(-1)).flatten(-2), [x, index], name, label)
+
+
 def take(x: Tensor, index: Tensor, name: str = "", label: str = "") -> Tensor:
     """One number of each row for every pair: x [..., N, R], index [..., N, M] in 0 .. R-1, out[i, j] = x[i, index[i, j]]."""
     lead = _lead(x.shape[:-1], index.shape[:-1])
@@ -374,7 +381,7 @@ OPERATIONS: dict[str, Callable[..., Tensor]] = {
     for f in (
         matmul, add, subtract, multiply, divide, scale, maximum, clamp, distance, cast, activation, function, sinusoid, bucket,
         rotate, not_after, both, either, opposite, equal, below, modulo, block, mask, softmax, share, later, norm,
-        gather, take, bins, columns, concat, repeat_heads, heads, join, transpose,
+        gather, neighbours, take, bins, columns, concat, repeat_heads, heads, join, transpose,
         column, row, squeeze, broadcast_heads, mean, pick, flatten,
     )
 }  # fmt: skip

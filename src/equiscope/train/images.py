@@ -89,7 +89,7 @@ class ImagesTask(Task):
                 f"model.entry.patch is {patch[0]}×{patch[1]}, which does not fill pictures of {height}×{width} pixels. "
                 "Choose a patch that divides them, or another data.size."
             )
-        features, grid = channels * patch[0] * patch[1], (height // patch[0], width // patch[1])
+        features, grid = _features(entry, channels, patch), (height // patch[0], width // patch[1])
         self.grid = grid
         if "start" in said:
             if (entry.get("features"), spec.get("outputs")) != (features, classes):
@@ -199,6 +199,18 @@ class ImagesTask(Task):
             row, shown, before = 0, "class", 1 + (model.spec.entry.registers or 0)
         attention = attention_of(model, x, rows=slice(row, row + 1), columns=slice(before, None))
         return found | {"tokens": [shown], "source": names, "grid": [down, across], "attention": attention}
+
+
+def _features(entry: dict[str, Any], channels: int, patch: Sequence[int]) -> int:
+    """Raw numbers of a token: those of its patch, or what the last convolution of a stem gives."""
+    stem = entry.get("stem")
+    if not stem:
+        return channels * patch[0] * patch[1]
+    if stem[0] != channels:
+        raise InputError(
+            f"model.entry.stem begins with {stem[0]} channels, but the pictures have {channels}. Begin with {channels}."
+        )
+    return int(stem[-1])
 
 
 def _on_grid(block: Any, said: Any, grid: tuple[int, int], token: bool) -> Any:

@@ -76,7 +76,7 @@ class SoundsTask(Task):
                 raise InputError(f"model.{name} is {given}, but the recordings have {found}. Leave it out: the data says it.")
         if spec.setdefault("readout", "mean") == "each":
             raise InputError('model.readout "each" answers for every token, but a recording has one class. Use "mean" or "class".')
-        entry = {name: value for name, value in entry.items() if name != "patch"} | {"features": wide}
+        entry = {name: value for name, value in entry.items() if name not in ("patch", "stem")} | {"features": wide}
         return {"head": {"bias": True}, **spec, "entry": entry, "outputs": classes}
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:

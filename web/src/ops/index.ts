@@ -28,6 +28,7 @@ import { maximum } from "./maximum";
 import { mean } from "./mean";
 import { modulo } from "./modulo";
 import { multiply } from "./multiply";
+import { neighbours } from "./neighbours";
 import { norm } from "./norm";
 import { not_after } from "./not_after";
 import type { Op } from "./op";
@@ -77,6 +78,7 @@ export const OPERATIONS: Record<string, Op> = {
   later,
   norm,
   gather,
+  neighbours,
   take,
   bins,
   columns,

@@ -1,0 +1,89 @@
+"""A stem of convolutions: torch's own agree, step by step as well as at once, and a model with one is built, read and counted."""
+
+import math
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from equiscope.errors import InputError, ShapeError
+from equiscope.models import Attention, Block, Entry, Model, Spec
+from equiscope.models.presets import tiny
+from equiscope.tokens import Stem
+from equiscope.tokens.stem import CONVOLVE, neighbours
+from equiscope.trace.recorder import Recorder, using
+
+PLAIN = Attention(heads=2, backend="eager")
+
+
+def spec(stem=(3, 8, 12), patch=(4, 4), **more):
+    entry = Entry(features=stem[-1], patch=patch, stem=stem)
+    return Spec(16, None, entry, 1, Block(PLAIN), readout="mean", outputs=5, **more)
+
+
+def theirs(stem, samples):
+    for layer in stem.layers:
+        kernel = layer.weight.T.reshape(-1, *[3] * stem.axes, samples.shape[1]).movedim(-1, 1)
+        samples = torch.relu(CONVOLVE[stem.axes](samples, kernel, layer.bias, stride=2, padding=1))
+    return samples.flatten(2).transpose(1, 2)
+
+
+@pytest.mark.parametrize(("axes", "sizes"), [(1, (13,)), (2, (9, 14)), (3, (3, 8, 5))])
+def test_at_once_and_step_by_step_a_stem_is_torchs_convolutions(axes, sizes):
+    stem = Stem((2, 4, 6), axes).double()
+    samples = torch.randn(3, 2, *sizes, dtype=torch.float64)
+    for layer in stem.layers:
+        torch.nn.init.normal_(layer.bias)
+    tokens = stem(samples)
+    with using(Recorder()) as seen:
+        watched = stem(samples)
+    assert torch.allclose(tokens.x, theirs(stem, samples), atol=1e-13)
+    assert torch.allclose(watched.x, tokens.x, atol=1e-13)
+    assert [step.op for step in seen.steps] == 2 * ["neighbours", "matmul", "add", "activation"]
+    assert torch.equal(watched.at, tokens.at)
+    assert tokens.at.amax(0).tolist() == [math.ceil(math.ceil(n / 2) / 2) - 1 for n in sizes]
+
+
+def test_neighbours_of_a_row_and_of_a_corner():
+    assert neighbours((5,)).tolist() == [[-1, 0, 1], [1, 2, 3], [3, 4, -1]]
+    assert neighbours((2, 4)).tolist() == [[-1, -1, -1, -1, 0, 1, -1, 4, 5], [-1, -1, -1, 1, 2, 3, 5, 6, 7]]
+
+
+def test_a_model_with_a_stem_takes_pictures_and_says_what_it_costs():
+    model, picture = Model(spec()), torch.rand(2, 3, 16, 12)
+    assert model(picture).shape == (2, 5)
+    assert Spec.of(spec().to_dict()) == spec()
+    said = spec().describe(12)
+    with FlopCounterMode(display=False) as counter:
+        model(picture[:1])
+    assert said.multiply_adds == counter.get_total_flops() // 2
+    assert said.parameters == sum(p.numel() for p in model.parameters())
+    assert "convolutions 3 → 8 → 12" in str(said)
+    small = tiny(spec())
+    assert Model(small)(torch.rand(1, 3, 4, 4)).shape == (1, 4)
+
+
+def test_a_sound_and_a_video_have_stems_too():
+    sound, video = Model(spec((1, 4, 8), (4,))), Model(spec((3, 6), (2, 2, 2)))
+    assert sound.tokens(torch.rand(40)).x.shape == (10, 16)
+    assert video.tokens(torch.rand(4, 3, 8, 6)).at.amax(0).tolist() == [1, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("stem", "patch", "features", "said"),
+    [
+        ((3,), (2, 2), 3, "A stem has the samples' channels and those of one convolution or more"),
+        ((3, 8), (4, 4), 8, r"make cells of 2 along each axis, but patch is \(4, 4\). Say patch=\(2, 2\)"),
+        ((3, 8, 8), (4, 2), 8, r"Say patch=\(4, 4\)"),
+        ((3, 8), (2, 2), 12, "The stem gives 8 features a token, but features is 12. Say features=8"),
+        ((3, 0, 4), (4, 4), 4, "Entry.stem"),
+    ],
+)
+def test_a_stem_that_does_not_fit_is_refused(stem, patch, features, said):
+    with pytest.raises(InputError, match=said):
+        Entry(features=features, patch=patch, stem=stem)
+
+
+def test_a_picture_with_other_channels_is_refused():
+    with pytest.raises(ShapeError, match=r"cuts 4×4 samples of 3 channels"):
+        Model(spec())(torch.rand(1, 16, 16))
