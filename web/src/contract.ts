@@ -1,6 +1,6 @@
 // Generated from contract/schema.json by `npm run contract`. Do not edit.
 
-export type Contract = Explorable | Drawing | Report | Audit | Course | News;
+export type Contract = Explorable | Drawing | Report | Audit | Course | News | Comparison;
 
 /**
  * A page's content.
@@ -549,4 +549,125 @@ export interface News {
       [k: string]: number | null;
     };
   };
+}
+/**
+ * What was compared, and what came of it.
+ *
+ *     question    in words; answer: a sentence that the spread supports; notes: what a reader should know
+ *     task        of the recipe; part: of the data that decides; metric: its first number; better: which way
+ *     varied      names of the recipe's fields that differ
+ *     equal       what was made equal between candidates beside data and seeds
+ *     axis        what `Beyond.factor` multiplies: "tokens of context", "pixels a side"; empty where nothing was tried
+ *     command     that repeats it; recipe: what all runs share
+ *     candidates  best first, those without a number last
+ */
+export interface Comparison {
+  version?: number;
+  title: string;
+  question?: string;
+  answer?: string;
+  notes?: string[];
+  task: string;
+  part: string;
+  metric: string;
+  better: "less" | "more";
+  varied: string[];
+  equal?: "" | "compute" | "parameters";
+  axis?: string;
+  seeds: number[];
+  command?: string;
+  recipe?: {};
+  data?: Source[];
+  versions?: {
+    [k: string]: string;
+  };
+  machine?: {};
+  candidates: Candidate[];
+  trials: Trial[];
+  pairs?: Pair[];
+}
+/**
+ * One of the models that are compared.
+ *
+ *     name           as a person reads it, e.g. "rope"
+ *     changes        of the recipe, by the names of its fields
+ *     spec           the model's, or the baseline's
+ *     parameters     how many numbers it learns; multiply_adds: of one step's forward pass
+ *     steps          of its budget, which differ where compute is made equal
+ *     claims         which actions it says to respect
+ *     measured       verdicts of a check of the trained model, by the names of actions and properties
+ */
+export interface Candidate {
+  name: string;
+  changes: {};
+  spec?: {};
+  parameters?: number;
+  multiply_adds?: number;
+  steps?: number;
+  claims?: Claim[];
+  measured?: {
+    [k: string]: string;
+  };
+}
+/**
+ * One candidate with one seed.
+ *
+ *     folder   of its run, seen from the comparison's
+ *     value    the number that decides, at the end, with the best weights; None where the run has none
+ *     result   every number of every part, at the end
+ *     curve    the first number of the validation part after each evaluation, as (step, number)
+ *     seconds  of training; tokens: read in a second, the median over its steps; memory: most bytes held at once, None where unknown
+ *     beyond   the same number at other sizes
+ */
+export interface Trial {
+  candidate: string;
+  seed: number;
+  folder: string;
+  state: "failed" | "finished" | "running" | "stopped";
+  reason?: string;
+  value?: number | null;
+  result?: {
+    [k: string]: {
+      [k: string]: number | null;
+    };
+  };
+  curve?: never[][];
+  seconds?: number;
+  tokens?: number | null;
+  memory?: number | null;
+  beyond?: Beyond[];
+}
+/**
+ * The number that decides, on inputs of another size than those of training.
+ *
+ *     factor  times the size of training: of the context, or of the pictures' sides; size: in tokens, or pixels a side
+ *     value   None where the model cannot read such inputs, and reason says why
+ */
+export interface Beyond {
+  factor: number;
+  size: number;
+  value?: number | null;
+  reason?: string;
+}
+/**
+ * Two candidates, seed by seed.
+ *
+ *     difference  mean over common seeds of the first's number minus the second's
+ *     low, high   between which the true mean lies with 95 %, for all pairs of the comparison together; None with one seed
+ *     p           of the paired t-test, made larger for all pairs together (Holm 1979)
+ *     decided     whether the spread supports that one is better: `better` names it
+ *     same        whether every common seed gave the very same number
+ *     seeds       how many would decide, were the spread and the difference what they seem; None where none would
+ */
+export interface Pair {
+  first: string;
+  second: string;
+  difference: number;
+  low?: number | null;
+  high?: number | null;
+  p?: number | null;
+  decided?: boolean;
+  better?: string;
+  same?: boolean;
+  seeds?: number | null;
 }

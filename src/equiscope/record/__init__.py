@@ -6,6 +6,7 @@ closed list of operations can run it again on other leaves: that is what the pag
 
 from equiscope.record.array import Array, pack, unpack
 from equiscope.record.audit import Audit, Counterexample, Mark, Proof, Row
+from equiscope.record.comparison import Beyond, Candidate, Comparison, Pair, Trial
 from equiscope.record.course import Course, News, course
 from equiscope.record.drawing import Box, Drawing, Frame, Link, Stand
 from equiscope.record.explorable import Claim, Example, Explorable, Fact, Program, Variant
@@ -17,8 +18,11 @@ __all__ = [
     "VERSION",
     "Array",
     "Audit",
+    "Beyond",
     "Box",
+    "Candidate",
     "Claim",
+    "Comparison",
     "Counterexample",
     "Course",
     "Drawing",
@@ -30,6 +34,7 @@ __all__ = [
     "Link",
     "Mark",
     "News",
+    "Pair",
     "Point",
     "Program",
     "Proof",
@@ -43,6 +48,7 @@ __all__ = [
     "Stand",
     "Step",
     "Trace",
+    "Trial",
     "Variant",
     "course",
     "pack",
