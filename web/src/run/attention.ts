@@ -3,7 +3,7 @@ import type { Sample } from "../contract";
 import { h } from "../dom";
 import { type Tensor, unpack } from "../tensor";
 import { picture } from "./answers";
-import { digits } from "./axis";
+import { digits } from "../axis";
 import type { Reading } from "./page";
 
 const LARGE = 384; // pixels, at most, of the enlarged one

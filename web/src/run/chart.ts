@@ -1,6 +1,6 @@
 // A chart: lines on a canvas, as many pixels as the screen has. Pointing or arrow keys choose a step; all charts mark the same one.
 import { h } from "../dom";
-import { axis, type Axis, short } from "./axis";
+import { axis, type Axis, short } from "../axis";
 import { below, type Line, nearest } from "./history";
 
 export interface Curve extends Line {

@@ -1,7 +1,7 @@
 // The charts of a run: the loss large, all else small beneath it, one cursor through all of them.
 import type { Score } from "../contract";
 import { button, h, select } from "../dom";
-import { clock, digits, short } from "./axis";
+import { clock, digits, short } from "../axis";
 import { type Chart, chart, type Curve, type Plot } from "./chart";
 import { below, type History, type Line, type Measure, smoothed, span } from "./history";
 import { capital } from "../report/evidence";

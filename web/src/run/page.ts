@@ -4,14 +4,15 @@ import { button, h } from "../dom";
 import { download } from "../figure";
 import { copied } from "../report/evidence";
 import { shape } from "../report/verdict";
+import { recipe, sources } from "../tables";
 import { answers } from "./answers";
 import { attention } from "./attention";
-import { clock, digits, spoken } from "./axis";
+import { clock, digits, spoken } from "../axis";
 import { curves } from "./curves";
 import { below, History } from "./history";
 import { listen } from "./live";
 import { fromHash, type RunState, toHash } from "./state";
-import { data, points, recipe, scores } from "./tables";
+import { points, scores } from "./tables";
 import "./run.css";
 
 const SIGNS = { finished: "exact", stopped: "undecided", failed: "broken" } as const;
@@ -266,7 +267,7 @@ function made(page: Reading): HTMLElement {
     h("h3", "Recipe, every field said"),
     recipe(run.recipe),
     h("h3", "Data"),
-    data(page),
+    sources(run.data),
     h("h3", "Machine and versions"),
     h("dl.facts", facts.map(([name, text]) => h("div", h("dt", name), h("dd", text)))), // prettier-ignore
   );
