@@ -196,6 +196,53 @@ def train(
     raise typer.Exit(run(source, out, change or [], small, devices, json, port if live else None, open_browser, tensorboard))
 
 
+@app.command(short_help="Which prior is best here? Train many runs of a recipe, and say what the spread supports.")
+def compare(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SOURCE...",
+            help="A recipe or a question (.toml); the folder of a comparison, which goes on; or several folders of runs.",
+        ),
+    ],
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(help="FIELD=VALUE,VALUE, e.g. position=none,rope,alibi; may be repeated: every combination is a candidate."),
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="How many, or which: 3, or 1,5,9. 3 unless said.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the runs and the report; comparisons/NAME unless said.")] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="FIELD=VALUE for all candidates, e.g. budget.steps=500; may be repeated.")
+    ] = None,
+    small: Annotated[bool, typer.Option("--small", help="The recipe's small form, on the samples beside it.")] = False,
+    equal: Annotated[
+        str | None,
+        typer.Option(help="Make equal, beside data and seeds: parameters (by the feed-forward's width), or compute (by steps)."),
+    ] = None,
+    processes: Annotated[int, typer.Option(min=1, help="Runs at a time on this machine.")] = 1,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Of one run; the machine's cores over the processes unless said.")
+    ] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="Let a Ray cluster do the runs.")] = False,
+    jobs: Annotated[bool, typer.Option("--jobs", help="Only write a command for each run, and a Slurm script.")] = False,
+    redraw: Annotated[bool, typer.Option("--redraw", help="Train nothing: tell what the runs say so far.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+) -> None:
+    """Train every candidate with every seed, and answer which is best: with spread, length extrapolation, cost and symmetries, as a
+    table and one offline page. A comparison that was stopped or killed goes on where it was."""
+    from equiscope.cli.compare import compare as run
+    from equiscope.errors import InputError, UnknownName
+
+    if equal not in (None, "parameters", "compute"):
+        raise UnknownName("thing to make equal", equal, ["parameters", "compute"])
+    if ray and jobs:
+        raise InputError("Runs are done by --ray or written down by --jobs. Give one of them.")
+    way = "ray" if ray else "jobs" if jobs else ""
+    raise typer.Exit(
+        run(sources, vary or [], seeds, out, change or [], small, equal, processes, threads, way, redraw, json)  # type: ignore[arg-type]
+    )
+
+
 @app.command(short_help="Measure a run on its data.")
 def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],

@@ -1,0 +1,230 @@
+"""`equiscope compare`: which prior is best here, with spread, extrapolation and cost."""
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Literal
+
+from equiscope.errors import EquiscopeError, InputError
+from equiscope.record.comparison import Comparison, Equal
+from equiscope.record.run import RUN
+
+REPORT, DATA = "report.html", "comparison.json"
+OUT = Path("comparisons")
+
+
+def compare(
+    sources: list[Path], vary: list[str], seeds: str | None, out: Path | None, changes: list[str], small: bool,
+    equal: Literal["parameters", "compute"] | None, processes: int, threads: int | None, way: str, redraw: bool, json: bool,
+) -> int:  # fmt: skip
+    """0 where every run is done. way: "" for processes of this machine, "ray", or "jobs" for a list of commands."""
+    from equiscope.compare import outcome, workers
+    from equiscope.compare.plan import PLAN, read_plan, write_plan
+
+    if len(sources) > 1 or (sources[0] / RUN).is_file():
+        _nothing_else(vary, seeds, changes, small, equal, "Runs are compared as they are")
+        if len(sources) == 1:
+            raise InputError(f"{sources[0]} is one run. Give two or more, or a recipe with --vary.")
+        found = outcome.of_runs(sources)
+        _tell(found, out, json)
+        return 0
+    source = sources[0]
+    if (source / PLAN).is_file():
+        _nothing_else(vary, seeds, changes, small, equal, f"{source} goes on with its own plan")
+        folder, plan = source, read_plan(source)
+    else:
+        asked = [*vary, *changes, *([seeds] if seeds else []), *(["small"] if small else [])]
+        folder = out or OUT / _named(source, asked)
+        plan = _planned(source, vary, seeds, changes, small, equal, threads or max(1, (os.cpu_count() or 1) // processes), folder)
+        write_plan(plan, folder)
+    if way == "jobs":
+        print(f"{workers.listed(folder, plan)}: a command for each run. When they are done: equiscope compare {folder}")
+        return 0
+    if not redraw:
+        jobs = list(plan.jobs())
+        if not json or sys.stderr.isatty():
+            often = f"{len(plan.seeds)} seed{'s'[: len(plan.seeds) > 1]}"
+            print(f"{plan.title}: {len(plan.candidates)} candidates, {often}: {folder}", file=sys.stderr)
+        with Progress(folder, jobs, plan.recipe["budget"]["steps"], quiet=not sys.stderr.isatty()) as progress:
+            if way == "ray":
+                workers.with_ray(folder, plan, progress.tick)
+            else:
+                workers.together(folder, plan, processes, progress.tick)
+    found = outcome.of_folder(folder)
+    _tell(found, folder, json)
+    return 0
+
+
+def _planned(
+    source: Path, vary: list[str], seeds: str | None, changes: list[str], small: bool, equal: Equal | None, threads: int, out: Path,
+) -> Any:  # fmt: skip
+    from equiscope.compare.plan import planned
+    from equiscope.compare.question import is_question, read_question, seeds_of, seeds_said
+    from equiscope.compare.vary import varied
+    from equiscope.train import read_recipe
+
+    question, asked, wanted = "", 3, equal or ""  # type: str, int | list[int], Equal
+    if is_question(source):
+        if vary:
+            raise InputError(f"{source} says itself what varies. Leave --vary out, or give its recipe.")
+        read, recipe, beside = read_question(source, changes, small)
+        question, asked, wanted = read.question, read.seeds, equal or read.equal
+        candidates = read.candidates(recipe.to_dict()["data"]["task"], source)
+    else:
+        recipe, beside = read_recipe(source, changes, small), source.parent
+        if not vary:
+            raise InputError("There is nothing to compare. Say what varies, such as --vary position=none,sinusoidal,rope.")
+        candidates = varied(vary, recipe.to_dict()["data"]["task"])
+    numbers = seeds_of(seeds_said(seeds) if seeds else asked, recipe.seed)
+    said = ["equiscope", "compare", str(source)]
+    said += [part for axis in vary for part in ("--vary", axis)] + [part for change in changes for part in ("--set", change)]
+    said += ["--small"] * small + (["--seeds", seeds] if seeds else []) + (["--equal", equal] if equal else [])
+    return planned(
+        recipe, beside, candidates, numbers, question=question, equal=wanted, threads=threads,
+        command=shlex.join([*said, "--out", str(out)]),
+    )  # fmt: skip
+
+
+def _nothing_else(vary: list[str], seeds: str | None, changes: list[str], small: bool, equal: str | None, why: str) -> None:
+    given = {"--vary": vary, "--seeds": seeds, "--set": changes, "--small": small, "--equal": equal}
+    if wrong := [name for name, value in given.items() if value]:
+        raise InputError(f"{why}. Leave {', '.join(wrong)} out.")
+
+
+def _named(source: Path, asked: Sequence[str]) -> str:
+    from equiscope.cli.train import named
+
+    return named(source, False, [part.replace(" ", "") for part in asked])
+
+
+def _tell(found: Comparison, folder: Path | None, json: bool) -> None:
+    """Answer first; then the table; and the page and the data, where there is a folder for them."""
+    import msgspec
+
+    from equiscope.explore.compare import write_page
+
+    data = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
+    if json:
+        print(data.decode(), end="")
+    else:
+        _text(found)
+    if folder is None:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / DATA).write_bytes(data)
+    write_page(found, folder / REPORT)
+    print(f"wrote {folder / REPORT} and {folder / DATA}", file=sys.stderr)
+
+
+def _text(found: Comparison) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from equiscope.compare.answer import number, of, shown
+
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    if found.question:
+        console.print(found.question, style="dim", markup=False)
+    console.print(f"{found.answer}\n", style="bold", markup=False)
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    sizes = sorted({b.factor for t in found.trials for b in t.beyond if b.factor != 1})
+    for place, heading in enumerate(["", f"{found.part} {found.metric}", *[f"at {s:g}×" for s in sizes], "parameters", "seconds"]):
+        table.add_column(heading, justify="right" if place else "left")
+    values = of(found)
+    for candidate in found.candidates:
+        trials = [t for t in found.trials if t.candidate == candidate.name]
+        far = [[b.value for t in trials for b in t.beyond if b.factor == s] for s in sizes]
+        table.add_row(
+            candidate.name,
+            shown(values[candidate.name]) if values[candidate.name] else "no result",
+            *[_mean([v for v in some if v is not None], number) if some else "" for some in far],
+            f"{candidate.parameters:,}", _mean([t.seconds for t in trials if t.value is not None], lambda x: f"{x:,.0f}"),
+        )  # fmt: skip
+    console.print(table)
+    for note in found.notes:
+        console.print(f"\n- {note}", markup=False)
+
+
+def _mean(values: Sequence[float], form: Callable[[float], str]) -> str:
+    return form(sum(values) / len(values)) if values else "–"
+
+
+class Progress(AbstractContextManager["Progress"]):
+    """How far all runs are, with time left; on a terminal a bar, elsewhere a line for each run that ends."""
+
+    def __init__(self, folder: Path, jobs: Sequence[Any], steps: int, quiet: bool) -> None:
+        self.folder, self.jobs, self.steps, self.quiet = folder, jobs, steps, quiet
+        self.ended: set[str] = set()
+        self.bar: Any = None
+        self.task: Any = None
+
+    def __enter__(self) -> "Progress":
+        if not self.quiet:
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            self.bar = Bar(
+                TextColumn("{task.description}"), BarColumn(), TextColumn("left"), TimeRemainingColumn(),
+                console=Console(stderr=True),
+            )  # fmt: skip
+            self.bar.start()
+            self.task = self.bar.add_task("", total=len(self.jobs) * self.steps)
+        self.ended = {job.folder for job in self.jobs if self._done(job)}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def tick(self, running: Sequence[Any]) -> None:
+        for job in self.jobs:
+            if job.folder not in self.ended and self._done(job):
+                self.ended.add(job.folder)
+                self._say(f"{job.candidate} with seed {job.seed}: {self._ending(job)}")
+        if self.bar is not None:
+            part = sum(self._steps(job) for job in running)
+            names = ", ".join(f"{job.candidate} {job.seed}" for job in running[:3])
+            self.bar.update(
+                self.task, completed=len(self.ended) * self.steps + part,
+                description=f"{len(self.ended)} of {len(self.jobs)} runs; {names}",
+            )  # fmt: skip
+
+    def _say(self, sentence: str) -> None:
+        if self.bar is not None:
+            self.bar.console.print(sentence, markup=False)
+        else:
+            print(sentence, file=sys.stderr, flush=True)
+
+    def _done(self, job: Any) -> bool:
+        from equiscope.compare.job import done
+
+        return done(self.folder, job)
+
+    def _ending(self, job: Any) -> str:
+        from equiscope.cli.train import numbers
+        from equiscope.compare.job import reason
+        from equiscope.record.run import read_run
+
+        if why := reason(self.folder / job.folder):
+            return f"no result: {why}"
+        try:
+            result = read_run(self.folder / job.folder, entries=False).result
+        except EquiscopeError:
+            return "no result"
+        part = "test" if "test" in result else "validation"
+        return numbers(result.get(part, {}))
+
+    def _steps(self, job: Any) -> int:
+        """Lines of a run's metrics that are steps; a glance, so a line that is being written does not matter."""
+        try:
+            with (self.folder / job.folder / "metrics.jsonl").open("rb") as file:
+                file.seek(0, 2)
+                file.seek(max(0, file.tell() - 4096))
+                last = file.read().rpartition(b'"step":')[2]
+            return int(last.partition(b",")[0])
+        except (OSError, ValueError):
+            return 0

@@ -1,0 +1,186 @@
+"""Outcome: the folders of runs become a comparison. Nothing is trained here, so it can be done again at any time."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+import torch
+
+from equiscope.compare import answer, job, sure
+from equiscope.compare.after import After, axis_of, deciding, read_after
+from equiscope.compare.plan import Plan, read_plan
+from equiscope.compare.vary import told
+from equiscope.errors import EquiscopeError, InputError
+from equiscope.models import Model, Spec
+from equiscope.record import Candidate, Claim, Comparison, Run, Trial, read_run
+from equiscope.record.comparison import Equal
+from equiscope.symmetry import derive
+from equiscope.train import TASKS, recipe
+from equiscope.train.reading import differences
+
+BITS = "bits per character"
+LEFT_OUT = ("title", "seed", "evaluation")  # of recipes, when runs are told apart
+Found = tuple[str, int, str, Run | None, str]  # candidate, seed, folder, its run, why it ended
+
+
+def of_folder(folder: Path) -> Comparison:
+    """The comparison of a folder with a plan, as far as its runs are. Raises InputError where there is no plan, or no run yet."""
+    plan = read_plan(folder)
+    found: list[Found] = []
+    for one in plan.jobs():
+        place = folder / one.folder
+        run = read_run(place) if (place / "run.json").exists() else None
+        if run is not None or job.reason(place):
+            found.append((one.candidate, one.seed, one.folder, run, job.reason(place)))
+    if not any(run for *_, run, _ in found):
+        why = f"No run of {folder} began: {found[0][-1]}" if found else f"{folder} has no run yet"
+        raise InputError(f"{why.removesuffix('.')}. Put that right, and start it again: equiscope compare {folder}")
+    same_sources(found, plan)
+    return _comparison(
+        folder, found, title=plan.title, question=plan.question, changes=plan.candidates, varied=plan.varied, equal=plan.equal,
+        command=plan.command, shared=plan.recipe, left=sum(not job.done(folder, one) for one in plan.jobs()),
+    )  # fmt: skip
+
+
+def of_runs(folders: Sequence[Path]) -> Comparison:
+    """The comparison of runs that were made by themselves: what differs in their recipes tells them apart.
+
+    raises  InputError where they are of different tasks, data or budget, or nothing differs but the seed
+    """
+    runs = [(folder, read_run(folder)) for folder in folders]
+    first = runs[0][1]
+    for folder, run in runs[1:]:
+        if other := _incomparable(first, run):
+            raise InputError(f"{folders[0]} and {folder} cannot be compared: {'; '.join(other[:4])}.")
+    plain = [{name: value for name, value in run.recipe.items() if name not in LEFT_OUT} for _, run in runs]
+    varied = list(dict.fromkeys(line.partition(": ")[0] for one in plain[1:] for line in differences(plain[0], one)))
+    if not varied:
+        raise InputError(f"These {len(runs)} runs differ in nothing but their seeds. Give runs with different recipes.")
+    changes = [{path: _at(one, path) for path in varied} for one in plain]
+    names = [", ".join(told(value) for value in change.values()) for change in changes]
+    found: list[Found] = [
+        (name, run.seed, str(folder), run, "") for name, (folder, run) in zip(names, runs, strict=True)
+    ]  # fmt: skip
+    twice = [f"{name} with seed {seed}" for name, seed, *_ in found if [(n, s) for n, s, *_ in found].count((name, seed)) > 1]
+    if twice:
+        raise InputError(f"{twice[0]} is given twice. Give each run once.")
+    return _comparison(
+        Path(), found, title=first.title, changes=dict(zip(names, changes, strict=True)), varied=varied, shared=plain[0],
+        command=f"equiscope compare {' '.join(map(str, folders))}",
+    )  # fmt: skip
+
+
+def same_sources(found: Sequence[Found], plan: Plan) -> None:
+    """Raises InputError where runs of one comparison have read other files, unless the files are what varies."""
+    if any(path.startswith("data.") for path in plan.varied):
+        return
+    runs = [(folder, run) for *_, folder, run, _ in found if run is not None]
+    for folder, run in runs[1:]:
+        if other := _other_data(runs[0][1], run):
+            raise InputError(
+                f"{runs[0][0]} and {folder} have read different data: {other[0]}. "
+                "Bring the files back, or compare in another folder."
+            )
+
+
+def _incomparable(a: Run, b: Run) -> list[str]:
+    if a.task != b.task:
+        return [f"one is of the task {a.task}, the other of {b.task}"]
+    budget = differences(a.recipe["budget"], b.recipe["budget"], "budget")
+    return [*_other_data(a, b), *(line.replace(", now ", " and ") for line in budget)]
+
+
+def _other_data(a: Run, b: Run) -> list[str]:
+    one, other = ({(s.part, s.name): s.sha256 for s in run.data} for run in (a, b))
+    return [
+        f"the {part} file {name} is other"
+        if (part, name) in one and (part, name) in other
+        else f"only one has the {part} file {name}"
+        for part, name in {**one, **other}
+        if one.get((part, name)) != other.get((part, name))
+    ]
+
+
+def _comparison(
+    folder: Path, found: Sequence[Found], *, title: str, changes: Mapping[str, Mapping[str, Any]], varied: list[str],
+    shared: dict[str, Any], question: str = "", equal: Equal = "", command: str = "", left: int = 0,
+) -> Comparison:  # fmt: skip
+    whole = [run for *_, run, _ in found if run is not None]
+    task, part = whole[0].task, deciding(next((run.result for run in whole if run.result), {}))
+    metric, better = _metric(whole, part, varied)
+    trials = [_trial(folder, one, part, metric) for one in found]
+    values = {
+        name: {t.seed: t.value for t in trials if t.candidate == name and t.value is not None} for name in changes
+    }  # fmt: skip
+    known = {name: list(of.values()) for name, of in values.items()}
+    ranked = sorted(changes, key=lambda n: (not known[n], (sum(known[n]) / len(known[n]) if known[n] else 0) * _sign(better)))
+    pairs = sure.pairs({name: values[name] for name in ranked if values[name]}, better)
+    first = whole[0]
+    made = Comparison(
+        title=title, question=question, task=task, part=part, metric=metric, better=better, varied=varied, equal=equal,
+        axis=axis_of(recipe(first.recipe).data) if any(t.beyond for t in trials) else "",
+        seeds=sorted({t.seed for t in trials}), command=command, recipe=shared, data=first.data,
+        versions=first.versions, machine=first.machine, trials=trials, pairs=pairs,
+        candidates=[_candidate(name, dict(changes[name]), found, folder) for name in ranked],
+    )  # fmt: skip
+    return answer.answered(made, left)
+
+
+def _sign(better: str) -> int:
+    return 1 if better == "less" else -1
+
+
+def _metric(runs: Sequence[Run], part: str, varied: Sequence[str]) -> tuple[str, Literal["less", "more"]]:
+    """The first number that is measured; of texts in different tokens, bits per character, which do not depend on them."""
+    better = next(kind.better for kind in TASKS if kind.name == runs[0].task)
+    finished = [run.result[part] for run in runs if part in run.result]
+    if not finished:
+        return "loss", better
+    if {"data.tokens", "data.vocabulary"} & set(varied) and all(BITS in values for values in finished):
+        return BITS, "less"
+    return next(iter(finished[0])), better
+
+
+def _trial(folder: Path, found: Found, part: str, metric: str) -> Trial:
+    name, seed, where, run, reason = found
+    if run is None:
+        return Trial(candidate=name, seed=seed, folder=where, state="failed", reason=reason)
+    after = read_after(folder / where)
+    state = "failed" if reason else run.state
+    return Trial(
+        candidate=name, seed=seed, folder=where, state=state, reason=reason or run.reason, result=run.result,
+        value=run.result.get(part, {}).get(metric), seconds=run.seconds, memory=after.memory, beyond=after.beyond,
+        curve=[(s.step, next(iter(s.values.values()))) for s in run.scores if s.part == "validation"],
+        tokens=median(p.tokens for p in run.points) if run.points else None,
+    )  # fmt: skip
+
+
+def _candidate(name: str, changes: dict[str, Any], found: Sequence[Found], folder: Path) -> Candidate:
+    runs = [(folder / where, run) for candidate, _, where, run, _ in found if candidate == name and run is not None]
+    if not runs:
+        return Candidate(name=name, changes=changes)
+    run = runs[0][1]
+    afters: list[After] = [read_after(place) for place, _ in runs]
+    return Candidate(
+        name=name, changes=changes, spec=run.spec, parameters=run.parameters, multiply_adds=run.multiply_adds, steps=run.steps,
+        claims=_claims(run.spec), measured=next((a.measured for a in afters if a.measured), {}),
+    )  # fmt: skip
+
+
+def _claims(spec: dict[str, Any]) -> list[Claim]:
+    try:
+        with torch.device("meta"):
+            return derive(Model(Spec.of(spec)))
+    except EquiscopeError:
+        return []  # a baseline, which claims nothing
+
+
+def _at(data: Any, path: str) -> Any:
+    """The value of a dotted path, with places of lists as in blocks[1]; None where there is none."""
+    for key in path.replace("[", ".").replace("]", "").split("."):
+        if isinstance(data, (list, tuple)):
+            data = data[int(key)] if int(key) < len(data) else None
+        else:
+            data = data.get(key) if isinstance(data, dict) else None
+    return data

@@ -1,0 +1,96 @@
+"""Question: a comparison as a file. A recipe, what varies, and how often; `equiscope compare FILE` answers it."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from equiscope.compare.vary import Change, combined, resolved
+from equiscope.errors import InputError
+from equiscope.record.comparison import Equal
+from equiscope.train import Recipe, read_recipe
+from equiscope.train.fields import nearest
+
+
+class Named(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A candidate by name. set: values by the names of fields, short ones too."""
+
+    name: str
+    set: dict[str, Any] = field(default_factory=dict)
+
+
+class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is asked.
+
+    question   one line, as a person would ask
+    recipe     beside this file
+    set        "budget.steps=500": what all candidates change
+    vary       fields with their values: every combination is a candidate
+    candidate  those that are named one by one instead
+    seeds      how many, counted from the recipe's; or which
+    equal      "parameters" or "compute", of all candidates
+    """
+
+    question: str
+    recipe: str
+    set: list[str] = field(default_factory=list)
+    vary: dict[str, list[Any]] = field(default_factory=dict)
+    candidate: list[Named] = field(default_factory=list)
+    seeds: int | list[int] = 3
+    equal: Equal = ""
+
+    def candidates(self, task: str, where: Path) -> dict[str, Change]:
+        """By name. Raises InputError where there are none, both ways are used, or a field is unknown."""
+        if bool(self.vary) == bool(self.candidate):
+            raise InputError(f"{where}: say what varies in a table [vary], or in several [[candidate]], and not in both.")
+        if self.vary:
+            return combined({resolved(name, task): values for name, values in self.vary.items()})
+        names = [one.name for one in self.candidate]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InputError(f"{where}: the candidate {twice[0]!r} is there twice. Give each a name of its own.")
+        return {one.name: {resolved(name, task): value for name, value in one.set.items()} for one in self.candidate}
+
+
+def is_question(path: Path) -> bool:
+    """Whether a TOML file asks a question, instead of being a recipe."""
+    try:
+        return isinstance(tomllib.loads(path.read_text(encoding="utf-8")).get("recipe"), str)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return False
+
+
+def read_question(path: Path, changes: list[str], small: bool) -> tuple[Question, Recipe, Path]:
+    """The question, its recipe and that recipe's folder. small: with the recipe's small form.
+
+    raises  InputError naming the file and the field that does not fit
+    """
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    try:
+        found = msgspec.convert(data, Question)
+    except msgspec.ValidationError as error:
+        known = list(Question.__struct_fields__)
+        wrong = next((name for name in data if name not in known), "")
+        near = f" {nearest(wrong, known)}" if wrong else ""
+        raise InputError(f"{path}: {error}.{near}") from error
+    source = path.parent / found.recipe
+    return found, read_recipe(source, [*found.set, *changes], small), source.parent
+
+
+def seeds_of(asked: int | list[int], first: int) -> list[int]:
+    """So many seeds from the recipe's on, or those that are named."""
+    if isinstance(asked, int):
+        if asked < 1:
+            raise InputError(f"A comparison has one seed or more, but got {asked}.")
+        return list(range(first, first + asked))
+    return asked
+
+
+def seeds_said(text: str) -> int | list[int]:
+    """ "3" is three seeds; "1,5,9" are these three."""
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(f"--seeds takes how many, or which: 3, or 1,5,9; but got {text!r}.") from error
+    return numbers if "," in text else numbers[0]

@@ -1,0 +1,170 @@
+"""What varies: fields of a recipe by their short names, values as in TOML, every combination of several."""
+
+import dataclasses
+import itertools
+import math
+import re
+import tomllib
+import typing
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from equiscope.errors import InputError
+from equiscope.models import spec as specs
+from equiscope.train import fields
+from equiscope.train.recipe import TASKS, Recipe
+
+Change = dict[str, Any]  # values by the dotted names of a recipe's fields
+TABLES = ("data", "budget", "optimiser", "evaluation", "engine")
+
+
+def varied(axes: Sequence[str], task: str) -> dict[str, Change]:
+    """Candidates by name: every combination of the values of some fields.
+
+    axes    "position=none,rope", each a field and its values; a table or list is written as in TOML
+    task    of the recipe, which decides the fields of its data
+    raises  InputError where a field is unknown or named twice, or a value is given twice
+    """
+    found: dict[str, list[Any]] = {}
+    for axis in axes:
+        name, sign, text = axis.partition("=")
+        if not sign or not text.strip():
+            raise InputError(f"--vary takes field=value,value, such as position=none,rope, but got {axis!r}.")
+        path = resolved(name.strip(), task)
+        if path in found:
+            raise InputError(f"--vary {name.strip()} is given twice. Name all its values in one: {name.strip()}=first,second.")
+        found[path] = values(text, axis)
+    return combined(found)
+
+
+def combined(axes: dict[str, list[Any]]) -> dict[str, Change]:
+    """Candidates by name, of values by dotted field: every combination."""
+    short = {path: _short(path, list(axes)) for path in axes}
+    made: dict[str, Change] = {}
+    for combination in itertools.product(*axes.values()):
+        change = dict(zip(axes, combination, strict=True))
+        name = ", ".join(told(v) if len(axes) == 1 else f"{short[path]} {told(v)}" for path, v in change.items())
+        if name in made:
+            raise InputError(f"{name} is given twice. To see that a variant equals itself, name two candidates in a file.")
+        made[name] = change
+    return made
+
+
+def values(text: str, axis: str) -> list[Any]:
+    """Values with commas between them; commas in a table, a list or quotes belong to the value."""
+    parts, depth, quote, start = [], 0, "", 0
+    for place, sign in enumerate(text):
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "\"'":
+            quote = sign
+        elif sign in "[{":
+            depth += 1
+        elif sign in "]}":
+            depth -= 1
+        elif sign == "," and not depth:
+            parts.append(text[start:place])
+            start = place + 1
+    parts.append(text[start:])
+    if any(not part.strip() for part in parts):
+        raise InputError(f"--vary {axis} has an empty value. Write field=value,value without a comma at the end.")
+    return [_value(part.strip(), axis) for part in parts]
+
+
+def _value(text: str, axis: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError as error:
+        if text[:1] in tuple("[{\"'"):
+            raise InputError(f"--vary {axis}: {text} is not a value of TOML: {error}.") from error
+        return text
+
+
+def resolved(name: str, task: str) -> str:
+    """The whole dotted name of a field: "position" is model.block.attention.position.
+
+    raises  InputError where there is no such field, or several
+    """
+    known = list(names(task))
+    if name in known or name.startswith("model.encoder."):
+        return name
+    ends = [path for path in known if path.endswith(f".{name}")]
+    if not ends:
+        near = fields.nearest(name, sorted({part for path in known for part in (path, path.rpartition(".")[2])}), listed=False)
+        raise InputError(f"A recipe has no field {name} that could vary. {near or 'See docs/reference/recipe.md.'}")
+    if len(ends) > 1:
+        raise InputError(f"{name} could be {' or '.join(ends)}. Write more of its name.")
+    return ends[0]
+
+
+def names(task: str) -> Iterator[str]:
+    """The dotted name of every field of a recipe of this task, without those of an encoder, which are the same."""
+    yield from _of_spec(specs.Spec, "model")
+    yield from ("model.preset", "model.start", "model.baseline")
+    for f in msgspec.structs.fields(Recipe):
+        if f.name not in TABLES:
+            continue
+        kind = TASKS[task] if f.name == "data" else f.type
+        for inner in msgspec.structs.fields(kind):
+            yield f"{f.name}.{inner.name}"
+            for table in [t for name, t in fields.tables(kind).items() if name == inner.name]:
+                yield from (f"{f.name}.{inner.name}.{one.name}" for one in msgspec.structs.fields(table))
+
+
+def _of_spec(kind: type, path: str) -> Iterator[str]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    for f in dataclasses.fields(kind):
+        yield f"{path}.{f.name}"
+        inner = [t for t in (hints[f.name], *typing.get_args(hints[f.name])) if dataclasses.is_dataclass(t)]
+        if inner and inner[0] is not specs.Spec and f.name != "cross":
+            yield from _of_spec(typing.cast(type, inner[0]), f"{path}.{f.name}")
+
+
+def changed(data: dict[str, Any], change: Change) -> dict[str, Any]:
+    """A recipe's data with these fields replaced; where a model lists its blocks, in each of them."""
+    made = data
+    for path, value in change.items():
+        keys = path.split(".")
+        made = _put(made, keys, value)
+        encoder = made.get("model", {}).get("encoder")
+        if keys[:3] == ["model", "block", "attention"] and keys[3] == "position" and isinstance(encoder, dict):
+            made = _put(made, ["model", "encoder", *keys[1:]], value)  # both sides know of places in the same way
+    return made
+
+
+def _put(data: Any, keys: Sequence[str], value: Any) -> Any:
+    if not keys:
+        return value
+    if isinstance(data, (list, tuple)):
+        return [_put(one, keys, value) for one in data]
+    held = dict(data) if isinstance(data, dict) else {}
+    return held | {keys[0]: _put(held.get(keys[0]), keys[1:], value)}
+
+
+def told(value: Any) -> str:
+    """A value as a person reads it: {"scheme": "rope", "base": 500} is "rope base 500"."""
+    if isinstance(value, dict):
+        first = [str(value[key]) for key in ("scheme", "kind") if key in value]
+        return " ".join([*first, *(f"{k} {told(v)}" for k, v in value.items() if k not in ("scheme", "kind"))]) or "default"
+    if isinstance(value, (list, tuple)):
+        return "×".join(map(told, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) and math.isfinite(value) else str(value)
+
+
+def _short(path: str, others: Sequence[str]) -> str:
+    """As much of a field's name as tells it from the others."""
+    keys = path.split(".")
+    for n in range(1, len(keys) + 1):
+        end = ".".join(keys[-n:])
+        if sum(other == end or other.endswith(f".{end}") for other in others) == 1:
+            return end
+    return path
+
+
+def slug(name: str) -> str:
+    """A name as a folder may have it."""
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "candidate"
