@@ -109,7 +109,9 @@ def _model(source: str) -> Model | Spec:
     config = read_config(path)
     weights = [file.stat().st_size for file in path.glob("*.safetensors")]
     if weights and sum(weights) < HEAVY:
-        return load(path)
+        found = load(path)
+        assert isinstance(found, Model)  # a baseline is in a run's folder only
+        return found
     family = next((f for f in FAMILIES if f.name == config.get("model_type")), None)
     if family is None:
         raise UnknownName("model_type in config.json", str(config.get("model_type")), [f.name for f in FAMILIES])

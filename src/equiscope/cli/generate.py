@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.models import Beams, Sampling, generate, prepared, stream, windowed
+from equiscope.models import Beams, Model, Sampling, generate, prepared, stream, windowed
 from equiscope.models.spec import read_object
 from equiscope.pretrained import load
 
@@ -23,7 +23,10 @@ def run(
     json: bool,
 ) -> None:  # fmt: skip
     model = load(folder)
-    model = model if window is None else windowed(model, window)
+    if not isinstance(model, Model) and (window is not None or beams is not None):
+        raise InputError(f"{folder} holds a baseline, which writes token by token. Leave --window and --beams out.")
+    model = windowed(model, window) if window is not None and isinstance(model, Model) else model
+    writer = prepared(model) if isinstance(model, Model) else model
     text = None if ids else _tokenizer(folder)
     numbers = _numbers(prompt) if text is None else text.encode(prompt).ids
     given, source = torch.tensor(numbers, dtype=torch.long), None
@@ -34,10 +37,10 @@ def run(
     if beams is not None:
         if Sampling(**sampling) != Sampling():
             raise InputError("--beams search for the best answer, so nothing is sampled. Leave the other choices out.")
-        best = generate(prepared(model), given, steps, stop=_stops(folder), source=source, beams=beams)[0]
+        best = generate(writer, given, steps, stop=_stops(folder), source=source, beams=beams)[0]
         following = iter(best[:, None])
     else:
-        following = stream(prepared(model), given, steps, Sampling(**sampling), _stops(folder), seed, source)
+        following = stream(writer, given, steps, Sampling(**sampling), _stops(folder), seed, source)
     shown = _written(_counted(following, found, json), given if source is None else given[:0], text, found)
     if json:
         made = "".join(shown)

@@ -331,6 +331,14 @@ def needed_samples(config: Sounds, rate: int) -> int:
     return length + hop * (config.patch[0] - 1 if config.tokens == "patches" else 0)
 
 
+def most_tokens(config: Sounds, rate: int) -> int:
+    """Of a recording of `longest` seconds."""
+    assert config.longest is not None
+    length, hop = (round(ms * rate / 1000) for ms in (config.window_ms, config.hop_ms))
+    count = (max(needed_samples(config, rate), round(config.longest * rate)) - length) // hop + 1
+    return count if config.tokens != "patches" else count // config.patch[0] * (config.mels // config.patch[1])
+
+
 def features(config: Sounds, rate: int) -> int:
     """Raw numbers of a token."""
     if config.tokens == "raw":

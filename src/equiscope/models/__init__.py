@@ -1,12 +1,15 @@
 """Models from a spec: frozen data in, an ordinary `nn.Module` out."""
 
+from equiscope.models.baselines import KINDS as BASELINES
+from equiscope.models.baselines import Baseline, spec_of
 from equiscope.models.beam import Beams, Found, search
-from equiscope.models.build import Memory, Model, build
+from equiscope.models.build import Built, Memory, Model, build
 from equiscope.models.compiled import Compiled
 from equiscope.models.describe import Description, describe
 from equiscope.models.export import export_onnx
 from equiscope.models.generate import generate, stream
 from equiscope.models.mixed import Mixed
+from equiscope.models.networks import ConvNet, Lstm, Mlp, Network
 from equiscope.models.prepared import Prepared, prepared
 from equiscope.models.presets import PRESETS, tiny
 from equiscope.models.products import Probe, fast_products, probe
@@ -19,14 +22,18 @@ from equiscope.models.speculate import Draft
 from equiscope.models.window import windowed
 
 __all__ = [
+    "BASELINES",
     "PRESETS",
     "READOUTS",
     "Attention",
+    "Baseline",
     "Beams",
     "Block",
+    "Built",
     "ClassToken",
     "Compiled",
     "Concatenation",
+    "ConvNet",
     "Description",
     "Draft",
     "Each",
@@ -36,10 +43,13 @@ __all__ = [
     "Found",
     "Head",
     "Last",
+    "Lstm",
     "Mean",
     "Memory",
     "Mixed",
+    "Mlp",
     "Model",
+    "Network",
     "Norm",
     "Prepared",
     "Probe",
@@ -56,6 +66,7 @@ __all__ = [
     "resized",
     "rollout",
     "search",
+    "spec_of",
     "stream",
     "tiny",
     "weights",

@@ -4,14 +4,16 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from torch import Tensor, nn
 
 from equiscope import attention, blocks
 from equiscope.errors import InputError, ShapeError
 from equiscope.models import spec as specs
+from equiscope.models.baselines import Baseline, spec_of
 from equiscope.models.entry import Entry, Head
+from equiscope.models.networks import NETWORKS, Network
 from equiscope.models.readout import READOUTS, ClassToken
 from equiscope.position import Position, to_json
 from equiscope.symmetry import Action
@@ -19,9 +21,18 @@ from equiscope.tokens import Embedding, Tokens
 from equiscope.trace import ops
 
 
-def build(source: "specs.Spec | dict[str, Any] | str | Path") -> "Model":
+@overload
+def build(source: "specs.Spec | str | Path") -> "Model": ...
+@overload
+def build(source: Baseline) -> Network: ...
+@overload
+def build(source: "dict[str, Any] | specs.Spec | Baseline") -> "Built": ...
+
+
+def build(source: "specs.Spec | Baseline | dict[str, Any] | str | Path") -> "Built":
     """A model with fresh random parameters (torch's global seed). Raises where the spec does not fit together, and says where."""
-    return Model(specs.Spec.of(source))
+    made = spec_of(source) if isinstance(source, dict) else source
+    return NETWORKS[made.baseline](made) if isinstance(made, Baseline) else Model(specs.Spec.of(made))
 
 
 @dataclass(frozen=True)
@@ -202,6 +213,9 @@ class Model(nn.Module):
                 continue
             between = id(part) in across and any(cast(Position, part).acts(place) for place in ("turn", "bias", "term", "mix"))
             yield path, part, frozenset() if between else preserves
+
+
+Built = Model | Network  # what `build` makes: with attention, or a baseline
 
 
 class _Schemes:

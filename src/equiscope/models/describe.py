@@ -37,12 +37,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Description:
-    """tokens: of the sequence for which multiply-adds are counted, and source: of the encoder's."""
+    """tokens: of the sequence for which multiply-adds are counted, and source: of the encoder's.
+
+    pairs  whether tokens look at one another: multiply-adds are then those of every pair
+    """
 
     tokens: int
     source: int | None
     parts: tuple[Part, ...]
     claims: tuple[Claim, ...]
+    pairs: bool = True
 
     @property
     def parameters(self) -> int:
@@ -71,8 +75,10 @@ class Description:
         ends = (str.ljust, str.ljust, str.ljust, str.rjust, str.rjust)
         lines = ["  ".join(end(cell, w) for end, cell, w in zip(ends, row, wide, strict=True)).rstrip() for row in rows]
         length = f"{self.tokens} tokens" + (f", {self.source} of the source" if self.source else "")
-        lines += ["", f"Multiply-adds of one sequence, {length}; every pair counted, hidden or not.", "", "What it respects:"]
-        named = max(len(c.action) for c in self.claims)
+        length += "; every pair counted, hidden or not" if self.pairs else ""
+        one = "of one input, taken whole" if self.tokens == 1 and not self.claims else f"of one sequence, {length}"
+        lines += ["", f"Multiply-adds {one}.", *(["", "What it respects:"] if self.claims else [])]
+        named = max((len(c.action) for c in self.claims), default=0)
         for c in self.claims:
             by = f" ({c.decided_by})" if c.decided_by else ""
             lines.append(f"  {'yes' if c.holds else 'no ':<3}  {c.action.ljust(named)}  {c.reason}{by}")

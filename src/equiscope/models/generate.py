@@ -9,19 +9,21 @@ from equiscope.errors import InputError
 from equiscope.models.beam import Beams, search
 from equiscope.models.build import Memory, Model
 from equiscope.models.decoding import Decoding, Texts, Writer, rows_of
+from equiscope.models.networks import Network
+from equiscope.models.recurrence import Recurrence
 from equiscope.models.sampling import Sampling, there
 from equiscope.models.speculate import Draft, speculate
 from equiscope.models.window import windowed
 
 
 def generate(
-    model: Writer, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
+    model: Writer | Network, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
     seed: int | None = None, source: Texts | Memory | None = None, beams: Beams | None = None, window: int | None = None,
     draft: Draft | None = None,
 ) -> list[Tensor]:  # fmt: skip
     """What follows each prompt, ids [up to `steps`] each; a sequence ends with the first of its `stop` tokens.
 
-    model    a model, or `prepared(model)` or `Compiled(model)`, which are faster
+    model    a model, or `prepared(model)` or `Compiled(model)`, which are faster; or a baseline, an LSTM
     prompts  ids [N] of each, of any lengths; or [B, N]. Of a model with an encoder: the first tokens of the answers
     source   what an encoder reads, one text a prompt; or what `model.read` made of it
     beams    search for the best whole answer, instead of choosing token by token (`beam.search` gives several, with scores)
@@ -29,6 +31,10 @@ def generate(
     draft    let a smaller model write ahead; the texts stay those of the model
     raises   as `stream`, and InputError for beams beside sampling or a draft
     """
+    if isinstance(model, Network):
+        if (source, beams, window, draft) != (None, None, None, None):
+            raise InputError("A baseline writes token by token: leave source, beams, window and draft out.")
+        return _rows(model, prompts, steps, sampling, stop, seed)
     model = model if window is None else _narrowed(model, window)
     if beams is not None:
         if sampling is not None and sampling != Sampling():
@@ -38,6 +44,13 @@ def generate(
         return [found[0].ids for found in search(model, prompts, steps, beams, stop, source)]
     if draft is not None:
         return _drafted(model, prompts, steps, sampling, stop, seed, source, draft)
+    return _rows(model, prompts, steps, sampling, stop, seed, source)
+
+
+def _rows(
+    model: Writer | Network, prompts: Texts, steps: int, sampling: Sampling | None, stop: Collection[int], seed: int | None,
+    source: Texts | Memory | None = None,
+) -> list[Tensor]:  # fmt: skip
     rows = torch.stack(list(stream(model, prompts, steps, sampling, stop, seed, source)), -1)
     return [ended(row, stop) for row in rows]
 
@@ -73,7 +86,7 @@ def ended(row: Tensor, stop: Collection[int]) -> Tensor:
 
 @torch.no_grad()
 def stream(
-    model: Writer, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
+    model: Writer | Network, prompts: Texts, steps: int, sampling: Sampling | None = None, stop: Collection[int] = (),
     seed: int | None = None, source: Texts | Memory | None = None,
 ) -> Iterator[Tensor]:  # fmt: skip
     """The next token of every sequence [B], one step after another; a sequence that has ended goes on with its stop token.
@@ -82,7 +95,7 @@ def stream(
             encoder without a source, and places that the scheme has not (before the first step); ShapeError for prompts that are
             no lists of ids
     """
-    decoding = Decoding(model, prompts, steps, source)
+    decoding = Recurrence(model, prompts) if isinstance(model, Network) else Decoding(model, prompts, steps, source)
     ids, sampling = decoding.ids, sampling or Sampling()
     generator = None if seed is None else torch.Generator(ids.device).manual_seed(seed)
     seen = there(decoding)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from equiscope.models.build import Model
+from equiscope.models.build import Built
 from equiscope.tokens import Tokens
 
 GAIN, ALLOWED = 1.05, 4.0  # at least so much faster, and at most so many times the error of float32
@@ -35,7 +35,7 @@ class Probe:
         return self.routed_seconds * GAIN < self.seconds and self.routed_error < ALLOWED * self.error
 
 
-def probe(model: Model, inputs: Tokens | Tensor, source: Tokens | Tensor | None = None, turns: int = 5) -> Probe | None:
+def probe(model: Built, inputs: Tokens | Tensor, source: Tokens | Tensor | None = None, turns: int = 5) -> Probe | None:
     """Try both ways on forward and backward passes of this model, turn by turn; no gradient is left behind.
 
     inputs   a batch as in the work to come; source: of a model with an encoder
@@ -50,7 +50,7 @@ def probe(model: Model, inputs: Tokens | Tensor, source: Tokens | Tensor | None 
         for through in (False, True):
             with _through(through):
                 begin = time.perf_counter()
-                answer = model(inputs, source=source)
+                answer = model(inputs) if source is None else model(inputs, source=source)
                 if weights:
                     torch.autograd.grad(answer.square().mean(), weights, allow_unused=True)
                 if turn:  # the first makes plans
@@ -67,7 +67,7 @@ def probe(model: Model, inputs: Tokens | Tensor, source: Tokens | Tensor | None 
 
 
 @contextmanager
-def fast_products(model: Model, inputs: Tokens | Tensor, found: Probe | None = None) -> Iterator[Probe | None]:
+def fast_products(model: Built, inputs: Tokens | Tensor, found: Probe | None = None) -> Iterator[Probe | None]:
     """Inside, float32 products go the way that `probe` finds best for this model and such a batch; afterwards as before.
 
     found  a probe made before, such as one that many runs share, or one with a source

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from equiscope.errors import InputError
 from equiscope.models.decoding import Decoding
+from equiscope.models.recurrence import Recurrence
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Sampling:
         return torch.multinomial(scores.softmax(-1), 1, generator=generator)[..., 0]
 
 
-def there(decoding: Decoding) -> Tensor:
+def there(decoding: Decoding | Recurrence) -> Tensor:
     """Which tokens stand in each prompt, bool [B, V]."""
     vocabulary = decoding.model.spec.vocabulary or 0
     seen = torch.zeros(len(decoding.ids), vocabulary + 1, dtype=torch.bool, device=decoding.ids.device)

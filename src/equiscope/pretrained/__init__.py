@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from equiscope.errors import EquiscopeError, InputError, UnknownName
-from equiscope.models import Model, Spec
+from equiscope.models import Baseline, Built, Model, Network, Spec, spec_of
 from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, runs, t5, vit
 from equiscope.pretrained.family import Family
 from equiscope.record.run import RUN, read_run
@@ -21,7 +21,7 @@ FAMILIES: tuple[Family, ...] = (
 FACTS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_eos_token_id", "id2label", "label2id")
 
 
-def load(folder: str | Path, dtype: torch.dtype | None = None) -> Model:
+def load(folder: str | Path, dtype: torch.dtype | None = None) -> Built:
     """The model of a Hugging Face folder (config.json and safetensors, in one file or in shards), or of a run; in eval mode.
 
     dtype    of the parameters; as in the files unless said
@@ -41,20 +41,22 @@ def load(folder: str | Path, dtype: torch.dtype | None = None) -> Model:
     return model.eval()
 
 
-def read_spec(folder: str | Path) -> Spec:
+def read_spec(folder: str | Path) -> Spec | Baseline:
     """The spec of a Hugging Face folder, by its config.json alone, or of a run. Raises InputError as `load` does."""
     if (Path(folder) / RUN).is_file():
-        return Spec.of(read_run(Path(folder), entries=False).spec)
+        return spec_of(read_run(Path(folder), entries=False).spec)
     config = files.read_config(Path(folder))
     return _read(_family(config), config)
 
 
-def save(model: Model, folder: str | Path, family: str | None = None) -> Path:
+def save(model: Built, folder: str | Path, family: str | None = None) -> Path:
     """Write config.json and model.safetensors, as `transformers` reads them; a folder that is there already keeps other files.
 
     family   model_type to write, where several could hold the model (llama unless said)
     raises   InputError where no family can hold this spec, and says what stands in the way
     """
+    if isinstance(model, Network):
+        raise InputError(f'No family of checkpoints holds a baseline "{model.spec.baseline}". The folder of its run keeps it.')
     folder = Path(folder)
     made = [f for f in FAMILIES if family is None or f.name == family]
     if not made:

@@ -17,7 +17,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.models import Model, Spec
+from equiscope.models import Baseline, Built, Spec, build, spec_of
 from equiscope.record import Run, read_run
 
 MANIFEST, WEIGHTS, AVERAGE, BEST, STEPS = "checkpoint.json", "model.safetensors", "average.safetensors", "best", "checkpoints"
@@ -110,14 +110,14 @@ def checkpoints(run: Path, kind: str = STEPS) -> list[Path]:
         raise
 
 
-def load_run(folder: Path, weights: str = "best", dtype: torch.dtype | None = None) -> Model:
+def load_run(folder: Path, weights: str = "best", dtype: torch.dtype | None = None) -> Built:
     """The model of a run's folder, in eval mode.
 
     weights  "best" on the validation part, or "last"
     raises   InputError where there is no run, no checkpoint yet, or its files are damaged
     """
     run = read_run(folder, entries=False)
-    return filled(Spec.of(run.spec), weights_of(folder, run, weights), dtype)
+    return filled(spec_of(run.spec), weights_of(folder, run, weights), dtype)
 
 
 def weights_of(folder: Path, run: Run, weights: str = "best") -> dict[str, Tensor]:
@@ -131,9 +131,9 @@ def weights_of(folder: Path, run: Run, weights: str = "best") -> dict[str, Tenso
     return newest.tensors(WEIGHTS) | newest.tensors(AVERAGE)
 
 
-def filled(spec: Spec, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> Model:
+def filled(spec: Spec | Baseline, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> Built:
     """A model with these parameters."""
-    model = Model(spec)  # buffers are computed, not loaded
+    model: Built = build(spec)  # buffers are computed, not loaded
     for name, parameter in model.named_parameters():
         if name not in tensors or tensors[name].shape != parameter.shape:
             has = f"a {name} of {tuple(tensors[name].shape)}" if name in tensors else f"no {name}"

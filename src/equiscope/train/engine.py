@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from equiscope import blocks
 from equiscope.data.order import number
 from equiscope.errors import InputError
-from equiscope.models import Mixed, Model, Probe, fast_products, probe
+from equiscope.models import Built, Mixed, Probe, fast_products, probe
 from equiscope.pretrained.runs import AVERAGE, WEIGHTS, filled
 from equiscope.train import state
 from equiscope.train.memory import keep
@@ -50,7 +50,7 @@ class Engine:
     devices  processes on this machine; under torchrun, as it says
     """
 
-    def __init__(self, recipe: Recipe, model: Model, devices: int = 1) -> None:
+    def __init__(self, recipe: Recipe, model: Built, devices: int = 1) -> None:
         self.recipe, self.model = recipe, model.train()
         self.processes = processes(recipe, devices)
         self.device = self.processes.device
@@ -113,7 +113,7 @@ class Engine:
         return Step(lost, length, rate, read, stop)
 
     @contextmanager
-    def evaluated(self) -> Iterator[Model]:
+    def evaluated(self) -> Iterator[Built]:
         """Inside, the model in eval mode with the weights that are kept: averaged ones, where the recipe averages.
 
         What is spread over processes is put together in each of them: whatever is asked of a model can be asked then.

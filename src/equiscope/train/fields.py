@@ -1,5 +1,6 @@
 """Fields: what each field of a recipe is and may be, in words. Errors, the schema and the reference page say the same."""
 
+import dataclasses
 import difflib
 import inspect
 import json
@@ -11,16 +12,17 @@ from msgspec import Struct
 from msgspec import inspect as types
 
 
-def meanings(kind: type[Struct]) -> dict[str, str]:
+def meanings(kind: type) -> dict[str, str]:
     """What the docstring of a kind of table says of each field: lines `name   meaning`, which go on indented.
 
     Beside a field another one may be said: "hop_ms   from one to the next; mels: bands".
     """
     found: dict[str, str] = {}
     current: list[str] = []
+    known = [f.name for f in (dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else msgspec.structs.fields(kind))]
     for line in (inspect.getdoc(kind) or "").splitlines():
         field = re.match(r"((?:\w+, )*\w+)\s{2,}(\S.*)", line)
-        if field and set(names := field[1].split(", ")) <= set(kind.__struct_fields__):
+        if field and set(names := field[1].split(", ")) <= set(known):
             current = names
             found |= dict.fromkeys(current, field[2])
         elif line.startswith("  ") and current:
@@ -28,7 +30,7 @@ def meanings(kind: type[Struct]) -> dict[str, str]:
         else:
             current = []
     for name, text in list(found.items()):
-        pieces = re.split(rf"; ({'|'.join(kind.__struct_fields__)}): ", text)
+        pieces = re.split(rf"; ({'|'.join(known)}): ", text)
         found |= {name: pieces[0]} | dict(zip(pieces[1::2], pieces[2::2], strict=True))
     return found
 

@@ -14,7 +14,7 @@ from equiscope.data import Images
 from equiscope.data.images import Pictures, normal
 from equiscope.data.picture_files import converted, picture
 from equiscope.errors import InputError
-from equiscope.models import Model
+from equiscope.models import Built, Model
 from equiscope.record import Sample, pack
 from equiscope.train.looking import NUMBERS, attention_of, due
 from equiscope.train.recipe import Recipe
@@ -43,13 +43,14 @@ class ImagesTask(Task):
 
     name: ClassVar[str] = "images"
     better: ClassVar[Literal["less", "more"]] = "more"
+    baselines: ClassVar[tuple[str, ...]] = ("mlp", "convnet")
 
     def __init__(self, recipe: Recipe, sight: Sight, pictures: Pictures | None = None) -> None:
         super().__init__(recipe)
         assert isinstance(recipe.data, Images)
         self.config, self.sight, self.pictures = recipe.data, sight, pictures
         self.sources = pictures.sources if pictures is not None else []
-        self.grid = (1, 1)  # patches of a picture; `settled` knows
+        self.grid = (1, 1)  # patches of a picture, which `settled` knows; a baseline takes it whole
 
     @classmethod
     def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
@@ -110,6 +111,9 @@ class ImagesTask(Task):
         made = {"head": {"bias": True}, **spec, "entry": entry | {"features": features}, "outputs": classes}
         return made | {"block": _on_grid(spec.get("block") or {}, said.get("block") or {}, grid, readout == "class")}
 
+    def sizes(self, baseline: str) -> dict[str, Any]:
+        return {"shape": (self.sight.channels, *self.sight.size), "outputs": len(self.sight.classes)}
+
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.pictures is not None
         size = self.recipe.budget.batch
@@ -133,7 +137,7 @@ class ImagesTask(Task):
         return tuple(self.pictures.parts) if self.pictures is not None else ()
 
     @torch.no_grad()
-    def evaluate(self, model: Model, part: str = "validation") -> dict[str, float]:
+    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
         """accuracy: share of pictures whose most probable class is theirs; loss: nats a picture; and how many they are."""
         assert self.pictures is not None
         device, right, lost, count = next(model.parameters()).device, 0, 0.0, 0
@@ -145,7 +149,7 @@ class ImagesTask(Task):
         return {"accuracy": right / count, "loss": lost / count, "pictures": float(count)}
 
     @torch.no_grad()
-    def predict(self, model: Model, inputs: Sequence[str], **options: Any) -> list[Answer]:
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
         """The class of each file, and how probable the likeliest classes are. options: top, how many of them; 3 unless said.
 
         A file is made grey or colour, and resized and cropped, as the pictures of the run were.
@@ -166,7 +170,7 @@ class ImagesTask(Task):
         return found
 
     @torch.no_grad()
-    def samples(self, model: Model, step: int) -> list[Sample]:
+    def samples(self, model: Built, step: int) -> list[Sample]:
         """The class of pictures of the validation part, far apart in it."""
         assert self.pictures is not None
         part, many = self.pictures.parts["validation"], self.recipe.evaluation.samples
@@ -182,14 +186,14 @@ class ImagesTask(Task):
             found.append(Sample(step=step, given=f"validation picture {place + 1}", answer=answer, wanted=wanted, **looked))
         return found
 
-    def _looked(self, model: Model, image: Tensor, x: Tensor) -> dict[str, Any]:
+    def _looked(self, model: Built, image: Tensor, x: Tensor) -> dict[str, Any]:
         """The picture, and what the row that is read out drew from its patches; of a mean, the patch in the middle."""
         down, across = self.grid
         pixels = image[0].movedim(0, -1).squeeze(-1)
         if pixels.numel() > NUMBERS:
             return {}
         found: dict[str, Any] = {"picture": pack(pixels.to(torch.int64).numpy())}
-        if len(model.blocks) * model.spec.blocks[0].attention.heads * down * across > NUMBERS:
+        if not isinstance(model, Model) or len(model.blocks) * model.spec.blocks[0].attention.heads * down * across > NUMBERS:
             return found
         names = [f"{row},{column}" for row in range(down) for column in range(across)]
         middle = down // 2 * across + across // 2

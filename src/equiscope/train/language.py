@@ -14,7 +14,7 @@ from equiscope.data import Language, Passages
 from equiscope.data.language import IGNORED
 from equiscope.data.line import Unknown, held
 from equiscope.errors import InputError, UnknownName
-from equiscope.models import Model, Sampling, generate
+from equiscope.models import Built, Model, Sampling, generate
 from equiscope.record import Sample
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.train.looking import attention_of, due, room
@@ -30,6 +30,7 @@ class LanguageTask(TextTask):
     """A decoder learns to continue texts."""
 
     name: ClassVar[str] = "language"
+    baselines: ClassVar[tuple[str, ...]] = ("lstm",)
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, passages: Passages | None = None) -> None:
         super().__init__(recipe, tokenizer)
@@ -61,6 +62,9 @@ class LanguageTask(TextTask):
                 raise InputError(f"model.{name} is {spec[name]}, but the texts have {size} tokens. Leave it out: the data says it.")
         return spec | {"vocabulary": size, "outputs": size}
 
+    def sizes(self, baseline: str) -> dict[str, Any]:
+        return {"vocabulary": self.tokenizer.size, "outputs": self.tokenizer.size}
+
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.passages is not None
         size, span = self.recipe.budget.batch, self.config.context
@@ -77,7 +81,7 @@ class LanguageTask(TextTask):
         return tuple(self.passages.ids) if self.passages is not None else ()
 
     @torch.no_grad()
-    def evaluate(self, model: Model, part: str = "validation") -> dict[str, float]:
+    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
         """loss: nats a token over all passages of the part; bits: a character's, left out where the tokenizer does not know
         all of the part: the token for what is not known is guessed far more easily than what it hides.
 
@@ -95,7 +99,7 @@ class LanguageTask(TextTask):
         bits = loss * (count / self.passages.characters[part]) / math.log(2)
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))} | ({} if hidden else {"bits per character": bits})
 
-    def predict(self, model: Model, inputs: Sequence[str], **options: Any) -> list[Answer]:
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
         """How each text goes on.
 
         options  steps: new tokens at most, 200 unless said; stop: a text (or several) before which it ends; seed; and those of
@@ -121,7 +125,7 @@ class LanguageTask(TextTask):
             raise InputError("There is no text to go on with. Give at least one character.")
         return ids
 
-    def _continued(self, model: Model, ids: list[int], steps: int, sampling: Sampling, seed: int, stops: Sequence[str] = ()) -> str:
+    def _continued(self, model: Built, ids: list[int], steps: int, sampling: Sampling, seed: int, stops: Sequence[str] = ()) -> str:
         """No passage is longer than those that were learned: when one is full, its later half begins the next."""
         span, device, new = self.config.context, next(model.parameters()).device, []  # type: int, Any, list[int]
         while len(new) < steps:
@@ -136,7 +140,7 @@ class LanguageTask(TextTask):
                 return text[: min(ends)]
         return self.tokenizer.decode(new)
 
-    def samples(self, model: Model, step: int) -> list[Sample]:
+    def samples(self, model: Built, step: int) -> list[Sample]:
         assert self.passages is not None
         line = self.passages.ids["validation"]
         span = self.config.context
@@ -147,11 +151,12 @@ class LanguageTask(TextTask):
             if not given:  # of part of a character, or of tokens without a text
                 continue
             answer = self.predict(model, [given], steps=span - span // 2)[0]
-            seen = self._seen(model, line[i * span :][: room(model)]) if not found and due(self.recipe, step) else {}
+            looks = isinstance(model, Model) and not found and due(self.recipe, step)
+            seen = self._seen(model, line[i * span :][: room(model)]) if looks else {}
             found.append(Sample(step=step, given=given, answer=answer.answer, **seen))
         return found
 
-    def _seen(self, model: Model, line: Any) -> dict[str, Any]:
+    def _seen(self, model: Built, line: Any) -> dict[str, Any]:
         """The tokens of a line and what each drew from those before it."""
         ids = [int(t) for t in line][: self.config.context]
         attention = attention_of(model, torch.tensor([ids], device=next(model.parameters()).device))

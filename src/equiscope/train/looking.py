@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from equiscope.blocks import Block
-from equiscope.models import Model
+from equiscope.models import Built, Model
 from equiscope.record import Array, pack
 from equiscope.tokens import Tokens
 from equiscope.train.recipe import Recipe
@@ -25,23 +25,27 @@ def due(recipe: Recipe, step: int) -> bool:
     return step == steps or (step % every == 0 and step // every % apart == 0)
 
 
-def room(model: Model) -> int:
+def room(model: Built) -> int:
     """Tokens of an example whose weights of all layers and heads are few."""
+    if not isinstance(model, Model):
+        return 2
     pairs = len(model.blocks) * model.spec.blocks[0].attention.heads
     return max(2, min(LONGEST, int((NUMBERS / pairs) ** 0.5)))
 
 
 @torch.no_grad()
 def attention_of(
-    model: Model, inputs: Tokens | Tensor, source: Tokens | Tensor | None = None, rows: slice = slice(None),
+    model: Built, inputs: Tokens | Tensor, source: Tokens | Tensor | None = None, rows: slice = slice(None),
     columns: slice = slice(None),
 ) -> Array | None:  # fmt: skip
-    """Weights [L, H, N, M] of one example, or None where they are no numbers of one shape.
+    """Weights [L, H, N, M] of one example, or None where they are no numbers of one shape, or a baseline has none.
 
     inputs   of one example, with or without an axis for the batch
     source   what an encoder reads: the weights are then those across, from the M tokens of the source
     rows     and columns that are kept, e.g. slice(0, 1) and slice(1, None) for what a class token drew from patches
     """
+    if not isinstance(model, Model):
+        return None
     found: list[Tensor] = []
     handles = []
     for block in model.blocks:

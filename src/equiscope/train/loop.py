@@ -17,7 +17,7 @@ import msgspec
 import torch
 
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.models import Model, Spec, build
+from equiscope.models import Baseline, Built, Spec, build
 from equiscope.pretrained.runs import BEST, STEPS, WEIGHTS, Checkpoint, identity
 from equiscope.record.run import Entry, Point, Run, Score, write_run
 from equiscope.train import checkpoint, folder, state
@@ -66,9 +66,9 @@ def train(
         ) from error
 
 
-def begun_model(recipe: Recipe, spec: Spec) -> Model:
+def begun_model(recipe: Recipe, spec: Spec | Baseline) -> Built:
     """Fresh weights by the seed, or those of the checkpoint or run that a recipe starts from."""
-    model = build(spec)
+    model: Built = build(spec)
     if "start" in recipe.model:
         from equiscope.pretrained import load
 
@@ -77,14 +77,14 @@ def begun_model(recipe: Recipe, spec: Spec) -> Model:
 
 
 @torch.no_grad()
-def tried(model: Model, task: Task) -> Model:
+def tried(model: Built, task: Task) -> Built:
     """The model, after one example has passed through it: what does not fit is refused before anything is written."""
     with kept_random():
         task.loss(model, task.batch(0, 0, task.recipe.budget.batch))
     return model
 
 
-def fresh(recipe: Recipe, task: Task, spec: Spec, engine: Engine, beside: Path | None) -> Run:
+def fresh(recipe: Recipe, task: Task, spec: Spec | Baseline, engine: Engine, beside: Path | None) -> Run:
     """The record of a run that has not begun."""
     return Run(
         title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=json.loads(spec.to_json()), data=task.sources,
@@ -97,7 +97,7 @@ def fresh(recipe: Recipe, task: Task, spec: Spec, engine: Engine, beside: Path |
 
 class _Loop:
     def __init__(
-        self, recipe: Recipe, task: Task, spec: Spec, engine: Engine, out: Path, run: Run, watcher: Watcher
+        self, recipe: Recipe, task: Task, spec: Spec | Baseline, engine: Engine, out: Path, run: Run, watcher: Watcher
     ) -> None:  # fmt: skip
         self.recipe, self.task, self.spec, self.engine, self.out, self.run, self.watcher = (
             recipe, task, spec, engine, out, run, watcher,

@@ -19,7 +19,8 @@ from msgspec import Struct
 
 from equiscope import position
 from equiscope.errors import InputError, UnknownName
-from equiscope.models import PRESETS, Spec
+from equiscope.models import BASELINES, PRESETS, Baseline, Spec
+from equiscope.models.baselines import foreign
 from equiscope.train import fields
 from equiscope.train.recipe import TASKS, Data, Recipe
 
@@ -53,7 +54,7 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
             raise InputError(f"{path} has no table [small]. Leave --small out, or change single fields with --set.")
         data = merged(data, less)
     for change in changes or []:
-        data = merged(data, _changed(change))
+        data = altered(data, _changed(change))
     origin = Origin(str(path), text, less if small else None, tuple(changes or ()))
     found = _made(data, origin)
     if not small and less is not None:
@@ -73,6 +74,15 @@ def merged(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         old = made.get(name)
         made[name] = merged(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
     return made
+
+
+def altered(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """As `merged`; but a baseline takes the place of a transformer: of the model that was, width, layers and dropout stay."""
+    model, change = data.get("model"), changes.get("model")
+    if isinstance(model, dict) and isinstance(change, dict) and "baseline" in change and "baseline" not in model:
+        kept = {name: value for name, value in model.items() if name in ("width", "layers", "dropout")}
+        data = data | {"model": kept}
+    return merged(data, changes)
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
@@ -223,6 +233,9 @@ def _look_at_model(model: dict[str, Any], origin: Origin) -> None:
     """Refuse fields of a model that no spec has; whether the parts fit one another is seen when the data is known."""
     said = {name: value for name, value in model.items() if name not in ("preset", "start")}
     preset, start = model.get("preset"), model.get("start")
+    if "baseline" in model:
+        _look_at_baseline(model, origin)
+        return
     if preset is not None and preset not in PRESETS:
         known = fields.nearest(str(preset), list(PRESETS))
         raise InputError(f"{origin.of('model.preset')}: there is no preset {_shown(preset)}. {known}")
@@ -242,12 +255,38 @@ def _look_at_model(model: dict[str, Any], origin: Origin) -> None:
             raise InputError(f"{origin.of(path)}: {path}: there is no position scheme {shown}. {near}") from error
         except InputError as error:
             raise InputError(f"{origin.of(path)}: {path}: {error}") from error
+    _look_at_fields(model, merged(PRESETS[preset]().to_dict() if preset else {"width": 1}, said), Spec, origin)
+
+
+def _look_at_baseline(model: dict[str, Any], origin: Origin) -> None:
+    """Refuse a baseline that there is not, and what only a transformer has."""
+    kind = model["baseline"]
+    if kind not in BASELINES:
+        near = fields.nearest(str(kind), list(BASELINES))
+        raise InputError(f"{origin.of('model.baseline')}: there is no baseline {_shown(kind)}. {near}")
+    if others := [name for name in model if name in ("preset", "start")] + foreign(model):
+        raise InputError(
+            f"{origin.of(f'model.{others[0]}')}: model.{others[0]} belongs to a transformer, but model.baseline is {_shown(kind)}. "
+            "Leave one of them out."
+        )
+    if "width" not in model:
+        raise InputError(f"{origin.of('model')}: model.width is missing: it takes a whole number of 1 or more.")
+    unknown: dict[str, Any] = {"vocabulary": 1} if kind == "lstm" else {"shape": [1, 1, 1]}  # until the data is known
+    _look_at_fields(model, unknown | model, Baseline, origin)
+
+
+def _look_at_fields(model: dict[str, Any], said: dict[str, Any], kind: type[Spec] | type[Baseline], origin: Origin) -> None:
+    """Refuse fields that a kind of model does not have, and values that they do not take, with their places."""
     try:
-        Spec.of(merged(PRESETS[preset]().to_dict() if preset else {"width": 1}, said))
+        kind.of(said)
     except UnknownName as error:
         table = re.match(r"There is no field of spec(\S*) called '(\w+)'\.", str(error))
         if table is not None:
             path = f"model{table[1]}.{table[2]}"
+            if kind is Spec and not table[1] and table[2] in {f.name for f in dataclasses.fields(Baseline)}:
+                raise InputError(
+                    f"{origin.of(path)}: {path} belongs to a baseline. Say model.baseline, or leave it out."
+                ) from error
             raise InputError(f"{origin.of(path)}: there is no field {path}. {fields.nearest(table[2], _known(error))}") from error
         name = re.findall(r"called '(.*?)'\. Known", str(error))[0]
         near = fields.nearest(name, _known(error), listed=False)
@@ -256,12 +295,14 @@ def _look_at_model(model: dict[str, Any], origin: Origin) -> None:
         place = re.match(r"spec((?:\.\w+)+)\S* (cannot be (.*): |should be an object.*got (.*)\.)", str(error))
         if place is not None:
             path, value = f"model{place[1]}", place[3] or place[4]
-            raise InputError(f"{origin.of(path)}: {path} is {value}, but takes {_wanted_by_spec(place[1][1:])}.") from error
+            raise InputError(f"{origin.of(path)}: {path} is {value}, but takes {_wanted_by_spec(place[1][1:], kind)}.") from error
+        if kind is Baseline:
+            raise InputError(f"{origin.of('model')}: {error}") from error
 
 
-def _wanted_by_spec(path: str) -> str:
+def _wanted_by_spec(path: str, kind: type[Spec] | type[Baseline]) -> str:
     """What a field of a spec may be, in words."""
-    hint: Any = Spec
+    hint: Any = kind
     for name in path.split("."):
         parts = [kind for kind in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(kind)]
         hint = typing.get_type_hints(parts[0], include_extras=True)[name]

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from equiscope.models import PRESETS
+from equiscope.models import BASELINES, PRESETS, Baseline
 from equiscope.train import fields
 from equiscope.train.recipe import TASKS, Recipe
 
@@ -20,6 +20,7 @@ def schema() -> dict[str, Any]:
     properties["model"]["properties"] = {
         "preset": {"enum": sorted(PRESETS), "description": "a spec to begin with; the other fields change it"},
         "start": {"type": "string", "description": "a checkpoint folder or a run to go on from"},
+        "baseline": {"enum": list(BASELINES), "description": fields.meanings(Baseline)["baseline"]},
     }
     loose = {name: {k: v for k, v in part.items() if k != "required"} for name, part in parts.items()}
     smaller = json.loads(json.dumps(loose).replace("#/$defs/", "#/$defs/Small"))

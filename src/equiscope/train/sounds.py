@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.data import Sounds
-from equiscope.data.sounds import Hearing, Recordings, features, needed_samples, tokens_of
+from equiscope.data.sounds import Hearing, Recordings, features, most_tokens, needed_samples, tokens_of
 from equiscope.errors import InputError
-from equiscope.models import Model
+from equiscope.models import Built, Model
 from equiscope.record import Sample
 from equiscope.tokens import Tokens, read_sound
 from equiscope.train.looking import attention_of, due, room
@@ -28,6 +28,7 @@ class SoundsTask(Task):
 
     name: ClassVar[str] = "sounds"
     better: ClassVar[Literal["less", "more"]] = "more"
+    baselines: ClassVar[tuple[str, ...]] = ("mlp",)
 
     def __init__(self, recipe: Recipe, hearing: Hearing, recordings: Recordings | None = None) -> None:
         super().__init__(recipe)
@@ -79,6 +80,12 @@ class SoundsTask(Task):
         entry = {name: value for name, value in entry.items() if name not in ("patch", "stem")} | {"features": wide}
         return {"head": {"bias": True}, **spec, "entry": entry, "outputs": classes}
 
+    def sizes(self, baseline: str) -> dict[str, Any]:
+        wide, rate = features(self.config, self.hearing.rate), self.hearing.rate
+        if self.config.longest is None:
+            raise InputError("A baseline takes a whole recording at once. Say data.longest, the seconds of it that are heard.")
+        return {"shape": (most_tokens(self.config, rate), wide), "outputs": len(self.hearing.classes)}
+
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.recordings is not None
         size = self.recipe.budget.batch
@@ -97,7 +104,7 @@ class SoundsTask(Task):
         return tuple(self.recordings.parts) if self.recordings is not None else ()
 
     @torch.no_grad()
-    def evaluate(self, model: Model, part: str = "validation") -> dict[str, float]:
+    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
         """accuracy: share of recordings whose most probable class is theirs; loss: nats a recording."""
         assert self.recordings is not None
         device, right, lost = next(model.parameters()).device, 0, 0.0
@@ -109,7 +116,7 @@ class SoundsTask(Task):
         return {"accuracy": right / count, "loss": lost / count, "recordings": float(count)}
 
     @torch.no_grad()
-    def predict(self, model: Model, inputs: Sequence[str], **options: Any) -> list[Answer]:
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
         """The class of each file, and how probable the likeliest classes are. options: top, how many of them; 3 unless said."""
         top = min(int(options.pop("top", 3)), len(self.hearing.classes))
         if options or top < 1:
@@ -134,7 +141,7 @@ class SoundsTask(Task):
         return found
 
     @torch.no_grad()
-    def samples(self, model: Model, step: int) -> list[Sample]:
+    def samples(self, model: Built, step: int) -> list[Sample]:
         """The class of recordings of the validation part, far apart in it."""
         assert self.recordings is not None
         some, many = self.recordings.parts["validation"], self.recipe.evaluation.samples
@@ -145,12 +152,14 @@ class SoundsTask(Task):
             best = int(chances.argmax())
             answer = f"{self.hearing.classes[best]} ({float(chances[best]):.0%})"
             given = recording.name.rpartition(": ")[2].rpartition("/")[2]
-            looked = self._looked(model, heard) if not found and due(self.recipe, step) else {}
+            looks = isinstance(model, Model) and not found and due(self.recipe, step)
+            looked = self._looked(model, heard) if looks else {}
             found.append(Sample(step=step, given=given, answer=answer, wanted=recording.label, **looked))
         return found
 
-    def _looked(self, model: Model, heard: Tokens) -> dict[str, Any]:
+    def _looked(self, model: Built, heard: Tokens) -> dict[str, Any]:
         """What the windows at the beginning of a recording drew from each other, by their times."""
+        assert isinstance(model, Model)
         some = slice(0, room(model))
         few = Tokens(x=heard.x[0, some], at=heard.at[0, some], order=heard.order[some])
         unit = " s" if self.config.places == "seconds" else ""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
-from equiscope.models import Model, Spec
+from equiscope.models import Baseline, Built, Spec
 from equiscope.record import Sample, Source
 from equiscope.train.reading import merged
 from equiscope.train.recipe import Recipe
@@ -63,6 +63,7 @@ class Answer:
 class Task(ABC):
     """Data of a recipe and what to do with it. Made by `open_task` (with data), or `recall` (for a run's answers, without).
 
+    baselines  that it takes in place of a transformer
     better   whether the first number of `evaluate` is to fall or to rise
     notes    sentences about the data that a person should read: what was left out
     signatures  how numbers of the last `final` were counted, where their names do not say it
@@ -71,6 +72,7 @@ class Task(ABC):
 
     name: ClassVar[str]
     better: ClassVar[Literal["less", "more"]] = "less"
+    baselines: ClassVar[tuple[str, ...]] = ()
     sources: list[Source]
     notes: Sequence[str] = ()
     signatures: Mapping[str, str] = {}
@@ -83,6 +85,10 @@ class Task(ABC):
     def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
         """The fields of a spec with those that the data decides (vocabulary, outputs); refuses those that do not fit."""
 
+    def sizes(self, baseline: str) -> dict[str, Any]:
+        """What the data decides of one of its `baselines`."""
+        raise NotImplementedError
+
     @abstractmethod
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         """The examples share, share + shares, ... of a step, counted from 0. The same for any number of processes."""
@@ -92,10 +98,10 @@ class Task(ABC):
         """The sum of the loss over the batch's terms, float32."""
 
     @abstractmethod
-    def evaluate(self, model: Model, part: str = "validation") -> dict[str, float]:
+    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
         """What is measured on all of a part, the number that decides first."""
 
-    def final(self, model: Model, part: str) -> dict[str, float]:
+    def final(self, model: Built, part: str) -> dict[str, float]:
         """What is measured once, of a finished run: as `evaluate`, unless a task measures more that takes longer."""
         return self.evaluate(model, part)
 
@@ -122,20 +128,20 @@ class Task(ABC):
         """The task of a run, without its data."""
 
     @abstractmethod
-    def predict(self, model: Model, inputs: Sequence[str], **options: Any) -> list[Answer]:
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
         """Answers to inputs as a person gives them: texts, or paths of files."""
 
-    def samples(self, model: Model, step: int) -> list[Sample]:
+    def samples(self, model: Built, step: int) -> list[Sample]:
         """What the model makes of fixed examples."""
         return []
 
-    def multiply_adds(self, spec: Spec, batch: Batch) -> float:
+    def multiply_adds(self, spec: Spec | Baseline, batch: Batch) -> float:
         """Of one forward pass over a batch."""
         return float(spec.describe(max(batch.length, 1), max(batch.source, 1)).multiply_adds * batch.size)
 
 
-def settle(task: Task) -> Spec:
-    """The spec of a recipe: a preset's or a checkpoint's, with the fields that the recipe says and those that the data decides."""
+def settle(task: Task) -> Spec | Baseline:
+    """The model of a recipe: a preset's or a checkpoint's, with the fields that the recipe says and those that the data decides."""
     said = dict(task.recipe.model)
     preset, start = said.pop("preset", None), said.pop("start", None)
     base: dict[str, Any] = {}
@@ -149,6 +155,10 @@ def settle(task: Task) -> Spec:
             )
         spec = read_spec(start)
         base = spec.to_dict()
+        if isinstance(spec, Baseline):
+            return _baseline(task, base | said, f"The checkpoint of model.start = {start!r} has")
+    elif "baseline" in said:
+        return _baseline(task, said, "The recipe says")
     elif preset is not None:
         base = Spec.of(preset).to_dict()
     fields = task.settled(merged(base, said) if start is None else base | said)
@@ -156,6 +166,20 @@ def settle(task: Task) -> Spec:
     if task.name in ("language", "translation"):
         _says_the_next(made)
     return made
+
+
+def _baseline(task: Task, said: dict[str, Any], who: str) -> Baseline:
+    """A baseline with what the data decides. Raises InputError where it is of another task, or of other data."""
+    kind = str(said["baseline"])
+    if kind not in task.baselines:
+        known = f"one of {', '.join(task.baselines)}, or a transformer" if task.baselines else "a transformer"
+        raise InputError(f'model.baseline is "{kind}", which the task {task.name} has no use for. Choose {known}.')
+    found = task.sizes(kind)
+    for name, size in found.items():
+        given = said.get(name, size)
+        if (tuple(given) if isinstance(given, list) else given) != size:
+            raise InputError(f"{who} {name} = {given}, but the data has {size}. Leave it out: the data says it.")
+    return Baseline.of(said | found)
 
 
 def _says_the_next(spec: Spec) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from equiscope.data.translation import END, PADDING, START, Pairs, Row, Translation, encoded, padded, special
 from equiscope.errors import InputError
-from equiscope.models import Beams, Model, Spec, generate, prepared
+from equiscope.models import Baseline, Beams, Built, Model, Spec, generate, prepared
 from equiscope.record import Sample
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.train import bleu
@@ -111,14 +111,14 @@ class TranslationTask(TextTask):
     def parts(self) -> Sequence[str]:
         return tuple(self.pairs.ids) if self.pairs is not None else ()
 
-    def evaluate(self, model: Model, part: str = "validation") -> dict[str, float]:
+    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
         """greedy bleu: cased, 13a, of the part's first 1024 pairs; loss: nats a token, all wanted probability on one token."""
         assert self.pairs is not None
         some = self.pairs.texts[part][:FOLLOWED]
         said = self.translated(model, [pair.source for pair in some], beams=1)
         return {"greedy bleu": bleu.greedy(said, [pair.target for pair in some]), **self.lost(model, part)}
 
-    def final(self, model: Model, part: str = "validation") -> dict[str, float]:
+    def final(self, model: Built, part: str = "validation") -> dict[str, float]:
         """BLEU of the whole part, translated with 5 beams, in three ways of counting (see `signatures`); and the loss.
 
         Writes the translations and signatures into the run's folder, where one is known.
@@ -136,7 +136,7 @@ class TranslationTask(TextTask):
         return values
 
     @torch.no_grad()
-    def lost(self, model: Model, part: str) -> dict[str, float]:
+    def lost(self, model: Built, part: str) -> dict[str, float]:
         """Loss, perplexity and the share of tokens that are guessed, given the right ones before them."""
         assert self.pairs is not None
         device = next(model.parameters()).device
@@ -153,7 +153,7 @@ class TranslationTask(TextTask):
         loss = total / count
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "accuracy": right / count}
 
-    def predict(self, model: Model, inputs: Sequence[str], **options: Any) -> list[Answer]:
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
         """Each line translated. options: beams (5 unless said; 1 is greedy)."""
         beams = options.pop("beams", BEAMS)
         if options:
@@ -161,7 +161,7 @@ class TranslationTask(TextTask):
         said = self.translated(model, inputs, beams)
         return [Answer(given, text, alone=True) for given, text in zip(inputs, said, strict=True)]
 
-    def translated(self, model: Model, texts: Sequence[str], beams: int = BEAMS) -> list[str]:
+    def translated(self, model: Built, texts: Sequence[str], beams: int = BEAMS) -> list[str]:
         """The texts in the other language; what is empty stays empty.
 
         Texts whose answers may be as long (`most`) go together, so that nobody's answer depends on who is beside it.
@@ -171,6 +171,7 @@ class TranslationTask(TextTask):
         ids = [encoded(self.tokenizer, text, self.end) for text in texts]
         order = sorted((i for i, text in enumerate(texts) if text), key=lambda i: len(ids[i]))
         said = [""] * len(texts)
+        assert isinstance(model, Model)  # `settle` lets no baseline translate
         ready, search = prepared(model), Beams(beams) if beams > 1 else None
         for steps, alike in groupby(order, lambda i: most(len(ids[i]))):
             group = list(alike)
@@ -182,7 +183,7 @@ class TranslationTask(TextTask):
                     said[i] = self.tokenizer.decode(row.tolist()).strip()
         return [text.lower() for text in said] if self.data.lower else said  # also of a model that wrote capitals before
 
-    def multiply_adds(self, spec: Spec, batch: Batch) -> float:
+    def multiply_adds(self, spec: Spec | Baseline, batch: Batch) -> float:
         """Of one forward pass: a polynomial in both lengths, which vary too much to describe the model for each pair of them."""
         if self._cost is None:
             places = [(8, 8), (16, 8), (24, 8), (8, 16), (8, 24)]
@@ -190,7 +191,7 @@ class TranslationTask(TextTask):
             self._cost = np.linalg.solve([_powers(*place) for place in places], known)
         return float(_powers(batch.length, batch.source) @ self._cost) * batch.size
 
-    def samples(self, model: Model, step: int) -> list[Sample]:
+    def samples(self, model: Built, step: int) -> list[Sample]:
         assert self.pairs is not None
         pairs = self.pairs.texts["validation"][: self.recipe.evaluation.samples]
         said = self.translated(model, [pair.source for pair in pairs])
@@ -200,7 +201,7 @@ class TranslationTask(TextTask):
             for i, (pair, text) in enumerate(zip(pairs, said, strict=True))
         ]
 
-    def _seen(self, model: Model) -> dict[str, Any]:
+    def _seen(self, model: Built) -> dict[str, Any]:
         """What the decoder, as it says the wanted translation of the first pair, draws from the tokens of the source."""
         assert self.pairs is not None
         device, most = next(model.parameters()).device, room(model)

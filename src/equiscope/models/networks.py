@@ -1,0 +1,151 @@
+"""Networks: baselines, built. Textbook forms from torch's own layers, so that what they show is what people know.
+
+No layer looks at another sequence of the batch: norms are of one place, not of a batch.
+"""
+
+import math
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from equiscope.errors import InputError, ShapeError
+from equiscope.models.baselines import Baseline
+from equiscope.symmetry import Action, Shift
+from equiscope.tokens import Tokens
+
+State = list[tuple[Tensor, Tensor]]  # of each layer: what it tells, and what it keeps, [1, B, D] each
+
+
+class Network(nn.Module):
+    """What baselines share with a `Model`: `spec`, `blocks`, `facts`, and one call from inputs to answers."""
+
+    encoder = None
+
+    def __init__(self, spec: Baseline) -> None:
+        super().__init__()
+        self.spec = spec
+        self.facts: dict[str, Any] = {}
+        self.blocks = nn.ModuleList()
+        self.drop = nn.Dropout(spec.dropout)
+        self.head = nn.Linear(spec.width, spec.outputs)
+        nn.init.normal_(self.head.weight, std=1 / math.sqrt(spec.width))
+        nn.init.zeros_(self.head.bias)
+
+
+class Lstm(Network):
+    """Ids [..., N] to scores of what follows each, [..., N, outputs]. The state is all that a token knows of those before it.
+
+    Forget gates begin at sigmoid(1), so that a state is kept at first (Jozefowicz et al. 2015); torch adds two biases.
+    """
+
+    because: ClassVar[str] = "the state is of what was read before, in this order"
+
+    def __init__(self, spec: Baseline) -> None:
+        super().__init__(spec)
+        self.embedding = nn.Embedding(spec.vocabulary or 1, spec.width)
+        for _ in range(spec.layers):
+            layer = nn.LSTM(spec.width, spec.width, batch_first=True)
+            for name, p in layer.named_parameters():
+                if name.startswith("bias"):
+                    nn.init.zeros_(p)
+                if name == "bias_ih_l0":  # gates stand as input, forget, cell, output
+                    nn.init.ones_(p.data[spec.width : 2 * spec.width])
+            self.blocks.append(layer)
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        """It reads no places."""
+        return frozenset({Shift})
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.read(inputs)[0]
+
+    def read(self, ids: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """Scores of what follows each id, and the state after the last; goes on from the state of before.
+
+        raises  InputError for what is no ids
+        """
+        if ids.is_floating_point():
+            raise InputError(f"This model has a vocabulary and takes ids (integers), but got {ids.dtype}.")
+        x: Tensor = self.embedding(ids.reshape(-1, ids.shape[-1]))
+        after: State = []
+        for i, layer in enumerate(self.blocks):
+            x, kept = layer(x, None if state is None else state[i])
+            x = self.drop(x)
+            after.append(kept)
+        answers: Tensor = self.head(x)
+        return answers.reshape(*ids.shape, -1), after
+
+
+class Mlp(Network):
+    """A whole picture [..., C, H, W], or the tokens of a whole sound, in one line; answers [..., outputs].
+
+    Of a sound, tokens beyond `shape` are not heard, and a shorter one is followed by zeros.
+    """
+
+    def __init__(self, spec: Baseline) -> None:
+        super().__init__(spec)
+        assert spec.shape is not None
+        for layer in range(spec.layers):
+            self.blocks.append(_linear(spec.width if layer else math.prod(spec.shape), spec.width))
+
+    def forward(self, inputs: Tokens | Tensor) -> Tensor:
+        assert self.spec.shape is not None
+        x = _whole(inputs, self.spec.shape) if isinstance(inputs, Tokens) else inputs
+        if x.shape[-len(self.spec.shape) :] != self.spec.shape:
+            raise ShapeError(f"This model takes {self.spec.shape} numbers at once, but got the shape {tuple(x.shape)}.")
+        x = x.flatten(-len(self.spec.shape))
+        for layer in self.blocks:
+            x = self.drop(layer(x).relu())
+        answers: Tensor = self.head(x)
+        return answers
+
+
+class ConvNet(Network):
+    """Pictures [..., C, H, W] of any size to answers [..., outputs]."""
+
+    def __init__(self, spec: Baseline) -> None:
+        super().__init__(spec)
+        assert spec.shape is not None
+        for layer in range(spec.layers):
+            self.blocks.append(Convolved(spec.width if layer else spec.shape[0], spec.width, 2 if layer % spec.halve == 0 else 1))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        channels = (self.spec.shape or (1,))[0]
+        if inputs.ndim < 3 or inputs.shape[-3] != channels:
+            raise ShapeError(f"This model takes pictures [..., {channels}, H, W], but got the shape {tuple(inputs.shape)}.")
+        x = inputs.reshape(-1, *inputs.shape[-3:])
+        for layer in self.blocks:
+            x = self.drop(layer(x))
+        answers: Tensor = self.head(x.mean((-2, -1)))
+        return answers.reshape(*inputs.shape[:-3], -1)
+
+
+class Convolved(nn.Module):
+    """3×3 with zeros beyond the edge, a norm of each place's channels, ReLU. Slides with the picture, away from the edge."""
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        self.kernel = nn.Conv2d(before, after, 3, stride, padding=1, bias=False)
+        nn.init.normal_(self.kernel.weight, std=math.sqrt(2 / (9 * before)))
+        self.norm = nn.LayerNorm(after)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.norm(self.kernel(x).movedim(-3, -1)).movedim(-1, -3)
+        return y.relu()
+
+
+NETWORKS: dict[str, type[Network]] = {"lstm": Lstm, "mlp": Mlp, "convnet": ConvNet}
+
+
+def _whole(tokens: Tokens, shape: tuple[int, ...]) -> Tensor:
+    """Rows of tokens [..., N, F] as so many: zeros for padding and after the end."""
+    x = tokens.x if tokens.valid is None else tokens.x * tokens.valid[..., None]
+    return nn.functional.pad(x, (0, 0, 0, shape[0] - x.shape[-2]))
+
+
+def _linear(before: int, after: int) -> nn.Linear:
+    made = nn.Linear(before, after)
+    nn.init.normal_(made.weight, std=math.sqrt(2 / before))
+    nn.init.zeros_(made.bias)
+    return made

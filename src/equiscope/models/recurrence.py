@@ -1,0 +1,37 @@
+"""Recurrence: texts that an LSTM has read so far, side by side, and what it says comes next: one state a text, and no cache."""
+
+import torch
+from torch import Tensor
+
+from equiscope.errors import InputError
+from equiscope.models.decoding import Texts, rows_of
+from equiscope.models.networks import Lstm, Network
+
+
+class Recurrence:
+    """A batch in the middle of being written, as `Decoding` is of a model with attention.
+
+    ids     the prompts side by side [B, N]; real: bool [B, N], False where there is padding
+    raises  InputError for a network that does not write, and for an empty prompt; ShapeError for prompts that are no lists of ids
+    """
+
+    def __init__(self, model: Network, prompts: Texts) -> None:
+        if not isinstance(model, Lstm) or model.spec.outputs != model.spec.vocabulary:
+            raise InputError("Only a model that answers with its vocabulary can go on: of the baselines, an LSTM.")
+        self.model, self.texts = model, rows_of(prompts, "Prompts", "A prompt")
+        longest = max(map(len, self.texts))
+        self.ids = torch.stack([torch.nn.functional.pad(row, (longest - len(row), 0)) for row in self.texts])
+        lengths = torch.tensor([[len(row)] for row in self.texts], device=self.ids.device)
+        self.real = torch.arange(longest, device=self.ids.device) >= longest - lengths
+
+    def open(self) -> Tensor:
+        """Read the prompts, each from its own beginning. Scores of what comes next, [B, V]."""
+        read = [self.model.read(row[None]) for row in self.texts]
+        states = zip(*(state for _, state in read), strict=True)  # of each layer, those of all texts
+        self.state = [(torch.cat([h for h, _ in layer], 1), torch.cat([c for _, c in layer], 1)) for layer in states]
+        return torch.cat([scores[:, -1] for scores, _ in read])
+
+    def read(self, ids: Tensor) -> Tensor:
+        """Read what was chosen, ids [B, n]. Scores of what follows each of them, [B, n, V]."""
+        scores, self.state = self.model.read(ids, self.state)
+        return scores
