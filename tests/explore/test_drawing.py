@@ -36,6 +36,7 @@ ODD = {
         readout="class", outputs=10, head=Head(bias=True, hidden="tanh", norm=True),
     ),
     "early convolutions": Spec(24, None, Entry(features=16, patch=(4, 4), stem=(3, 8, 16)), 3, readout="mean", outputs=10),
+    "pixels as they are": Spec(24, None, Entry(features=12, map=False, patch=(2, 2)), 2, readout="mean", outputs=10),
     "words and numbers": Spec(16, 30, Entry(features=5, types=2, norm=True, scale=4.0), 2, readout="last", outputs=3),
     "all in a line": Spec(8, layers=2, readout="concatenation"),
     "gated": Spec(16, 20, block=Block(Attention(heads=2), Norm("rms", "post"), FeedForward(24, "silu", False, True)), outputs=20),
@@ -104,7 +105,14 @@ def test_every_step_belongs_to_a_box_and_runs_on_the_pool(drawn, name):
     owned = {step for box in content.boxes for step in box.steps}
     assert owned == {step.id for step in content.trace.steps}
     idle = {box.kind for box in content.boxes if not box.steps}
-    assert idle <= {"input", "output", "sum", "join", "readout", *(["map"] if SPECS[name].vocabulary else [])}
+    assert idle <= {
+        "input",
+        "output",
+        "sum",
+        "join",
+        "readout",
+        *(["map"] if SPECS[name].vocabulary or not SPECS[name].entry.map else []),
+    }
     leaves = {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in content.trace.leaves}
     assert replay(content.trace, leaves)[content.trace.outputs[0]].isfinite().all()
     assert not [leaf.id for leaf in content.trace.leaves if leaf.kind == "opaque"]

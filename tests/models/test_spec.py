@@ -201,6 +201,9 @@ def test_encoders_layers_that_differ_and_patches_survive_json(spec):
         (lambda: eq.Spec(8, entry=eq.Entry(registers=1)), "Registers stand beside a class token"),
         (lambda: eq.Spec(8, head=eq.Head(bias=True)), "outputs is None"),
         (lambda: eq.Spec(8, 20, entry=eq.Entry(features=8)), "could not be told"),
+        (lambda: eq.Spec(8, entry=eq.Entry(features=9, map=False)), "9 of them are more than the width, 8"),
+        (lambda: eq.Entry(map=False), "give features, and no stem"),
+        (lambda: eq.Entry(features=4, patch=(2,), stem=(1, 4), map=False), "give features, and no stem"),
         (lambda: eq.build(CUT)(torch.randn(3, 5, 4)), "A picture of 5×4 pixels is not a whole number of 2×2 patches"),
         (lambda: eq.build(CUT)(torch.randn(1, 4, 4)), "2×2 samples of 3 channels"),
         (lambda: eq.build(PAIR)(torch.tensor([1, 2])), "give what it reads as source="),
@@ -316,3 +319,17 @@ def test_what_moves_along_is_the_target_not_the_source():
     assert claims(nowhere, eq.position.Learned())["shift"]
     assert not claims(eq.position.Rope(), nowhere)["shift"]
     assert not claims(eq.position.T5Bias(), nowhere)["shift"]
+
+
+def test_raw_numbers_are_taken_as_they_are_beside_zeros():
+    spec = eq.Spec(8, entry=eq.Entry(features=5, map=False), readout="mean", outputs=2)
+    assert eq.Spec.of(spec.to_dict()) == spec
+    model, x = eq.build(spec), torch.randn(2, 3, 5)
+    assert torch.equal(model.tokens(x).x, torch.cat([x, torch.zeros(2, 3, 3)], -1))
+    assert not any(name.startswith("entry") for name, _ in model.named_parameters())
+    entry = next(part for part in spec.describe(3).parts if part.name == "entry")
+    assert (entry.parameters, entry.multiply_adds, entry.what) == (0, 0, "5 numbers a token, as they are")
+    wide = eq.build(eq.Spec(5, entry=eq.Entry(features=5, map=False)))
+    assert torch.equal(wide.tokens(x).x, x)
+    picture = eq.build(eq.Spec(8, entry=eq.Entry(features=4, map=False, patch=(2, 2))))
+    assert torch.equal(picture.tokens(torch.ones(1, 4, 4)).x[:, :4], torch.ones(4, 4))

@@ -1,6 +1,7 @@
 """A stem of convolutions: torch's own agree, step by step as well as at once, and a model with one is built, read and counted."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,7 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from equiscope.errors import InputError, ShapeError
 from equiscope.models import Attention, Block, Entry, Model, Spec
 from equiscope.models.presets import tiny
-from equiscope.tokens import Stem
+from equiscope.symmetry import relative_error
+from equiscope.tokens import Stem, Tokens
 from equiscope.tokens.stem import CONVOLVE, neighbours
 from equiscope.trace.recorder import Recorder, using
 
@@ -67,6 +69,26 @@ def test_a_sound_and_a_video_have_stems_too():
     sound, video = Model(spec((1, 4, 8), (4,))), Model(spec((3, 6), (2, 2, 2)))
     assert sound.tokens(torch.rand(40)).x.shape == (10, 16)
     assert video.tokens(torch.rand(4, 3, 8, 6)).at.amax(0).tolist() == [1, 3, 2]
+
+
+def test_a_padded_sound_is_heard_as_it_is_alone_at_its_own_times():
+    model = Model(spec((2, 4, 8), (4,))).double()
+    for layer in model.entry.stem.layers:
+        torch.nn.init.normal_(layer.bias)  # so that silence beyond the end does not stay silence by itself
+    wave = torch.randn(2, 20, dtype=torch.float64)
+    cells = wave.unflatten(-1, (5, 4)).movedim(0, 1).flatten(-2)
+    at, order = torch.rand(5, 1), torch.arange(5)
+    assert relative_error(model(Tokens(x=cells, at=at, order=order)), model(wave)) < 1e-12
+    padded = torch.cat([cells, torch.randn(3, 8)])
+    valid = torch.arange(8) < 5
+    tokens = Tokens(x=padded, at=torch.cat([at, at[-1:].expand(3, 1)]), order=torch.arange(8), valid=valid)
+    assert torch.equal(model.tokens(tokens).at, tokens.at)
+    assert relative_error(model(tokens), model(wave)) < 1e-12
+    assert relative_error(model(replace(tokens, valid=None)), model(wave)) > 1e-3
+    with using(Recorder()):
+        assert relative_error(model.tokens(Tokens(x=cells, at=at, order=order)).x, model.tokens(wave).x) < 1e-12
+        with pytest.raises(InputError, match="Give one sound, without padding"):
+            model.tokens(tokens)
 
 
 @pytest.mark.parametrize(

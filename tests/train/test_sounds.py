@@ -197,3 +197,71 @@ def test_the_recipes_are_tried_on_the_samples(name, tmp_path):
     found = read_recipe(path, ["budget.steps=2", "optimiser.warmup=1", "evaluation.every=2"], small=True)
     made = train(found, open_task(found, path.parent), tmp_path / "run", beside=path.parent)
     assert made.state == "finished"
+
+
+# --- what a token is --------------------------------------------------------------------------------------------------
+FRAMES = {"tokens": "raw", "window_ms": 8, "hop_ms": 8}  # 64 samples at 8 kHz
+STEM = [1, 4, 8, 8, 12, 12, 12]
+ENTRIES = {"raw": {"map": False}, "linear": {}, "stem": {"stem": STEM}}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_the_same_waveforms_are_learned_raw_mapped_and_through_convolutions(entry, tmp_path):
+    found = digits(data=FRAMES, model={"width": 64, "entry": ENTRIES[entry]})
+    task = open_task(found)
+    made = train(found, task, tmp_path / "run")
+    assert made.state == "finished"
+    model = build(settle(task))
+    for name, p in model.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(p)
+    t = task.batch(0).tensors
+    assert t["inputs"].shape[-1] == 64
+    with torch.no_grad():
+        together = model(Tokens(x=t["inputs"], at=t["at"], order=t["order"], valid=t["valid"]))
+        for row, real in enumerate(t["valid"]):
+            alone = model(Tokens(x=t["inputs"][row][real], at=t["at"][row][real], order=t["order"][real]))
+            assert relative_error(together[row], alone) < 1e-4  # float32
+
+
+def test_a_run_with_a_stem_answers_and_goes_on_elsewhere(tmp_path):
+    from equiscope.train import load_run
+
+    found = digits(data=FRAMES, model={"entry": {"stem": STEM}})
+    train(found, open_task(found), tmp_path / "run")
+    _, task = recall(tmp_path / "run")
+    model = load_run(tmp_path / "run")
+    assert (model.spec.entry.patch, model.spec.entry.features, model.spec.entry.channels) == ((64,), 12, 1)
+    assert task.predict(model, [str(DIGITS / "3_theo_5.wav")])[0].answer in task.hearing.classes
+    begun = recipe(found.to_dict() | {"model": {"start": str(tmp_path / "run")}})
+    assert settle(open_task(begun)) == model.spec
+    other = recipe(digits(data=FRAMES | {"hop_ms": 4}).to_dict() | {"model": {"start": str(tmp_path / "run")}})
+    with pytest.raises(InputError, match="read raw frames of 64 samples of 1 channel"):
+        settle(open_task(other))
+
+
+@pytest.mark.parametrize(
+    ("data", "stem"), [({}, STEM), (FRAMES | {"window_ms": 16}, STEM), (FRAMES, [1, 8]), (FRAMES, [2, *STEM[1:]])]
+)
+def test_a_stem_that_does_not_read_these_frames_is_refused(data, stem):
+    with pytest.raises(InputError, match=r'Say data\.tokens = "raw", window_ms = [\d.]+ and hop_ms = [\d.]+, no gaps'):
+        settle(open_task(digits(data=data, model={"entry": {"stem": stem}})))
+
+
+def test_raw_frames_wider_than_the_model_are_refused():
+    with pytest.raises(InputError, match="64 of them are more than the width, 16"):
+        settle(open_task(digits(data=FRAMES, model={"entry": {"map": False}})))
+
+
+# --- gaps -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("places", ["seconds", "index"])
+def test_recordings_with_gaps_are_learned_measured_and_answered_alike(places, tmp_path):
+    from equiscope.train import load_run
+
+    found = digits(data={"gaps": 0.4, "places": places})
+    made = train(found, open_task(found), tmp_path / "run")
+    _, task = recall(tmp_path / "run")
+    files = sorted(DIGITS.glob("*_5.wav"))
+    answers = task.predict(load_run(tmp_path / "run"), list(map(str, files)))
+    right = sum(a.answer == f.name[0] for a, f in zip(answers, files, strict=True))
+    assert right / len(files) == made.result["test"]["accuracy"]

@@ -20,6 +20,7 @@ from msgspec import Struct
 from torch import Tensor
 
 from equiscope.data.changes import Changes, changed, hidden
+from equiscope.data.gaps import kept, of_sound
 from equiscope.data.order import Order, generator, number
 from equiscope.data.sound_files import ENDINGS, contents, folder_of, says
 from equiscope.errors import InputError
@@ -49,6 +50,8 @@ class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     window_ms   length of a window or frame; hop_ms: from one to the next
     mels        bands; scale: of them, see `tokens.mel_filters`; patch: windows and bands of a patch
     places      where a token is: "seconds", the middle of its window; or "index", a count of windows
+    gaps        share of each recording's windows that is left out at random, in stretches: anew each time it is learned from; as the
+                sound itself decides where it is measured; gap: windows of one stretch at most
     level       whether each recording's own mean of each band is taken away, so that a microphone is not heard
     longest     seconds of a recording that are read; the rest is left out
     smoothing   share of the answer that is spread over all classes while learning
@@ -69,6 +72,8 @@ class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     scale: Mel = "slaney"
     patch: tuple[Size, Size] = (4, 8)
     places: Literal["seconds", "index"] = "seconds"
+    gaps: Share = 0.0
+    gap: Size = 8
     level: bool = False
     longest: Positive | None = None
     smoothing: Share = 0.0
@@ -142,6 +147,8 @@ class Recordings:
         self.config, self.seed = config, seed
         if config.tokens == "patches" and config.mels % config.patch[1]:
             raise InputError(f"data.patch has {config.patch[1]} bands, which do not divide the {config.mels} of data.mels.")
+        if config.tokens == "patches" and config.gaps:
+            raise InputError("data.gaps leaves windows out, but patches are of windows side by side. Use log-mel or raw tokens.")
         named = {"train": config.train, "validation": config.validation, "test": config.test}
         self.sources: list[Source] = []
         self.rate, self.shelf = config.rate or 0, Shelf()
@@ -171,7 +178,8 @@ class Recordings:
             draw = generator(self.seed, "sound", epoch, example)
             waves.append(changed(self.parts["train"][example].wave, self.rate, changes, draw))
             masks.append(draw)
-        heard = tokens_of(self.config, self.hearing, waves, (lambda x, i: hidden(x, changes, masks[i])) if mels else None)
+        draws = [generator(self.seed, "gaps", *which) for which in chosen] if self.config.gaps else None
+        heard = tokens_of(self.config, self.hearing, waves, (lambda x, i: hidden(x, changes, masks[i])) if mels else None, draws)
         wanted = torch.tensor([self.hearing.classes.index(self.parts["train"][e].label) for _, e in chosen])
         return heard, wanted
 
@@ -276,12 +284,18 @@ def _one_label(parts: dict[str, list[Recording]]) -> None:
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
-def tokens_of(config: Sounds, hearing: Hearing, waves: list[Tensor], hide: Callable[[Tensor, int], Tensor] | None = None) -> Tokens:
+def tokens_of(
+    config: Sounds, hearing: Hearing, waves: list[Tensor], hide: Callable[[Tensor, int], Tensor] | None = None,
+    draws: Sequence[torch.Generator] | None = None,
+) -> Tokens:  # fmt: skip
     """Sounds [T] of any lengths as one batch: x [B, N, F], at [B, N, A], valid [B, N] False where a shorter one has ended.
 
-    hide  what changes spectrogram number i, [N, mels], before it is cut into patches
+    hide   what changes spectrogram number i, [N, mels], before it is cut into patches
+    draws  that decide the gaps of each; the sounds themselves unless said
     """
     spectrogram, real = windows(config, hearing.rate, waves)
+    if config.gaps:
+        spectrogram, real = _with_gaps(config, spectrogram, real, draws or [of_sound(wave) for wave in waves])
     x, at, counts = spectrogram.x, spectrogram.at[..., :1], real.sum(-1)
     if config.level:
         x = _levelled(x, real)
@@ -320,6 +334,16 @@ def windows(config: Sounds, rate: int, waves: list[Tensor]) -> tuple[Tokens, Ten
     return made, torch.arange(made.x.shape[1]) < counts[:, None]
 
 
+def _with_gaps(config: Sounds, made: Tokens, real: Tensor, draws: Sequence[torch.Generator]) -> tuple[Tokens, Tensor]:
+    """Windows [B, N, F] of which some are left, at their own times, and which of them [B, N'] are real."""
+    left = [kept(n, config.gaps, config.gap, draw) for n, draw in zip(real.sum(-1).tolist(), draws, strict=True)]
+    longest = max(map(len, left))
+    rows = torch.stack([torch.cat([row, row[-1:].expand(longest - len(row))]) for row in left])
+    real = torch.arange(longest) < torch.tensor([len(row) for row in left])[:, None]
+    x = made.x.take_along_dim(rows[..., None], 1)
+    return Tokens(x=x, at=made.at[rows], order=torch.arange(longest)), real
+
+
 def _levelled(x: Tensor, real: Tensor) -> Tensor:
     """Each recording [B, N, F] less the mean of its own windows."""
     return x - (x * real[..., None]).sum(1, keepdim=True) / real.sum(-1)[:, None, None]
@@ -336,6 +360,7 @@ def most_tokens(config: Sounds, rate: int) -> int:
     assert config.longest is not None
     length, hop = (round(ms * rate / 1000) for ms in (config.window_ms, config.hop_ms))
     count = (max(needed_samples(config, rate), round(config.longest * rate)) - length) // hop + 1
+    count -= min(count - 1, round(config.gaps * count))
     return count if config.tokens != "patches" else count // config.patch[0] * (config.mels // config.patch[1])
 
 

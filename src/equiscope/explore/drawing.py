@@ -163,7 +163,8 @@ class _Tower:
             lines += [f"convolutions {' → '.join(map(str, e.stem))}"] if e.stem else []
             lines += [f"{_count(e.features)} → {_count(spec.width)}"]
             own = _Bag(entry.features, entry.features_bias, *(entry.stem.parameters() if entry.stem is not None else ()))
-            title = "Convolutional stem" if e.stem else "Patches" if e.patch else "Linear map"
+            title = "Convolutional stem" if e.stem else "Patches" if e.patch else "Linear map" if e.map else "Raw numbers"
+            lines += [] if e.map else ["as they are, with zeros beside them"]
             box = self._box("entry", "map", title, [own], lines=lines, shape=narrow, paths=["entry"])
             self._joined(box, "entry.sum") if spec.vocabulary else self._up(box)
         if e.types:

@@ -137,13 +137,14 @@ def shrunk(spec: Spec, head_width: int) -> Spec:
     outputs = spec.outputs and (vocabulary if spec.outputs == spec.vocabulary else min(spec.outputs, 3))
     entry = spec.entry
     patch = tuple(min(size, 2) for size in entry.patch) if entry.patch else None
-    stem = (min(entry.channels, 3), 3) if entry.stem else None
-    features = entry.features and (min(entry.channels, 3) * math.prod(patch) if patch and not stem else min(entry.features, 3))
+    channels = min(entry.channels, 3) if entry.map else 1  # raw numbers have to fit into the width
+    stem = (channels, 3) if entry.stem else None
+    features = entry.features and (channels * math.prod(patch) if patch and not stem else min(entry.features, 3))
     return replace(
         spec, width=width, vocabulary=vocabulary, layers=len(blocks), block=blocks if len(blocks) > 1 else blocks[0],
         outputs=outputs,
         entry=Entry(
-            features=features, patch=patch, stem=stem, types=entry.types and min(entry.types, 2),
+            features=features, map=entry.map, patch=patch, stem=stem, types=entry.types and min(entry.types, 2),
             scale=_scale(entry.scale, spec.width, width), norm=entry.norm, registers=entry.registers,
         ),
         head=replace(spec.head, scale=_scale(spec.head.scale, spec.width, width)),

@@ -135,6 +135,7 @@ class Model(nn.Module):
             raise InputError(f"A model takes Tokens or a tensor of ids, features or samples, but got {type(inputs).__name__}.")
         tokens, raw = self._looked_up(inputs, start), self.spec.entry.features
         ready = isinstance(inputs, Tokens)
+        tokens = self.entry.heard(tokens) if ready else tokens
         if tokens.x.shape[-1] == raw and not tokens.mapped:
             if not tokens.x.is_floating_point():
                 raise InputError(

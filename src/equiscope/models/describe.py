@@ -127,11 +127,11 @@ def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared:
     if spec.vocabulary:
         what = "shared table" if shared else f"table of {spec.vocabulary}"
         found.append(Part(f"{path}embedding", what, (tokens, d), 0 if shared else spec.vocabulary * d, 0))
-    if _count(model.entry):
+    if _count(model.entry) or spec.entry.features:
         raw = spec.entry.features or 0
-        what = f"{raw} numbers a token" if raw else "kinds and norm"
+        what = f"{raw} numbers a token{'' if spec.entry.map else ', as they are'}" if raw else "kinds and norm"
         what = f"convolutions {' → '.join(map(str, spec.entry.stem))}" if spec.entry.stem else what
-        add("entry", what, (tokens, d), model.entry, tokens * (raw * d + _stem(spec.entry)))
+        add("entry", what, (tokens, d), model.entry, tokens * (raw * d * spec.entry.map + _stem(spec.entry)))
     for i, scheme in enumerate(model.schemes):
         add("position" if i == 0 else f"others.{i - 1}", scheme.title, ("N", "A"), scheme, 0)
     if _count(model.readout):

@@ -5,6 +5,7 @@ and mapped linearly, which is a convolution whose stride is its size (Dosovitski
 """
 
 import math
+from dataclasses import replace
 from typing import ClassVar, cast
 
 import torch
@@ -15,7 +16,7 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.models import spec as specs
 from equiscope.tokens import Stem, Tokens, patches, tubelets
 from equiscope.tokens.images import check_whole, times
-from equiscope.trace import ops
+from equiscope.trace import constant, ops
 
 
 class Entry(nn.Module):
@@ -31,8 +32,9 @@ class Entry(nn.Module):
         super().__init__()
         self.spec = e = spec.entry
         raw = e.features or 0
-        self.features = nn.Parameter(torch.randn(raw, spec.width) / math.sqrt(raw)) if raw else None
-        self.features_bias = nn.Parameter(torch.zeros(spec.width)) if raw else None
+        self.wide = spec.width
+        self.features = nn.Parameter(torch.randn(raw, spec.width) / math.sqrt(raw)) if raw and e.map else None
+        self.features_bias = nn.Parameter(torch.zeros(spec.width)) if raw and e.map else None
         self.stem = Stem(e.stem, len(e.patch or ())) if e.stem else None
         self.types = nn.Parameter(torch.randn(e.types, spec.width) / math.sqrt(spec.width)) if e.types else None
         norm = spec.blocks[0].norm
@@ -40,7 +42,12 @@ class Entry(nn.Module):
 
     def mapped(self, x: Tensor) -> Tensor:
         """Raw features to the model's width."""
-        assert self.features is not None
+        if self.features is None:
+            beside = x.new_zeros(x.shape[-2], self.wide - x.shape[-1])
+            if beside.shape[-1] == 0:
+                return x
+            beside = constant(beside, "beside", "zeros beside the numbers", "token feature")
+            return ops.concat(x, beside, name="X", label="what the tokens are, and zeros")
         return ops.affine(x, self.features, self.features_bias, name="X", label="what the tokens are")
 
     def cut(self, samples: Tensor) -> Tokens:
@@ -67,6 +74,17 @@ class Entry(nn.Module):
             check_whole(samples.shape[-1:], patch, "A sound", "samples", "samples a frame")
             return Tokens.on_grid(samples.unflatten(-1, (-1, *patch)).movedim(-2, -3).flatten(-2), axes=1)
         return patches(samples, patch) if len(patch) == 2 else tubelets(samples, cast(tuple[int, int, int], patch))
+
+    def heard(self, tokens: Tokens) -> Tokens:
+        """Tokens that hold the cells of a sound, one after another, through the stem; where there is none, as they are.
+
+        Beyond the end of a padded sound there is silence for every convolution, as there is beyond the end of one alone.
+        """
+        cell = self.spec.channels * math.prod(self.spec.patch or ())
+        if self.stem is None or self.stem.axes != 1 or tokens.mapped or tokens.x.shape[-1] != cell:
+            return tokens
+        samples = tokens.x.unflatten(-1, (self.spec.channels, -1)).movedim(-2, -3).flatten(-2)
+        return replace(tokens, x=self.stem(samples, tokens.valid).x)
 
     def typed(self, x: Tensor, types: Tensor | None) -> Tensor:
         """Rows with the row of their kind added; kind 0 unless said."""

@@ -131,6 +131,8 @@ def tiny(spec: Spec, width: int = 24, vocabulary: int = 40, layers: int = 2) -> 
         channels, patch = entry.channels, tuple(min(size, 2) for size in entry.patch)
         stem = (channels, 4) if entry.stem else None
         entry = replace(entry, patch=patch, stem=stem, features=4 if stem else channels * math.prod(patch))
+    elif not entry.map:
+        entry = replace(entry, features=min(entry.features or 1, width))
     scale = entry.scale if entry.scale is None else width**0.5
     outputs = None if spec.outputs is None else vocabulary if spec.outputs == spec.vocabulary else min(spec.outputs, 4)
     head = spec.head if spec.head.scale is None else replace(spec.head, scale=width**-0.5)

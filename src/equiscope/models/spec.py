@@ -144,11 +144,13 @@ class Entry(_Checked):
     patch      inputs come whole and are cut into cells, one token each: (samples,) of a sound [..., T], (rows, columns) of a
                picture [..., C, H, W], (frames, rows, columns) of a video [..., T, C, H, W]
     stem       channels of the samples, then of convolutions that come before: 3 wide along each axis, stride 2, ReLU; so cells
-               overlap (Xiao et al. 2021). n of them make cells of 2^n along each axis; features: channels of the last one
+               overlap (Xiao et al. 2021). n of them make cells of 2^n along each axis; features: channels of the last one.
+               Of a sound also tokens that hold cells are taken: their places and padding are kept
     types      rows of a second table, added: which kind of token it is (BERT's sentence A or B)
     scale      factor on what the embedding holds (sqrt(D) in Vaswani et al. 2017)
     norm       whether a norm of the blocks' kind follows, after positions are added (BERT, BLOOM)
     registers  learned rows beside the class token that nobody reads out (DeiT's distillation token, DINOv2)
+    map        whether raw numbers are mapped to the width; if not, they are taken as they are, and zeros stand beside them
     """
 
     features: Size | None = None
@@ -158,9 +160,12 @@ class Entry(_Checked):
     scale: float | None = None
     norm: bool = False
     registers: Size | None = None
+    map: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.map and (self.features is None or self.stem is not None):
+            raise InputError("map=False takes raw numbers as they are: give features, and no stem, which maps them.")
         if self.patch is not None:
             object.__setattr__(self, "patch", tuple(self.patch))
             if not 1 <= len(self.patch) <= 3:
@@ -268,6 +273,11 @@ class Spec(_Checked):
             raise InputError("A norm of the entry or the head is of the blocks' kind, but the blocks have none (norm=None).")
         if self.entry.registers is not None and self.readout != "class":
             raise InputError(f'Registers stand beside a class token, but the read-out is {self.readout!r}. Use readout="class".')
+        if not self.entry.map and (self.entry.features or 0) > self.width:
+            raise InputError(
+                f"Raw numbers are taken as they are (entry.map is false), but {self.entry.features} of them are more than the "
+                f"width, {self.width}. Make the model wider, or the tokens smaller."
+            )
         if self.vocabulary is not None and self.entry.features == self.width:
             raise InputError(
                 f"Raw features as wide as the model, {self.width}, could not be told from looked-up tokens. Use another width."

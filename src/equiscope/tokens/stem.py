@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope.errors import ShapeError
+from equiscope.errors import InputError, ShapeError
 from equiscope.tokens.base import Tokens
 from equiscope.trace import ops
 from equiscope.trace.recorder import constant, recording
@@ -72,18 +72,31 @@ class Stem(nn.Module):
         self.axes = axes
         self.layers = nn.ModuleList(Convolution(a, b, axes) for a, b in itertools.pairwise(channels))
 
-    def forward(self, samples: Tensor) -> Tokens:
-        """Samples [..., C, sizes] to x [..., N, C'], at [N, axes] counted in strides; sizes are rounded up, none is refused."""
+    def forward(self, samples: Tensor, valid: Tensor | None = None) -> Tokens:
+        """Samples [..., C, sizes] to x [..., N, C'], at [N, axes] counted in strides; sizes are rounded up, none is refused.
+
+        valid  of a sound of N cells, bool [..., N]: those that it has itself; the others are silent for every convolution
+        """
         if not recording():
+            samples = _silenced(samples, valid)
             for layer in self.layers:
-                samples = layer(samples)
+                samples = _silenced(layer(samples), valid)
             return Tokens.on_grid(samples.movedim(-self.axes - 1, -1), self.axes)
+        if valid is not None and not bool(valid.all()):
+            raise InputError("A padded sound with a stem cannot be watched number by number. Give one sound, without padding.")
         sizes: Sequence[int] = samples.shape[-self.axes :]
         x = samples.movedim(-self.axes - 1, -1).flatten(-self.axes - 1, -2)
         x = constant(x, "P", "the samples, a row a place", "token channel" if x.ndim == 2 else ". token channel", "content")
         for layer in self.layers:
             x, sizes = cast(Convolution, layer).rows(x, sizes), _half(sizes)
         return replace(Tokens.on_grid(x.unflatten(-2, tuple(sizes)), self.axes), x=x)
+
+
+def _silenced(x: Tensor, valid: Tensor | None) -> Tensor:
+    """Features [..., C, T] that are zero beyond the cells [..., N] that a sound has."""
+    if valid is None:
+        return x
+    return x * valid.repeat_interleave(x.shape[-1] // valid.shape[-1], -1).unsqueeze(-2)
 
 
 def neighbours(sizes: Sequence[int]) -> Tensor:

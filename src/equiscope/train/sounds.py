@@ -58,7 +58,9 @@ class SoundsTask(Task):
 
     def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
         wide, classes = features(self.config, self.hearing.rate), len(self.hearing.classes)
-        entry = dict(spec.get("entry") or {})
+        entry, said = dict(spec.get("entry") or {}), self.recipe.model.get("entry", {})
+        if "start" in self.recipe.model or "stem" in said:
+            wide = self._heard_by(entry, wide)
         if "start" in self.recipe.model:
             if (entry.get("features"), spec.get("outputs")) != (wide, classes):
                 raise InputError(
@@ -68,7 +70,6 @@ class SoundsTask(Task):
             return spec
         if spec.get("vocabulary") is not None:
             raise InputError(f"model.vocabulary is {spec['vocabulary']}, but sounds are no words of a list. Leave it out.")
-        said = self.recipe.model.get("entry", {})
         for name, given, found in (
             ("entry.features", said.get("features"), wide),
             ("outputs", self.recipe.model.get("outputs"), classes),
@@ -77,8 +78,27 @@ class SoundsTask(Task):
                 raise InputError(f"model.{name} is {given}, but the recordings have {found}. Leave it out: the data says it.")
         if spec.setdefault("readout", "mean") == "each":
             raise InputError('model.readout "each" answers for every token, but a recording has one class. Use "mean" or "class".')
-        entry = {name: value for name, value in entry.items() if name not in ("patch", "stem")} | {"features": wide}
+        if "stem" in said:
+            entry |= {"patch": [2 ** (len(entry["stem"]) - 1)]}
+        else:  # a preset's cells are cut here already
+            entry = {name: value for name, value in entry.items() if name not in ("patch", "stem")}
+        entry |= {"features": wide}
         return {"head": {"bias": True}, **spec, "entry": entry, "outputs": classes}
+
+    def _heard_by(self, entry: dict[str, Any], wide: int) -> int:
+        """Raw numbers of a token after the convolutions of a stem, which read frames one after another."""
+        stem, rate, config = entry.get("stem"), self.hearing.rate, self.config
+        if not stem:
+            return wide
+        cell = 2 ** (len(stem) - 1)
+        length, hop = (round(ms * rate / 1000) for ms in (config.window_ms, config.hop_ms))
+        if config.tokens != "raw" or config.gaps or (length, hop, stem[0]) != (cell, cell, 1):
+            ms = 1000 * cell / rate
+            raise InputError(
+                f"The convolutions of model.entry.stem are {len(stem) - 1}, which read raw frames of {cell} samples of 1 channel, one "
+                f'after another. Say data.tokens = "raw", window_ms = {ms:g} and hop_ms = {ms:g}, no gaps, and begin the stem with 1.'
+            )
+        return int(stem[-1])
 
     def sizes(self, baseline: str) -> dict[str, Any]:
         wide, rate = features(self.config, self.hearing.rate), self.hearing.rate
