@@ -8,11 +8,12 @@ from pathlib import Path
 import msgspec
 
 from equiscope.errors import InputError
-from equiscope.record import Course, Drawing, Explorable, Report
+from equiscope.record import Comparison, Course, Drawing, Explorable, Report
 
-Content = Explorable | Drawing | Report | Course
+Content = Explorable | Drawing | Report | Course | Comparison
 
 BUNDLE = Path(__file__).parent / "page"
+OWN: dict[type, str] = {Report: "report", Course: "run", Comparison: "compare"}  # bundles of their own; others share one
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
     "base-uri 'none'; form-action 'none'"
@@ -46,7 +47,7 @@ def html(content: Content, plain: str = PLAIN, policy: str = POLICY) -> str:
     """
     from equiscope import __version__
 
-    bundle = "report" if isinstance(content, Report) else "run" if isinstance(content, Course) else "page"
+    bundle = OWN.get(type(content), "page")
     script, style = (_bundled(f"{bundle}.{kind}") for kind in ("js", "css"))
     return TEMPLATE.format(
         policy=policy,
@@ -78,6 +79,20 @@ def write(content: Content, path: Path, plain: str = PLAIN) -> Path:
         part.unlink(missing_ok=True)
         raise InputError(f"The page cannot be written to {path}: {error.strerror}. Choose another file with --export.") from error
     return path
+
+
+def table(title: str, heads: list[str], rows: list[list[str]]) -> str:
+    """A table for a browser without JavaScript, its texts escaped; nothing where there are no rows."""
+    if not rows:
+        return ""
+    head = "".join(f'<th scope="col">{escape.escape(name)}</th>' for name in heads)
+    body = "\n".join("<tr>" + "".join(f"<td>{escape.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<h2>{escape.escape(title)}</h2>\n<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>\n"
+
+
+def number(value: float | None) -> str:
+    """A number in such a table."""
+    return "" if value is None else f"{value:.6g}"
 
 
 def _bundled(name: str) -> str:

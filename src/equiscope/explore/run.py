@@ -151,28 +151,16 @@ def plain(content: Course) -> str:
     run = content.run
     facts = f"{run.task}; {run.parameters:,} parameters; {run.seconds:.0f} s of training; seed {run.seed}"
     names = list(dict.fromkeys(name for score in run.scores for name in score.values))
-    scores = [[f"{s.step:,}", s.part, *(_number(s.values.get(n)) for n in names), "best" * s.best] for s in run.scores]
+    scores = [[f"{s.step:,}", s.part, *(page.number(s.values.get(n)) for n in names), "best" * s.best] for s in run.scores]
     apart = -(-len(run.points) // ROWS) or 1
     points = [[f"{p.step:,}", *(f"{v:.6g}" for v in (p.loss, p.rate, p.norm, p.seconds, p.tokens))] for p in run.points[::apart]]
     samples = [[f"{s.step:,}", s.given, s.answer, s.wanted or ""] for s in run.samples if s.step == run.samples[-1].step]
     data = [[s.name, s.part, f"{s.bytes:,}", s.sha256] for s in run.data]
     return (
         f'<div class="bare-report"><h1>{escape(content.title)}</h1>\n<p>{escape(content.summary)}</p>\n<p>{escape(facts)}</p>\n'
-        + _table("Scores", ["step", "part", *names, ""], scores)
-        + _table("Steps", ["step", "training loss", "rate", "gradient norm", "seconds", "tokens a second"], points)
-        + _table("Answers", ["step", "given", "answer", "wanted"], samples)
-        + _table("Data", ["file", "part", "bytes", "sha256"], data)
+        + page.table("Scores", ["step", "part", *names, ""], scores)
+        + page.table("Steps", ["step", "training loss", "rate", "gradient norm", "seconds", "tokens a second"], points)
+        + page.table("Answers", ["step", "given", "answer", "wanted"], samples)
+        + page.table("Data", ["file", "part", "bytes", "sha256"], data)
         + "</div>"
     )
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
-
-
-def _table(title: str, heads: list[str], rows: list[list[str]]) -> str:
-    if not rows:
-        return ""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
-    body = "\n".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<h2>{title}</h2>\n<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>\n"

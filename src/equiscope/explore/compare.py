@@ -1,0 +1,61 @@
+"""The page of a comparison: one offline file, which begins with the answer. Without JavaScript it is a few tables."""
+
+from html import escape
+from pathlib import Path
+from statistics import fmean, stdev
+
+from equiscope.explore import page
+from equiscope.record import Candidate, Comparison, Pair, Trial
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """The page as text. Raises InputError where the bundle was not built with the package."""
+    return page.html(comparison, plain(comparison))
+
+
+def write_page(comparison: Comparison, path: Path) -> Path:
+    """Write the page to a file, whole or not at all. Raises InputError where that cannot be done."""
+    return page.write(comparison, path, plain(comparison))
+
+
+def plain(comparison: Comparison) -> str:
+    """The answer, the candidates, the pairs, every run and the data, as markup."""
+    sizes = sorted({(b.factor, b.size) for trial in comparison.trials for b in trial.beyond})
+    metric = f"{comparison.part} {comparison.metric}"
+    said = "".join(f"<p>{escape(text)}</p>\n" for text in (comparison.question, *comparison.notes) if text)
+    command = f"<p><code>{escape(comparison.command)}</code></p>\n" if comparison.command else ""
+    candidates = [_candidate(candidate, comparison) for candidate in comparison.candidates]
+    beyond = [f"{metric} at {size} {comparison.axis}" for _, size in sizes]
+    heads = ["candidate", "seed", "state", metric, *beyond, "seconds", "tokens a second", "folder"]
+    runs = [_trial(trial, [size for _, size in sizes]) for trial in comparison.trials]
+    data = [[d.name, d.part, f"{d.bytes:,}", d.sha256] for d in comparison.data]
+    return (
+        f'<div class="bare-report"><p>{escape(comparison.title)}</p>\n'
+        f"<h1>{escape(comparison.answer or comparison.title)}</h1>\n{said}"
+        + page.table("Candidates, best first", ["name", metric, "parameters", "steps"], candidates)
+        + page.table("Pairs", ["first", "second", "difference", "95 % interval", "what it says"], [*map(_pair, comparison.pairs)])
+        + page.table("Runs", heads, runs)
+        + page.table("Data", ["file", "part", "bytes", "sha256"], data)
+        + f"{command}</div>"
+    )
+
+
+def _candidate(candidate: Candidate, comparison: Comparison) -> list[str]:
+    found = [t.value for t in comparison.trials if t.candidate == candidate.name and t.value is not None]
+    spread = f" ± {stdev(found):.2g}" if len(found) > 1 else ""
+    value = f"{fmean(found):.6g}{spread}" if found else "no number"
+    return [candidate.name, value, f"{candidate.parameters:,}", f"{candidate.steps:,}"]
+
+
+def _pair(pair: Pair) -> list[str]:
+    between = "" if pair.low is None or pair.high is None else f"{pair.low:.3g} to {pair.high:.3g}"
+    more = f"not decided; {pair.seeds} seeds would" if pair.seeds else "not decided"
+    said = f"{pair.better} is better" if pair.decided else "the very same" if pair.same else more
+    return [pair.first, pair.second, f"{pair.difference:.3g}", between, said]
+
+
+def _trial(trial: Trial, sizes: list[int]) -> list[str]:
+    beyond = {b.size: page.number(b.value) or "refused" for b in trial.beyond}
+    state = f"{trial.state}: {trial.reason}" if trial.reason else trial.state
+    rest = f"{trial.seconds:.0f}", page.number(trial.tokens), trial.folder
+    return [trial.candidate, str(trial.seed), state, page.number(trial.value), *(beyond.get(size, "") for size in sizes), *rest]

@@ -1,0 +1,100 @@
+// What each candidate costs against what it comes to.
+import { clock, short } from "../axis";
+import { h, select } from "../dom";
+import type { Trial } from "../contract";
+import { type Group, type Spread, spread } from "./groups";
+import { swatch } from "./looks";
+import { bytes, count, meant, told } from "./numbers";
+import type { Reading } from "./page";
+import { bent, type Mark, type Picture } from "./plot";
+import { type Shown, shown } from "./shown";
+import { type CompareState, COSTS } from "./state";
+
+type Cost = NonNullable<CompareState["cost"]>;
+
+const NAMES: Record<Cost, string> = {
+  seconds: "time of training",
+  multiply_adds: "multiply-adds of a step",
+  parameters: "parameters",
+  memory: "most memory held at once",
+  tokens: "tokens read in a second",
+};
+const TEXT: Record<Cost, (value: number) => string> = {
+  seconds: clock,
+  multiply_adds: count,
+  parameters: (value) => Math.round(value).toLocaleString("en"),
+  memory: bytes,
+  tokens: (value) => Math.round(value).toLocaleString("en"),
+};
+const TICK: Record<Cost, (value: number) => string> = { ...TEXT, parameters: short, tokens: short };
+
+/** Of one run: its own measurement, or what is known of its candidate. */
+const of = (cost: Cost, { candidate }: Group, trial: Trial): number | undefined =>
+  (cost === "parameters" || cost === "multiply_adds" ? candidate[cost] : trial[cost]) || undefined;
+
+export function cost(page: Reading): Shown | undefined {
+  const { comparison } = page;
+  const finished = ({ trials }: Group) => trials.filter(({ value }) => value != null);
+  const known = COSTS.filter((one) => page.groups.some((group) => finished(group).some((trial) => of(one, group, trial) !== undefined))); // prettier-ignore
+  if (!known.length) return undefined;
+  const chosenCost = (): Cost => (page.state.cost && known.includes(page.state.cost) ? page.state.cost : known[0]);
+  const words = `${comparison.part} ${comparison.metric}`;
+  const costs = (group: Group): Spread | undefined => spread(finished(group).map((trial) => of(chosenCost(), group, trial)));
+
+  const marks = (group: Group): Mark[] => {
+    const [across, { value }, name] = [costs(group), group, group.candidate.name];
+    if (!across || !value) return [];
+    const text = TEXT[chosenCost()];
+    const around = value.sd === undefined ? {} : { low: value.low, high: value.high, left: across.low, right: across.high };
+    const mean: Mark = { x: across.mean, y: value.mean, said: `${name}: ${words} ${told(value, page.places)}; ${NAMES[chosenCost()]} ${text(across.mean)}`, ...around }; // prettier-ignore
+    if (group.trials.length < 2) return [mean];
+    const seeds = finished(group).flatMap((trial): Mark[] => {
+      const x = of(chosenCost(), group, trial);
+      return x === undefined ? [] : [{ x, y: trial.value!, small: true, said: `${name}, seed ${trial.seed}: ${words} ${told(spread([trial.value])!, page.places).replace(", one seed", "")}; ${NAMES[chosenCost()]} ${text(x)}` }]; // prettier-ignore
+    });
+    return [mean, ...seeds];
+  };
+  const picture = (): Picture => {
+    const series = page.drawn().map((group) => ({ look: group.index, name: group.candidate.name, marks: marks(group) }));
+    const xs = series.flatMap(({ marks }) => marks.map(({ x }) => x));
+    return {
+      kind: "dots",
+      band: false,
+      series,
+      x: { title: NAMES[chosenCost()], log: xs.length > 0 && bent(xs), text: TICK[chosenCost()] },
+      y: { title: `${words}, ${comparison.better} is better` },
+    };
+  };
+  return shown(page, {
+    id: "cost",
+    title: "Quality against cost",
+    about: () => `The large sign is the mean, the small ones are the seeds; the cross goes from the least to the largest. Cost: ${NAMES[chosenCost()]}.`, // prettier-ignore
+    picture,
+    choices: () => [
+      known.length > 1 && select("Cost", known.map((name) => ({ name, title: NAMES[name] })), chosenCost(), (name) => page.set({ cost: known.find((one) => one === name) })), // prettier-ignore
+    ],
+    read(chosen, { series }) {
+      const group = page.drawn()[chosen.series];
+      const { x, small } = series[chosen.series].marks[chosen.mark];
+      const trial = small ? finished(group).find((one) => of(chosenCost(), group, one) === x && one.value === series[chosen.series].marks[chosen.mark].y) : undefined; // prettier-ignore
+      const value = trial ? spread([trial.value])! : group.value!;
+      const line = h("p.place", swatch(group.index), h("b", group.candidate.name), trial ? `, seed ${trial.seed}` : "");
+      const facts = known.flatMap((name): [string, string][] => {
+        const found = trial ? of(name, group, trial) : spread(finished(group).map((one) => of(name, group, one)))?.mean;
+        return found === undefined ? [] : [[NAMES[name], TEXT[name](found)]];
+      });
+      return [line, h("dl.facts", [[words, meant(value, page.places)], ...facts].map(([name, text]) => h("div", h("dt", name), h("dd", text))))]; // prettier-ignore
+    },
+    table: () => ({
+      heads: ["candidate", words, ...known.map((name) => NAMES[name])],
+      rows: page.drawn().map((group) => [
+        group.candidate.name,
+        group.value ? meant(group.value, page.places) : "–",
+        ...known.map((name) => {
+          const found = spread(group.trials.map((trial) => of(name, group, trial)));
+          return found ? TEXT[name](found.mean) : "–";
+        }),
+      ]),
+    }),
+  });
+}

@@ -1,0 +1,117 @@
+// The page of a comparison: the answer, the candidates, how sure the differences are, the plots, what was held equal.
+import type { Comparison } from "../contract";
+import { spoken } from "../axis";
+import { button, h } from "../dom";
+import { download } from "../figure";
+import { copied } from "../report/evidence";
+import { extrapolation } from "./beyond";
+import { candidates, runs } from "./candidates";
+import { cost } from "./cost";
+import { curves } from "./curves";
+import { type Group, groups } from "./groups";
+import { made } from "./made";
+import { decimals } from "./numbers";
+import { pairs } from "./pairs";
+import { csv, named } from "./saved";
+import { type CompareState, fromHash, toHash } from "./state";
+import { symmetries } from "./symmetries";
+import "./compare.css";
+
+/** What a script on the page may reach. */
+export interface Reading {
+  comparison: Comparison;
+  groups: Group[];
+  state: CompareState;
+  places: number; // decimals of the number that decides
+  file: string; // how files that are saved begin
+  drawn(): Group[];
+  set(change: Partial<CompareState>): void;
+}
+
+export function reveal(comparison: Comparison, root: HTMLElement): Reading {
+  const all = groups(comparison);
+  const page: Reading = {
+    comparison,
+    groups: all,
+    state: fromHash(location.hash, all.length),
+    places: decimals(all.map(({ value }) => value)),
+    file: named(comparison.title),
+    drawn: () => all.filter(({ index }) => !page.state.without.includes(index)),
+    set(change) {
+      page.state = { ...page.state, ...change };
+      const hash = toHash(page.state);
+      history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+      draw();
+    },
+  };
+  const plots = [curves(page), extrapolation(page), cost(page)].filter((plot) => plot !== undefined);
+  const draw = () => plots.forEach((plot) => plot.draw());
+  document.body.classList.add("compare");
+  root.replaceChildren(
+    header(page),
+    h(
+      "main",
+      { id: "story" },
+      candidates(page),
+      pairs(page),
+      plots.map(({ element }) => element),
+      symmetries(page),
+      comparison.trials.length > 0 && h("details.part.every", h("summary", "Every run as a table"), runs(page)),
+      made(page),
+    ),
+    h("footer", "equiscope: every number on this page stands in the record inside it, or is a mean or spread of such numbers. It works offline and sends nothing anywhere."), // prettier-ignore
+  );
+  draw();
+  addEventListener("hashchange", () => {
+    page.state = fromHash(location.hash, all.length);
+    draw();
+  });
+  return page;
+}
+
+function header(page: Reading): HTMLElement {
+  const { comparison, file } = page;
+  const text = () => JSON.stringify(comparison, null, 1);
+  const status = h("span.quiet", { role: "status" });
+  const copy = async () => {
+    status.textContent = (await copied(text())) ? "Copied." : "This browser does not let a file copy: download it instead.";
+  };
+  const save = (kind: string, type: string, text: () => string) =>
+    button(kind, `Save as ${file}.${kind.toLowerCase()}`, () => download(new Blob([text()], { type }), `${file}.${kind.toLowerCase()}`), { "aria-label": `Save as ${kind}` }); // prettier-ignore
+  const notes = comparison.notes ?? [];
+  return h(
+    "header",
+    h(
+      "div.top",
+      h("p.brand", "equiscope ", h("span", "compare")),
+      h(
+        "div.buttons",
+        status,
+        button("Copy", "Copy the whole record as JSON", copy),
+        save("JSON", "application/json", text),
+        save("CSV", "text/csv", () => csv(comparison)),
+      ),
+    ),
+    comparison.answer && h("p.title", comparison.title),
+    h("h1", comparison.answer || comparison.title),
+    comparison.question && h("p.question", h("span.spoken", "The question: "), comparison.question),
+    facts(page),
+    notes.length > 0 && h("ul.notes", notes.map((note) => h("li", note))), // prettier-ignore
+  );
+}
+
+function facts({ comparison, groups }: Reading): HTMLElement {
+  const { trials, seeds, varied } = comparison;
+  const done = trials.filter(({ state, value }) => state === "finished" && value != null).length;
+  const seconds = trials.reduce((sum, trial) => sum + (trial.seconds ?? 0), 0);
+  const known: [string, string][] = [
+    ["decided by", `${comparison.part} ${comparison.metric}, ${comparison.better} is better`],
+    ["candidates", String(groups.length)],
+    [seeds.length === 1 ? "seed" : "seeds", seeds.length > 6 ? `${seeds.length} of them` : seeds.join(", ")],
+    ["runs", done === trials.length ? String(done) : `${done} of ${trials.length} came to an end`],
+    ["training in all", seconds ? spoken(seconds) : ""],
+    ["varied", varied.join(", ")],
+    ["task", comparison.task],
+  ];
+  return h("dl.facts", known.map(([name, text]) => text && h("div", h("dt", name), h("dd", text)))); // prettier-ignore
+}

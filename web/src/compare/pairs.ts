@@ -1,0 +1,142 @@
+// Pair by pair: how far two candidates are apart, between which numbers the true difference lies, and whether that decides.
+import { axis, type Axis } from "../axis";
+import type { Pair } from "../contract";
+import { button, h, svg } from "../dom";
+import type { Group } from "./groups";
+import { colour, sign, swatch } from "./looks";
+import { signed } from "./numbers";
+import type { Reading } from "./page";
+import { percent, rules, scale } from "./strip";
+
+const [HEIGHT, AT_ONCE] = [30, 12]; // pixels; pairs that are shown unless all are asked for
+
+export function pairs(page: Reading): HTMLElement | undefined {
+  const found = page.comparison.pairs ?? [];
+  if (!found.length) return undefined;
+  const { metric, better } = page.comparison;
+  const spread = axis(reach(found), [4, 96], 4);
+  const body = h("tbody", { role: "rowgroup" });
+  const [least, most] = better === "less" ? ["the first is better", "the second is better"] : ["the second is better", "the first is better"]; // prettier-ignore
+  const head = (...rest: Parameters<typeof h>[1][]) => h("th", { scope: "col", role: "columnheader" }, ...rest);
+  const all = button(`All ${found.length} pairs`, "Show every pair", () => show(found.length), { class: "all" });
+  const show = (count: number) => {
+    body.replaceChildren(...found.slice(0, count).map((pair) => row(pair, page, spread)));
+    all.hidden = count >= found.length;
+  };
+  const few = () => show(Math.min(found.length, AT_ONCE));
+  few();
+  addEventListener("beforeprint", () => show(found.length));
+  return h(
+    "section.part.pairs",
+    h("h2", "Pair by pair"),
+    h("p.quiet.about", `Difference of ${metric} between two candidates, seed by seed: the first minus the second. The line is where the true difference lies with 95 % confidence, for all pairs together; a pair is decided only where the spread over seeds supports it.`), // prettier-ignore
+    matrix(page, found),
+    h(
+      "table.differences",
+      { role: "table" },
+      h("caption.spoken", "Pairs of candidates"),
+      h(
+        "thead",
+        { role: "rowgroup" },
+        h(
+          "tr",
+          { role: "row" },
+          head("first and second"),
+          head("difference"),
+          h("th.plotted", { scope: "col", role: "columnheader" }, h("span.spoken", "drawn"), h("span.ways", { "aria-hidden": "true" }, h("span", `← ${least}`), h("span", `${most} →`)), scale(spread)), // prettier-ignore
+          head("95 % interval"),
+          head("what it says"),
+        ),
+      ),
+      body,
+    ),
+    all,
+  );
+}
+
+/** The numbers an axis has to hold. A very wide interval leaves it, with an arrow: else the others could not be told apart. */
+export function reach(pairs: Pair[]): [number, number] {
+  const ends = pairs.map(({ difference, low, high }) => Math.max(Math.abs(difference), Math.abs(low ?? 0), Math.abs(high ?? 0))).sort((a, b) => a - b); // prettier-ignore
+  const apart = Math.max(...pairs.map(({ difference }) => Math.abs(difference)));
+  const limit = Math.min(ends.at(-1)!, Math.max(1.15 * apart, 2 * ends[ends.length >> 1])) || 1;
+  return [-1.05 * limit, 1.05 * limit];
+}
+
+/** In words, what a pair says. */
+export function saying(pair: Pair): string {
+  if (pair.decided) return `${pair.better} is better`;
+  if (pair.same) return "the very same numbers";
+  if (pair.low == null) return "one seed: no spread is known";
+  return pair.seeds ? `not decided; about ${pair.seeds.toLocaleString("en")} seeds would decide` : "not decided, and more seeds would hardly help"; // prettier-ignore
+}
+
+const outcome = (pair: Pair): string => (pair.decided ? "decided" : pair.same ? "same" : "open");
+
+function row(pair: Pair, page: Reading, axis: Axis): HTMLElement {
+  const cell = (kind: string, ...rest: Parameters<typeof h>[1][]) => h(`td.${kind}`, { role: "cell" }, ...rest);
+  const interval = pair.low == null || pair.high == null ? "–" : `${signed(pair.low)} to ${signed(pair.high)}`;
+  return h(
+    "tr",
+    { role: "row", "data-outcome": outcome(pair) },
+    h("th", { scope: "row", role: "rowheader" }, who(pair.first, page), h("span.spoken", " and "), who(pair.second, page)),
+    cell("value", signed(pair.difference)),
+    cell("plotted", drawn(pair, page, axis)),
+    cell("interval", interval),
+    cell("said", saying(pair)),
+  );
+}
+
+const named = (name: string, { groups }: Reading): Group | undefined => groups.find(({ candidate }) => candidate.name === name);
+
+function who(name: string, page: Reading): HTMLElement {
+  const index = named(name, page)?.index ?? 0;
+  return h("span.who", { "data-look": colour(index) }, swatch(index), h("span", name));
+}
+
+function drawn(pair: Pair, page: Reading, axis: Axis): SVGElement {
+  const [middle, zero] = [HEIGHT / 2, percent(axis.place(0))];
+  const winner = pair.decided ? named(pair.better ?? "", page)?.index : undefined;
+  const place = (value: number) => Math.min(Math.max(axis.place(value), 1), 99);
+  const arrow = (at: number, way: number) => svg("svg", { x: percent(at), y: middle, overflow: "visible" }, svg("path.arrow", { d: `M${-4 * way}-4L${2 * way} 0L${-4 * way} 4` })); // prettier-ignore
+  const { low, high } = pair;
+  return svg(
+    "svg.strip",
+    { width: "100%", height: HEIGHT, "aria-hidden": "true", ...(winner === undefined ? {} : { "data-look": colour(winner) }) },
+    rules(axis),
+    svg("line.zero", { x1: zero, x2: zero, y1: 0, y2: HEIGHT }),
+    low != null && high != null && [
+      svg("line.interval", { x1: percent(place(low)), x2: percent(place(high)), y1: middle, y2: middle }),
+      axis.place(low) < 1 && arrow(1, -1),
+      axis.place(high) > 99 && arrow(99, 1),
+    ].filter((part) => part !== false), // prettier-ignore
+    svg("svg.seed", { x: percent(place(pair.difference)), y: middle, overflow: "visible" }, winner === undefined ? svg("circle.open", { r: 4.5 }) : sign(winner, 0, 0, 5)), // prettier-ignore
+  );
+}
+
+const SIGNS = { better: ["▲", "better"], worse: ["▽", "worse"], open: ["·", "not decided"], same: ["=", "the very same"] } as const;
+
+/** Who is better than whom: a row against a column. */
+function matrix(page: Reading, found: Pair[]): HTMLElement | undefined {
+  const { groups } = page;
+  if (groups.length < 3) return undefined;
+  const of = new Map(found.flatMap((pair) => [[JSON.stringify([pair.first, pair.second]), pair], [JSON.stringify([pair.second, pair.first]), pair]])); // prettier-ignore
+  const kind = (pair: Pair, name: string) =>
+    pair.decided ? (pair.better === name ? "better" : "worse") : pair.same ? "same" : "open";
+  const cell = (a: string, b: string) => {
+    const pair = a === b ? undefined : of.get(JSON.stringify([a, b]));
+    if (!pair) return h("td", { "data-kind": "none" }, h("span.spoken", a === b ? "itself" : "no seed in common"));
+    const [sign, word] = SIGNS[kind(pair, a)];
+    return h("td", { "data-kind": kind(pair, a), title: `${a} against ${b}: ${word}` }, h("span", { "aria-hidden": "true" }, sign), h("span.spoken", word)); // prettier-ignore
+  };
+  const names = groups.map(({ candidate }) => candidate.name);
+  return h(
+    "div.scroll",
+    { tabindex: 0, role: "region", "aria-label": "Who is better than whom" },
+    h(
+      "table.matrix-of-pairs",
+      h("caption", "Row against column: ", Object.values(SIGNS).map(([sign, word]) => h("span", h("b", { "aria-hidden": "true" }, sign), ` ${word}`))), // prettier-ignore
+      h("thead", h("tr", h("td"), groups.map(({ index, candidate }) => h("th", { scope: "col", "data-look": colour(index), title: candidate.name }, swatch(index), h("span.spoken", candidate.name))))), // prettier-ignore
+      h("tbody", groups.map(({ index, candidate }) => h("tr", h("th", { scope: "row", "data-look": colour(index) }, h("span.who", swatch(index), h("span", candidate.name))), names.map((other) => cell(candidate.name, other))))), // prettier-ignore
+    ),
+  );
+}

@@ -1,0 +1,115 @@
+// A plot with what belongs to it: what it shows in words, who is drawn, the reading of the mark that is chosen, the same as a table.
+import { button, h } from "../dom";
+import { save } from "../figure";
+import { table } from "../tables";
+import { colour, swatch } from "./looks";
+import type { Reading } from "./page";
+import { type Chosen, type Picture, plot } from "./plot";
+
+export interface Showing {
+  id: string; // of the files that are saved
+  title: string;
+  about(): string; // what is drawn, below the title and on the saved picture
+  picture(): Picture;
+  read(chosen: Chosen, picture: Picture): (Node | false)[];
+  choices?(): (HTMLElement | false)[];
+  table?(): { heads: string[]; rows: string[][] };
+  note?(): string;
+}
+
+export interface Shown {
+  element: HTMLElement;
+  draw(): void;
+}
+
+const HINT = "Point at a mark, or use the arrow keys: left and right along a candidate, up and down between candidates.";
+
+export function shown(page: Reading, showing: Showing): Shown {
+  const about = h("figcaption");
+  const reading = h("div.reading", { "aria-hidden": "true" });
+  const drawing = plot(`${showing.title}: a plot, told mark by mark`, (chosen) => {
+    reading.replaceChildren(...(chosen ? showing.read(chosen, picture).filter((part) => part !== false) : [h("p.quiet", HINT)]));
+  });
+  const figure = h("figure", about, drawing.element);
+  const [legend, choices, note] = [h("div.legend"), h("div.choices"), h("p.quiet.note")];
+  const rows = h("div");
+  const unfold = h<HTMLDetailsElement>(
+    "details",
+    { ontoggle: () => fill() },
+    h("summary", "The same as a table", h("span.spoken", `: ${showing.title}`)),
+    rows,
+  );
+  const fill = () => {
+    if (!unfold.open || !showing.table) return;
+    const { heads, rows: lines } = showing.table();
+    rows.replaceChildren(table(showing.title, heads, lines, { class: "numbers" }));
+  };
+  const saving = (kind: "svg" | "png") =>
+    button(kind.toUpperCase(), `Save this plot as ${kind.toUpperCase()}`, () => save(figure, `${page.file}-${showing.id}`, kind), {
+      class: "keep",
+      "aria-label": `Save the plot “${showing.title}” as ${kind.toUpperCase()}`,
+    });
+  const element = h(
+    `section.part.${showing.id}`,
+    h("div.head", h("h2", showing.title), h("div.buttons", saving("svg"), saving("png"))),
+    choices,
+    figure,
+    legend,
+    reading,
+    note,
+    showing.table && unfold,
+  );
+  let picture: Picture;
+  const draw = () => {
+    picture = showing.picture();
+    about.textContent = showing.about();
+    note.textContent = showing.note?.() ?? "";
+    note.hidden = !note.textContent;
+    const found = showing.choices?.() ?? [];
+    choices.hidden = !found.length;
+    refill(choices, found);
+    refill(legend, toggles(page));
+    drawing.draw(picture);
+    fill();
+  };
+  return { element, draw };
+}
+
+/** Who is drawn: pressed are those that are. Nothing to choose where there is one. */
+function toggles(page: Reading): HTMLElement[] {
+  const { without } = page.state;
+  if (page.groups.length < 2) return [];
+  const every = without.length > 0 && button("Show all", "Draw every candidate", () => page.set({ without: [] }), { class: "all" });
+  return [
+    ...page.groups.map(({ index, candidate }) => {
+      const drawn = !without.includes(index);
+      const press = () => page.set({ without: drawn ? [...without, index] : without.filter((one) => one !== index) });
+      const one = button("", drawn ? `Hide ${candidate.name}` : `Draw ${candidate.name}`, press, { "aria-pressed": String(drawn), "data-look": colour(index), "data-key": `show-${index}` }); // prettier-ignore
+      one.append(swatch(index), h("span", candidate.name));
+      if (drawn && without.length === page.groups.length - 1) one.disabled = true;
+      return one;
+    }),
+    ...(every ? [every] : []),
+  ];
+}
+
+/** New children in the place of old ones; what had the focus has it again. */
+export function refill(place: HTMLElement, children: (HTMLElement | false)[]): void {
+  const key = (element: Element | null) => (element as HTMLElement | null)?.dataset.key ?? element?.getAttribute("aria-label");
+  const before = place.contains(document.activeElement) ? key(document.activeElement) : undefined;
+  place.replaceChildren(...children.filter((child) => child !== false));
+  if (before) [...place.querySelectorAll<HTMLElement>("button, select")].find((one) => key(one) === before)?.focus({ preventScroll: true }); // prettier-ignore
+}
+
+/** What every drawn candidate has at one place, the best first; the chosen one stands out. */
+export function standing(
+  title: string,
+  rows: { look: number; name: string; text: string; sort: number; lit: boolean }[],
+  more = false,
+): HTMLElement[] {
+  // prettier-ignore
+  const order = [...rows].sort((a, b) => (more ? b.sort - a.sort : a.sort - b.sort));
+  const line = ({ look, name, text, lit }: (typeof rows)[number]) =>
+    h("li", { "data-look": colour(look), "data-lit": String(lit) }, swatch(look), h("span.who", name), h("b", text));
+  return [h("p.place", title), h("ol", order.map(line))]; // prettier-ignore
+}

@@ -1,0 +1,54 @@
+// A row of numbers on an axis that all rows share, in percent of the width, so that a drawing follows its column.
+import { axis, type Axis } from "../axis";
+import { h, svg } from "../dom";
+import { type Group, type Spread, spread } from "./groups";
+import { colour, sign } from "./looks";
+import { reach } from "./plot";
+
+const HEIGHT = 34; // pixels
+
+export const percent = (x: number): string => `${x.toFixed(2)}%`;
+
+/** From all numbers of all candidates to percent of the width. */
+export const common = (groups: Group[]): Axis => axis(reach(groups.flatMap(({ trials }) => trials.map(({ value }) => value ?? NaN)), false, 0.04), [3, 97], 4); // prettier-ignore
+
+/** The axis above a column of strips. */
+export const scale = ({ ticks, place, text }: Axis): HTMLElement =>
+  h("span.scale", { "aria-hidden": "true" }, ticks.map((tick) => h("span", { style: `left:${percent(place(tick))}` }, text(tick)))); // prettier-ignore
+
+export const rules = ({ ticks, place }: Axis): SVGElement[] =>
+  ticks.map((tick) => svg("line.rule", { x1: percent(place(tick)), x2: percent(place(tick)), y1: 0, y2: "100%" }));
+
+/** Every seed as a dot, the mean as a line, a band of one standard deviation to each side. */
+export function strip({ index, trials, value }: Group, axis: Axis, label: string): SVGElement {
+  const dots = trials.flatMap(({ value, seed }) => (value == null ? [] : [{ value, seed }]));
+  const middle = HEIGHT / 2;
+  return svg(
+    "svg.strip",
+    { width: "100%", height: HEIGHT, role: "img", "aria-label": label, "data-look": colour(index) },
+    rules(axis),
+    value && band(value, axis),
+    value && svg("line.mean", { x1: percent(axis.place(value.mean)), x2: percent(axis.place(value.mean)), y1: 4, y2: HEIGHT - 4 }),
+    dots.map(({ value, seed }, i) => {
+      const y = middle + (dots.length < 2 ? 0 : (i / (dots.length - 1) - 0.5) * 15);
+      const place = svg("svg.seed", { x: percent(axis.place(value)), y, overflow: "visible" }, sign(index, 0, 0, 3.6));
+      place.append(svg("title", `seed ${seed}: ${value}`));
+      return place;
+    }),
+  );
+}
+
+function band({ mean, sd }: Spread, { place }: Axis): SVGElement | undefined {
+  if (!sd) return undefined;
+  const [from, to] = [place(mean - sd), place(mean + sd)];
+  return svg("rect.band", { x: percent(from), width: percent(to - from), y: 5, height: HEIGHT - 10, rx: 3 });
+}
+
+/** What a strip shows, in words. */
+export function heard({ trials }: Group, write: (value: number) => string): string {
+  const known = trials.filter(({ value }) => value != null);
+  if (!known.length) return "no number";
+  const found = spread(known.map(({ value }) => value))!;
+  const seeds = known.map(({ seed, value }) => `seed ${seed} ${write(value!)}`).join(", ");
+  return known.length < 2 ? `${seeds}; no spread is known` : `${seeds}; mean ${write(found.mean)}`;
+}

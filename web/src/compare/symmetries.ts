@@ -1,0 +1,71 @@
+// What each candidate says to respect, and what was measured of it after training, side by side.
+import type { Candidate, Row } from "../contract";
+import { h } from "../dom";
+import { shape, WORDS } from "../report/verdict";
+import { colour, swatch } from "./looks";
+import type { Reading } from "./page";
+
+type Tone = "holds" | "fails" | "not" | "undecided";
+
+export function symmetries(page: Reading): HTMLElement | undefined {
+  const all = page.comparison.candidates;
+  const names = [...new Set(all.flatMap(({ claims, measured }) => [...(claims ?? []).map(({ action }) => action), ...Object.keys(measured ?? {})]))]; // prettier-ignore
+  if (!names.length) return undefined;
+  const used = [...new Set(all.flatMap(({ measured }) => Object.values(measured ?? {})))].filter(isVerdict);
+  return h(
+    "section.part.symmetries",
+    h("h2", "Symmetries, claimed and measured"),
+    h("p.quiet.about", "What a model claims follows from its parts; what is measured is the trained model itself."),
+    h(
+      "div.scroll",
+      { tabindex: 0, role: "region", "aria-label": "Symmetries, claimed and measured" },
+      h(
+        "table.respected",
+        h("caption.spoken", "Symmetries of each candidate"),
+        h("thead", h("tr", h("th", { scope: "col" }, "candidate"), names.map((name) => h("th", { scope: "col" }, name)))), // prettier-ignore
+        h("tbody", page.groups.map(({ index, candidate }) => h("tr", h("th", { scope: "row", "data-look": colour(index) }, h("span.who", swatch(index), h("span", candidate.name))), names.map((name) => cell(candidate, name))))), // prettier-ignore
+      ),
+    ),
+    used.length > 0 && h("ul.words", used.map((verdict) => h("li", shape(verdict), h("b", verdict), `: ${WORDS[verdict]}`))), // prettier-ignore
+    reasons(all),
+  );
+}
+
+const isVerdict = (text: string): text is Row["verdict"] => text in WORDS;
+
+/** Whether what was measured is what was claimed. */
+export function tone(claimed: boolean | undefined, measured: string | undefined): Tone {
+  if (!measured || measured === "undecided" || !isVerdict(measured)) return "undecided";
+  if (measured === "exact" || measured === "rounding") return "holds";
+  return claimed ? "fails" : "not";
+}
+
+function cell({ claims, measured }: Candidate, name: string): HTMLElement {
+  const claim = (claims ?? []).find(({ action }) => action === name);
+  const found = measured?.[name];
+  const said = claim ? (claim.holds ? "claimed" : "not claimed") : "nothing claimed";
+  return h(
+    "td",
+    { "data-tone": tone(claim?.holds, found) },
+    h("span.judged", found && isVerdict(found) ? shape(found) : null, h("b", found ?? "not measured")),
+    h("span.claimed", said),
+    claim?.holds && tone(true, found) === "fails" && h("b.fails", "does not hold"),
+  );
+}
+
+/** Which part of a candidate decides, and why. */
+function reasons(all: Candidate[]): HTMLElement | undefined {
+  const known = all.filter(({ claims }) => (claims ?? []).some(({ reason, decided_by }) => reason || decided_by));
+  if (!known.length) return undefined;
+  return h(
+    "details",
+    h("summary", "Which part decides, and why"),
+    known.map(({ name, claims }) =>
+      h(
+        "div.reasons",
+        h("h3", name),
+        h("ul", (claims ?? []).map(({ action, holds, decided_by, reason }) => h("li", h("b", action), holds ? " holds" : " does not follow", decided_by ? [", because of ", h("code", decided_by)] : [], reason ? `: ${reason}` : "", "."))), // prettier-ignore
+      ),
+    ),
+  );
+}
