@@ -50,8 +50,8 @@ class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     window_ms   length of a window or frame; hop_ms: from one to the next
     mels        bands; scale: of them, see `tokens.mel_filters`; patch: windows and bands of a patch
     places      where a token is: "seconds", the middle of its window; or "index", a count of windows
-    gaps        share of each recording's windows that is left out at random, in stretches: anew each time it is learned from; as the
-                sound itself decides where it is measured; gap: windows of one stretch at most
+    gaps        share of each recording's windows that is left out at random, in stretches: anew each time it is learned from; as
+                the sound itself decides where it is measured; gap: windows of one stretch at most
     level       whether each recording's own mean of each band is taken away, so that a microphone is not heard
     longest     seconds of a recording that are read; the rest is left out
     smoothing   share of the answer that is spread over all classes while learning

@@ -39,11 +39,12 @@ def probe(model: Built, inputs: Tokens | Tensor, source: Tokens | Tensor | None 
     """Try both ways on forward and backward passes of this model, turn by turn; no gradient is left behind.
 
     inputs   a batch as in the work to come; source: of a model with an encoder
-    returns  None where there is no choice (no oneDNN, other than float32 on a CPU)
+    returns  None where there is no choice (no oneDNN, other than float32 on a CPU, layers without products)
     """
     weights = [p for p in model.parameters() if p.requires_grad]
     first = weights[0] if weights else next(model.parameters())
-    if first.device.type != "cpu" or first.dtype != torch.float32 or not torch.backends.mkldnn.is_available():
+    shapes = {tuple(p.shape) for block in model.blocks for p in block.parameters() if p.ndim == 2}
+    if first.device.type != "cpu" or first.dtype != torch.float32 or not torch.backends.mkldnn.is_available() or not shapes:
         return None
     spent: dict[bool, list[float]] = {False: [], True: []}
     for turn in range(turns + 1):
@@ -57,7 +58,6 @@ def probe(model: Built, inputs: Tokens | Tensor, source: Tokens | Tensor | None 
                     spent[through].append(time.perf_counter() - begin)
         if sum(map(sum, spent.values())) > SHARE:
             break
-    shapes = {tuple(p.shape) for block in model.blocks for p in block.parameters() if p.ndim == 2}
     errors = {}
     for through in (False, True):
         with _through(through):

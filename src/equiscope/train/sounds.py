@@ -95,8 +95,9 @@ class SoundsTask(Task):
         if config.tokens != "raw" or config.gaps or (length, hop, stem[0]) != (cell, cell, 1):
             ms = 1000 * cell / rate
             raise InputError(
-                f"The convolutions of model.entry.stem are {len(stem) - 1}, which read raw frames of {cell} samples of 1 channel, one "
-                f'after another. Say data.tokens = "raw", window_ms = {ms:g} and hop_ms = {ms:g}, no gaps, and begin the stem with 1.'
+                f"The convolutions of model.entry.stem are {len(stem) - 1}, which read raw frames of {cell} samples of 1 channel, "
+                f'one after another. Say data.tokens = "raw", window_ms = {ms:g} and hop_ms = {ms:g}, no gaps, and begin the stem '
+                "with 1."
             )
         return int(stem[-1])
 
