@@ -135,16 +135,22 @@ def table(
 
 @app.command()
 def study(
-    name: Annotated[str | None, typer.Argument(help="The question to answer; without it, all are listed.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The question to answer, or claims: the ledger. Without it, all are listed.")
+    ] = None,
+    claim: Annotated[
+        str | None, typer.Argument(help="With claims: one sentence of the ledger, by its name; all unless said.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the finding (JSON) and its picture (PNG, SVG) into this folder.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of everything that is random.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller measurements: seconds.")] = False,
+    names: Annotated[bool, typer.Option("--list", help="Name the questions, or the claims, and measure nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Answer one question about transformers by measuring it now."""
+    """Answer one question about transformers by measuring it now, or check what the literature says: claims."""
     from equiscope.cli.study import run
 
-    run(name, out, seed, quick, json)
+    run(name, claim, out, seed, quick, json, names)
 
 
 @app.command()

@@ -15,16 +15,22 @@ from equiscope.study import STUDIES, Finding, named
 from equiscope.study.plot import draw
 
 
-def run(name: str | None, out: Path | None, seed: int, quick: bool, json: bool) -> None:
-    if name is None:
+def run(name: str | None, claim: str | None, out: Path | None, seed: int, quick: bool, json: bool, names: bool) -> None:
+    if name == "claims":
+        from equiscope.cli import claims
+
+        claims.run(claim, out, seed, quick, json, names)
+        return
+    if claim is not None:
+        raise InputError(f"Only claims takes a second name, but got {claim!r}. Ask one question at a time: equiscope study {name}.")
+    if name is None or names:
         if out is not None:
             raise InputError(f"--out writes one study. Name it: equiscope study {STUDIES[0].name} --out {out}.")
         _list(json)
         return
     study = named(name)
-    if out is not None and out.exists() and not out.is_dir():
-        raise InputError(f"--out is a folder, but {out} is a file. Choose another name.")
-    found = study.run(seed, quick, _shown_progress)
+    check_folder(out)
+    found = study.run(seed, quick, shown_progress)
     if json:
         print(found.to_json())
     else:
@@ -42,7 +48,13 @@ def write(found: Finding, folder: Path) -> list[Path]:
     return [data, *(draw(found, folder / f"{found.study}.{kind}") for kind in ("png", "svg"))]
 
 
-def _shown_progress(items: Iterable[Any], what: str = "") -> Iterator[Any]:
+def check_folder(out: Path | None) -> None:
+    """Raises InputError where a file stands in the folder's place."""
+    if out is not None and out.exists() and not out.is_dir():
+        raise InputError(f"--out is a folder, but {out} is a file. Choose another name.")
+
+
+def shown_progress(items: Iterable[Any], what: str = "") -> Iterator[Any]:
     """On a terminal, how far the study is; on the error stream, so that a pipe gets the answer alone."""
     console = Console(stderr=True)
     yield from track(list(items), what, console=console, transient=True, disable=not console.is_terminal)
@@ -55,7 +67,7 @@ def _list(json: bool) -> None:
     width = max(len(study.name) for study in STUDIES)
     for study in STUDIES:
         print(f"{study.name:{width}}  {study.question}")
-    print("\nequiscope study NAME answers one of them.")
+    print("\nequiscope study NAME answers one of them; equiscope study claims measures what the literature says of transformers.")
 
 
 def _text(found: Finding) -> None:

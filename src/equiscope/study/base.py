@@ -103,23 +103,29 @@ class Study:
 
         each  wraps the long loops, so that a terminal can show how far they are
         """
-        if seed < 0:
-            raise InputError(f"A seed is 0 or larger, but got {seed}.")
-        with torch.random.fork_rng(devices=[]), _one_thread():
-            torch.manual_seed(seed)
+        with settled(seed):
             found = self.measure(quick, each or silently)
-        made = {"torch": torch.__version__, "threads": "1", "machine": platform.machine()}
-        return replace(found, study=self.name, question=self.question, source=self.source, seed=seed, quick=quick, made=made)
+        return replace(found, study=self.name, question=self.question, source=self.source, seed=seed, quick=quick, made=made())
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def settled(seed: int) -> Iterator[None]:
+    """torch's generator begins with this seed, on one thread; both are afterwards as they were. Raises InputError below 0."""
+    if seed < 0:
+        raise InputError(f"A seed is 0 or larger, but got {seed}.")
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+def made() -> dict[str, str]:
+    """Versions and machine of what `settled` runs."""
+    return {"torch": torch.__version__, "threads": "1", "machine": platform.machine()}
 
 
 def silently(items: Iterable[Any], what: str = "") -> Iterator[Any]:

@@ -1,0 +1,277 @@
+"""Claims about what a model does not notice: order, places, pictures that move, points that turn; and how far it looks."""
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.attention import Causal, MultiHeadAttention, Window
+from equiscope.models import Attention, Block, Entry, Spec, build
+from equiscope.position import Alibi, Fourier, LearnedNd, NoPosition, Position
+from equiscope.study import reach
+from equiscope.study.base import shown
+from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, curve, normal, picture, ruled, text
+from equiscope.symmetry import Permute, relative_error
+from equiscope.tokens import Tokens
+
+WIDTH = 16
+
+
+def _model(layers: int, causal: bool, position: Position | None = None, readout: str = "each") -> nn.Module:
+    attention = Attention(heads=2, causal=causal, position=position or NoPosition())
+    return build(Spec(WIDTH, layers=layers, block=Block(attention), readout=readout)).double()
+
+
+# --- order --------------------------------------------------------------------------------------------------------------
+@claim("Self-attention without positions is permutation equivariant.", "Lee 2019 (Set Transformer), section 3.1")
+def attention_is_permutation_equivariant(setting: Setting) -> Measured:
+    tokens, shuffle = text(10, WIDTH), Permute(tuple(torch.randperm(10).tolist()))
+    errors = {}
+    for name, model in {"all see all": _model(3, False), "causal": _model(3, True)}.items():
+        errors[name] = relative_error(model(shuffle.on_input(tokens)), shuffle.on_output(model(tokens)))
+    return Measured(
+        f"Three blocks over 10 shuffled words: outputs are shuffled alike up to {shown(errors['all see all'])}; under a causal "
+        f"mask they are off by {shown(errors['causal'])}.",
+        ruled(max(errors.values()) < ROUNDING, errors["all see all"] < ROUNDING),
+        "Without a mask that knows the order.",
+        errors,
+    )
+
+
+@claim(
+    "A transformer without positions whose rows are pooled is invariant to the order of its input.",
+    "Zaheer 2017, theorem 2; Lee 2019, section 3.2",
+)
+def pooled_rows_ignore_the_order(setting: Setting) -> Measured:
+    tokens, shuffle = text(10, WIDTH), Permute((9, 0, 8, 1, 7, 2, 6, 3, 5, 4))
+    errors = {}
+    for readout in ("mean", "class", "first", "last", "concatenation"):
+        model = _model(2, False, readout=readout)
+        errors[readout] = relative_error(model(shuffle.on_input(tokens)), model(tokens))
+    pooled, others = ("mean", "class"), ("first", "last", "concatenation")
+    return Measured(
+        f"Shuffled words change {', '.join(f'the {n} by {shown(errors[n])}' for n in pooled)}; "
+        f"{', '.join(f'{n} by {shown(errors[n])}' for n in others)}.",
+        ruled(max(errors[n] for n in pooled) < ROUNDING < min(errors[n] for n in others)),
+        "The mean, and a class token that is no part of the shuffle; a fixed row or all rows in a line are no pooling.",
+        errors,
+    )
+
+
+@claim("A causal mask alone tells a transformer the places of its words.", "Haviv 2022, section 1; Kazemnejad 2023, theorem 1")
+def causal_masks_tell_places(setting: Setting) -> Measured:
+    n = 24
+    attention = MultiHeadAttention(4, mask=Causal(), output=False).double()
+    with torch.no_grad():
+        attention.query.zero_()
+        attention.value.copy_(torch.eye(4))
+        marked = torch.zeros(n, 4, dtype=torch.float64)
+        marked[0, 0] = 1
+        place = attention(Tokens.of(marked))[:, 0]
+        count = (1 / place - torch.arange(1, n + 1)).abs().max().item()
+        alike = _model(3, True)(Tokens.of(normal(1, WIDTH).expand(n, -1)))
+    same = relative_error(alike, alike[:1].expand(n, -1))
+    return Measured(
+        "With one word at the start that is unlike all others, one layer that attends evenly gives 1/i: the place can be read "
+        f"off up to {shown(count)}. In {n} equal words, three layers tell no two places apart ({shown(same)}).",
+        ruled(count < 1e-9 and same > ROUNDING, count < 1e-9),
+        "Words must differ, or one must mark the start.",
+        {"place read off": count, "equal words": same},
+    )
+
+
+@claim(
+    "Decoders need no positional encoding: a causal mask already makes the order of words count.",
+    "Irie 2019, section 5; Tsai 2019, section 3.1",
+)
+def causal_masks_tell_order(setting: Setting) -> Measured:
+    tokens = text(10, WIDTH)
+    shuffle = Permute((6, 2, 7, 0, 3, 8, 1, 5, 4, 9))  # the last word stays last
+    errors = {}
+    for layers in (1, 2, 4):
+        model = _model(layers, True)
+        errors[layers] = relative_error(model(shuffle.on_input(tokens))[-1], model(tokens)[-1])
+    return Measured(
+        f"The last word's output, when the words before it are shuffled, changes by {shown(errors[1])} with one layer, "
+        f"{shown(errors[2])} with two, {shown(errors[4])} with four.",
+        ruled(min(errors.values()) > 1e-6, errors[2] > 1e-6),
+        "From the second layer on. One causal layer sees the words before it as a set.",
+        {f"{n} layers": e for n, e in errors.items()},
+    )
+
+
+@claim("A causal mask keeps every word from the words that follow.", "Vaswani 2017, section 3.2.3")
+def causal_masks_hide_the_future(setting: Setting) -> Measured:
+    x = normal(8, WIDTH).requires_grad_()
+    model = _model(3, True)
+    leak, past = 0.0, float("inf")
+    y = model(Tokens.of(x))
+    for row in range(8):
+        gradient = torch.autograd.grad(y[row].square().sum(), x, retain_graph=True)[0].abs().amax(-1)
+        leak = max(leak, gradient[row + 1 :].max().item() if row < 7 else 0.0)
+        past = min(past, gradient[: row + 1].min().item())
+    return Measured(
+        f"In three blocks over 8 words, gradients of a row with respect to later words are {shown(leak)}, to words up to its own "
+        f"at least {shown(past)}.",
+        ruled(leak == 0 < past),
+        "",
+        {"later words": leak, "words up to its own": past},
+    )
+
+
+# --- places of pictures and points --------------------------------------------------------------------------------------
+@claim("Convolution is equivariant to translation.", "Goodfellow 2016, section 9.2")
+def convolution_is_equivariant(setting: Setting) -> Measured:
+    found = setting.finding(reach.STUDY)
+    ring, inside, edge = (found.numbers[f"shift, {n}"] or 0.0 for n in ("circular", "zeros, inside", "zeros, at the edge"))
+    x = normal(1, 1, 16)
+    stride = nn.Conv1d(1, 1, 3, padding=1, stride=2, padding_mode="circular").double()
+    with torch.no_grad():
+        y = stride(x)
+        errors = {by: min(relative_error(stride(x.roll(by, -1)), y.roll(s, -1)) for s in range(8)) for by in (1, 2)}
+    return Measured(
+        f"Eight layers on a ring commute with a shift up to {shown(ring)}; with zeros around, up to {shown(inside)} inside and "
+        f"{shown(edge)} near the border; with stride 2, up to {shown(errors[2])} for a shift by 2 and {shown(errors[1])} for a "
+        "shift by 1.",
+        ruled(max(ring, edge, errors[1]) < ROUNDING, max(ring, inside, errors[2]) < ROUNDING),
+        "Away from borders, and for shifts by whole strides.",
+        {"ring": ring, "inside": inside, "border": edge, "stride 2, by 2": errors[2], "stride 2, by 1": errors[1]},
+        found.panels[1:],
+    )
+
+
+@claim(
+    "Zero padding tells a convolutional network where it is.",
+    "Islam 2020, “How Much Position Information Do CNNs Encode?”, section 3.4",
+)
+def zero_padding_tells_places(setting: Setting) -> Measured:
+    spread = {}
+    for mode in ("zeros", "circular"):
+        with torch.no_grad():
+            rows = torch.ones(1, 4, 32, dtype=torch.float64)
+            for _ in range(6):
+                rows = nn.Conv1d(4, 4, 5, padding=2, padding_mode=mode).double()(rows).tanh()
+        spread[mode] = relative_error(rows, rows.mean(-1, keepdim=True).expand_as(rows))
+        if mode == "zeros":
+            touched = int(((rows - rows[..., 16:17]).abs().amax((0, 1)) > 1e-9).sum())
+    return Measured(
+        f"A picture of ones through six convolutions of 5: with zeros around, rows differ by {shown(spread['zeros'])} from place "
+        f"to place, at {touched} of 32 places; on a ring by {shown(spread['circular'])}.",
+        ruled(spread["zeros"] > 0.01 and spread["circular"] < ROUNDING),
+        "As far from the border as the layers reach.",
+        spread,
+    )
+
+
+@claim(
+    "A vision transformer without positions does not notice that a picture is shifted.",
+    "Dosovitskiy 2021, section 3.1 (inductive bias)",
+)
+def vit_ignores_shifts(setting: Setting) -> Measured:
+    picture = torch.rand(3, 16, 16, dtype=torch.float64)
+    errors: dict[str, dict[int, float]] = {}
+    for name, position in {"without positions": NoPosition(), "learned positions": LearnedNd((4, 4))}.items():
+        entry = Entry(features=48, patch=(4, 4))
+        block = Block(Attention(heads=2, position=position))
+        model = build(Spec(WIDTH, entry=entry, layers=2, block=block, readout="mean")).double()
+        with torch.no_grad():
+            for parameter in model.position.parameters():
+                parameter.normal_()
+            errors[name] = {by: relative_error(model(picture.roll(by, -1)), model(picture)) for by in (4, 1)}
+    bare, placed = errors["without positions"], errors["learned positions"]
+    return Measured(
+        f"Shifted round by one patch, the answer changes by {shown(bare[4])}; by one pixel, by {shown(bare[1])}. With learned "
+        f"positions it changes by {shown(placed[4])} and {shown(placed[1])}.",
+        ruled(max(bare.values()) < ROUNDING, bare[4] < ROUNDING),
+        "Shifts by whole patches, round the border. It notices no shuffle of patches either.",
+        {f"{n}, by {by}": e for n, found in errors.items() for by, e in found.items()},
+    )
+
+
+@claim(
+    "A network that sees distances only cannot tell a molecule from its mirror image.",
+    "Schütt 2021 (PaiNN), section 2; Thomas 2018, section 1",
+)
+def distances_are_blind_to_mirrors(setting: Setting) -> Measured:
+    at, x = normal(6, 3), normal(6, WIDTH)
+    turn = torch.linalg.qr(normal(3, 3)).Q
+    turn = turn * torch.linalg.det(turn).sign()
+    mirror = torch.diag(torch.tensor([-1.0, 1.0, 1.0], dtype=torch.float64))
+    errors: dict[str, list[float]] = {}
+    for name, scheme in {"distances": Alibi(), "coordinates": Fourier(axes=3)}.items():
+        block = Block(Attention(heads=2, position=scheme))
+        model = build(Spec(WIDTH, layers=2, block=block, readout="mean")).double()
+        answer = {
+            way: model(_placed(x, at @ way_))
+            for way, way_ in {"as is": torch.eye(3).double(), "turned": turn, "mirrored": mirror}.items()
+        }
+        errors[name] = [relative_error(answer[way], answer["as is"]) for way in ("turned", "mirrored")]
+    (turned, mirrored), (other, _) = errors["distances"], errors["coordinates"]
+    return Measured(
+        f"With scores that fall with distance, a turned molecule changes the answer by {shown(turned)}, its mirror image by "
+        f"{shown(mirrored)}. With coordinates as Fourier features, turning changes it by {shown(other)}.",
+        ruled(max(turned, mirrored) < 1e-10 < other),
+        "It cannot learn a handed property, and need not learn what turning means.",
+        {"distances, turned": turned, "distances, mirrored": mirrored, "coordinates, turned": other},
+    )
+
+
+def _placed(x: Tensor, at: Tensor) -> Tokens:
+    return Tokens(x=x, at=at, order=torch.arange(len(x)))
+
+
+# --- how far ------------------------------------------------------------------------------------------------------------
+@claim(
+    "Attention connects any two words by one step, a recurrent network by N, convolutions by N/k.",
+    "Vaswani 2017, section 4 and table 1",
+)
+def attention_reaches_all(setting: Setting) -> Measured:
+    found = setting.finding(reach.STUDY)
+    lstm, edge, beyond, all_ = (found.numbers[n] or 0.0 for n in (
+        "LSTM at 63", "reach of the convolutions", "convolutions beyond", "attention at 63 / at 1"))  # fmt: skip
+    return Measured(
+        f"The gradient of the last output with respect to a word 63 back: {shown(lstm)} of that at the last word in an LSTM; "
+        f"exactly {shown(beyond)} beyond {edge:g} words in eight convolutions of 3; in attention {shown(all_)} times that of its "
+        "neighbour.",
+        ruled(lstm < 1e-6 and beyond == 0 and edge == reach.LAYERS and 0.1 < all_ < 10),
+        "Untrained nets; a trained forget gate reaches further.",
+        {"LSTM": lstm, "convolutions reach": edge, "attention": all_},
+        found.panels[:1],
+    )
+
+
+@claim(
+    "With a sliding window of W, information moves up to W words a layer: k layers reach k · W.",
+    "Jiang 2023 (Mistral 7B), section 2",
+)
+def windows_add_up(setting: Setting) -> Measured:
+    length, back, layers = 48, 4, 6
+    x = normal(length, WIDTH).requires_grad_()
+    y, mask, far, strength = x, Causal() & Window(back + 1), [], []
+    sizes = torch.zeros(length, dtype=torch.float64)
+    for _ in range(layers):
+        y = y + MultiHeadAttention(WIDTH, heads=2, mask=mask).double()(Tokens.of(y))
+        sizes = torch.autograd.grad(y[-1].square().sum(), x, retain_graph=True)[0].norm(dim=-1).flip(0)
+        far.append(int((sizes > 0).nonzero().max()))
+        strength.append((sizes[far[-1]] / sizes[0]).item())
+    return Measured(
+        f"A word that sees {back} words back: after 1 to {layers} layers its output depends on words up to "
+        f"{', '.join(map(str, far))} back. The farthest of them counts {shown(strength[-1])} of what the word itself does.",
+        ruled(
+            far == [back * (n + 1) for n in range(layers)] and strength[-1] > 0.1, far == [back * (n + 1) for n in range(layers)]
+        ),
+        "As a bound. The ends are reached along one path of many, and hardly count.",
+        {f"reach, {n + 1} layers": f for n, f in enumerate(far)} | {"strength at the end": strength[-1]},
+        picture(
+            f"gradient of the last word, {layers} layers, relative",
+            "words back",
+            "",
+            curve("window of 4", list(range(far[-1] + 1)), sizes[: far[-1] + 1] / sizes[0]),
+            log="y",
+        ),
+    )
+
+
+CLAIMS = (
+    attention_is_permutation_equivariant, pooled_rows_ignore_the_order, causal_masks_tell_places, causal_masks_tell_order,
+    causal_masks_hide_the_future, convolution_is_equivariant, zero_padding_tells_places, vit_ignores_shifts,
+    distances_are_blind_to_mirrors, attention_reaches_all, windows_add_up,
+)  # fmt: skip
