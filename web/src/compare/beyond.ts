@@ -1,7 +1,7 @@
 // Inputs of another size than those of training: who holds, who gets worse, who cannot read them at all.
 import { button } from "../dom";
 import { beyond, type Group, refused, sizes } from "./groups";
-import { meant, told } from "./numbers";
+import { fixed, meant, told } from "./numbers";
 import type { Reading } from "./page";
 import { bent, type Mark, type Picture } from "./plot";
 import { type Shown, shown, standing } from "./shown";
@@ -22,14 +22,27 @@ export function extrapolation(page: Reading): Shown | undefined {
     ...beyond(group).map(({ x, value }) => ({ x, y: value.mean, said: `${group.candidate.name} at ${named(x)}: ${words} ${told(value, page.places)}`, ...(value.sd === undefined ? {} : { low: value.low, high: value.high }) })), // prettier-ignore
     ...refused(group).map(({ factor, reason }) => ({ x: factor, y: null, said: `${group.candidate.name} at ${named(factor)}: cannot read such inputs. ${reason ?? ""}` })), // prettier-ignore
   ].sort((a, b) => a.x - b.x); // prettier-ignore
+  const last = (group: Group): string | undefined => {
+    const found = beyond(group).at(-1);
+    return found && fixed(found.value.mean, Math.min(page.places, 3));
+  };
   const picture = (): Picture => ({
     kind: "lines",
     band: true,
-    series: page.drawn().map((group) => ({ look: group.index, name: group.candidate.name, marks: marks(group) })),
-    x: { title: `times the size of training${comparison.axis ? `, in ${comparison.axis}` : ""}`, log: true, ticks: tried.map(({ factor }) => factor), text: times }, // prettier-ignore
+    series: page.drawn().map((group) => ({ look: group.index, name: group.label, ends: last(group), marks: marks(group) })),
+    x: { title: `times the size of training${comparison.axis ? `: ${comparison.axis}` : ""}`, log: true, ticks: tried.map(({ factor }) => factor), text: times }, // prettier-ignore
     y: { title: `${words}, ${comparison.better} is better`, log: log() },
   });
-  const refusing = () => page.drawn().flatMap((group) => refused(group).slice(0, 1).map((one) => `${group.candidate.name} from ${named(one.factor)}: ${one.reason || "no reason was written down."}`)); // prettier-ignore
+  /** Who cannot read other sizes, those with one reason together. */
+  const refusing = (): string[] => {
+    const found = new Map<string, string[]>();
+    for (const group of page.drawn()) {
+      const [first] = refused(group);
+      if (first)
+        found.set(first.reason ?? "", [...(found.get(first.reason ?? "") ?? []), `${group.label} from ${times(first.factor)}`]);
+    }
+    return [...found].map(([reason, who]) => `Cannot read such inputs: ${who.join("; ")}.${reason ? ` ${reason}` : ""}`);
+  };
   return shown(page, {
     id: "beyond",
     title: "Beyond the size of training",
@@ -38,10 +51,9 @@ export function extrapolation(page: Reading): Shown | undefined {
     choices: () => [
       button("Logarithmic", `${words} on a logarithmic axis`, () => page.set({ far: !page.state.far }), { "aria-pressed": String(page.state.far), "data-key": "far" }), // prettier-ignore
     ],
-    note: () => {
-      const why = refusing();
-      const steep = !page.state.far && numbers().length > 0 && bent(numbers()) ? ["The numbers lie far apart: a logarithmic axis shows them better."] : []; // prettier-ignore
-      return [...(why.length ? [`Cannot read such inputs: ${why.join(" · ")}`] : []), ...steep].join(" ");
+    notes() {
+      const steep = !page.state.far && numbers().length > 0 && bent(numbers());
+      return [...refusing(), ...(steep ? ["The numbers lie far apart: a logarithmic axis shows them better."] : [])];
     },
     read(chosen, { series }) {
       const { x } = series[chosen.series].marks[chosen.mark];

@@ -55,7 +55,7 @@ export function cost(page: Reading): Shown | undefined {
     return [mean, ...seeds];
   };
   const picture = (): Picture => {
-    const series = page.drawn().map((group) => ({ look: group.index, name: group.candidate.name, marks: marks(group) }));
+    const series = page.drawn().map((group) => ({ look: group.index, name: group.label, marks: marks(group) }));
     const xs = series.flatMap(({ marks }) => marks.map(({ x }) => x));
     return {
       kind: "dots",

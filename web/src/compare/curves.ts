@@ -2,7 +2,7 @@
 import { short } from "../axis";
 import { button, select } from "../dom";
 import { curve, type Group, steps } from "./groups";
-import { meant, told } from "./numbers";
+import { fixed, meant, told } from "./numbers";
 import type { Reading } from "./page";
 import { type Mark, type Picture, reach, type Series } from "./plot";
 import { type Shown, shown, standing } from "./shown";
@@ -50,7 +50,7 @@ export function curves(page: Reading): Shown | undefined {
       button("The end", "Only the second half of training", () => page.set({ end: !page.state.end }), { "aria-pressed": String(page.state.end), "data-key": "end" }), // prettier-ignore
       button("Logarithmic", `${words} on a logarithmic axis`, () => page.set({ log: !page.state.log }), { "aria-pressed": String(page.state.log), "data-key": "log" }), // prettier-ignore
     ],
-    note: () => (leaves(series(), page.state.log) ? "A line leaves the plot above: its numbers are far larger than all others. The logarithmic axis and the table show them." : ""), // prettier-ignore
+    notes: () => leaves(series(), page.state.log) && ["A line leaves the plot above: its numbers are far larger than all others. The logarithmic axis and the table show them."], // prettier-ignore
     read(chosen, { series }) {
       const step = series[chosen.series].marks[chosen.mark].x;
       const rows = page.drawn().flatMap((group, i) => {
@@ -81,7 +81,14 @@ function line(group: Group, page: Reading, words: string): Series {
   });
   const every = page.state.band === "seeds" && group.trials.length > 1;
   const seeds = every ? group.trials.map((trial) => steps(trial).filter((pair): pair is [number, number] => pair[1] !== null)) : undefined; // prettier-ignore
-  return { look: group.index, name, marks, seeds };
+  const last = marks.at(-1)?.y;
+  return {
+    look: group.index,
+    name: group.label,
+    ends: last == null ? undefined : fixed(last, Math.min(page.places, 3)),
+    marks,
+    seeds,
+  };
 }
 
 /** A run that diverges would leave nothing to see of the others: an axis ends at twice the median of what the lines reach. */

@@ -14,15 +14,35 @@ export interface Spread {
 export interface Group {
   index: number; // the candidate's place, best first: it decides colour, dashes and sign
   candidate: Candidate;
+  label: string; // its name where there is little room
   trials: Trial[];
   value?: Spread;
 }
 
 export function groups({ candidates, trials }: Comparison): Group[] {
+  const labels = brief(candidates.map(({ name }) => name));
   return candidates.map((candidate, index) => {
     const own = trials.filter((trial) => trial.candidate === candidate.name);
-    return { index, candidate, trials: own, value: spread(own.map(({ value }) => value)) };
+    return { index, candidate, label: labels[index], trials: own, value: spread(own.map(({ value }) => value)) };
   });
+}
+
+/** Names without what all of them say: "position=rope, heads=4" is "rope" where all have 4 heads. As they are, if that fails. */
+export function brief(names: string[]): string[] {
+  const parts = names.map((name) => name.split(", "));
+  const columns = parts[0]?.length ?? 0;
+  if (names.length < 2 || parts.some(({ length }) => length !== columns)) return names;
+  const short: string[][] = names.map(() => []);
+  for (let i = 0; i < columns; i++) {
+    const column = parts.map((part) => part[i]);
+    if (column.every((text) => text === column[0])) continue;
+    const key = column[0].slice(0, column[0].indexOf("=") + 1);
+    column.forEach((text, j) =>
+      short[j].push(column.every((one) => one.startsWith(key) && one !== key) ? text.slice(key.length) : text),
+    );
+  }
+  const made = short.map((part) => part.join(", "));
+  return new Set(made).size === names.length && made.every(Boolean) ? made : names;
 }
 
 /** What is no number is left out; nothing where there is none. */

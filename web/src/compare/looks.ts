@@ -1,9 +1,10 @@
 // How candidates are told apart: each by a colour, by the dashes of its line, and by a sign. Any of them is enough.
-import { svg } from "../dom";
+import { h, svg } from "../dom";
+import type { Group } from "./groups";
 
 export const COLOURS = 8;
 const DASHES = ["", "7 4", "2 3.5", "10 4 2 4", "14 5", "6 3 2 3 2 3"];
-// Each sign around (0, 0), about 2 across: filled, but for the last two, which are strokes.
+// Each sign around (0, 0), about 2 across.
 const SIGNS = [
   "M1 0A1 1 0 1 1 -1 0A1 1 0 1 1 1 0z",
   "M-.88-.88H.88V.88H-.88z",
@@ -16,7 +17,7 @@ const SIGNS = [
   "M-1-.65L-.65-1L0-.35L.65-1L1-.65L.35 0L1 .65L.65 1L0 .35L-.65 1L-1 .65L-.35 0z",
   "M-1.3-.55H1.3V.55H-1.3z",
   "M-.55-1.3H.55V1.3H-.55z",
-  "M-1.1-1.1L1.1-1.1L-1.1 1.1L1.1 1.1z",
+  "M1.15 0A1.15 1.15 0 1 1-1.15 0A1.15 1.15 0 1 1 1.15 0zM.5 0A.5.5 0 1 0-.5 0A.5.5 0 1 0 .5 0z",
 ];
 
 export const colour = (look: number): number => look % COLOURS;
@@ -37,3 +38,7 @@ export const swatch = (look: number): SVGElement =>
     svg("line", { x1: 0, x2: 28, y1: 7, y2: 7, "stroke-dasharray": dashes(look) }),
     sign(look, 14, 7, 4.6),
   );
+
+/** A candidate's line and its name in short, in full where one points at it. */
+export const labelled = ({ index, candidate, label }: Group): HTMLElement =>
+  h("span.who", { "data-look": colour(index), title: candidate.name }, swatch(index), h("span", label));

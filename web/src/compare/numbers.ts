@@ -32,10 +32,7 @@ export function told({ mean, low, high, count }: Spread, places: number): string
 }
 
 /** +0.0123: a difference shows its sign. */
-export function signed(value: number): string {
-  const text = digits(Number(value.toPrecision(3)));
-  return value > 0 ? `+${text}` : text;
-}
+export const signed = (value: number, places: number): string => `${value > 0 ? "+" : ""}${fixed(value, places)}`;
 
 /** 412 MB: in powers of a thousand. */
 export const bytes = (size: number): string => scaled(size, ["B", "kB", "MB", "GB", "TB"]);

@@ -3,7 +3,7 @@ import { axis, type Axis } from "../axis";
 import type { Pair } from "../contract";
 import { button, h, svg } from "../dom";
 import type { Group } from "./groups";
-import { colour, sign, swatch } from "./looks";
+import { colour, labelled, sign, swatch } from "./looks";
 import { signed } from "./numbers";
 import type { Reading } from "./page";
 import { percent, rules, scale } from "./strip";
@@ -29,7 +29,7 @@ export function pairs(page: Reading): HTMLElement | undefined {
   return h(
     "section.part.pairs",
     h("h2", "Pair by pair"),
-    h("p.quiet.about", `Difference of ${metric} between two candidates, seed by seed: the first minus the second. The line is where the true difference lies with 95 % confidence, for all pairs together; a pair is decided only where the spread over seeds supports it.`), // prettier-ignore
+    h("p.quiet.about", `Difference of ${metric} between two candidates, seed by seed: the first minus the second. The line is where the true difference lies with 95 % confidence, for all pairs together. A pair is decided by a paired test over the seeds, which for many pairs is a little less strict than these lines.`), // prettier-ignore
     matrix(page, found),
     h(
       "table.differences",
@@ -74,12 +74,13 @@ const outcome = (pair: Pair): string => (pair.decided ? "decided" : pair.same ? 
 
 function row(pair: Pair, page: Reading, axis: Axis): HTMLElement {
   const cell = (kind: string, ...rest: Parameters<typeof h>[1][]) => h(`td.${kind}`, { role: "cell" }, ...rest);
-  const interval = pair.low == null || pair.high == null ? "–" : `${signed(pair.low)} to ${signed(pair.high)}`;
+  const write = (value: number) => signed(value, page.places);
+  const interval = pair.low == null || pair.high == null ? "–" : `${write(pair.low)} to ${write(pair.high)}`;
   return h(
     "tr",
     { role: "row", "data-outcome": outcome(pair) },
     h("th", { scope: "row", role: "rowheader" }, who(pair.first, page), h("span.spoken", " and "), who(pair.second, page)),
-    cell("value", signed(pair.difference)),
+    cell("value", write(pair.difference)),
     cell("plotted", drawn(pair, page, axis)),
     cell("interval", interval),
     cell("said", saying(pair)),
@@ -129,14 +130,19 @@ function matrix(page: Reading, found: Pair[]): HTMLElement | undefined {
     return h("td", { "data-kind": kind(pair, a), title: `${a} against ${b}: ${word}` }, h("span", { "aria-hidden": "true" }, sign), h("span.spoken", word)); // prettier-ignore
   };
   const names = groups.map(({ candidate }) => candidate.name);
+  const words = Object.values(SIGNS).map(([sign, word]) => h("span", h("b", { "aria-hidden": "true" }, sign), ` ${word}`));
   return h(
-    "div.scroll",
-    { tabindex: 0, role: "region", "aria-label": "Who is better than whom" },
+    "div.against",
+    h("p.quiet", "Row against column: ", words),
     h(
-      "table.matrix-of-pairs",
-      h("caption", "Row against column: ", Object.values(SIGNS).map(([sign, word]) => h("span", h("b", { "aria-hidden": "true" }, sign), ` ${word}`))), // prettier-ignore
-      h("thead", h("tr", h("td"), groups.map(({ index, candidate }) => h("th", { scope: "col", "data-look": colour(index), title: candidate.name }, swatch(index), h("span.spoken", candidate.name))))), // prettier-ignore
-      h("tbody", groups.map(({ index, candidate }) => h("tr", h("th", { scope: "row", "data-look": colour(index) }, h("span.who", swatch(index), h("span", candidate.name))), names.map((other) => cell(candidate.name, other))))), // prettier-ignore
+      "div.scroll",
+      { tabindex: 0, role: "region", "aria-label": "Who is better than whom" },
+      h(
+        "table",
+        h("caption.spoken", "Who is better than whom: row against column"),
+        h("thead", h("tr", h("td"), groups.map(({ index, candidate }) => h("th", { scope: "col", "data-look": colour(index), title: candidate.name }, swatch(index), h("span.spoken", candidate.name))))), // prettier-ignore
+        h("tbody", groups.map((group) => h("tr", h("th", { scope: "row" }, labelled(group)), names.map((other) => cell(group.candidate.name, other))))), // prettier-ignore
+      ),
     ),
   );
 }

@@ -19,6 +19,7 @@ export interface Series {
   look: number;
   name: string;
   marks: Mark[];
+  ends?: string; // its last number, beside its name
   seeds?: [number, number][][]; // a faint line for each
 }
 
@@ -180,9 +181,12 @@ function drawn(picture: Picture, width: number, chosen: Chosen | undefined): { e
   const lanes = series.filter(({ marks }) => marks.some(({ y }) => y === null));
   const lifted = lanes.length ? lanes.length * LANE + 10 : 0;
   const height = Math.round(Math.min(Math.max(width * 0.42, 290), 400)) + lifted;
-  const right = kind === "lines" ? Math.min(Math.max(...series.map(({ name }) => name.length * LETTER), 0) + 34, width * 0.3) : 16;
+  const right =
+    kind === "lines"
+      ? Math.min(Math.max(...series.map(({ name, ends }) => `${name} ${ends ?? ""}`.length * LETTER), 0) + 34, width * 0.3)
+      : 16;
   const box = { left: LEFT, right: width - right, top: TOP + lifted, bottom: height - BOTTOM };
-  const across = side(picture.x, series.flatMap(({ marks }) => marks.flatMap(({ x, left, right }) => [x, left ?? x, right ?? x])), [box.left, box.right], width / 90, kind === "lines" ? (picture.x.log ? 0.04 : 0) : 0.09); // prettier-ignore
+  const across = side(picture.x, series.flatMap(({ marks }) => marks.flatMap(({ x, left, right }) => [x, left ?? x, right ?? x])), [box.left, box.right], width / 75, kind === "lines" ? (picture.x.log ? 0.04 : 0) : 0.09); // prettier-ignore
   const up = side(picture.y, heights(series), [box.bottom, box.top], (box.bottom - box.top) / 42, 0.06);
   const lane = (look: number) => TOP + 6 + lanes.findIndex((one) => one.look === look) * LANE;
   const places = series.map(({ look, marks }) => marks.map(({ x, y }): Place => [across.place(x), y === null ? lane(look) : up.place(y)])); // prettier-ignore
@@ -201,7 +205,9 @@ function drawn(picture: Picture, width: number, chosen: Chosen | undefined): { e
     frame(picture, across, up, box, width),
     marked && kind === "lines" && svg("line.hair", { x1: n(marked[0]), x2: n(marked[0]), y1: TOP - 6, y2: box.bottom }),
     inside,
-    lanes.map((one) => refusing(one, series.indexOf(one), places[series.indexOf(one)], lane(one.look), box, width, lit)),
+    lanes.map((one, k) =>
+      refusing(one, k === 0, places[series.indexOf(one)], lane(one.look), box, width, lit(series.indexOf(one))),
+    ),
     kind === "lines" ? ends(series, lanes, places, box, width, lit) : beside(series, places, box, lit),
     marked && svg("circle.ring", { cx: n(marked[0]), cy: n(marked[1]), r: 8.5, "data-look": colour(series[chosen.series].look) }),
   );
@@ -246,7 +252,7 @@ function frame({ x, y }: Picture, across: Axis, up: Axis, box: Box, width: numbe
     ...level.flat(),
     svg("line.base", { x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }),
     ...upright.flat(),
-    svg("text.titled", { x: box.right, y: box.bottom + 38, "text-anchor": "end" }, x.title),
+    svg("text.titled", { x: Math.max(box.right, Math.min(x.title.length * 7.2, width)), y: box.bottom + 38, "text-anchor": "end" }, fitting(x.title, width)), // prettier-ignore
   ];
 }
 
@@ -254,7 +260,7 @@ function frame({ x, y }: Picture, across: Axis, up: Axis, box: Box, width: numbe
 function inked(one: Series, { kind, band }: Picture, across: Axis, up: Axis): (SVGElement | false)[] {
   const marks = one.marks.filter((mark): mark is Mark & { y: number } => mark.y !== null);
   const at = ({ x, y }: { x: number; y: number }): Place => [across.place(x), up.place(y)];
-  if (kind === "dots") return [...marks.flatMap((mark) => whiskers(mark, across, up)), ...marks.map((mark) => sign(one.look, ...at(mark), mark.small ? 2.6 : 5.4, mark.small ? "path.sign.seed" : "path.sign"))]; // prettier-ignore
+  if (kind === "dots") return [...marks.flatMap((mark) => whiskers(mark, across, up)), ...marks.map((mark) => sign(one.look, ...at(mark), mark.small ? 3 : 5.4, mark.small ? "path.sign.seed" : "path.sign"))]; // prettier-ignore
   const spread = marks.filter(({ low, high }) => low !== undefined && high !== undefined);
   const outline = [
     ...spread.map(({ x, high }) => at({ x, y: high! })),
@@ -281,15 +287,15 @@ function whiskers({ x, y, low, high, left, right }: Mark & { y: number }, across
 type Lit = (i: number) => Record<string, unknown>;
 
 /** Sizes that a candidate cannot read, in a lane of its own above the plot. */
-function refusing(one: Series, index: number, places: Place[], y: number, box: Box, width: number, lit: Lit): SVGElement {
+function refusing(one: Series, first: boolean, places: Place[], y: number, box: Box, width: number, lit: object): SVGElement {
   const at = places.filter((_, i) => one.marks[i].y === null);
   const cross = ([x]: Place) => svg("path.cross", { d: `M${n(x - 4)} ${n(y - 4)}l8 8m0-8l-8 8` });
   return svg(
     "g.label",
-    { "data-look": colour(one.look), ...lit(index) },
+    { "data-look": colour(one.look), ...lit },
     svg("line.lane", { x1: n(at[0][0]), x2: box.right, y1: n(y), y2: n(y) }),
     at.map(cross),
-    svg("text.refused", { x: n(at[0][0] - 10), y: n(y), dy: "0.35em", "text-anchor": "end" }, "cannot read"),
+    first && svg("text.refused", { x: n(at[0][0] - 10), y: n(y), dy: "0.35em", "text-anchor": "end" }, "cannot read"),
     sign(one.look, box.right + 18, y, 3.6),
     svg("text.name", { x: n(box.right + 27), y: n(y), dy: "0.35em" }, fitting(one.name, width - box.right - 28)),
   );
@@ -302,6 +308,8 @@ function ends(series: Series[], lanes: Series[], places: Place[][], box: Box, wi
     .filter((end): end is typeof end & { at: Place } => end.at !== undefined && !lanes.includes(end.one))
     .map((end) => ({ ...end, y: Math.min(Math.max(end.at[1], box.top - 4), box.bottom) }))
     .sort((a, b) => a.y - b.y);
+  const room = width - box.right - 28;
+  const all = found.every(({ one }) => `${one.name} ${one.ends ?? ""}`.length * LETTER <= room);
   const ys = apart(found.map(({ y }) => y), LINE, [box.top - 4, box.bottom]); // prettier-ignore
   return found.map(({ one, i, at, y }, k) =>
     svg(
@@ -309,15 +317,20 @@ function ends(series: Series[], lanes: Series[], places: Place[][], box: Box, wi
       { "data-look": colour(one.look), ...lit(i) },
       svg("path.leader", { d: path([[at[0] + 4, y], [box.right + 12, ys[k]]]) }), // prettier-ignore
       sign(one.look, box.right + 18, ys[k], 3.6),
-      svg("text.name", { x: n(box.right + 27), y: n(ys[k]), dy: "0.35em" }, fitting(one.name, width - box.right - 28)),
+      svg("text.name", { x: n(box.right + 27), y: n(ys[k]), dy: "0.35em" }, ended(one, room, all)),
     ),
   );
 }
+
+/** A name, with its last number where there is room for those of all. */
+const ended = ({ name, ends }: Series, room: number, all: boolean): (string | SVGElement)[] =>
+  all && ends !== undefined ? [`${name} `, svg("tspan.last", ends)] : [fitting(name, room)];
 
 /** Names beside dots, on the first side where nothing else stands; a name without a side is in the legend only. */
 function beside(series: Series[], places: Place[][], box: Box, lit: Lit): SVGElement[] {
   const large = series.map(({ marks }, i) => places[i].find((_, j) => !marks[j].small));
   const taken = large.filter((at) => at !== undefined).map(([x, y]) => [x - 7, y - 7, x + 7, y + 7]);
+  series.forEach(({ marks }, i) => marks.forEach((mark, j) => mark.small && taken.push([places[i][j][0] - 4, places[i][j][1] - 4, places[i][j][0] + 4, places[i][j][1] + 4]))); // prettier-ignore
   const free = ([a, b, c, d]: number[]) =>
     a >= box.left && c <= box.right + 14 && b >= box.top - 16 && d <= box.bottom && !taken.some(([e, f, g, i]) => a < g && c > e && b < i && d > f); // prettier-ignore
   return series.flatMap((one, i) => {
@@ -325,7 +338,7 @@ function beside(series: Series[], places: Place[][], box: Box, lit: Lit): SVGEle
     if (!at) return [];
     const [[x, y], text] = [at, fitting(one.name, 170)];
     const wide = text.length * LETTER;
-    const sides: [number, number, string, number][] = [[x + 11, y, "start", x + 11], [x - 11, y, "end", x - 11 - wide], [x, y - 15, "middle", x - wide / 2], [x, y + 15, "middle", x - wide / 2], [x + 9, y - 13, "start", x + 9], [x + 9, y + 13, "start", x + 9]]; // prettier-ignore
+    const sides: [number, number, string, number][] = [[x, y - 15, "middle", x - wide / 2], [x, y + 15, "middle", x - wide / 2], [x + 11, y, "start", x + 11], [x - 11, y, "end", x - 11 - wide], [x + 9, y - 13, "start", x + 9], [x + 9, y + 13, "start", x + 9]]; // prettier-ignore
     const found = sides.find(([, ty, , from]) => free([from, ty - 7, from + wide, ty + 7]));
     if (!found) return [];
     const [tx, ty, anchor, from] = found;

@@ -14,7 +14,7 @@ export interface Showing {
   read(chosen: Chosen, picture: Picture): (Node | false)[];
   choices?(): (HTMLElement | false)[];
   table?(): { heads: string[]; rows: string[][] };
-  note?(): string;
+  notes?(): string[] | false;
 }
 
 export interface Shown {
@@ -31,7 +31,7 @@ export function shown(page: Reading, showing: Showing): Shown {
     reading.replaceChildren(...(chosen ? showing.read(chosen, picture).filter((part) => part !== false) : [h("p.quiet", HINT)]));
   });
   const figure = h("figure", about, drawing.element);
-  const [legend, choices, note] = [h("div.legend"), h("div.choices"), h("p.quiet.note")];
+  const [legend, choices, notes] = [h("div.legend"), h("div.choices"), h("div.quiet.remarks")];
   const rows = h("div");
   const unfold = h<HTMLDetailsElement>(
     "details",
@@ -56,15 +56,16 @@ export function shown(page: Reading, showing: Showing): Shown {
     figure,
     legend,
     reading,
-    note,
+    notes,
     showing.table && unfold,
   );
   let picture: Picture;
   const draw = () => {
     picture = showing.picture();
     about.textContent = showing.about();
-    note.textContent = showing.note?.() ?? "";
-    note.hidden = !note.textContent;
+    const said = (showing.notes?.() || []).map((text) => h("p", text));
+    notes.hidden = !said.length;
+    notes.replaceChildren(...said);
     const found = showing.choices?.() ?? [];
     choices.hidden = !found.length;
     refill(choices, found);

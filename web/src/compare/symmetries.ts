@@ -2,7 +2,7 @@
 import type { Candidate, Row } from "../contract";
 import { h } from "../dom";
 import { shape, WORDS } from "../report/verdict";
-import { colour, swatch } from "./looks";
+import { labelled } from "./looks";
 import type { Reading } from "./page";
 
 type Tone = "holds" | "fails" | "not" | "undecided";
@@ -23,10 +23,10 @@ export function symmetries(page: Reading): HTMLElement | undefined {
         "table.respected",
         h("caption.spoken", "Symmetries of each candidate"),
         h("thead", h("tr", h("th", { scope: "col" }, "candidate"), names.map((name) => h("th", { scope: "col" }, name)))), // prettier-ignore
-        h("tbody", page.groups.map(({ index, candidate }) => h("tr", h("th", { scope: "row", "data-look": colour(index) }, h("span.who", swatch(index), h("span", candidate.name))), names.map((name) => cell(candidate, name))))), // prettier-ignore
+        h("tbody", page.groups.map((group) => h("tr", h("th", { scope: "row" }, labelled(group)), names.map((name) => cell(group.candidate, name))))), // prettier-ignore
       ),
     ),
-    used.length > 0 && h("ul.words", used.map((verdict) => h("li", shape(verdict), h("b", verdict), `: ${WORDS[verdict]}`))), // prettier-ignore
+    used.length > 0 && h("ul.words", used.map((verdict) => h("li", shape(verdict), h("span", h("b", verdict), `: ${WORDS[verdict]}`)))), // prettier-ignore
     reasons(all),
   );
 }
