@@ -43,7 +43,7 @@ def candidate(name: str, at: int = 0, **more: object) -> Candidate:
 
 def trial(name: str, seed: int, ends: float, at: int = 0, steps: int = 2000, **more: object) -> Trial:
     """A run that came to about `ends`; its curve falls towards it."""
-    value = round(ends + 0.008 * wave(seed) + 0.002 * wave(seed, at), 4)
+    value = round(ends + 0.006 * wave(seed) + 0.004 * wave(seed, at), 4)
     curve = [
         (s, round(value + 2.7 * math.exp(-s / 260) + 0.02 * wave(s, seed, at) * (s < steps), 4)) for s in range(0, steps + 1, 100)
     ]  # fmt: skip

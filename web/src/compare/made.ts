@@ -1,7 +1,7 @@
 // How it was made: what was held equal, the command that repeats it, the data, the recipe that all runs share, the machine.
 import type { Comparison } from "../contract";
 import { button, h } from "../dom";
-import { copied } from "../report/evidence";
+import { capital, copied } from "../report/evidence";
 import { recipe, sources } from "../tables";
 
 export function made({ comparison }: { comparison: Comparison }): HTMLElement {
@@ -23,8 +23,12 @@ const EQUAL = { parameters: "Widths were chosen so that all candidates have abou
 /** What differs, and what does not. */
 export function equal({ varied, equal, seeds }: Comparison): string {
   const differs = varied.length ? `Only ${listed(varied)} ${varied.length > 1 ? "differ" : "differs"} between candidates.` : "";
-  const same = `Data, budget and ${seeds.length > 1 ? "seeds" : "seed"} are the same for all${seeds.length ? ` (${seeds.length > 1 ? "seeds" : "seed"} ${listed(seeds.map(String))})` : ""}.`; // prettier-ignore
-  return [differs, same, EQUAL[equal ?? ""]].filter(Boolean).join(" ");
+  const within = (name: string) => varied.some((field) => field === name || field.startsWith(`${name}.`));
+  const [seed, are] = seeds.length > 1 ? ["seeds", ` (seeds ${listed(seeds.map(String))})`] : ["seed", seeds.length ? ` (seed ${seeds[0]})` : ""]; // prettier-ignore
+  const same = [!within("data") && "data", !within("budget") && equal !== "compute" && "budget", seed].filter(
+    (name) => name !== false,
+  );
+  return [differs, capital(`${listed(same)} ${same.length > 1 || seeds.length > 1 ? "are" : "is"} the same for all${are}.`), EQUAL[equal ?? ""]].filter(Boolean).join(" "); // prettier-ignore
 }
 
 const listed = (names: string[]): string => (names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0]);

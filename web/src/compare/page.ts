@@ -17,6 +17,8 @@ import { type CompareState, fromHash, toHash } from "./state";
 import { symmetries } from "./symmetries";
 import "./compare.css";
 
+const NOTES = 6; // that are read at once; more are folded
+
 /** What a script on the page may reach. */
 export interface Reading {
   comparison: Comparison;
@@ -96,7 +98,8 @@ function header(page: Reading): HTMLElement {
     h("h1", comparison.answer || comparison.title),
     comparison.question && h("p.question", h("span.spoken", "The question: "), comparison.question),
     facts(page),
-    notes.length > 0 && h("ul.notes", notes.map((note) => h("li", note))), // prettier-ignore
+    notes.length > 0 && h("ul.notes", notes.slice(0, NOTES).map((note) => h("li", note))), // prettier-ignore
+    notes.length > NOTES && h("details", h("summary", `${notes.length - NOTES} more`), h("ul.notes", notes.slice(NOTES).map((note) => h("li", note)))), // prettier-ignore
   );
 }
 

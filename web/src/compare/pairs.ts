@@ -67,7 +67,7 @@ export function saying(pair: Pair): string {
   if (pair.decided) return `${pair.better} is better`;
   if (pair.same) return "the very same numbers";
   if (pair.low == null) return "one seed: no spread is known";
-  return pair.seeds ? `not decided; about ${pair.seeds.toLocaleString("en")} seeds would decide` : "not decided, and more seeds would hardly help"; // prettier-ignore
+  return pair.seeds ? `not decided; about ${pair.seeds.toLocaleString("en")} seeds would decide` : "not decided; no number of seeds that one could wait for would"; // prettier-ignore
 }
 
 const outcome = (pair: Pair): string => (pair.decided ? "decided" : pair.same ? "same" : "open");

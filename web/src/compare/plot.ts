@@ -49,7 +49,7 @@ export interface Plot {
   draw(picture: Picture): void;
 }
 
-const [LEFT, TOP, BOTTOM, LANE, LETTER, LINE] = [54, 30, 46, 15, 6.7, 15]; // pixels
+const [LEFT, TOP, BOTTOM, LANE, LETTER, LINE, EARLY] = [54, 30, 46, 15, 6.7, 15, 60]; // pixels
 
 /** choose: called with what is chosen, and with nothing where nothing is. */
 export function plot(label: string, choose: (chosen: Chosen | undefined) => void): Plot {
@@ -301,29 +301,35 @@ function refusing(one: Series, first: boolean, places: Place[], y: number, box: 
   );
 }
 
-/** The names of lines at their ends, moved apart, each with a thread to its line. */
+/** The names of lines at their ends, moved apart, each with a thread to its line; of a line that ends early, beside its last mark. */
 function ends(series: Series[], lanes: Series[], places: Place[][], box: Box, width: number, lit: Lit): SVGElement[] {
-  const found = series
+  const every = series
     .map((one, i) => ({ one, i, at: places[i].at(-1) }))
-    .filter((end): end is typeof end & { at: Place } => end.at !== undefined && !lanes.includes(end.one))
+    .filter((end): end is typeof end & { at: Place } => end.at !== undefined && !lanes.includes(end.one));
+  const ended = every.filter(({ at }) => box.right - at[0] > EARLY);
+  const found = every
+    .filter((end) => !ended.includes(end))
     .map((end) => ({ ...end, y: Math.min(Math.max(end.at[1], box.top - 4), box.bottom) }))
     .sort((a, b) => a.y - b.y);
   const room = width - box.right - 28;
   const all = found.every(({ one }) => `${one.name} ${one.ends ?? ""}`.length * LETTER <= room);
   const ys = apart(found.map(({ y }) => y), LINE, [box.top - 4, box.bottom]); // prettier-ignore
-  return found.map(({ one, i, at, y }, k) =>
+  const early = ended.map(({ one, i, at: [x, y] }) =>
+    svg("g.label", { "data-look": colour(one.look), ...lit(i) }, svg("text.name", { x: n(x + 9), y: n(Math.max(y, box.top) - 7) }, fitting(one.name, box.right - x - 9)))); // prettier-ignore
+  const late = found.map(({ one, i, at, y }, k) =>
     svg(
       "g.label",
       { "data-look": colour(one.look), ...lit(i) },
       svg("path.leader", { d: path([[at[0] + 4, y], [box.right + 12, ys[k]]]) }), // prettier-ignore
       sign(one.look, box.right + 18, ys[k], 3.6),
-      svg("text.name", { x: n(box.right + 27), y: n(ys[k]), dy: "0.35em" }, ended(one, room, all)),
+      svg("text.name", { x: n(box.right + 27), y: n(ys[k]), dy: "0.35em" }, named(one, room, all)),
     ),
   );
+  return [...early, ...late];
 }
 
 /** A name, with its last number where there is room for those of all. */
-const ended = ({ name, ends }: Series, room: number, all: boolean): (string | SVGElement)[] =>
+const named = ({ name, ends }: Series, room: number, all: boolean): (string | SVGElement)[] =>
   all && ends !== undefined ? [`${name} `, svg("tspan.last", ends)] : [fitting(name, room)];
 
 /** Names beside dots, on the first side where nothing else stands; a name without a side is in the legend only. */

@@ -1,0 +1,214 @@
+import { describe, expect, test } from "vitest";
+import type { Beyond, Candidate, Comparison, Pair, Trial } from "../src/contract";
+import { results } from "../src/compare/candidates";
+import { leaves } from "../src/compare/curves";
+import { beyond, brief, curve, groups, refused, sizes, spread, troubles } from "../src/compare/groups";
+import { colour, dashes } from "../src/compare/looks";
+import { equal } from "../src/compare/made";
+import { bytes, count, decimals, fixed, meant, signed, told } from "../src/compare/numbers";
+import { reach as interval, saying } from "../src/compare/pairs";
+import { apart, bent, fitting, nearest, reach, type Series, walked } from "../src/compare/plot";
+import { csv, named } from "../src/compare/saved";
+import { fromHash, initial, toHash } from "../src/compare/state";
+import { tone } from "../src/compare/symmetries";
+
+const candidate = (name: string, more: Partial<Candidate> = {}): Candidate => ({ name, changes: {}, ...more });
+const trial = (name: string, seed: number, value: number | null, more: Partial<Trial> = {}): Trial => ({ candidate: name, seed, folder: `${name}/${seed}`, state: "finished", value, ...more }); // prettier-ignore
+const steps = (...pairs: [number, number | null][]) => pairs as unknown as never[][];
+const pair = (more: Partial<Pair>): Pair => ({ first: "a", second: "b", difference: -0.1, ...more });
+const comparison = (more: Partial<Comparison> = {}): Comparison => ({ title: "", task: "language", part: "validation", metric: "loss", better: "less", varied: ["position"], seeds: [0, 1], candidates: [candidate("a"), candidate("b")], trials: [], ...more }); // prettier-ignore
+const series = (...marks: number[][]): Series[] => marks.map((xs, look) => ({ look, name: String(look), marks: xs.map((x) => ({ x, y: x, said: "" })) })); // prettier-ignore
+
+describe("several seeds", () => {
+  test("have a mean and a spread, and what is no number is left out", () => {
+    expect(spread([1, 2, 3])).toEqual({ count: 3, mean: 2, low: 1, high: 3, sd: 1 });
+    expect(spread([1, null, NaN, undefined, 3])).toMatchObject({ count: 2, mean: 2 });
+    expect(spread([null, Infinity])).toBeUndefined();
+  });
+
+  test("of one nobody knows a spread", () => {
+    expect(spread([2])).toEqual({ count: 1, mean: 2, low: 2, high: 2, sd: undefined });
+    expect(meant(spread([2])!, 2)).toBe("2.00");
+    expect(told(spread([2])!, 2)).toBe("2.00, one seed");
+  });
+
+  test("meet at the steps at which they were evaluated", () => {
+    const [a] = groups(comparison({ trials: [trial("a", 0, 1, { curve: steps([0, 4], [10, 2]) }), trial("a", 1, 1, { curve: steps([0, 6], [10, null], [20, 1]) })] })); // prettier-ignore
+    expect(curve(a).map(({ x, value }) => [x, value.mean, value.count])).toEqual([[0, 5, 2], [10, 2, 1], [20, 1, 1]]); // prettier-ignore
+  });
+
+  test("of other sizes are refused only where no seed could read them", () => {
+    const tried = (second: number | null): Beyond[] => [{ factor: 2, size: 8, value: second, reason: second ? "" : "no rows" }, { factor: 1, size: 4, value: 1 }]; // prettier-ignore
+    const found = comparison({ trials: [trial("a", 0, 1, { beyond: tried(null) }), trial("a", 1, 1, { beyond: tried(3) }), trial("b", 0, 1, { beyond: tried(null) })] }); // prettier-ignore
+    const [a, b] = groups(found);
+    expect(beyond(a).map(({ x, value }) => [x, value.mean])).toEqual([[1, 1], [2, 3]]); // prettier-ignore
+    expect([refused(a), refused(b).map(({ reason }) => reason)]).toEqual([[], ["no rows"]]);
+    expect(sizes(found).map(({ size }) => size)).toEqual([4, 8]);
+  });
+
+  test("that came to nothing are told", () => {
+    const [a] = groups(comparison({ trials: [trial("a", 0, 1), trial("a", 1, null, { state: "failed" }), trial("a", 2, 1, { state: "stopped" })] })); // prettier-ignore
+    expect(troubles(a).map(({ seed }) => seed)).toEqual([1, 2]);
+  });
+});
+
+describe("names where there is little room", () => {
+  test("lose what all of them say", () => {
+    expect(brief(["position=rope, heads=4", "position=alibi, heads=4"])).toEqual(["rope", "alibi"]);
+    expect(brief(["rope, raw, 1", "rope, stem, 2"])).toEqual(["raw, 1", "stem, 2"]);
+  });
+
+  test("stay as they are where they would not be told apart, or are made otherwise", () => {
+    for (const names of [["a"], [], ["a", "a"], ["a, b", "c"], ["x=", "x=1"], ["pre-norm", "post-norm"]])
+      expect(brief(names)).toEqual(names);
+  });
+
+  test("are cut at the end", () => {
+    expect(fitting("sinusoidal", 200)).toBe("sinusoidal");
+    expect(fitting("sinusoidal", 40)).toBe("sinu…");
+    expect(fitting("sinusoidal", 0)).toBe("si…");
+  });
+});
+
+test("up to 24 candidates differ in dashes or in sign, also without their colour", () => {
+  const looks = Array.from({ length: 24 }, (_, look) => `${dashes(look)} ${look % 12}`);
+  expect(new Set(looks.slice(0, 12)).size).toBe(12);
+  expect(new Set([0, 1, 2, 3, 4, 5, 6, 7].map(colour)).size).toBe(8);
+});
+
+describe("numbers", () => {
+  test("have two digits of a usual spread, four in all where none is known", () => {
+    expect(decimals([spread([1.48, 1.488]), spread([1.5, 1.504])])).toBe(4);
+    expect(decimals([spread([71.2]), spread([70])])).toBe(2);
+    expect(decimals([spread([0.0123])])).toBe(5);
+    expect(decimals([undefined])).toBe(3);
+    expect(meant(spread([1.48, 1.488])!, 4)).toBe("1.4840 ± 0.0057");
+    expect(meant(spread([1, 1])!, 2)).toBe("1.00 ± 0");
+  });
+
+  test("are written for people", () => {
+    expect([fixed(-0.5, 2), fixed(1e-7, 3), fixed(0, 3)]).toEqual(["−0.50", "1e-7", "0.000"]);
+    expect([0.0123, -0.0123, 0].map((value) => signed(value, 3))).toEqual(["+0.012", "−0.012", "0.000"]);
+    expect([0, 999, 4.1e8, 2e15].map(bytes)).toEqual(["0 B", "999 B", "410 MB", "2000 TB"]);
+    expect([12, 2.1e9].map(count)).toEqual(["12", "2.1 G"]);
+    expect(told(spread([1, 2, 3])!, 1)).toBe("2.0, from 1.0 to 3.0 over 3 seeds");
+  });
+});
+
+describe("a pair", () => {
+  test("says what the record says, no more", () => {
+    expect(saying(pair({ decided: true, better: "a", seeds: 3 }))).toBe("a is better");
+    expect(saying(pair({ same: true, difference: 0, low: 0, high: 0 }))).toBe("the very same numbers");
+    expect(saying(pair({ low: null }))).toBe("one seed: no spread is known");
+    expect(saying(pair({ low: -1, high: 1, seeds: 1200 }))).toBe("not decided; about 1,200 seeds would decide");
+    expect(saying(pair({ low: -1, high: 1 }))).toMatch(/^not decided; no number of seeds/);
+  });
+
+  test("with a very wide interval does not hide the others", () => {
+    const usual = [1, 2, 3].map((i) => pair({ difference: 0.01 * i, low: 0.01 * i - 0.005, high: 0.01 * i + 0.005 }));
+    const [low, high] = interval([...usual, pair({ difference: 0, low: -9, high: 9 })]);
+    expect(high).toBeLessThan(0.1);
+    expect(low).toBe(-high);
+    expect(interval([pair({ difference: 0 })])).toEqual([-1.05, 1.05]);
+  });
+});
+
+describe("a plot", () => {
+  test("is walked along a candidate and between candidates", () => {
+    const all = series([1, 2, 3], [], [1, 3]);
+    expect(walked("Home", undefined, all)).toEqual({ series: 0, mark: 0 });
+    expect(walked("ArrowRight", undefined, all)).toEqual({ series: 0, mark: 2 });
+    expect(walked("ArrowLeft", { series: 0, mark: 2 }, all)).toEqual({ series: 0, mark: 1 });
+    expect(walked("ArrowLeft", { series: 0, mark: 0 }, all)).toEqual({ series: 0, mark: 0 });
+    expect(walked("ArrowDown", { series: 0, mark: 2 }, all)).toEqual({ series: 2, mark: 1 });
+    expect(walked("ArrowDown", { series: 2, mark: 0 }, all)).toEqual({ series: 0, mark: 0 });
+    expect(walked("ArrowUp", { series: 0, mark: 0 }, all)).toEqual({ series: 2, mark: 0 });
+    expect(walked("End", { series: 2, mark: 0 }, all)).toEqual({ series: 2, mark: 1 });
+    expect(walked("a", undefined, all)).toBeUndefined();
+    expect(walked("Home", undefined, series([]))).toBeUndefined();
+  });
+
+  test("finds the mark that is pointed at", () => {
+    expect(nearest([[[0, 0], [10, 0]], [[10, 9]]], [9, 8])).toEqual({ series: 1, mark: 0 }); // prettier-ignore
+    expect(nearest([[]], [0, 0])).toBeUndefined();
+  });
+
+  test("has air around its numbers, and a logarithm sees no zero", () => {
+    expect(reach([1, 2], false, 0.1)).toEqual([0.9, 2.1]);
+    expect(reach([0, 1, 100], true, 0.5)).toEqual([0.1, 1000]);
+    expect(reach([], false, 0.1)).toEqual([0, 1]);
+    expect(reach([NaN, 3], false, 0)).toEqual([3, 3]);
+    expect([bent([1, 30]), bent([1, 3]), bent([0, 30])]).toEqual([true, false, false]);
+  });
+
+  test("moves names apart, inside its frame where there is room", () => {
+    expect(apart([10, 11, 50], 15, [0, 100])).toEqual([10, 25, 50]);
+    expect(apart([95, 96, 97], 15, [0, 100])).toEqual([70, 85, 100]);
+    expect(apart([], 15, [0, 100])).toEqual([]);
+  });
+
+  test("says when a line leaves it", () => {
+    const line = (top: number): Series => ({ look: 0, name: "", marks: [{ x: 0, y: top, said: "" }, { x: 1, y: 1, said: "" }] }); // prettier-ignore
+    expect(leaves([line(4), line(4.2), line(9e5)], false)).toBe(true);
+    expect(leaves([line(4), line(4.2), line(9e5)], true)).toBe(false);
+    expect(leaves([line(4), line(4.2), line(5)], false)).toBe(false);
+    expect(leaves([], false)).toBe(false);
+  });
+});
+
+describe("a symmetry", () => {
+  test("fails only where it was claimed", () => {
+    expect([tone(true, "exact"), tone(false, "rounding"), tone(true, "broken"), tone(false, "broken")]).toEqual(["holds", "holds", "fails", "not"]); // prettier-ignore
+    expect([tone(true, undefined), tone(true, "undecided"), tone(undefined, "odd word")]).toEqual(["undecided", "undecided", "undecided"]); // prettier-ignore
+  });
+});
+
+describe("what is saved", () => {
+  const found = comparison({
+    candidates: [candidate('a, "quoted"', { parameters: 5 })],
+    trials: [trial('a, "quoted"', 0, 1.5, { result: { test: { loss: 2 } }, beyond: [{ factor: 2, size: 8, value: 3 }] }), trial('a, "quoted"', 1, null, { state: "failed", reason: "two\nlines" })], // prettier-ignore
+  });
+
+  test("has a line for each run, with fields quoted as spreadsheets read them", () => {
+    const [head, first] = csv(found).split("\r\n");
+    expect(head).toBe(
+      "candidate,seed,state,reason,value,test loss,value at 2x,seconds,tokens_a_second,memory,parameters,multiply_adds,steps,folder",
+    );
+    expect(first).toBe('"a, ""quoted""",0,finished,,1.5,2,3,,,,5,,,"a, ""quoted""/0"');
+    expect(csv(found)).toContain('1,failed,"two\nlines",,');
+    expect(results(found.trials)).toEqual([["test", "loss"]]);
+  });
+
+  test("has a name that every file system takes", () => {
+    expect(["Shakespeare, letter by letter", "../../x", "", "…"].map(named)).toEqual(["Shakespeare-letter-by-letter", "x", "comparison", "comparison"]); // prettier-ignore
+  });
+});
+
+test("what was held equal is said", () => {
+  expect(equal(comparison())).toBe(
+    "Only position differs between candidates. Data, budget and seeds are the same for all (seeds 0 and 1).",
+  );
+  expect(equal(comparison({ seeds: [3], equal: "compute", varied: ["a", "b"] }))).toMatch(/^Only a and b differ between candidates\. Data and seed are the same for all \(seed 3\)\. Steps were chosen/); // prettier-ignore
+  expect(equal(comparison({ varied: ["data.tokens"] }))).toContain("Budget and seeds are the same");
+  expect(equal(comparison({ varied: [], seeds: [] }))).toBe("Data, budget and seed are the same for all.");
+});
+
+describe("what a person has chosen", () => {
+  test("is a link, and the link is what was chosen", () => {
+    for (const change of [
+      {},
+      { without: [0, 3] },
+      { band: "seeds" as const, log: true },
+      { end: true, far: true, cost: "memory" as const },
+    ]) {
+      const state = { ...initial(), ...change };
+      expect(fromHash(toHash(state), 5)).toMatchObject(change);
+    }
+    expect(toHash(initial())).toBe("");
+  });
+
+  test("and nonsense is left out", () => {
+    expect(fromHash("#without=0.9.x&band=odd&axis=lin&cost=money", 5)).toEqual({ ...initial(), cost: undefined });
+    expect(fromHash("#without=1.2", 2).without).toEqual([]);
+  });
+});
