@@ -48,7 +48,7 @@ def sentence(found: Comparison) -> str:
 def notes(found: Comparison, left: int = 0) -> Iterator[str]:
     """What a reader should know beside the answer."""
     if left:
-        yield f"{left} of the runs are not done yet. The same command goes on."
+        yield f"{left} run{'s are' if left > 1 else ' is'} not done yet. The same command goes on."
     for trial in found.trials:
         if trial.value is None and trial.reason:
             yield f"{trial.candidate} with seed {trial.seed} has no result: {trial.reason}"

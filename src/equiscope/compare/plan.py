@@ -94,7 +94,7 @@ def planned(
 
     for name, change in candidates.items():
         try:
-            settle(task_of(change, name))
+            settle(task_of(change, name)).describe(1, 1)  # which builds it, without numbers
         except EquiscopeError as error:
             raise InputError(str(error) if name in str(error) else f"Candidate {name!r}: {error}") from error
     fitting = equalled(candidates, base, equal, task_of) if equal else dict(candidates)

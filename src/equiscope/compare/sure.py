@@ -7,6 +7,7 @@ Sources: Student 1908, "The Probable Error of a Mean"; Holm 1979, "A Simple Sequ
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import combinations
 from statistics import fmean, stdev
 from typing import Literal
@@ -14,7 +15,7 @@ from typing import Literal
 from equiscope.record import Pair
 
 LEVEL = 0.05  # how often a comparison in which nothing differs may name a difference
-MANY = 1000  # seeds that nobody would wait for
+MANY = 128  # seeds; nobody would wait for more
 
 
 def pairs(values: Mapping[str, Mapping[int, float]], better: Literal["less", "more"]) -> list[Pair]:
@@ -23,7 +24,7 @@ def pairs(values: Mapping[str, Mapping[int, float]], better: Literal["less", "mo
     values  the number that decides, by candidate and seed
     """
     of = {(a, b): [values[a][s] - values[b][s] for s in values[a] if s in values[b]] for a, b in combinations(values, 2)}
-    tests = {pair: test(d) for pair, d in of.items()}
+    tests = {pair: chance(d) for pair, d in of.items()}
     strict = holm({pair: p for pair, p in tests.items() if p is not None})
     many = max(len(strict), 1)
     return [_pair(a, b, differences, strict.get((a, b)), many, better) for (a, b), differences in of.items() if differences]
@@ -42,7 +43,7 @@ def _pair(a: str, b: str, d: Sequence[float], p: float | None, many: int, better
     )  # fmt: skip
 
 
-def test(differences: Sequence[float]) -> float | None:
+def chance(differences: Sequence[float]) -> float | None:
     """How often seeds alone would give a mean so far from 0, were there no difference; None with one seed.
 
     Differences that are all the same and not 0 have no spread: such a difference is as sure as can be.
@@ -66,12 +67,17 @@ def holm(found: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]
 
 def wanted(mean: float, spread: float, have: int, many: int) -> int | None:
     """With how many seeds a difference of this size and spread would be found every second time; None beyond MANY."""
-    if mean == 0:
+
+    def enough(seeds: int) -> bool:
+        return abs(mean) >= quantile(1 - LEVEL / many / 2, seeds - 1) * spread / math.sqrt(seeds)
+
+    low, high = max(have, 1), MANY
+    if mean == 0 or not enough(high):
         return None
-    for seeds in range(max(have + 1, 2), MANY + 1):
-        if abs(mean) >= quantile(1 - LEVEL / many / 2, seeds - 1) * spread / math.sqrt(seeds):
-            return seeds
-    return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def cdf(t: float, freedom: int) -> float:
@@ -89,14 +95,13 @@ def cdf(t: float, freedom: int) -> float:
     return 0.5 + area / 2
 
 
+@cache
 def quantile(probability: float, freedom: int) -> float:
-    """Where the distribution reaches a probability of 0.5 or more, by halving."""
+    """Where the distribution reaches a probability above 0.5, by halving."""
     low, high = 0.0, 1.0
     while cdf(high, freedom) < probability:
         low, high = high, 2 * high
-    for _ in range(200):
+    while high - low > 1e-12 * high:
         middle = (low + high) / 2
         low, high = (middle, high) if cdf(middle, freedom) < probability else (low, middle)
-        if high - low <= 1e-12 * high:
-            break
     return (low + high) / 2

@@ -1,0 +1,83 @@
+"""A plan is looked at before anything is trained, kept, and made equal where that is asked."""
+
+import pytest
+from tests.compare.made import SCHEMES, base, plan
+
+from equiscope.compare.plan import planned, read_plan
+from equiscope.errors import InputError
+from equiscope.train import open_task, settle
+
+
+def test_jobs_go_seed_by_seed_and_each_has_its_recipe(tmp_path):
+    made = plan(tmp_path, seeds=(4, 9))
+    jobs = list(made.jobs())
+    assert [(j.candidate, j.seed) for j in jobs] == [(name, seed) for seed in (4, 9) for name in ("rope", "none", "alibi")]
+    assert jobs[5].folder == "runs/alibi/seed-9"
+    found = made.recipe_of(jobs[5])
+    assert (found.seed, found.title) == (9, "small: alibi")
+    assert found.model["block"]["attention"]["position"] == "alibi"
+    assert read_plan(tmp_path / "compared") == made
+
+
+def test_another_plan_in_the_same_folder_is_refused_with_the_difference(tmp_path):
+    plan(tmp_path)
+    plan(tmp_path)
+    with pytest.raises(InputError, match=r"holds another comparison: seeds\[1\]: 2, now 7"):
+        plan(tmp_path, seeds=(1, 7, 3))
+
+
+@pytest.mark.parametrize(
+    ("candidates", "seeds", "said"),
+    [
+        ({"rope": {}}, (1,), "two candidates or more, but got 1"),
+        (SCHEMES, (), "Seeds are different whole numbers, at least one"),
+        (SCHEMES, (1, 1), "Seeds are different whole numbers"),
+        ({"a b": {}, "a-b": {}}, (1,), "would have the same folder"),
+        ({"fine": {}, "odd": {"model.block.attention.heads": 5}}, (1,), "Candidate 'odd': "),
+        (
+            {"fine": {}, "odd": {"model.block.attention.causal": False}},
+            (1,),
+            "Candidate 'odd': model.block.attention.causal is false",
+        ),
+        ({"fine": {}, "odd": {"optimiser.rate": -1}}, (1,), r"Candidate 'odd': optimiser.rate is -1, but takes a number above 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_trained(tmp_path, candidates, seeds, said):
+    with pytest.raises(InputError, match=said):
+        planned(base(tmp_path), tmp_path, candidates, seeds)
+
+
+def parameters(made, job):
+    task = open_task(made.recipe_of(job))
+    return settle(task).describe(1, 1).parameters
+
+
+def test_parameters_are_made_equal_by_the_feed_forward(tmp_path):
+    candidates = {"narrow": {"model.width": 12}, "as it is": {}, "wide": {"model.width": 20}}
+    made = plan(tmp_path, candidates, (1,), equal="parameters")
+    counts = [parameters(made, one) for one in made.jobs()]
+    assert max(counts) - min(counts) <= 0.02 * counts[1]
+    assert made.candidates["as it is"] == {}
+    inner = {name: change.get("model.block.feedforward.inner") for name, change in made.candidates.items()}
+    assert inner["wide"] < 64 < inner["narrow"]
+
+
+def test_compute_is_made_equal_by_steps(tmp_path):
+    made = plan(tmp_path, {"one": {"model.layers": 1}, "two": {}, "four": {"model.layers": 4}}, (1,), equal="compute")
+    steps = [made.recipe_of(one).budget.steps for one in made.jobs()]
+    assert steps[1] == 12
+    assert steps[0] > 16
+    assert 6 <= steps[2] < 9
+
+
+@pytest.mark.parametrize(
+    ("candidates", "equal", "said"),
+    [
+        ({"a": {"model.width": 400}, "b": {}}, "parameters", "no size of that part makes them equal"),
+        ({"a": {"model.block.feedforward.inner": 4}, "b": {}}, "parameters", "which equal parameters need to be free"),
+        ({"a": {"budget.steps": 4}, "b": {}}, "compute", "which equal compute needs to be free"),
+    ],
+)
+def test_what_cannot_be_made_equal_is_refused(tmp_path, candidates, equal, said):
+    with pytest.raises(InputError, match=said):
+        plan(tmp_path, candidates, (1,), equal=equal)

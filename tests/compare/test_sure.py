@@ -1,0 +1,81 @@
+"""Statistics: scipy's numbers, the promised rate of errors, and what a spread can decide."""
+
+import math
+import random
+from itertools import pairwise
+
+import pytest
+from scipy import stats
+
+from equiscope.compare.sure import LEVEL, cdf, chance, holm, pairs, quantile, wanted
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 30, 101])
+def test_students_distribution_is_scipys(freedom):
+    for t in (-40.0, -3.0, -0.5, 0.0, 0.1, 1.0, 4.3, 20.0):
+        assert cdf(t, freedom) == pytest.approx(stats.t.cdf(t, freedom), abs=1e-13)
+    for p in (0.6, 0.9, 0.975, 0.999, 0.99999):
+        assert quantile(p, freedom) == pytest.approx(stats.t.ppf(p, freedom), rel=1e-9, abs=1e-9)
+
+
+def test_a_paired_test_is_scipys():
+    a, b = [1.0, 1.3, 0.9, 1.4], [1.2, 1.25, 1.1, 1.7]
+    found = chance([x - y for x, y in zip(a, b, strict=True)])
+    assert found == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-10)
+    assert chance([0.3]) is None
+    assert chance([0.0, 0.0, 0.0]) == 1
+    assert chance([0.3, 0.3, 0.3]) == 0
+
+
+def test_holms_rule_by_hand():
+    found = holm({("a", "b"): 0.01, ("a", "c"): 0.04, ("b", "c"): 0.03})
+    assert found == {("a", "b"): pytest.approx(0.03), ("b", "c"): pytest.approx(0.06), ("a", "c"): pytest.approx(0.06)}
+
+
+def test_a_planted_difference_is_named_and_a_planted_equality_is_not():
+    wrong = named = 0
+    for trial in range(400):
+        draw = random.Random(trial)
+        seeds = {s: draw.gauss(0, 0.5) for s in range(3)}  # what a seed does to all alike cancels
+        values = {
+            "one": {s: 2.0 + e + draw.gauss(0, 0.01) for s, e in seeds.items()},
+            "same": {s: 2.0 + e + draw.gauss(0, 0.01) for s, e in seeds.items()},
+            "worse": {s: 2.4 + e + draw.gauss(0, 0.01) for s, e in seeds.items()},
+        }
+        found = {(p.first, p.second): p for p in pairs(values, "less")}
+        wrong += found["one", "same"].decided
+        named += found["one", "worse"].decided and found["same", "worse"].decided and found["one", "worse"].better == "one"
+    assert wrong <= 400 * LEVEL + 3 * math.sqrt(400 * LEVEL * (1 - LEVEL))
+    assert named > 0.95 * 400
+
+
+def test_where_nothing_differs_some_pair_is_named_as_rarely_as_is_promised():
+    errors = 0
+    for trial in range(300):
+        draw = random.Random(trial)
+        values = {name: {s: draw.gauss(1, 0.1) for s in range(4)} for name in "abcde"}
+        errors += any(p.decided for p in pairs(values, "more"))
+    assert errors <= 300 * LEVEL + 3 * math.sqrt(300 * LEVEL * (1 - LEVEL))
+
+
+def test_only_common_seeds_are_compared_and_better_is_a_direction():
+    values = {"a": {0: 1.0, 1: 1.1, 2: 1.0}, "b": {1: 2.0, 2: 2.1, 7: 99.0}}
+    (pair,) = pairs(values, "more")
+    assert pair.difference == pytest.approx((1.1 - 2.0 + 1.0 - 2.1) / 2)
+    (sure,) = pairs({"a": {0: 1.0, 1: 1.1, 2: 1.0}, "b": {0: 5.0, 1: 5.1, 2: 5.01}}, "more")
+    assert (sure.decided, sure.better) == (True, "b")
+    assert pairs({"a": {0: 1.0}, "b": {1: 2.0}}, "more") == []
+
+
+def test_one_seed_decides_nothing_and_the_very_same_numbers_are_the_same():
+    (one,) = pairs({"a": {0: 1.0}, "b": {0: 2.0}}, "less")
+    assert (one.low, one.p, one.decided, one.same) == (None, None, False, False)
+    (same,) = pairs({"a": {0: 1.0, 1: 2.0}, "b": {0: 1.0, 1: 2.0}}, "less")
+    assert (same.same, same.decided, same.seeds) == (True, False, None)
+
+
+def test_more_spread_asks_for_more_seeds():
+    counts = [wanted(0.1, spread, 3, 1) for spread in (0.02, 0.05, 0.1, 0.3)]
+    assert all(a is not None and b is not None and a <= b for a, b in pairwise(counts))
+    assert counts[-1] > 30
+    assert wanted(1e-6, 1.0, 3, 1) is None

@@ -1,0 +1,88 @@
+"""What varies: names of fields, values, every combination, and where they land in a recipe."""
+
+import pytest
+
+from equiscope.compare.vary import changed, combined, names, resolved, slug, told, values, varied
+from equiscope.errors import InputError
+
+
+def test_short_names_are_the_fields_of_a_recipe():
+    for short, whole in {
+        "position": "model.block.attention.position", "heads": "model.block.attention.heads", "order": "model.block.norm.order",
+        "readout": "model.readout", "residual": "model.block.residual", "feedforward.bias": "model.block.feedforward.bias",
+        "stem": "model.entry.stem", "steps": "budget.steps", "model.layers": "model.layers", "layers": "model.layers",
+        "context": "data.context",
+    }.items():  # fmt: skip
+        assert resolved(short, "language") == whole
+    assert resolved("mels", "sounds") == "data.mels"
+    assert resolved("augment.flip", "images") == "data.augment.flip"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("positon", "no field positon that could vary. Did you mean position?"),
+        ("bias", "bias could be model.block.attention.bias or model.block.norm.bias or .*Write more of its name"),
+        ("seed", "no field seed"),
+    ],
+)
+def test_unknown_and_ambiguous_names_are_refused(name, said):
+    with pytest.raises(InputError, match=said):
+        resolved(name, "language")
+
+
+def test_every_name_is_found_by_its_whole_self():
+    for task in ("language", "translation", "images", "sounds"):
+        known = list(names(task))
+        assert len(known) == len(set(known))
+        assert all(resolved(name, task) == name for name in known)
+
+
+def test_values_are_tomls_and_commas_inside_belong_to_them():
+    assert values('none,{ scheme = "rope", base = 500 },[1, 2],true,3e-4,"a,b"', "x") == [
+        "none", {"scheme": "rope", "base": 500}, [1, 2], True, 3e-4, "a,b",
+    ]  # fmt: skip
+    for text, said in (("none,", "empty value"), ("{a=", "not a value of TOML")):
+        with pytest.raises(InputError, match=said):
+            values(text, f"x={text}")
+
+
+def test_several_fields_make_every_combination():
+    found = varied(["position=none,rope", "heads=2,4"], "language")
+    assert list(found) == ["position none, heads 2", "position none, heads 4", "position rope, heads 2", "position rope, heads 4"]
+    assert found["position rope, heads 2"] == {"model.block.attention.position": "rope", "model.block.attention.heads": 2}
+    assert list(combined({"model.block.norm.kind": ["rms"], "optimiser.kind": ["muon"]})) == ["norm.kind rms, optimiser.kind muon"]
+
+
+@pytest.mark.parametrize(
+    ("axes", "said"),
+    [
+        (["position"], "takes field=value,value"),
+        (["position="], "takes field=value,value"),
+        (["heads=2,2"], "2 is given twice"),
+        (["heads=2,4", "model.block.attention.heads=8"], "is given twice"),
+    ],
+)
+def test_what_says_nothing_or_twice_the_same_is_refused(axes, said):
+    with pytest.raises(InputError, match=said):
+        varied(axes, "language")
+
+
+def test_a_change_reaches_every_block_and_the_encoder_and_replaces_the_whole_value():
+    scheme = {"scheme": "rope", "base": 500}
+    path = "model.block.attention.position"
+    plain = {"model": {"width": 8, "block": {"attention": {"heads": 2, "position": {"scheme": "rope", "base": 1}}}}}
+    assert changed(plain, {path: "alibi"})["model"]["block"]["attention"] == {"heads": 2, "position": "alibi"}
+    listed = {"model": {"block": [{"attention": {"position": "none"}}, {}]}}
+    assert [b["attention"]["position"] for b in changed(listed, {path: scheme})["model"]["block"]] == [scheme, scheme]
+    both = changed({"model": {"encoder": {"width": 8}}}, {path: "t5"})
+    assert both["model"]["encoder"]["block"]["attention"]["position"] == "t5"
+    assert plain["model"]["block"]["attention"]["position"] == {"scheme": "rope", "base": 1}, "what is given stays as it was"
+
+
+def test_values_are_told_and_become_names_of_folders():
+    assert told({"scheme": "rope", "base": 500.0}) == "rope base 500"
+    assert told([4, 4]) == "4×4"
+    assert told(True) == "yes"
+    assert slug("position rope base 500, heads 2") == "position-rope-base-500-heads-2"
+    assert slug("../..") == "candidate"

@@ -1,0 +1,117 @@
+"""Whoever does the jobs, the runs are the same; a kill loses nothing; a candidate that breaks is a result."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.compare.made import plan
+from tests.train.small import files, told
+
+from equiscope.compare import job, outcome, workers
+from equiscope.compare.after import After, read_after
+from equiscope.compare.plan import Plan, read_plan
+
+TWO = {"rope": {}, "none": {"model.block.attention.position": "none"}}
+
+
+def bits(folder: Path, made: Plan) -> dict[str, object]:
+    """All that training left, without what a clock decides."""
+    return {one.folder: (told(folder / one.folder), files(folder / one.folder)) for one in made.jobs()}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> Path:
+    """Two runs, one after the other."""
+    folder = tmp_path_factory.mktemp("alone")
+    workers.together(folder / "compared", plan(folder, TWO, (1,)))
+    return folder / "compared"
+
+
+def test_one_process_does_all_and_measures_each(alone):
+    found = outcome.of_folder(alone)
+    assert {t.state for t in found.trials} == {"finished"}
+    after = read_after(alone / found.trials[0].folder)
+    assert [b.factor for b in after.beyond] == [1, 2, 4, 8]
+    assert after.beyond[0].value == pytest.approx(found.trials[0].value, rel=1e-6)
+    assert after.measured["causal"] in ("exact", "rounding")
+    assert after.memory is not None
+    assert after.memory > 1e8
+    assert all(c.measured["shift"] in ("exact", "rounding") for c in found.candidates)
+
+
+def test_two_processes_give_the_same_runs(alone, tmp_path):
+    made = plan(tmp_path, TWO, (1,))
+    seen = []
+    workers.together(tmp_path / "compared", made, 2, tick=lambda running: seen.append(len(running)))
+    assert max(seen) == 2
+    assert bits(tmp_path / "compared", made) == bits(alone, made)
+
+
+def test_ray_gives_the_same_runs(alone, tmp_path):
+    pytest.importorskip("ray")
+    made = plan(tmp_path, TWO, (1,))
+    workers.with_ray(tmp_path / "compared", made)
+    assert bits(tmp_path / "compared", made) == bits(alone, made)
+
+
+def test_a_list_of_commands_gives_the_same_runs(alone, tmp_path):
+    made = plan(tmp_path, TWO, (1,))
+    lines = workers.listed(tmp_path / "compared", made).read_text().splitlines()
+    assert len(lines) == 2
+    assert (tmp_path / "compared" / "jobs.slurm").read_text().startswith("#!/bin/sh\n#SBATCH --array=1-2\n")
+    subprocess.run(["sh", "-c", lines[1]], check=True, timeout=300)
+    one = list(made.jobs())[1]
+    place = tmp_path / "compared" / one.folder
+    assert (told(place), files(place)) == bits(alone, made)[one.folder]
+    assert workers.listed(tmp_path / "compared", made).read_text().count("\n") == 1, "what is done is not listed again"
+
+
+def test_a_comparison_that_is_killed_goes_on_where_it_was(alone, tmp_path):
+    made = plan(tmp_path, TWO, (1,))
+    folder = tmp_path / "compared"
+    code = (
+        "import sys; from pathlib import Path; from equiscope.compare import plan, workers; "
+        "folder = Path(sys.argv[1]); workers.together(folder, plan.read_plan(folder))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(folder)], start_new_session=True)
+    place = folder / next(made.jobs()).folder
+    for _ in range(1200):
+        if (place / "checkpoints").exists() and any((place / "checkpoints").iterdir()):
+            break
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not any(job.done(folder, one) for one in list(made.jobs())[1:])
+    workers.together(folder, read_plan(folder))
+    assert bits(folder, made) == bits(alone, made)
+
+
+def test_a_candidate_that_diverges_or_crashes_is_a_result_and_the_others_go_on(tmp_path):
+    wild = {"optimiser.rate": 1e30, "optimiser.clip": "none"}
+    made = plan(tmp_path, {"calm": {}, "wild": wild}, (1,))
+    folder = tmp_path / "compared"
+    workers.together(folder, made)
+    found = outcome.of_folder(folder)
+    by = {t.candidate: t for t in found.trials}
+    assert by["calm"].value is not None
+    assert (by["wild"].state, by["wild"].value) == ("failed", None)
+    assert any(note.startswith("wild with seed 1 has no result: ") for note in found.notes)
+    assert found.answer.startswith("Only calm has a number")
+    assert workers._ended(folder, next(made.jobs()), -signal.SIGSEGV) == -signal.SIGSEGV
+    assert "signal SIGSEGV" in job.reason(folder / next(made.jobs()).folder)
+
+
+@pytest.mark.parametrize("seeds", [(1, 2, 3), (11, 12, 13, 14)])
+def test_a_planted_difference_is_named_and_the_same_variant_twice_is_not(tmp_path, seeds, monkeypatch):
+    monkeypatch.setattr(job, "measured", lambda *_, **__: After())  # training alone decides
+    candidates = {"one": {}, "again": {}, "hardly learns": {"optimiser.rate": 1e-6}}
+    made = plan(tmp_path, candidates, seeds)
+    for one in made.jobs():
+        job.run(tmp_path / "compared", one, made)
+    found = outcome.of_folder(tmp_path / "compared")
+    assert found.answer.startswith("one and again are the same: every seed gave the very same loss")
+    assert found.answer.endswith("Both are better than hardly learns.")
