@@ -11,6 +11,7 @@ import tomllib
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from msgspec import Struct
 from equiscope import position
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import BASELINES, PRESETS, Baseline, Spec
+from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm
 from equiscope.models.baselines import foreign
 from equiscope.train import fields
 from equiscope.train.recipe import TASKS, Data, Recipe
@@ -137,6 +139,8 @@ def _made(data: dict[str, Any], origin: Origin) -> Recipe:
 def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
     """The recipe of plain data, each field by itself as it should be; whether they fit each other is not looked at."""
     data = _without_none(data, Recipe)
+    if isinstance(data.get("model"), dict):
+        data["model"] = _parts_without_none(data["model"])
     try:
         made = msgspec.convert(data, Recipe)
     except msgspec.ValidationError as error:
@@ -345,6 +349,26 @@ def _without_none(data: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
             if isinstance(inner, type) and issubclass(inner, Struct):
                 made[f.name] = _without_none(value, inner)
     return made
+
+
+def _parts_without_none(model: Any) -> Any:
+    """The same for the parts of a model: norm = "none"; a position scheme has that name, and keeps it."""
+    if isinstance(model, (list, tuple)):
+        return [_parts_without_none(one) for one in model]
+    if not isinstance(model, dict):
+        return model
+    return {
+        name: None if held == "none" and name in _optional() else held if name == "position" else _parts_without_none(held)
+        for name, held in model.items()
+    }
+
+
+@cache
+def _optional() -> frozenset[str]:
+    """The names of a spec's fields that may be None."""
+    parts = (Spec, Block, Attention, Norm, FeedForward, Entry, Head)
+    hints = [(f.name, typing.get_type_hints(part, include_extras=True)[f.name]) for part in parts for f in dataclasses.fields(part)]
+    return frozenset(name for name, hint in hints if type(None) in typing.get_args(hint))
 
 
 def _changed(change: str) -> dict[str, Any]:

@@ -1,0 +1,22 @@
+"""Every question that comes along can be asked: its candidates fit the small form of its recipe, before anything is trained."""
+
+from pathlib import Path
+
+import pytest
+from equiscope.compare.plan import planned
+from equiscope.compare.question import is_question, read_question, seeds_of
+
+FOLDER = Path(__file__).parents[1] / "recipes" / "questions"
+QUESTIONS = sorted(FOLDER.glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", QUESTIONS, ids=lambda path: path.stem)
+def test_every_candidate_of_a_question_fits_its_recipe(path):
+    assert is_question(path)
+    question, recipe, beside = read_question(path, [], small=True)
+    candidates = question.candidates(recipe.to_dict()["data"]["task"], path)
+    made = planned(
+        recipe, beside, candidates, seeds_of(question.seeds, recipe.seed), question=question.question, equal=question.equal
+    )  # fmt: skip
+    assert len(made.candidates) == len(candidates) >= 2
+    assert made.question.endswith("?")
