@@ -16,7 +16,7 @@ const BAND = {
 
 export function curves(page: Reading): Shown | undefined {
   const { comparison } = page;
-  if (!page.groups.some((group) => curve(group).length)) return undefined;
+  if (!page.groups.some((group) => curve(group).length > 1)) return undefined;
   const measured = comparison.trials.flatMap(({ result }) => Object.keys(result?.validation ?? {}).slice(0, 1))[0] ?? comparison.metric; // prettier-ignore
   const words = `validation ${measured}`;
   const way = measured === comparison.metric ? `, ${comparison.better} is better` : ""; // of another number, nothing is known

@@ -187,7 +187,7 @@ function drawn(picture: Picture, width: number, chosen: Chosen | undefined): { e
       : 16;
   const box = { left: LEFT, right: width - right, top: TOP + lifted, bottom: height - BOTTOM };
   const across = side(picture.x, series.flatMap(({ marks }) => marks.flatMap(({ x, left, right }) => [x, left ?? x, right ?? x])), [box.left, box.right], width / 75, kind === "lines" ? (picture.x.log ? 0.04 : 0) : 0.09); // prettier-ignore
-  const up = side(picture.y, heights(series), [box.bottom, box.top], (box.bottom - box.top) / 42, 0.06);
+  const up = side(picture.y, levels(series), [box.bottom, box.top], (box.bottom - box.top) / 42, 0.06);
   const lane = (look: number) => TOP + 6 + lanes.findIndex((one) => one.look === look) * LANE;
   const places = series.map(({ look, marks }) => marks.map(({ x, y }): Place => [across.place(x), y === null ? lane(look) : up.place(y)])); // prettier-ignore
   const lit = (i: number) => ({ "data-lit": chosen ? String(chosen.series === i) : false });
@@ -214,7 +214,7 @@ function drawn(picture: Picture, width: number, chosen: Chosen | undefined): { e
   return { element, places };
 }
 
-const heights = (series: Series[]): number[] =>
+const levels = (series: Series[]): number[] =>
   series.flatMap(({ marks, seeds }) => [
     ...marks.flatMap(({ y, low, high }) => (y === null ? [] : [y, low ?? y, high ?? y])),
     ...(seeds ?? []).flatMap((line) => line.map(([, y]) => y)),
@@ -306,7 +306,7 @@ function ends(series: Series[], lanes: Series[], places: Place[][], box: Box, wi
   const every = series
     .map((one, i) => ({ one, i, at: places[i].at(-1) }))
     .filter((end): end is typeof end & { at: Place } => end.at !== undefined && !lanes.includes(end.one));
-  const ended = every.filter(({ at }) => box.right - at[0] > EARLY);
+  const ended = every.filter(({ at }) => box.right - at[0] > EARLY).sort((a, b) => a.at[1] - b.at[1]);
   const found = every
     .filter((end) => !ended.includes(end))
     .map((end) => ({ ...end, y: Math.min(Math.max(end.at[1], box.top - 4), box.bottom) }))
@@ -314,8 +314,9 @@ function ends(series: Series[], lanes: Series[], places: Place[][], box: Box, wi
   const room = width - box.right - 28;
   const all = found.every(({ one }) => `${one.name} ${one.ends ?? ""}`.length * LETTER <= room);
   const ys = apart(found.map(({ y }) => y), LINE, [box.top - 4, box.bottom]); // prettier-ignore
-  const early = ended.map(({ one, i, at: [x, y] }) =>
-    svg("g.label", { "data-look": colour(one.look), ...lit(i) }, svg("text.name", { x: n(x + 9), y: n(Math.max(y, box.top) - 7) }, fitting(one.name, box.right - x - 9)))); // prettier-ignore
+  const heights = apart(ended.map(({ at }) => Math.max(at[1], box.top) - 7), LINE, [box.top - 7, box.bottom]); // prettier-ignore
+  const early = ended.map(({ one, i, at: [x] }, k) =>
+    svg("g.label", { "data-look": colour(one.look), ...lit(i) }, svg("text.name", { x: n(x + 9), y: n(heights[k]) }, fitting(one.name, box.right - x - 9)))); // prettier-ignore
   const late = found.map(({ one, i, at, y }, k) =>
     svg(
       "g.label",

@@ -1,0 +1,260 @@
+"""The page of a comparison in a real browser, from disk: read, walked by keyboard, touched, heard, on a phone, in the dark."""
+
+import csv
+import os
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from equiscope.explore.compare import write_page
+from equiscope.record import Comparison
+from tests.explore.comparisons import COMPARISONS, HOSTILE, comparison, mixed
+
+pytestmark = pytest.mark.browser
+ROOT = Path(__file__).parents[2]
+PLOTS = {"As it learned": "curves", "Beyond the size of training": "beyond", "Quality against cost": "cost"}
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory):
+    folder, made = tmp_path_factory.mktemp("compared"), {}
+
+    def page(name):
+        if name not in made:
+            made[name] = write_page(COMPARISONS[name](), folder / f"{name}.html")
+        return made[name]
+
+    return page
+
+
+@pytest.fixture
+def read(watched, compared):
+    """Opens a comparison's page."""
+
+    def open_page(name="five", fragment="", wide=1280, dark=False, script=True, bypass_csp=False):
+        tab = watched(wide, dark, java_script_enabled=script, bypass_csp=bypass_csp, has_touch=wide < 500)
+        tab.goto(f"{compared(name).as_uri()}#{fragment}")
+        tab.wait_for_selector("main" if script else "h1")
+        return tab
+
+    return open_page
+
+
+def plot(tab, title):
+    return tab.get_by_role("slider", name=title)
+
+
+def said(tab, title):
+    return plot(tab, title).get_attribute("aria-valuetext")
+
+
+@pytest.mark.parametrize(("wide", "dark"), [(1280, False), (390, True)])
+def test_the_answer_is_the_first_heading(read, wide, dark):
+    tab = read(wide=wide, dark=dark)
+    assert tab.get_by_role("heading").first.inner_text() == comparison().answer
+    assert tab.locator("h1").count() == 1
+    assert tab.locator("h1").bounding_box()["y"] < 250
+    assert comparison().question in tab.locator(".question").inner_text()
+    assert tab.locator("header .notes li").all_inner_texts() == comparison().notes
+
+
+@pytest.mark.parametrize("wide", [1280, 390])
+def test_candidates_stand_in_the_order_of_the_record_with_every_seed(read, wide):
+    tab = read(wide=wide)
+    rows = tab.locator("table.standing tbody tr")
+    assert rows.locator(".who").all_inner_texts() == [c.name for c in comparison().candidates]
+    assert tab.locator("table.standing .strip .seed").count() == len(comparison().trials)
+    first = [t.value for t in comparison().trials if t.candidate == comparison().candidates[0].name]
+    heard = rows.first.locator(".strip").get_attribute("aria-label")
+    assert all(f"{value:.4f}" in heard for value in first)
+    assert f"{sum(first) / 3:.4f} ± " in rows.first.locator(".value").inner_text()
+    assert tab.get_by_role("table", name="Candidates, best first").count() == 1
+
+
+def test_pairs_say_what_is_decided_and_what_is_not(read):
+    tab = read()
+    rows = tab.locator("table.differences tbody tr")
+    assert rows.count() == len(comparison().pairs)
+    for row, pair in zip(rows.all(), comparison().pairs, strict=True):
+        wanted = f"{pair.better} is better" if pair.decided else f"not decided; about {pair.seeds} seeds would decide"
+        assert row.locator(".said").inner_text() == wanted
+    assert tab.locator(".against [data-kind='better']").count() == sum(p.decided for p in comparison().pairs)
+
+
+def test_the_same_variant_twice_is_called_the_same(read):
+    tab = read("twice")
+    assert tab.locator("table.differences .said").all_inner_texts().count("the very same numbers") == 1
+    assert "pre-norm again is better" in tab.locator("table.differences").inner_text()
+
+
+@pytest.mark.parametrize("wide", [1280, 390])
+def test_the_keyboard_reaches_a_point_and_its_reading_is_announced(read, wide):
+    tab = read(wide=wide)
+    plot(tab, "As it learned").focus()
+    tab.keyboard.press("End")
+    assert re.match(r"rope, step 2000: validation loss 1\.\d+, from 1\.\d+ to 1\.\d+ over 3 seeds$", said(tab, "As it learned"))
+    tab.keyboard.press("ArrowLeft")
+    assert said(tab, "As it learned").startswith("rope, step 1900: ")
+    tab.keyboard.press("ArrowDown")
+    assert said(tab, "As it learned").startswith("alibi, step 1900: ")
+    assert tab.locator(".curves .reading li").count() == 5
+    assert tab.locator(".curves .reading li[data-lit='true']").inner_text().startswith("alibi")
+    tab.keyboard.press("Escape")
+    assert tab.locator(".curves .reading li").count() == 0
+
+
+def test_a_size_that_cannot_be_read_is_told_with_its_reason(read):
+    tab = read()
+    plot(tab, "Beyond").focus()
+    for key in ("Home", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
+        tab.keyboard.press(key)
+    assert said(tab, "Beyond").startswith("learned at 2× (128 tokens of context): cannot read such inputs. Its table has 64 rows")
+    assert tab.locator(".beyond .cross").count() == 3
+    assert "Its table has 64 rows" in tab.locator(".beyond .remarks").inner_text()
+
+
+def test_pointing_reads_and_leaving_forgets(read):
+    tab = read()
+    plot(tab, "Quality").scroll_into_view_if_needed()
+    box = plot(tab, "Quality").bounding_box()
+    tab.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 40)
+    assert "none" in tab.locator(".cost .reading .place").inner_text()
+    assert "time of training\n3:1" in tab.locator(".cost .reading .facts").inner_text()
+    tab.mouse.move(5, 5)
+    assert tab.locator(".cost .reading .place").count() == 0
+
+
+def test_touch_reads(read):
+    tab = read(wide=390)
+    plot(tab, "As it learned").scroll_into_view_if_needed()
+    box = plot(tab, "As it learned").bounding_box()
+    tab.touchscreen.tap(box["x"] + 150, box["y"] + 100)
+    assert tab.locator(".curves .reading li").count() == 5
+
+
+def test_who_is_drawn_is_chosen_and_is_in_the_link(read):
+    tab = read()
+    legend = tab.locator(".curves .legend")
+    legend.get_by_role("button", name="none").click()
+    legend.get_by_role("button", name="learned").click()
+    assert legend.get_by_role("button", name="learned").evaluate("b => b === document.activeElement")
+    tab.get_by_label("Band").select_option("seeds")
+    hash = tab.evaluate("location.hash.slice(1)")
+    assert hash == "without=5.4&band=seeds"
+    again = read(fragment=hash)
+    assert again.locator(".curves .series").count() == again.locator(".beyond .series").count() == 3
+    assert again.locator(".curves .thread").count() == 9
+    again.locator(".curves .legend").get_by_role("button", name="Show all").click()
+    assert again.locator(".curves .series").count() == 5
+
+
+@pytest.mark.parametrize("title", list(PLOTS))
+def test_a_plot_is_a_table_too_and_a_picture(read, title):
+    tab = read()
+    part = tab.locator(f".{PLOTS[title]}")
+    part.get_by_text("The same as a table").click()
+    part.locator("tbody tr").first.wait_for()
+    assert part.locator("tbody tr").count() == (21 if title == "As it learned" else 5)
+    for kind, begins in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
+        with tab.expect_download() as waiting:
+            part.get_by_role("button", name=f"as {kind}").click()
+        assert waiting.value.suggested_filename == f"Shakespeare-letter-by-letter-{PLOTS[title]}.{kind.lower()}"
+        content = waiting.value.path().read_bytes()
+        assert content.startswith(begins)
+        assert len(content) > 5000
+
+
+def test_the_record_and_its_table_are_saved(read):
+    tab = read("mixed")
+    with tab.expect_download() as waiting:
+        tab.get_by_role("button", name="Save as JSON").click()
+    assert msgspec.json.decode(waiting.value.path().read_bytes(), type=Comparison) == mixed()
+    with tab.expect_download() as waiting:
+        tab.get_by_role("button", name="Save as CSV").click()
+    rows = list(csv.DictReader(waiting.value.path().read_text(encoding="utf-8").splitlines()))
+    assert [(r["candidate"], int(r["seed"]), r["state"]) for r in rows] == [(t.candidate, t.seed, t.state) for t in mixed().trials]
+    assert [float(r["value"]) for r in rows if r["value"]] == [t.value for t in mixed().trials if t.value is not None]
+
+
+def test_what_failed_is_told_and_the_others_are_drawn(read):
+    tab = read("mixed")
+    told = tab.locator("table.standing tbody tr").last.inner_text()
+    assert "seeds 0 and 1 failed: The loss is no number after step 140." in told
+    assert "seed 2 is not finished" in told
+    assert "no number" in told
+    assert "leaves the plot" in tab.locator(".curves .remarks").inner_text()
+
+
+def test_of_one_seed_no_spread_is_shown(read):
+    tab = read("once")
+    assert "no spread is known" in tab.locator(".candidates .about").inner_text()
+    assert "±" not in tab.locator("table.standing").inner_text()
+    assert set(tab.locator("table.differences .said").all_inner_texts()) == {"one seed: no spread is known"}
+    assert tab.locator(".plot .band, .strip .band").count() == 0
+
+
+def test_of_many_pairs_some_are_shown_until_all_are_asked_for(read):
+    tab = read("many")
+    rows = tab.locator("table.differences tbody tr")
+    assert rows.count() == 12
+    tab.get_by_role("button", name="All 66 pairs").click()
+    assert rows.count() == 66
+
+
+def test_symmetries_stand_side_by_side(read):
+    tab = read()
+    rows = tab.locator("table.respected tbody tr")
+    for row, found in zip(rows.all(), comparison().candidates, strict=True):
+        assert row.locator("td .judged").all_inner_texts() == list(found.measured.values())
+
+
+@pytest.mark.parametrize("name", list(COMPARISONS))
+def test_nothing_is_wider_than_the_window(read, name):
+    tab = read(name)
+    for summary in tab.locator("summary").all():
+        summary.click()
+    for wide in (1280, 768, 390, 360):
+        tab.set_viewport_size({"width": wide, "height": 900})
+        assert tab.evaluate("document.documentElement.scrollWidth") <= wide
+    slips = re.findall(r"NaN|undefined|\[object|\bnull\b|Infinity", tab.locator("body").inner_text())
+    assert slips == []
+
+
+def test_on_paper_every_pair_is_there_and_no_button(read):
+    tab = read("many")
+    tab.emulate_media(media="print")
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert tab.locator("table.differences tbody tr").count() == 66
+    assert tab.locator("button:visible").count() == 0
+    assert len(tab.pdf()) > 10_000
+
+
+def test_a_hostile_comparison_is_text_and_nothing_else(read):
+    tab = read("hostile")
+    tab.wait_for_timeout(100)
+    assert tab.evaluate("window.stolen") is None
+    assert tab.locator("h1").inner_text() == HOSTILE
+    assert tab.locator("#app script, #app img").count() == 0
+
+
+def test_without_a_script_there_are_tables(read):
+    tab = read(script=False)
+    assert tab.locator("h1").inner_text() == comparison().answer
+    assert tab.locator("table").count() == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "wide", "dark"), [("five", 1280, False), ("five", 390, True), ("mixed", 390, False), ("many", 1280, True)]
+)
+def test_the_page_has_no_barriers(read, name, wide, dark):
+    axe = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+    if not axe.exists():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("axe-core is not here: `npm ci` in web/ brings it")
+    tab = read(name, dark=dark, wide=wide, bypass_csp=True)
+    for summary in tab.locator("summary").all():
+        summary.click()
+    tab.add_script_tag(content=axe.read_text(encoding="utf-8"))
+    found = tab.evaluate("axe.run().then(({ violations }) => violations.map((v) => [v.impact, v.id, v.nodes[0].html]))")
+    assert found == []
