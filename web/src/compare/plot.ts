@@ -297,7 +297,11 @@ function refusing(one: Series, first: boolean, places: Place[], y: number, box: 
     at.map(cross),
     first && svg("text.refused", { x: n(at[0][0] - 10), y: n(y), dy: "0.35em", "text-anchor": "end" }, "cannot read"),
     sign(one.look, box.right + 18, y, 3.6),
-    svg("text.name", { x: n(box.right + 27), y: n(y), dy: "0.35em" }, fitting(one.name, width - box.right - 28)),
+    svg(
+      "text.name",
+      { "paint-order": "stroke", x: n(box.right + 27), y: n(y), dy: "0.35em" },
+      fitting(one.name, width - box.right - 28),
+    ),
   );
 }
 
@@ -316,14 +320,14 @@ function ends(series: Series[], lanes: Series[], places: Place[][], box: Box, wi
   const ys = apart(found.map(({ y }) => y), LINE, [box.top - 4, box.bottom]); // prettier-ignore
   const heights = apart(ended.map(({ at }) => Math.max(at[1], box.top) - 7), LINE, [box.top - 7, box.bottom]); // prettier-ignore
   const early = ended.map(({ one, i, at: [x] }, k) =>
-    svg("g.label", { "data-look": colour(one.look), ...lit(i) }, svg("text.name", { x: n(x + 9), y: n(heights[k]) }, fitting(one.name, box.right - x - 9)))); // prettier-ignore
+    svg("g.label", { "data-look": colour(one.look), ...lit(i) }, svg("text.name", { "paint-order": "stroke", x: n(x + 9), y: n(heights[k]) }, fitting(one.name, box.right - x - 9)))); // prettier-ignore
   const late = found.map(({ one, i, at, y }, k) =>
     svg(
       "g.label",
       { "data-look": colour(one.look), ...lit(i) },
       svg("path.leader", { d: path([[at[0] + 4, y], [box.right + 12, ys[k]]]) }), // prettier-ignore
       sign(one.look, box.right + 18, ys[k], 3.6),
-      svg("text.name", { x: n(box.right + 27), y: n(ys[k]), dy: "0.35em" }, named(one, room, all)),
+      svg("text.name", { "paint-order": "stroke", x: n(box.right + 27), y: n(ys[k]), dy: "0.35em" }, named(one, room, all)),
     ),
   );
   return [...early, ...late];
@@ -354,7 +358,7 @@ function beside(series: Series[], places: Place[][], box: Box, lit: Lit): SVGEle
       svg(
         "g.label",
         { "data-look": colour(one.look), ...lit(i) },
-        svg("text.name", { x: n(tx), y: n(ty), dy: "0.35em", "text-anchor": anchor }, text),
+        svg("text.name", { "paint-order": "stroke", x: n(tx), y: n(ty), dy: "0.35em", "text-anchor": anchor }, text),
       ),
     ];
   });

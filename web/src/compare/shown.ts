@@ -82,11 +82,11 @@ function toggles(page: Reading): HTMLElement[] {
   if (page.groups.length < 2) return [];
   const every = without.length > 0 && button("Show all", "Draw every candidate", () => page.set({ without: [] }), { class: "all" });
   return [
-    ...page.groups.map(({ index, candidate }) => {
+    ...page.groups.map(({ index, candidate, label }) => {
       const drawn = !without.includes(index);
       const press = () => page.set({ without: drawn ? [...without, index] : without.filter((one) => one !== index) });
       const one = button("", drawn ? `Hide ${candidate.name}` : `Draw ${candidate.name}`, press, { "aria-pressed": String(drawn), "data-look": colour(index), "data-key": `show-${index}` }); // prettier-ignore
-      one.append(swatch(index), h("span", candidate.name));
+      one.append(swatch(index), h("span", label));
       if (drawn && without.length === page.groups.length - 1) one.disabled = true;
       return one;
     }),
