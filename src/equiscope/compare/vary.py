@@ -14,6 +14,7 @@ import msgspec
 from equiscope.errors import InputError
 from equiscope.models import spec as specs
 from equiscope.train import fields
+from equiscope.train.reading import altered
 from equiscope.train.recipe import TASKS, Recipe
 
 Change = dict[str, Any]  # values by the dotted names of a recipe's fields
@@ -125,6 +126,8 @@ def _of_spec(kind: type, path: str) -> Iterator[str]:
 def changed(data: dict[str, Any], change: Change) -> dict[str, Any]:
     """A recipe's data with these fields replaced; where a model lists its blocks, in each of them."""
     made = data
+    if "model.baseline" in change and "baseline" not in data.get("model", {}):
+        made = altered(made, {"model": {"baseline": change["model.baseline"]}})
     for path, value in change.items():
         keys = path.split(".")
         made = _put(made, keys, value)
