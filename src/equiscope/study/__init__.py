@@ -1,5 +1,7 @@
 """Studies: runnable answers to one question each. `STUDIES` is the one list of them; pictures load matplotlib when asked for.
 
+What the literature says, sentence by sentence, is measured in `equiscope.study.claims`, which reads the studies.
+
 A new study is one file, one line here and one test.
 """
 

@@ -41,7 +41,7 @@ def alibi_is_relative(setting: Setting) -> Measured:
         outputs[kind] = relative_error(attention(moved, scheme), attention(tokens, scheme))
     return Measured(
         f"Moved by 1000 places, the biases −m|i−j| change by {shown(logits['symmetric'])}. In the form of the authors' code and "
-        f"of BLOOM, +m·j, they change by {shown(logits['key'])} of their size, all of a row alike, and outputs by "
+        f"of BLOOM, +m·j, they change by {shown(logits['key'])} times their size, all of a row alike, and outputs by "
         f"{shown(outputs['key'])}.",
         ruled(max(logits.values()) < ROUNDING and max(outputs.values()) < ROUNDING, max(outputs.values()) < ROUNDING),
         "Outputs always; scores in the form of the paper only. A sink or a sigmoid would notice the other form.",
@@ -152,7 +152,7 @@ def relative_schemes_are_relative(setting: Setting) -> Measured:
 
 @claim(
     "With a padding mask, padding on the left changes nothing.",
-    "common use; Hugging Face, “Generation with LLMs”, wrong padding side",
+    "Hugging Face 2024, “Generation with LLMs”, wrong padding side",
 )
 def left_padding_is_harmless(setting: Setting) -> Measured:
     x, errors = normal(8, 16), {}

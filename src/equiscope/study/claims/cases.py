@@ -70,7 +70,7 @@ def an_unrolled_rnn_is_an_mlp(setting: Setting) -> Measured:
         error = relative_error(deep(x), rnn(x)[0])
     many = len({id(layer) for layer in deep.layers})
     return Measured(
-        f"12 layers that are {many} and the same give torch's RNN over 12 steps up to {shown(error)}.",
+        f"12 layers with {many} set of weights give torch's RNN over 12 steps up to {shown(error)}.",
         ruled(error < ROUNDING and many == 1),
         "It reads an input in every layer.",
         {"error": error, "different layers": many},
@@ -111,7 +111,7 @@ def attention_is_message_passing(setting: Setting) -> Measured:
 
 @claim(
     "Attention is kernel smoothing (Nadaraya–Watson) with a Gaussian kernel.",
-    "Zhang 2023, “Dive into Deep Learning”, section 11.3; Tsai 2019, section 2",
+    "Zhang 2023, “Dive into Deep Learning”, section 11.3; Tsai 2019, abstract",
 )
 def attention_is_gaussian_smoothing(setting: Setting) -> Measured:
     q, k, v = normal(20, 8), normal(30, 8), normal(30, 5)

@@ -50,7 +50,7 @@ def _parts(n: int, d: int) -> tuple[int, int]:
 # --- attention and what stands beside it --------------------------------------------------------------------------------
 @claim(
     "Attention, being quadratic, always costs more than the feed-forward layer.",
-    "a common reading of Tay 2022 (“Efficient Transformers: A Survey”), section 2.1",
+    "a common reading of Tay 2022 (“Efficient Transformers: A Survey”), section 2",
 )
 def attention_costs_most(setting: Setting) -> Measured:
     d = 16
@@ -110,7 +110,7 @@ def context_is_cheap_below_12_d(setting: Setting) -> Measured:
     )
 
 
-@claim("Training costs 6 multiply-and-adds-as-two per parameter and token: 2 forward, 4 backward.", "Kaplan 2020, section 2.1")
+@claim("Training costs 6 operations per parameter and token: 2 forward, 4 backward.", "Kaplan 2020, section 2.1")
 def training_costs_six_a_parameter(setting: Setting) -> Measured:
     width = 32
     model = build(Spec(width, layers=2, block=Block(Attention(heads=2, backend="eager"))))
@@ -213,7 +213,7 @@ def _longest_chain(y: Tensor) -> int:
 # --- room ---------------------------------------------------------------------------------------------------------------
 @claim(
     "Self-attention needs memory that grows with the square of the length.",
-    "Child 2019, section 1; refuted by Rabe 2021, section 2",
+    "Child 2019, abstract; refuted by Rabe 2021, section 2",
 )
 def memory_is_quadratic(setting: Setting) -> Measured:
     n = 512 if setting.quick else 1024
@@ -357,7 +357,7 @@ def linear_attention_is_faster(setting: Setting) -> Measured:
 
 @claim(
     "Patches of P × P pixels make attention over a picture P⁴ times cheaper than pixels.",
-    "Dosovitskiy 2021, section 2; the power: Parmar 2018, section 3.2",
+    "follows from Dosovitskiy 2021, sections 2 and 3.1",
 )
 def patches_save_the_fourth_power(setting: Setting) -> Measured:
     picture, d, p = torch.randn(1, 8, 16, 16), 16, 4

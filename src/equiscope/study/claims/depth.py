@@ -132,7 +132,7 @@ def residuals_carry_gradients(setting: Setting) -> Measured:
 
 @claim(
     "Attention alone, without residuals and feed-forward, makes all words one, doubly exponentially with depth.",
-    "Dong 2021, theorem 2.1 and corollary 2.3",
+    "Dong 2021, “Attention Is Not All You Need”, section 2.1",
 )
 def pure_attention_collapses(setting: Setting) -> Measured:
     found = setting.finding(depth.STUDY)

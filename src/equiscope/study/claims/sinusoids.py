@@ -32,7 +32,7 @@ def sinusoids_are_unique(setting: Setting) -> Measured:
         f"One sine of period {period} takes {one} values on {period} places; with its cosine {pair}, and no more after the "
         f"period. A ladder of {collide.WIDTH // 2} pairs tells {ladder} of {places} places apart, {narrow} in bfloat16.",
         ruled(one == period and pair == period and ladder == places == narrow, pair == period and ladder == places),
-        "For sines with their cosines, and in enough digits; a sine alone collides at once (i and period/2 − i).",
+        "For sines with their cosines; a sine alone collides at once (i and period/2 − i).",
         {"one sine": one, "sine and cosine": pair, "ladder": ladder, "ladder, bfloat16": narrow, "places": places},
         found.panels[:1],
     )
@@ -254,7 +254,7 @@ def learned_positions_end(setting: Setting) -> Measured:
 
 @claim(
     "Learned absolute positions come to be translation invariant: products depend on the distance.",
-    "the property tested by Wang 2021, “On Position Embeddings in BERT”, section 2",
+    "the property tested by Wang 2021, “On Position Embeddings in BERT”, abstract",
 )
 def learned_positions_become_relative(setting: Setting) -> Measured:
     with torch.no_grad():

@@ -48,7 +48,7 @@ def pooled_rows_ignore_the_order(setting: Setting) -> Measured:
         errors[readout] = relative_error(model(shuffle.on_input(tokens)), model(tokens))
     pooled, others = ("mean", "class"), ("first", "last", "concatenation")
     return Measured(
-        f"Shuffled words change {', '.join(f'the {n} by {shown(errors[n])}' for n in pooled)}; "
+        f"Shuffled words change {', '.join(f'the {n} row by {shown(errors[n])}' for n in pooled)}; "
         f"{', '.join(f'{n} by {shown(errors[n])}' for n in others)}.",
         ruled(max(errors[n] for n in pooled) < ROUNDING < min(errors[n] for n in others)),
         "The mean, and a class token that is no part of the shuffle; a fixed row or all rows in a line are no pooling.",
@@ -80,7 +80,7 @@ def causal_masks_tell_places(setting: Setting) -> Measured:
 
 @claim(
     "Decoders need no positional encoding: a causal mask already makes the order of words count.",
-    "Irie 2019, section 5; Tsai 2019, section 3.1",
+    "Irie 2019, “Language Modeling with Deep Transformers”, abstract",
 )
 def causal_masks_tell_order(setting: Setting) -> Measured:
     tokens = text(10, WIDTH)
@@ -140,7 +140,7 @@ def convolution_is_equivariant(setting: Setting) -> Measured:
 
 @claim(
     "Zero padding tells a convolutional network where it is.",
-    "Islam 2020, “How Much Position Information Do CNNs Encode?”, section 3.4",
+    "Islam 2020, “How Much Position Information Do Convolutional Neural Networks Encode?”, on padding",
 )
 def zero_padding_tells_places(setting: Setting) -> Measured:
     spread = {}
@@ -188,7 +188,7 @@ def vit_ignores_shifts(setting: Setting) -> Measured:
 
 @claim(
     "A network that sees distances only cannot tell a molecule from its mirror image.",
-    "Schütt 2021 (PaiNN), section 2; Thomas 2018, section 1",
+    "Adams 2022 (ChIRo), section 1",
 )
 def distances_are_blind_to_mirrors(setting: Setting) -> Measured:
     at, x = normal(6, 3), normal(6, WIDTH)
@@ -199,11 +199,7 @@ def distances_are_blind_to_mirrors(setting: Setting) -> Measured:
     for name, scheme in {"distances": Alibi(), "coordinates": Fourier(axes=3)}.items():
         block = Block(Attention(heads=2, position=scheme))
         model = build(Spec(WIDTH, layers=2, block=block, readout="mean")).double()
-        answer = {
-            way: model(_placed(x, at @ way_))
-            for way, way_ in {"as is": torch.eye(3).double(), "turned": turn, "mirrored": mirror}.items()
-        }
-        errors[name] = [relative_error(answer[way], answer["as is"]) for way in ("turned", "mirrored")]
+        errors[name] = [relative_error(model(_placed(x, at @ moved)), model(_placed(x, at))) for moved in (turn, mirror)]
     (turned, mirrored), (other, _) = errors["distances"], errors["coordinates"]
     return Measured(
         f"With scores that fall with distance, a turned molecule changes the answer by {shown(turned)}, its mirror image by "
@@ -225,15 +221,15 @@ def _placed(x: Tensor, at: Tensor) -> Tokens:
 )
 def attention_reaches_all(setting: Setting) -> Measured:
     found = setting.finding(reach.STUDY)
-    lstm, edge, beyond, all_ = (found.numbers[n] or 0.0 for n in (
+    lstm, edge, beyond, far = (found.numbers[n] or 0.0 for n in (
         "LSTM at 63", "reach of the convolutions", "convolutions beyond", "attention at 63 / at 1"))  # fmt: skip
     return Measured(
         f"The gradient of the last output with respect to a word 63 back: {shown(lstm)} of that at the last word in an LSTM; "
-        f"exactly {shown(beyond)} beyond {edge:g} words in eight convolutions of 3; in attention {shown(all_)} times that of its "
+        f"exactly {shown(beyond)} beyond {edge:g} words in eight convolutions of 3; in attention {shown(far)} times that of its "
         "neighbour.",
-        ruled(lstm < 1e-6 and beyond == 0 and edge == reach.LAYERS and 0.1 < all_ < 10),
+        ruled(lstm < 1e-6 and beyond == 0 and edge == reach.LAYERS and 0.1 < far < 10),
         "Untrained nets; a trained forget gate reaches further.",
-        {"LSTM": lstm, "convolutions reach": edge, "attention": all_},
+        {"LSTM": lstm, "convolutions reach": edge, "attention": far},
         found.panels[:1],
     )
 
@@ -252,12 +248,11 @@ def windows_add_up(setting: Setting) -> Measured:
         sizes = torch.autograd.grad(y[-1].square().sum(), x, retain_graph=True)[0].norm(dim=-1).flip(0)
         far.append(int((sizes > 0).nonzero().max()))
         strength.append((sizes[far[-1]] / sizes[0]).item())
+    reached = far == [back * (n + 1) for n in range(layers)]
     return Measured(
         f"A word that sees {back} words back: after 1 to {layers} layers its output depends on words up to "
         f"{', '.join(map(str, far))} back. The farthest of them counts {shown(strength[-1])} of what the word itself does.",
-        ruled(
-            far == [back * (n + 1) for n in range(layers)] and strength[-1] > 0.1, far == [back * (n + 1) for n in range(layers)]
-        ),
+        ruled(reached and strength[-1] > 0.1, reached),
         "As a bound. The ends are reached along one path of many, and hardly count.",
         {f"reach, {n + 1} layers": f for n, f in enumerate(far)} | {"strength at the end": strength[-1]},
         picture(

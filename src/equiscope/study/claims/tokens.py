@@ -75,9 +75,8 @@ def bytes_write_anything(setting: Setting) -> Measured:
     except EquiscopeError:
         known = False
     return Measured(
-        "“naïve 你好 🙂”, a zero byte and a made-up word come back unchanged from "
-        f"{', '.join(n for n, k in kept.items() if k) or 'none'}; from a list of words "
-        f"{'too' if known else 'they do not: the text is refused'}.",
+        f"“naïve 你好 🙂”, a zero byte and a made-up word come back unchanged from {sum(kept.values())} of 2 kinds "
+        f"({', '.join(kinds)}); a list of words {'gives them back too' if known else 'refuses the text'}.",
         ruled(all(kept.values()) and not known),
         "",
         {name: float(k) for name, k in kept.items()} | {"words": float(known)},
@@ -89,10 +88,10 @@ def merging_makes_shorter(setting: Setting) -> Measured:
     sizes = (257, 280, 320, 400)
     lengths = [len(by_pieces(SAID * 4, size).encode(SAID)) for size in sizes]
     other = "Quixotic jabberwocks vex zymurgy!"
-    elsewhere = len(by_pieces(SAID * 4, sizes[-1]).encode(other)) / len(by_bytes().encode(other))
+    elsewhere, plain = len(by_pieces(SAID * 4, sizes[-1]).encode(other)), len(by_bytes().encode(other))
     return Measured(
         f"With {', '.join(map(str, sizes))} tokens, a sentence of {len(by_bytes().encode(SAID))} bytes takes "
-        f"{', '.join(map(str, lengths))}. A sentence with other words takes {shown(elsewhere)} of its bytes with the largest.",
+        f"{', '.join(map(str, lengths))}. A sentence of {plain} bytes with other words takes {elsewhere} with the most tokens.",
         ruled(all(a >= b for a, b in pairwise(lengths)) and lengths[-1] < lengths[0] / 2),
         "Texts like those of training gain; others keep nearly a token a byte.",
         {f"{s} tokens": n for s, n in zip(sizes, lengths, strict=True)} | {"other words": elsewhere},
@@ -100,7 +99,8 @@ def merging_makes_shorter(setting: Setting) -> Measured:
 
 
 @claim(
-    "Several texts packed in one row give the same as each alone.", "Krell 2021, section 3.2; Dehghani 2023 (NaViT), section 2.1"
+    "Several texts packed in one row give the same as each alone.",
+    "Krell 2021, “Efficient Sequence Packing without Cross-contamination”, abstract; Dehghani 2023 (NaViT), section 2.1",
 )
 def packing_changes_nothing(setting: Setting) -> Measured:
     model = build(Spec(16, layers=2, block=Block(Attention(heads=2, causal=True, position=Rope())))).double()
