@@ -5,11 +5,12 @@ import { leaves } from "../src/compare/curves";
 import { beyond, brief, curve, groups, refused, sizes, spread, troubles } from "../src/compare/groups";
 import { colour, dashes } from "../src/compare/looks";
 import { equal } from "../src/compare/made";
-import { bytes, count, decimals, fixed, meant, signed, told } from "../src/compare/numbers";
+import { bytes, count, decimals, fixed, meant, signed, time, told } from "../src/compare/numbers";
 import { reach as interval, saying } from "../src/compare/pairs";
 import { apart, bent, fitting, nearest, reach, type Series, walked } from "../src/compare/plot";
 import { csv, named } from "../src/compare/saved";
 import { fromHash, initial, toHash } from "../src/compare/state";
+import { common } from "../src/compare/strip";
 import { tone } from "../src/compare/symmetries";
 
 const candidate = (name: string, more: Partial<Candidate> = {}): Candidate => ({ name, changes: {}, ...more });
@@ -90,9 +91,16 @@ describe("numbers", () => {
     expect([fixed(-0.5, 2), fixed(1e-7, 3), fixed(0, 3)]).toEqual(["−0.50", "1e-7", "0.000"]);
     expect([0.0123, -0.0123, 0].map((value) => signed(value, 3))).toEqual(["+0.012", "−0.012", "0.000"]);
     expect([0, 999, 4.1e8, 2e15].map(bytes)).toEqual(["0 B", "999 B", "410 MB", "2000 TB"]);
+    expect([4.81, 59, 170].map(time)).toEqual(["4.8 s", "59 s", "2:50"]);
     expect([12, 2.1e9].map(count)).toEqual(["12", "2.1 G"]);
     expect(told(spread([1, 2, 3])!, 1)).toBe("2.0, from 1.0 to 3.0 over 3 seeds");
   });
+});
+
+test("a strip holds what is drawn around the means", () => {
+  const axis = common(groups(comparison({ trials: [trial("a", 0, 1), trial("a", 1, 2), trial("b", 0, 1.5)] })));
+  for (const value of [1.5 - Math.SQRT1_2, 1.5 + Math.SQRT1_2])
+    expect(axis.place(value) >= 2 && axis.place(value) <= 98).toBe(true);
 });
 
 describe("a pair", () => {

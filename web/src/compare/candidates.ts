@@ -1,12 +1,11 @@
 // The candidates, best first: what each came to with every seed, and what it cost. It stays a table for whoever hears it, also where
 // a narrow window makes cards of its lines.
-import { clock } from "../axis";
 import type { Trial } from "../contract";
 import { h } from "../dom";
 import { flat, table, written } from "../tables";
 import { type Group, type Spread, spread, troubles } from "./groups";
 import { colour, swatch } from "./looks";
-import { bytes, fixed, meant } from "./numbers";
+import { bytes, fixed, meant, time } from "./numbers";
 import type { Reading } from "./page";
 import { common, heard, scale, strip } from "./strip";
 
@@ -21,7 +20,7 @@ const mean = (found: Spread | undefined, text: (value: number) => string) => (fo
 const COSTS: Column[] = [
   { title: "parameters", text: ({ candidate }) => (candidate.parameters ? whole(candidate.parameters) : undefined) },
   { title: "steps", text: ({ candidate }) => (candidate.steps ? whole(candidate.steps) : undefined) },
-  { title: "training", text: ({ trials }) => mean(spread(trials.map(({ seconds }) => seconds)), clock) },
+  { title: "training", text: ({ trials }) => mean(spread(trials.map(({ seconds }) => seconds)), time) },
   { title: "tokens/s", text: ({ trials }) => mean(spread(trials.map(({ tokens }) => tokens)), whole) },
   { title: "memory", text: ({ trials }) => mean(spread(trials.map(({ memory }) => memory)), bytes) },
 ];
@@ -123,7 +122,7 @@ export function runs(page: Reading): HTMLElement {
     trial.reason ? `${trial.state}: ${trial.reason}` : trial.state,
     number(trial.value),
     ...names.map(([part, name]) => number(trial.result?.[part]?.[name])),
-    trial.seconds ? clock(trial.seconds) : "–",
+    trial.seconds ? time(trial.seconds) : "–",
     trial.tokens ? whole(trial.tokens) : "–",
     trial.memory ? bytes(trial.memory) : "–",
     h("code", trial.folder),

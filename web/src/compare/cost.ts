@@ -4,7 +4,7 @@ import { h, select } from "../dom";
 import type { Trial } from "../contract";
 import { type Group, type Spread, spread } from "./groups";
 import { swatch } from "./looks";
-import { bytes, count, meant, told } from "./numbers";
+import { bytes, count, meant, time, told } from "./numbers";
 import type { Reading } from "./page";
 import { bent, type Mark, type Picture } from "./plot";
 import { type Shown, shown } from "./shown";
@@ -20,13 +20,13 @@ const NAMES: Record<Cost, string> = {
   tokens: "tokens read in a second",
 };
 const TEXT: Record<Cost, (value: number) => string> = {
-  seconds: clock,
+  seconds: time,
   multiply_adds: count,
   parameters: (value) => Math.round(value).toLocaleString("en"),
   memory: bytes,
   tokens: (value) => Math.round(value).toLocaleString("en"),
 };
-const TICK: Record<Cost, (value: number) => string> = { ...TEXT, parameters: short, tokens: short };
+const TICK: Record<Cost, (value: number) => string> = { ...TEXT, seconds: clock, parameters: short, tokens: short };
 
 /** Of one run: its own measurement, or what is known of its candidate. */
 const of = (cost: Cost, { candidate }: Group, trial: Trial): number | undefined =>
@@ -57,11 +57,16 @@ export function cost(page: Reading): Shown | undefined {
   const picture = (): Picture => {
     const series = page.drawn().map((group) => ({ look: group.index, name: group.label, marks: marks(group) }));
     const xs = series.flatMap(({ marks }) => marks.map(({ x }) => x));
+    const brief = chosenCost() === "seconds" && Math.max(...xs) < 100; // else ticks of half a second would be the same
     return {
       kind: "dots",
       band: false,
       series,
-      x: { title: NAMES[chosenCost()], log: xs.length > 0 && bent(xs), text: TICK[chosenCost()] },
+      x: {
+        title: `${NAMES[chosenCost()]}${brief ? ", in seconds" : ""}`,
+        log: xs.length > 0 && bent(xs),
+        text: brief ? undefined : TICK[chosenCost()],
+      },
       y: { title: `${words}, ${comparison.better} is better` },
     };
   };

@@ -40,5 +40,17 @@ function again(command: string): HTMLElement {
       ? "Copied."
       : "This browser does not let a file copy: mark the command and copy it.";
   });
-  return h("div.again", h("pre", { tabindex: 0, "aria-label": "command" }, h("code", command)), press, status);
+  return h(
+    "div.again",
+    h(
+      "pre",
+      { tabindex: 0, "aria-label": "command" },
+      h(
+        "code",
+        command.split(" ").flatMap((word, i) => [i > 0 && " ", h("span", word)]),
+      ),
+    ),
+    press,
+    status,
+  );
 }

@@ -1,5 +1,5 @@
 // How numbers of a comparison are written: with as many digits as the spread over seeds lets one believe.
-import { digits } from "../axis";
+import { clock, digits } from "../axis";
 import type { Spread } from "./groups";
 
 const minus = (text: string): string => text.replace(/^-/, "−");
@@ -33,6 +33,9 @@ export function told({ mean, low, high, count }: Spread, places: number): string
 
 /** +0.0123: a difference shows its sign. */
 export const signed = (value: number, places: number): string => `${value > 0 ? "+" : ""}${fixed(value, places)}`;
+
+/** 4.8 s, 2:50: as long as a run takes. */
+export const time = (seconds: number): string => (seconds < 60 ? `${Number(seconds.toPrecision(2))} s` : clock(seconds));
 
 /** 412 MB: in powers of a thousand. */
 export const bytes = (size: number): string => scaled(size, ["B", "kB", "MB", "GB", "TB"]);

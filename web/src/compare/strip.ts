@@ -9,8 +9,12 @@ const HEIGHT = 34; // pixels
 
 export const percent = (x: number): string => `${x.toFixed(2)}%`;
 
-/** From all numbers of all candidates to percent of the width. */
-export const common = (groups: Group[]): Axis => axis(reach(groups.flatMap(({ trials }) => trials.map(({ value }) => value ?? NaN)), false, 0.04), [3, 97], 4); // prettier-ignore
+/** From all numbers of all candidates, and what is drawn around their means, to percent of the width. */
+export function common(groups: Group[]): Axis {
+  const around = groups.flatMap(({ value }) => (value?.sd ? [value.mean - value.sd, value.mean + value.sd] : []));
+  const all = groups.flatMap(({ trials }) => trials.map(({ value }) => value ?? NaN));
+  return axis(reach([...around, ...all], false, 0.04), [2, 98], 4);
+}
 
 /** The axis above a column of strips. */
 export const scale = ({ ticks, place, text }: Axis): HTMLElement =>
