@@ -164,8 +164,8 @@ def bfloat16_breaks_rope(setting: Setting) -> Measured:
     rows = [relative_error(_narrow(Rope(), q, k, at + s), wanted) for s in starts]
     far = starts.index(4096)
     return Measured(
-        f"A text that starts at 4096: with places in bfloat16 its scores are off by {shown(places[far])}; with angles in float32 or "
-        f"better and only the turned rows in bfloat16, as here, by {shown(rows[far])}, and by {shown(rows[0])} at the start.",
+        f"A text that starts at 4096: with places in bfloat16 its scores are off by {shown(places[far])}; with angles in float32 "
+        f"or better and only the turned rows in bfloat16, as here, by {shown(rows[far])}, and by {shown(rows[0])} at the start.",
         ruled(rows[far] > 0.1 and places[far] > 0.1, places[far] > 0.1),
         "Where places or angles are kept in bfloat16, which counts to 256 only. Rows that are rounded after turning lose their "
         "usual digits and no more.",
