@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from equiscope.compare.plan import planned
 from equiscope.compare.question import is_question, read_question, seeds_of
 

@@ -208,7 +208,7 @@ def compare(
         list[Path],
         typer.Argument(
             metavar="SOURCE...",
-            help="A recipe or a question (.toml); the folder of a comparison, which goes on; or several folders of runs.",
+            help="A recipe or a question (.toml); the folder of a comparison, which goes on; its comparison.json; or several runs.",
         ),
     ],
     vary: Annotated[

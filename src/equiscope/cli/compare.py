@@ -32,6 +32,10 @@ def compare(
         _tell(found, out, json)
         return 0
     source = sources[0]
+    if source.suffix == ".json":
+        _nothing_else(vary, seeds, changes, small, equal, f"{source} is drawn as it is")
+        _tell(_kept(source), out, json)
+        return 0
     if (source / PLAN).is_file():
         _nothing_else(vary, seeds, changes, small, equal, f"{source} goes on with its own plan")
         folder, plan = source, read_plan(source)
@@ -88,6 +92,18 @@ def _planned(
     )  # fmt: skip
 
 
+def _kept(path: Path) -> Comparison:
+    """A comparison that was written down. Raises InputError where it is none."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Comparison)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}. Give a {DATA} that a comparison has written.") from error
+    except msgspec.DecodeError as error:
+        raise InputError(f"{path} is no comparison: {error}. Give a {DATA} that a comparison has written.") from error
+
+
 def _nothing_else(vary: list[str], seeds: str | None, changes: list[str], small: bool, equal: str | None, why: str) -> None:
     given = {"--vary": vary, "--seeds": seeds, "--set": changes, "--small": small, "--equal": equal}
     if wrong := [name for name, value in given.items() if value]:
@@ -107,16 +123,21 @@ def _tell(found: Comparison, folder: Path | None, json: bool) -> None:
     from equiscope.explore.compare import write_page
 
     data = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
+    wrong: EquiscopeError | None = None
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / DATA).write_bytes(data)
+        try:
+            write_page(found, folder / REPORT)
+            print(f"wrote {folder / REPORT} and {folder / DATA}", file=sys.stderr)
+        except EquiscopeError as error:  # no page bundle: the answer is told all the same
+            wrong = error
     if json:
         print(data.decode(), end="")
     else:
         _text(found)
-    if folder is None:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / DATA).write_bytes(data)
-    write_page(found, folder / REPORT)
-    print(f"wrote {folder / REPORT} and {folder / DATA}", file=sys.stderr)
+    if wrong is not None:
+        raise wrong
 
 
 def _text(found: Comparison) -> None:

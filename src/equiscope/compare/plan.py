@@ -96,7 +96,7 @@ def planned(
         try:
             settle(task_of(change, name)).describe(1, 1)  # which builds it, without numbers
         except EquiscopeError as error:
-            raise InputError(str(error) if name in str(error) else f"Candidate {name!r}: {error}") from error
+            raise InputError(str(error) if repr(name) in str(error) else f"Candidate {name!r}: {error}") from error
     fitting = equalled(candidates, base, equal, task_of) if equal else dict(candidates)
     varied = list(dict.fromkeys(path for change in candidates.values() for path in change))
     return Plan(

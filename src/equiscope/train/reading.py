@@ -21,8 +21,8 @@ from msgspec import Struct
 from equiscope import position
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import BASELINES, PRESETS, Baseline, Spec
-from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm
 from equiscope.models.baselines import foreign
+from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm
 from equiscope.train import fields
 from equiscope.train.recipe import TASKS, Data, Recipe
 
