@@ -12,6 +12,7 @@ _ROOMS = (
     "attention",
     "audit",
     "blocks",
+    "compare",
     "data",
     "errors",
     "explore",

@@ -1,1 +1,32 @@
-"""Compare: many runs of one recipe, one table, and an answer that the spread supports."""
+"""Compare: many runs of one recipe, one table, and an answer that the spread supports.
+
+plan = planned(recipe, beside, varied(["position=none,rope"], "language"), seeds=[1, 2, 3])
+write_plan(plan, folder)
+together(folder, plan, processes=2)
+of_folder(folder).answer
+"""
+
+from equiscope.compare.answer import answered
+from equiscope.compare.outcome import of_folder, of_runs
+from equiscope.compare.plan import Plan, planned, read_plan, write_plan
+from equiscope.compare.question import Question, read_question
+from equiscope.compare.sure import pairs
+from equiscope.compare.vary import combined, varied
+from equiscope.compare.workers import together, with_ray
+
+__all__ = [
+    "Plan",
+    "Question",
+    "answered",
+    "combined",
+    "of_folder",
+    "of_runs",
+    "pairs",
+    "planned",
+    "read_plan",
+    "read_question",
+    "together",
+    "varied",
+    "with_ray",
+    "write_plan",
+]

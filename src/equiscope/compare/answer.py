@@ -42,7 +42,18 @@ def sentence(found: Comparison) -> str:
             f"{_and([best, *open_])} cannot be told apart with {seeds} seeds ({found.metric} {_ranges(found, [best, *open_])}"
             f"{_would(against, open_)})."
         )
-    return said + (f" {'Both' if len(open_) == 1 else 'All'} are better than {_and(worse)}." if worse else "")
+    return said + "".join(f" {sentence}" for sentence in _better(found, [best, *open_], worse))
+
+
+def _better(found: Comparison, leaders: Sequence[str], worse: Sequence[str]) -> Iterator[str]:
+    """Whom those that cannot be told apart are better than: only where that is decided for each of them."""
+    decided = {frozenset((p.first, p.second)) for p in found.pairs if p.decided}
+    by = {name: [one for one in leaders if frozenset((one, name)) in decided] for name in worse}
+    if all_ := [name for name in worse if len(by[name]) == len(leaders)]:
+        yield f"{'Both' if len(leaders) == 2 else 'All'} are better than {_and(all_)}."
+    for name in worse:
+        if 0 < len(by[name]) < len(leaders):
+            yield f"{_and(by[name])} {'is' if len(by[name]) == 1 else 'are'} better than {name}."
 
 
 def notes(found: Comparison, left: int = 0) -> Iterator[str]:

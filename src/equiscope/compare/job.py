@@ -77,6 +77,3 @@ def main(arguments: list[str]) -> int:
         return 2
     return 0 if made.state == "finished" else 3
 
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -22,7 +22,7 @@ Tick = Callable[[Sequence[Job]], None]
 
 def command(folder: Path, job: Job) -> list[str]:
     """The process that does one job."""
-    return [sys.executable, "-m", "equiscope.compare.job", str(folder.absolute()), job.folder]
+    return [sys.executable, "-m", "equiscope.compare", str(folder.absolute()), job.folder]
 
 
 def alone(folder: Path, job: Job, threads: int) -> int:
