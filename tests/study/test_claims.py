@@ -16,6 +16,7 @@ from equiscope.blocks import Norm
 from equiscope.cli import main
 from equiscope.errors import InputError
 from equiscope.position import Rope, Sinusoidal, T5Bias
+from equiscope.position.scaling import Yarn
 from equiscope.study import claims
 from equiscope.study.base import silently
 from equiscope.study.claims import LEDGER, VERDICTS, Measured, Setting, known, ruled
@@ -183,6 +184,7 @@ BROKEN = {
     "wavelengths-reach-ten-thousand": ("sinusoids", "Sinusoidal", lambda: Sinusoidal(base=100), "false"),
     "attention-costs-most": ("cost", "_parts", lambda n, d: (9 * n, n), "true"),
     "memory-is-quadratic": ("cost", "largest", lambda call: call.args[0].x.shape[-2] ** 2, "true"),
+    "rope-keeps-lengths": ("rotations", "Rope", lambda scaling=None: Rope(scaling=scaling or Yarn(4.0, 1024)), "false"),
     "sinusoids-decay-monotonically": ("sinusoids", "_products", lambda scheme, width, far: torch.linspace(1, 0, far + 1), "true"),
 }
 

@@ -14,9 +14,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from equiscope.attention import Additive, Causal, LinearAttention, MultiHeadAttention, ScaledDot
 from equiscope.models import Attention, Block, Spec, build
+from equiscope.position import Alibi, NoPosition
 from equiscope.study import cost, parallel
 from equiscope.study.base import shown, timed, turn_by_turn
-from equiscope.study.claims.base import Measured, Setting, claim, curve, normal, picture, ruled
+from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, curve, normal, picture, ruled, text
+from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens, patches
 
 
@@ -101,10 +103,10 @@ def context_is_cheap_below_12_d(setting: Setting) -> Measured:
         shares[times] = (parts["QKᵀ"] + parts["AV"]) / sum(parts.values())
     said = ", ".join(f"{shown(100 * s)} % at N = {t} D" for t, s in shares.items())
     return Measured(
-        f"QKᵀ and AV are {said}: as much as all else already at N = 6 D.",
+        f"QKᵀ and AV are {said}.",
         ruled(max(shares.values()) < 0.25, shares[1] < 0.25),
-        "Below about 2 D. Their table counts one product of the two; with a causal mask whose hidden half is skipped, both "
-        "together cost that much, and N = 12 D is where half of all compute is context.",
+        "Below about 2 D; at 6 D they are as much as all else. Their table counts one product of the two; with a causal mask "
+        "whose hidden half is skipped, both together cost that much, and N = 12 D is where half of all compute is context.",
         {f"share at N = {t} D": s for t, s in shares.items()},
         picture("share of context in a block", "N / D", "", curve("QKᵀ and AV", list(shares), list(shares.values())), log="x"),
     )
@@ -118,14 +120,13 @@ def training_costs_six_a_parameter(setting: Setting) -> Measured:
     per: dict[int, tuple[float, float]] = {}
     for n in (4, 12 * width):
         x = torch.randn(1, n, width)
-        counters = [FlopCounterMode(display=False), FlopCounterMode(display=False)]
-        with counters[0]:
-            y = model(x)
-        with counters[1]:
+        forward, both = FlopCounterMode(display=False), FlopCounterMode(display=False)
+        with forward, torch.no_grad():
+            model(x)
+        with both:
             model(x.requires_grad_()).sum().backward()
-        del y
-        per[n] = (counters[0].get_total_flops() / weights / n, counters[1].get_total_flops() / weights / n)
-    near = {n: abs(both / 6 - 1) < 0.1 for n, (_, both) in per.items()}
+        per[n] = (forward.get_total_flops() / weights / n, both.get_total_flops() / weights / n)
+    near = {n: abs(whole / 6 - 1) < 0.1 for n, (_, whole) in per.items()}
     return Measured(
         f"Counted for each parameter and token: {shown(per[4][0])} forward and {shown(per[4][1])} with the backward pass for 4 "
         f"tokens; {shown(per[12 * width][0])} and {shown(per[12 * width][1])} for N = 12 D.",
@@ -225,11 +226,37 @@ def memory_is_quadratic(setting: Setting) -> Measured:
     grows = {backend: g > 3 for backend, g in growth.items()}
     said = ", ".join(f"{shown(g)}-fold ({b})" for b, g in growth.items())
     return Measured(
-        f"From N = {n} to {2 * n} the largest tensor that is made grows {said}; all three give the same numbers.",
+        f"From N = {n} to {2 * n} the largest tensor that is made grows {said}.",
         ruled(all(grows.values())),
-        "Only where the table of weights is made: some queries at a time, or a fused kernel, need room that grows with N. Time "
-        "stays quadratic.",
+        "Only where the table of weights is made: some queries at a time, or a fused kernel, need room that grows with N, and "
+        "all three give the same numbers (see flash-attention-is-exact). Time stays quadratic. A kernel's own workspace is not "
+        "seen.",
         {f"growth, {b}": g for b, g in growth.items()},
+    )
+
+
+@claim(
+    "FlashAttention is exact: it computes the same attention, not an approximation.",
+    "Dao 2022, section 3.1, theorem 1",
+)
+def flash_attention_is_exact(setting: Setting) -> Measured:
+    n, errors, narrow = (300 if setting.quick else 1500), {}, {}
+    for name, scheme in {"causal": NoPosition(), "causal, with ALiBi": Alibi().sized(16, 2, 8)}.items():
+        exact = MultiHeadAttention(16, heads=2, mask=Causal(), backend="eager").double()
+        for backend in ("sdpa", "chunked"):
+            other = MultiHeadAttention(16, heads=2, mask=Causal(), backend=backend).double()
+            other.load_state_dict(exact.state_dict())
+            tokens = text(n, 16)
+            errors[f"{backend}, {name}"] = relative_error(other(tokens, scheme), exact(tokens, scheme))
+            few = tokens.to(torch.float32)
+            narrow[f"{backend}, {name}"] = relative_error(other.float()(few, scheme), exact.float()(few, scheme))
+            exact.double()
+    return Measured(
+        f"Torch's fused kernel and queries taken some at a time, against every step in sight, {n} words: off by "
+        f"{shown(max(errors.values()))} at most in float64, by {shown(max(narrow.values()))} in float32.",
+        ruled(max(errors.values()) < ROUNDING),
+        "Up to rounding: sums are taken in another order, so not every bit is the same.",
+        {f"float64, {name}": e for name, e in errors.items()} | {f"float32, {name}": e for name, e in narrow.items()},
     )
 
 
@@ -343,13 +370,13 @@ def linear_attention_is_faster(setting: Setting) -> Measured:
     return Measured(
         f"One forward pass, one core, width 64: {said} words.",
         ruled(all(faster), any(faster)),
-        "For long texts; torch's fused softmax kernel wins short ones. Times of one machine.",
+        "For long texts; torch's fused softmax kernel may win short ones. Times of one machine.",
         {f"{name}, N = {n} (ms)": t[name][0] for n, t in zip(lengths, times, strict=True) for name in ("linear", "softmax")},
         picture(
             "milliseconds of one pass",
             "N",
             "",
-            *[timed_line for timed_line in (timed(name, x, [t[name] for t in times]) for name in ("linear", "softmax"))],
+            *(timed(name, x, [t[name] for t in times]) for name in ("linear", "softmax")),
             log="xy",
         ),
     )
@@ -360,8 +387,8 @@ def linear_attention_is_faster(setting: Setting) -> Measured:
     "follows from Dosovitskiy 2021, sections 2 and 3.1",
 )
 def patches_save_the_fourth_power(setting: Setting) -> Measured:
-    picture, d, p = torch.randn(1, 8, 16, 16), 16, 4
-    rows = {size: patches(picture, (size, size)).x.shape[-2] for size in (1, p)}
+    image, d, p = torch.randn(1, 8, 16, 16), 16, 4
+    rows = {size: patches(image, (size, size)).x.shape[-2] for size in (1, p)}
     parts = {size: cost.multiply_adds(n, d) for size, n in rows.items()}
     products = (parts[1]["QKᵀ"] + parts[1]["AV"]) / (parts[p]["QKᵀ"] + parts[p]["AV"])
     others = parts[1]["projections"] / parts[p]["projections"]
@@ -377,6 +404,6 @@ def patches_save_the_fourth_power(setting: Setting) -> Measured:
 CLAIMS = (
     attention_costs_most, attention_passes_at_twice_the_width, context_is_cheap_below_12_d, training_costs_six_a_parameter,
     heads_cost_the_same, attention_is_cheaper_than_recurrence, attention_takes_one_step, memory_is_quadratic,
-    additive_scores_take_more_room, multi_query_shrinks_the_cache, a_cache_saves_a_power, linear_attention_is_linear,
-    linear_attention_is_faster, patches_save_the_fourth_power,
+    flash_attention_is_exact, additive_scores_take_more_room, multi_query_shrinks_the_cache, a_cache_saves_a_power,
+    linear_attention_is_linear, linear_attention_is_faster, patches_save_the_fourth_power,
 )  # fmt: skip

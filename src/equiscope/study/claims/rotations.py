@@ -13,7 +13,7 @@ from equiscope.position import (
 )
 from equiscope.position.base import Role
 from equiscope.position.rope import half_from_interleaved
-from equiscope.position.scaling import DynamicNtk, Linear, Ntk
+from equiscope.position.scaling import DynamicNtk, Linear, Ntk, Yarn
 from equiscope.study import decay, token_back
 from equiscope.study.base import shown
 from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, counted, curve, normal, picture, ruled, text
@@ -38,6 +38,25 @@ def rope_is_relative(setting: Setting) -> Measured:
 
 def _scores(scheme: Position, q: Tensor, k: Tensor, at: Tensor) -> Tensor:
     return scaled_dot(scheme.turn(q, at, "query"), scheme.turn(k, at, "key"))
+
+
+@claim("Rotary positions keep the lengths of queries and keys.", "Su 2021, section 3.2.2 (the matrix is orthogonal)")
+def rope_keeps_lengths(setting: Setting) -> Measured:
+    q, at = normal(50, 32), counted(50) * 1000
+    schemes: dict[str, Position] = {
+        "RoPE": Rope(),
+        "with YaRN": Rope(scaling=Yarn(4.0, trained=1024)),
+        "xPos": XPos(scale_base=1e5),
+    }
+    ratio = {name: (scheme.turn(q, at, "query").norm(dim=-1) / q.norm(dim=-1)) for name, scheme in schemes.items()}
+    off = {name: (r - 1).abs().max().item() for name, r in ratio.items()}
+    return Measured(
+        f"At places up to 49 000 lengths change by {shown(off['RoPE'])} of themselves; with YaRN's gain by "
+        f"{shown(off['with YaRN'])}, alike at every place, and under xPos, which also scales, by up to {shown(off['xPos'])}.",
+        ruled(off["RoPE"] < ROUNDING),
+        "The rotation alone. So no score grows because of where its words are.",
+        off,
+    )
 
 
 @claim("With RoPE, scores decay as the distance grows.", "Su 2021, section 3.3 (“long-term decay”)")
@@ -232,6 +251,6 @@ def rope_learns_faster(setting: Setting) -> Measured:
 
 
 CLAIMS = (
-    rope_is_relative, rope_scores_decay, rotary_layouts_are_one, ninety_two_dimensions_turn, ntk_slows_the_slow,
+    rope_is_relative, rope_keeps_lengths, rope_scores_decay, rotary_layouts_are_one, ninety_two_dimensions_turn, ntk_slows_the_slow,
     dynamic_ntk_breaks_caches, bfloat16_breaks_rope, xpos_decays, rope_learns_faster,
 )  # fmt: skip
