@@ -8,6 +8,7 @@ import pytest
 
 from equiscope.data import line as room
 from equiscope.data.line import Unknown, by_byte, cache, cut, held, kept, remembered, signs
+from equiscope.errors import InputError
 from equiscope.tokens import Tokenizer, by_bytes, by_characters, by_pieces, by_words
 
 TEXT = "Größe und cafe\u0301: €5, 😀 and don't; the end.\n\n  Two\tlines here.\n" * 40
@@ -129,3 +130,9 @@ def test_the_cache_is_where_the_system_keeps_what_can_be_made_again(monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", os.path.join(os.sep, "some", "where"))
     monkeypatch.setattr("sys.platform", "linux")
     assert cache().parts[-2:] == ("where", "equiscope")
+
+
+def test_a_cache_of_nobody_is_refused(monkeypatch):
+    monkeypatch.setenv("EQUISCOPE_CACHE", "~nobody-at-all/cache")
+    with pytest.raises(InputError, match="EQUISCOPE_CACHE is ~nobody-at-all/cache, which is no folder"):
+        cache()

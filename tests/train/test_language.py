@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from tokenizers.normalizers import Lowercase, Replace
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import build
 from equiscope.symmetry import relative_error
-from equiscope.tokens import by_characters
+from equiscope.tokens import by_bytes, by_characters
 from equiscope.train import load_run, open_task, recall, recipe, settle, train
 from equiscope.train.reading import merged
 from tests.train.small import SAMPLE, small
@@ -109,6 +110,16 @@ def test_there_are_no_bits_of_characters_that_a_token_for_the_unknown_hides(tmp_
     known = SAMPLE.read_text(encoding="utf-8")
     for name, texts, left in (("all", known, True), ("some", known.replace("e", ""), False)):
         by_characters(texts, unknown="<unknown>").save(tmp_path / f"{name}.json")
+        _, task = small(tmp_path, data={"tokens": str(tmp_path / f"{name}.json")})
+        assert ("bits per character" in task.evaluate(build(settle(task)))) == left
+
+
+def test_there_are_none_where_ids_leave_capitals_or_spaces_out(tmp_path):
+    for name, normalizer, left in (("all", None, True), ("lower", Lowercase(), False), ("narrow", Replace(" ", ""), False)):
+        made = by_bytes()
+        if normalizer is not None:
+            made.inner.normalizer = normalizer
+        made.save(tmp_path / f"{name}.json")
         _, task = small(tmp_path, data={"tokens": str(tmp_path / f"{name}.json")})
         assert ("bits per character" in task.evaluate(build(settle(task)))) == left
 

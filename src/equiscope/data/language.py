@@ -6,7 +6,7 @@ prefix of a passage is an example, all learned at once under the causal mask.
 
 import unicodedata
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +27,7 @@ from equiscope.tokens.tokenizer import Tokenizer, by_bytes, by_characters, by_pi
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 READING = 2  # raised when files are read otherwise than before, so that no line of then is taken for one of now
+LOOKED = 4096  # characters of a text that a tokenizer from elsewhere is tried on
 SMALL = 2**20  # bytes of files: texts of fewer are read anew each time, and kept in no cache
 IGNORED = -100  # an answer that is not counted
 
@@ -62,6 +63,7 @@ class Passages:
     """The texts of a `Language`, opened and looked at: a tokenizer, and a line of ids for each part.
 
     unknown  the id of what the tokenizer does not know, where it has one
+    whole    whether ids say all of a text: a tokenizer from elsewhere may drop capitals or spaces
     raises  InputError for files that are missing, empty, undecodable, or shorter than one passage, and for characters that a
             tokenizer from elsewhere does not know
     """
@@ -79,6 +81,7 @@ class Passages:
         self.characters = {part: line.characters for part, line in lines.items()}
         self.ids = {part: line.ids for part, line in lines.items()}
         self.unknown = unknown(self.tokenizer)
+        self.whole = self._whole()
         for part, ids in self.ids.items():
             if len(ids) <= config.context:
                 raise InputError(
@@ -178,6 +181,13 @@ class Passages:
                 f"{self._where(error.sign)}: {error} The tokenizer of {self.config.tokens} was made of other texts. "
                 'Use data.tokens = "bytes" or "pieces", which know every text, or take the character out.'
             ) from error
+
+    def _whole(self) -> bool:
+        """Looked at on the beginning of the validation part; the tokenizers that are made here say all."""
+        if self.config.tokens in ("characters", "bytes", "pieces"):
+            return True
+        text = composed("".join(islice(chain.from_iterable(self.text("validation")), LOOKED)))
+        return composed(self.tokenizer.decode(self.tokenizer.encode(text))).strip() == text.strip()
 
     def _known(self, what: str, parts: list[str], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What one look through the texts of parts tells; remembered, where they are large."""

@@ -38,7 +38,10 @@ class Line:
 def cache() -> Path:
     """Where lines are kept: EQUISCOPE_CACHE, or the place that the system has for what can be made again."""
     if given := os.environ.get("EQUISCOPE_CACHE"):
-        return Path(given).expanduser()
+        try:
+            return Path(given).expanduser()
+        except RuntimeError as error:  # ~ of nobody
+            raise InputError(f"EQUISCOPE_CACHE is {given}, which is no folder: {error} Set another, or unset it.") from error
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "equiscope" / "cache"
     if sys.platform == "darwin":

@@ -24,6 +24,7 @@ from equiscope.errors import InputError
 from equiscope.record import Source
 from equiscope.tokens.tokenizer import Tokenizer, by_pieces
 
+Letters = Annotated[str, msgspec.Meta(pattern="^[a-z]{2}$")]  # ISO 639-1
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 END, START, PADDING = (
@@ -55,7 +56,7 @@ class Translation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     test: tuple[str, str] | str | None = None
     held: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
     fields: tuple[str, str] = ("source", "target")
-    languages: tuple[str, str] = ("en", "de")
+    languages: tuple[Letters, Letters] = ("en", "de")
     tokens: str = "pieces"
     vocabulary: Size = 8000
     lower: bool = False

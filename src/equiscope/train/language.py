@@ -82,14 +82,14 @@ class LanguageTask(TextTask):
 
     @torch.no_grad()
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
-        """loss: nats a token over all passages of the part; bits: a character's, left out where the tokenizer does not know
-        all of the part: the token for what is not known is guessed far more easily than what it hides.
+        """loss: nats a token over all passages of the part; bits: a character's, left out where ids do not say all of the part:
+        the token for what is not known, or a text without its capitals, is guessed far more easily than what it hides.
 
         Each passage is read from its own beginning, or with the end of the one before it (data.overlap).
         """
         assert self.passages is not None
         device, span = next(model.parameters()).device, self.config.context
-        total, count, hidden = 0.0, 0, False
+        total, count, hidden = 0.0, 0, not self.passages.whole
         for inputs, wanted in self.passages.passages(part, max(1, min(AT_ONCE, SCORES // self.tokenizer.size) // span)):
             answers = model(inputs.to(device)).flatten(0, -2).float()
             total += float(F.cross_entropy(answers, wanted.flatten().to(device), reduction="sum", ignore_index=IGNORED))
