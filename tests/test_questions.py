@@ -1,5 +1,6 @@
 """Every question that comes along can be asked: its candidates fit the small form of its recipe, before anything is trained."""
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -21,3 +22,10 @@ def test_every_candidate_of_a_question_fits_its_recipe(path):
     )  # fmt: skip
     assert len(made.candidates) == len(candidates) >= 2
     assert made.question.endswith("?")
+
+
+def test_the_table_of_answers_is_up_to_date():
+    found = importlib.util.spec_from_file_location("record_answers", FOLDER / "record.py")
+    script = importlib.util.module_from_spec(found)
+    found.loader.exec_module(script)
+    assert script.main(["--check"]) == 0

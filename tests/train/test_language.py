@@ -114,6 +114,17 @@ def test_there_are_no_bits_of_characters_that_a_token_for_the_unknown_hides(tmp_
         assert ("bits per character" in task.evaluate(build(settle(task)))) == left
 
 
+def test_a_share_of_the_training_part_is_its_beginning(tmp_path):
+    _, all_ = small(tmp_path)
+    _, half = small(tmp_path, data={"share": 0.5})
+    some = half.passages.ids["train"]
+    assert len(some) == math.ceil(len(all_.passages.ids["train"]) / 2)
+    assert (some == all_.passages.ids["train"][: len(some)]).all()
+    assert len(half.passages.ids["validation"]) == len(all_.passages.ids["validation"])
+    with pytest.raises(InputError, match="The train part has 3 tokens, but one passage takes"):
+        small(tmp_path, data={"share": 0.001})
+
+
 def test_there_are_none_where_ids_leave_capitals_or_spaces_out(tmp_path):
     for name, normalizer, left in (("all", None, True), ("lower", Lowercase(), False), ("narrow", Replace(" ", ""), False)):
         made = by_bytes()

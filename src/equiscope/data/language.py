@@ -4,6 +4,7 @@ Texts are read in stretches, and the line may be mapped from a file, so both may
 prefix of a passage is an example, all learned at once under the causal mask.
 """
 
+import math
 import unicodedata
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
@@ -40,6 +41,7 @@ class Language(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     validation  other files; without them the last `held` of the characters are held out
     test        files that are measured once, at the end
     held        share of the characters that is held out, where no other files are the validation part
+    share       of the training part that is learned from, from its beginning; what a tokenizer is taught by stays the whole
     context     T, tokens of a passage
     tokens      "characters", "bytes", "pieces" (byte pairs, taught by the training part), "checkpoint" (of model.start), or a
                 tokenizer.json
@@ -52,6 +54,7 @@ class Language(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     validation: str | None = None
     test: str | None = None
     held: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
+    share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     context: Annotated[int, msgspec.Meta(ge=2)]
     tokens: str = "characters"
     vocabulary: Size = 4096
@@ -80,6 +83,7 @@ class Passages:
         lines = {part: self._line(part) for part in parts}
         self.characters = {part: line.characters for part, line in lines.items()}
         self.ids = {part: line.ids for part, line in lines.items()}
+        self.ids["train"] = self.ids["train"][: math.ceil(len(self.ids["train"]) * config.share)]
         self.unknown = unknown(self.tokenizer)
         self.whole = self._whole()
         for part, ids in self.ids.items():
