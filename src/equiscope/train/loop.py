@@ -23,6 +23,7 @@ from equiscope.record.run import Entry, Point, Run, Score, write_run
 from equiscope.train import checkpoint, folder, state
 from equiscope.train.cost import best_rate
 from equiscope.train.engine import Diverged, Engine
+from equiscope.train.memory import few_primitives
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Batch, Task, settle
 
@@ -45,6 +46,7 @@ def train(
     returns  the run, finished; or stopped, where SIGTERM or Ctrl-C asked for that
     raises   InputError where the folder holds another run, nothing whole, or cannot be written; Diverged where a loss is no number
     """
+    few_primitives()
     spec = settle(task)
     torch.manual_seed(recipe.seed)
     engine = Engine(recipe, tried(begun_model(recipe, spec), task), devices)
