@@ -152,7 +152,8 @@ def _text(found: Comparison) -> None:
     console.print(f"{found.answer}\n", style="bold", markup=False)
     table = Table(box=None, header_style="dim", pad_edge=False)
     sizes = sorted({b.factor for t in found.trials for b in t.beyond if b.factor != 1})
-    for place, heading in enumerate(["", f"{found.part} {found.metric}", *[f"at {s:.3g}×" for s in sizes], "parameters", "seconds"]):
+    headings = ["", f"{found.part} {found.metric}", *[f"at {size:.3g}×" for size in sizes], "parameters", "seconds"]
+    for place, heading in enumerate(headings):
         table.add_column(heading, justify="right" if place else "left")
     values = of(found)
     for candidate in found.candidates:
