@@ -33,7 +33,7 @@ PATH = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
 PYTEST = ("python", "-m", "pytest")
 NO_SHAPE_CHECKS = ("-o", "addopts=--strict-markers --strict-config")  # their decorators break fullgraph
 TESTS = {
-    "pytest": (*PYTEST, "-n", "auto", "--maxprocesses", "8", "-m", "not browser and not compile"),
+    "pytest": (*PYTEST, "-n", "auto", "--maxprocesses", "8", "-m", "not browser and not compile", "--durations", "30"),
     "pytest, browser": (*PYTEST, "-m", "browser"),
     "pytest, compile": (*PYTEST, *NO_SHAPE_CHECKS, "-m", "compile"),
     "vitest": ("npm", "test", "--silent"),
