@@ -76,4 +76,3 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     return 0 if made.state == "finished" else 3
-
