@@ -20,7 +20,7 @@ from equiscope.position import LearnedNd
 from equiscope.record import Run
 from equiscope.record.comparison import Beyond
 from equiscope.symmetry.compose import CLAIMED
-from equiscope.train import Task, load_run, open_task
+from equiscope.train import ImagesTask, LanguageTask, Task, load_run, open_task
 
 AFTER = "after.json"
 LONGER, LARGER = (1, 2, 4, 8), (0.75, 1, 1.25, 1.5, 2)  # times the context; times the sides of pictures
@@ -78,8 +78,8 @@ def model_sizes(task: Task, patch: Any) -> list[tuple[int, int]]:
 
 
 def _size(task: Task) -> tuple[int, int]:
-    size: tuple[int, int] = task.sight.size  # type: ignore[attr-defined]
-    return size
+    assert isinstance(task, ImagesTask)
+    return task.sight.size
 
 
 def _tried(factor: float, size: int, model: Any, task: Task, change: dict[str, Any], beside: Path) -> Beyond:
@@ -97,8 +97,9 @@ def _value(model: Any, task: Task, change: dict[str, Any], beside: Path) -> floa
     data = msgspec.to_builtins(task.recipe.data) | change
     other = open_task(msgspec.structs.replace(task.recipe, data=msgspec.convert(data, type(task.recipe.data))), beside)
     part = part_of(other)
-    if isinstance(task.recipe.data, Language):
-        length = len(other.passages.ids[part])  # type: ignore[attr-defined]
+    if isinstance(other, LanguageTask):
+        assert other.passages is not None
+        length = len(other.passages.ids[part])
         if length < LEAST * change["context"]:
             raise InputError(f"The {part} part has {length} tokens, fewer than {LEAST} passages of {change['context']}.")
     elif isinstance(model, Model) and isinstance(model.position, LearnedNd):

@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import math
 import re
-import tomllib
 import typing
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ import msgspec
 from equiscope.errors import InputError
 from equiscope.models import spec as specs
 from equiscope.train import fields
-from equiscope.train.reading import altered
+from equiscope.train.reading import altered, value_of
 from equiscope.train.recipe import TASKS, Recipe
 
 Change = dict[str, Any]  # values by the dotted names of a recipe's fields
@@ -71,16 +70,7 @@ def values(text: str, axis: str) -> list[Any]:
     parts.append(text[start:])
     if any(not part.strip() for part in parts):
         raise InputError(f"--vary {axis} has an empty value. Write field=value,value without a comma at the end.")
-    return [_value(part.strip(), axis) for part in parts]
-
-
-def _value(text: str, axis: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError as error:
-        if text[:1] in tuple("[{\"'"):
-            raise InputError(f"--vary {axis}: {text} is not a value of TOML: {error}.") from error
-        return text
+    return [value_of(part.strip(), f"--vary {axis}") for part in parts]
 
 
 def resolved(name: str, task: str) -> str:

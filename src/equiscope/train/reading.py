@@ -377,19 +377,19 @@ def _changed(change: str) -> dict[str, Any]:
     keys = name.strip().split(".")
     if not sign or not all(re.fullmatch(r"[\w-]+", key) for key in keys):
         raise InputError(f"--set takes field=value, such as optimiser.rate=3e-4, but got {change!r}.")
-    nested = _value(value.strip())
+    nested = value_of(value.strip())
     for key in reversed(keys):
         nested = {key: nested}
     return dict(nested)
 
 
-def _value(text: str) -> Any:
-    """A value as in TOML; what is none is a text. Raises InputError for a list, table or text that is not closed."""
+def value_of(text: str, said: str = "--set") -> Any:
+    """A value as in TOML; what is none is a text. Raises InputError, with where it was said, for what is not closed."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError as error:
         if text[:1] in tuple("[{\"'"):
-            raise InputError(f"--set: {text} is not a value of TOML: {error}.") from error
+            raise InputError(f"{said}: {text} is not a value of TOML: {error}.") from error
         return text
 
 
