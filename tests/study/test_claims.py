@@ -5,15 +5,14 @@ import importlib.util
 import inspect
 import json
 import math
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from tests.cli.test_cli import equi  # noqa: F401
 
 from equiscope.attention import MultiHeadAttention, Sigmoid, convolution_as_attention
 from equiscope.blocks import Norm
-from equiscope.cli import main
 from equiscope.errors import InputError
 from equiscope.position import Rope, Sinusoidal, T5Bias
 from equiscope.position.scaling import Yarn
@@ -198,20 +197,6 @@ def test_a_verdict_flips_when_the_thing_is_broken(monkeypatch, unchecked, name):
 
 # --- the command ------------------------------------------------------------------------------------------------------
 @pytest.fixture
-def equi(monkeypatch, capsys):
-    """Run `equiscope` with these words in this process: (exit code, output, what went to the error stream)."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["equiscope", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        return ended.value.code or 0, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
 def short(monkeypatch):
     """A ledger of three claims of two themes, so that the whole is measured in a moment."""
     few = ("rows-sum-to-one", "scores-have-rank-k", "bfloat16-breaks-rope")
@@ -222,7 +207,7 @@ def short(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["rope-is-relative", "sinusoids-decay-monotonically", "bytes-write-anything"])
-def test_the_command_of_a_claim_reproduces_its_figure(equi, rulings, name):
+def test_the_command_of_a_claim_reproduces_its_figure(equi, rulings, name):  # noqa: F811
     code, out, err = equi(*known(name).command.split()[1:], "--quick")
     assert (code, err) == (0, "")
     assert out.startswith(f"“{known(name).statement}”")
@@ -231,20 +216,20 @@ def test_the_command_of_a_claim_reproduces_its_figure(equi, rulings, name):
     assert known(name).source in out
 
 
-def test_one_claim_as_json_is_its_ruling(equi, rulings):
+def test_one_claim_as_json_is_its_ruling(equi, rulings):  # noqa: F811
     code, out, err = equi("study", "claims", "rope-is-relative", "--quick", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out) == json.loads(rulings["rope-is-relative"].to_json())
 
 
-def test_the_whole_ledger_shows_each_verdict_and_counts_them(equi, short):
+def test_the_whole_ledger_shows_each_verdict_and_counts_them(equi, short):  # noqa: F811
     code, out, err = equi("study", "claims", "--quick")
     assert (code, err) == (0, "")
     assert all(name in out for name in short)
     assert "3 sentences: 1 true, 2 true within limits, 0 false. Seed 0, quick form." in out
 
 
-def test_the_whole_ledger_as_json_is_data_alone(equi, short):
+def test_the_whole_ledger_as_json_is_data_alone(equi, short):  # noqa: F811
     code, out, err = equi("study", "claims", "--quick", "--json", "--seed", 2)
     assert (code, err) == (0, "")
     data = json.loads(out)
@@ -253,7 +238,7 @@ def test_the_whole_ledger_as_json_is_data_alone(equi, short):
     assert {c["seed"] for c in data["claims"]} == {2}
 
 
-def test_out_writes_the_ledger_and_its_plots(equi, short, tmp_path):
+def test_out_writes_the_ledger_and_its_plots(equi, short, tmp_path):  # noqa: F811
     pytest.importorskip("matplotlib")
     code, _, err = equi("study", "claims", "--quick", "--out", tmp_path / "new")
     assert code == 0
@@ -262,13 +247,13 @@ def test_out_writes_the_ledger_and_its_plots(equi, short, tmp_path):
     assert err.count("wrote ") == 2
 
 
-def test_out_writes_one_claim_with_its_plot_in_two_kinds(equi, tmp_path):
+def test_out_writes_one_claim_with_its_plot_in_two_kinds(equi, tmp_path):  # noqa: F811
     pytest.importorskip("matplotlib")
     assert equi("study", "claims", "bfloat16-breaks-rope", "--quick", "--out", tmp_path)[0] == 0
     assert sorted(p.suffix for p in tmp_path.iterdir()) == [".json", ".png", ".svg"]
 
 
-def test_the_list_names_every_claim_and_measures_nothing(equi):
+def test_the_list_names_every_claim_and_measures_nothing(equi):  # noqa: F811
     code, out, err = equi("study", "claims", "--list")
     assert (code, err) == (0, "")
     assert all(c.name in out and c.statement in out for c in LEDGER)
@@ -276,7 +261,7 @@ def test_the_list_names_every_claim_and_measures_nothing(equi):
     assert [row["command"] for row in rows] == [c.command for c in LEDGER]
 
 
-def test_an_unknown_claim_is_one_sentence_with_the_nearest_name(equi):
+def test_an_unknown_claim_is_one_sentence_with_the_nearest_name(equi):  # noqa: F811
     code, out, err = equi("study", "claims", "rope-is-relativ")
     assert (code, out) == (2, "")
     assert err.startswith("equiscope: The ledger has no claim called 'rope-is-relativ'. The nearest: rope-is-relative")
@@ -294,13 +279,13 @@ def test_an_unknown_claim_is_one_sentence_with_the_nearest_name(equi):
         (["claims", "--seed", -1], "--seed"),
     ],
 )
-def test_a_mistake_is_refused_with_the_next_step(equi, words, wanted):
+def test_a_mistake_is_refused_with_the_next_step(equi, words, wanted):  # noqa: F811
     code, _, err = equi("study", *words)
     assert code == 2
     assert wanted in err
 
 
-def test_the_list_of_studies_tells_of_the_ledger(equi):
+def test_the_list_of_studies_tells_of_the_ledger(equi):  # noqa: F811
     assert "equiscope study claims" in equi("study")[1]
 
 

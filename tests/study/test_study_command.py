@@ -7,25 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.test_cli import equi  # noqa: F401
 
-from equiscope.cli import main
 from equiscope.study import STUDIES
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "studies.py"
-
-
-@pytest.fixture
-def equi(monkeypatch, capsys):
-    """Run `equiscope` with these words in this process: (exit code, output, what went to the error stream)."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["equiscope", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        return ended.value.code or 0, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +37,14 @@ def test_pictures_are_not_loaded_before_one_is_asked_for():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
-def test_alone_it_lists_the_questions(equi):
+def test_alone_it_lists_the_questions(equi):  # noqa: F811
     code, out, err = equi("study")
     assert (code, err) == (0, "")
     assert all(s.name in out and s.question in out for s in STUDIES)
     assert [s["name"] for s in json.loads(equi("study", "--json")[1])] == [s.name for s in STUDIES]
 
 
-def test_an_unknown_name_is_one_sentence_with_the_list(equi):
+def test_an_unknown_name_is_one_sentence_with_the_list(equi):  # noqa: F811
     code, out, err = equi("study", "scalling")
     assert (code, out) == (2, "")
     assert err.startswith("equiscope: There is no study called 'scalling'. Known: lookup, scaling, depth")
@@ -73,13 +59,13 @@ def test_an_unknown_name_is_one_sentence_with_the_list(equi):
         (["lookup", "--seed", -1], "--seed"),
     ],
 )
-def test_a_mistake_is_refused_with_the_next_step(equi, words, wanted):
+def test_a_mistake_is_refused_with_the_next_step(equi, words, wanted):  # noqa: F811
     code, _, err = equi("study", *words)
     assert code == 2
     assert wanted in err
 
 
-def test_an_answer_in_text_has_its_table_and_notes(equi):
+def test_an_answer_in_text_has_its_table_and_notes(equi):  # noqa: F811
     code, out, err = equi("study", "lookup", "--quick")
     assert (code, err) == (0, "")
     assert out.startswith("What does attention look up?")
@@ -87,14 +73,14 @@ def test_an_answer_in_text_has_its_table_and_notes(equi):
     assert "Seed 0, quick form." in out
 
 
-def test_an_answer_as_json_is_data_alone(equi):
+def test_an_answer_as_json_is_data_alone(equi):  # noqa: F811
     code, out, err = equi("study", "collide", "--quick", "--json", "--seed", 3)
     assert (code, err) == (0, "")
     data = json.loads(out)
     assert (data["study"], data["seed"], data["numbers"]["one sine"]) == ("collide", 3, 19)
 
 
-def test_out_writes_the_finding_and_its_pictures(equi, tmp_path):
+def test_out_writes_the_finding_and_its_pictures(equi, tmp_path):  # noqa: F811
     pytest.importorskip("matplotlib")
     code, _, err = equi("study", "lookup", "--quick", "--out", tmp_path / "new")
     assert code == 0
