@@ -50,15 +50,17 @@ for again in range(2):
 
 def compiled(how: str) -> int:
     """How often oneDNN compiled GELU for one of 200 lengths, which come twice."""
-    told = {**os.environ, "ONEDNN_VERBOSE": "profile_create"}
+    told = {name: value for name, value in os.environ.items() if name != PRIMITIVES}  # an earlier test may have trained here
+    told["ONEDNN_VERBOSE"] = "profile_create"
     done = subprocess.run([sys.executable, "-c", SHAPES, how], capture_output=True, text=True, check=True, env=told)
     return sum("create:cache_miss" in line and "gelu" in line for line in done.stdout.splitlines())
 
 
 def test_of_batches_of_many_lengths_only_few_are_kept():
-    if not compiled("many"):
+    many = compiled("many")
+    if not many:
         pytest.skip("This torch has no oneDNN, or does not ask it for this function.")
-    assert (compiled("many"), compiled("few")) == (200, 400)
+    assert compiled("few") > 1.5 * many
 
 
 def test_what_a_person_has_set_stays(monkeypatch):
