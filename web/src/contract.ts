@@ -1,6 +1,6 @@
 // Generated from contract/schema.json by `npm run contract`. Do not edit.
 
-export type Contract = Explorable | Drawing | Report | Audit | Course | News | Comparison;
+export type Contract = Explorable | Drawing | Report | Audit | Course | News | Comparison | Heads | Numbers;
 
 /**
  * A page's content.
@@ -104,11 +104,11 @@ export interface Leaf {
 /**
  * Numbers of one dtype in row-major order.
  *
- *     data    the numbers themselves, or base64 of their little-endian bytes (float64 8, float32 4, int64 8, bool 1)
+ *     data    the numbers themselves, or base64 of their little-endian bytes (float64 8, float32 4, float16 2, int64 8, bool 1)
  */
 export interface Array {
   shape: number[];
-  dtype: "bool" | "float32" | "float64" | "int64";
+  dtype: "bool" | "float16" | "float32" | "float64" | "int64";
   data: number[] | string;
 }
 /**
@@ -670,4 +670,123 @@ export interface Pair {
   better?: string;
   same?: boolean;
   seeds?: number | null;
+}
+/**
+ * A page of all heads.
+ *
+ *     target   what a person named; model: the class that ran
+ *     served   numbers of a head are asked for one by one: /head?layer=L&head=H answers Numbers of one head
+ */
+export interface Heads {
+  version?: number;
+  title: string;
+  summary: string;
+  target: string;
+  model: string;
+  parameters: number;
+  dtype: string;
+  lines: Line[];
+  layers: Layer[];
+  places: Places[];
+  notes: string[];
+  served?: boolean;
+}
+/**
+ * What stands in a row: words of a text, patches of a picture, slices of a sound.
+ *
+ *     labels   one a token, as people read it
+ *     picture  data: address of the picture whose patches these are; empty for none
+ *     grid     rows and columns of patches
+ *     before   tokens in front of the patches: a class token, registers
+ *     seconds  when each slice begins
+ */
+export interface Line {
+  name: string;
+  kind: "patches" | "slices" | "tokens" | "words";
+  labels: string[];
+  picture?: string;
+  grid?: number[];
+  before?: number;
+  seconds?: number[];
+}
+/**
+ * One attention: who asks and who answers, by the number of the line; its heads; its numbers, or why there are none.
+ *
+ *     where    path of its module
+ *     groups   how many heads keys and values have
+ *     rebuilt  |A·V − output|, by the output's largest number: how well these numbers give what the model gave; None: not known
+ *     small    base64 of H · side · side bytes: 255 · √(largest weight) in each cell of a picture of the weights
+ *     why      why it has no numbers, or weights instead of scores; empty where it has all
+ */
+export interface Layer {
+  where: string;
+  cross: boolean;
+  asks: number;
+  answers: number;
+  groups: number;
+  heads: Head[];
+  small: string;
+  side: number;
+  rebuilt?: number | null;
+  numbers?: Numbers | null;
+  why?: string;
+}
+/**
+ * What one head does with this input: means over the rows that may look at two tokens or more; None where there is no such thing.
+ *
+ *     previous, own, first  weight on the token before, on the token itself, on the first token
+ *     entropy               of a row's weights, 0 where one token has all, 1 where all that may be seen have the same
+ *     distance              tokens between who asks and who is looked at, weighted
+ *     content               share of the weights' variation that neither the distance nor the place of the key explains
+ */
+export interface Head {
+  role: "content" | "even" | "first" | "mixed" | "previous" | "self";
+  previous?: number | null;
+  own?: number | null;
+  first?: number | null;
+  entropy?: number | null;
+  distance?: number | null;
+  content?: number | null;
+}
+/**
+ * What weights are made of: softmax over m of (scale · q[n]·k[m] + bias[n, m]), among the m that n may see.
+ *
+ *     q, k, v  [H, N, K], [G, M, K], [G, M, V]: head h reads keys and values number h·G // H
+ *     bias     [1 or H, 1 or N, M], what is added to the scores; seen: [1 or H, 1 or N, M], which tokens may be seen. None: nothing, all
+ *     causal   of these only m <= n + M - N may be seen
+ *     cap      scores are cap · tanh(score / cap) before anything is added; 0: they are not bounded
+ *     sink     [H], one score more in each row's softmax, which leads nowhere; None: no such thing
+ *     weights  [H, N, M] themselves, where they do not follow from the rest
+ */
+export interface Numbers {
+  scale: number;
+  causal?: boolean;
+  cap?: number;
+  q?: Array | null;
+  k?: Array | null;
+  v?: Array | null;
+  bias?: Array | null;
+  seen?: Array | null;
+  sink?: Array | null;
+  weights?: Array | null;
+}
+/**
+ * A learned table of places, and what became of it.
+ *
+ *     cosines   [S, S] of rows with rows; every how many rows there is one: step
+ *     distance  mean cosine of two rows so many apart, and its spread; of a grid: rounded distances of patches
+ *     spectrum  share of the table's variation in each frequency: 1, 2, ... turns over the whole table; empty for a grid
+ *     shifts    share of the cosines' variation that the distance alone explains: 1 for a table that shifts with the words
+ */
+export interface Places {
+  where: string;
+  rows: number;
+  width: number;
+  step: number;
+  cosines: Array;
+  distance: number[];
+  spread: number[];
+  spectrum: number[];
+  shifts: number;
+  grid?: number[];
 }

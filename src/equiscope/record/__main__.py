@@ -5,14 +5,14 @@ from pathlib import Path
 
 import msgspec
 
-from equiscope.record import Audit, Comparison, Course, Drawing, Explorable, News, Report
+from equiscope.record import Audit, Comparison, Course, Drawing, Explorable, Heads, News, Numbers, Report
 
 SCHEMA = Path(__file__).parents[3] / "contract" / "schema.json"
 
 
 def schema() -> str:
     """JSON Schema of every record that leaves Python."""
-    records = [Explorable, Drawing, Report, Audit, Course, News, Comparison]
+    records = [Explorable, Drawing, Report, Audit, Course, News, Comparison, Heads, Numbers]
     pages, definitions = msgspec.json.schema_components(records, ref_template="#/$defs/{name}")
     text = msgspec.json.encode({"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": pages, "$defs": definitions})
     return msgspec.json.format(text, indent=2).decode() + "\n"

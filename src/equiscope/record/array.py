@@ -1,6 +1,6 @@
 """A block of numbers as data: readable where they are few and short, bytes where they are many.
 
-The two writings hold exactly the same float64 or float32 values; `unpack` and the page read both.
+The two writings hold exactly the same values; `unpack` and the page read both.
 """
 
 import base64
@@ -11,15 +11,15 @@ from msgspec import Struct
 
 from equiscope.errors import InputError
 
-DType = Literal["float64", "float32", "int64", "bool"]
-_WIRE = {"float64": "<f8", "float32": "<f4", "int64": "<i8", "bool": "|u1"}
+DType = Literal["float64", "float32", "float16", "int64", "bool"]
+_WIRE = {"float64": "<f8", "float32": "<f4", "float16": "<f2", "int64": "<i8", "bool": "|u1"}
 DECIMALS = 4  # numbers with at most so many decimals are written out: shorter than bytes, and a person can read them
 
 
 class Array(Struct, frozen=True):
     """Numbers of one dtype in row-major order.
 
-    data    the numbers themselves, or base64 of their little-endian bytes (float64 8, float32 4, int64 8, bool 1)
+    data    the numbers themselves, or base64 of their little-endian bytes (float64 8, float32 4, float16 2, int64 8, bool 1)
     """
 
     shape: list[int]

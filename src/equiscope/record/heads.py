@@ -1,0 +1,140 @@
+"""Heads: every attention of one model on one input, whoever wrote the model, down to the numbers that its weights come from.
+
+A weight is no number of its own here: it follows from queries, keys and what is added to their products, so that a page can compute
+it, and say how. Where that does not give what the model gave, the weights themselves are kept, and the reason is said.
+"""
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from equiscope.record.array import Array
+from equiscope.record.trace import VERSION
+
+LineKind = Literal["words", "patches", "slices", "tokens"]
+Role = Literal["previous", "self", "first", "content", "even", "mixed"]
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """What stands in a row: words of a text, patches of a picture, slices of a sound.
+
+    labels   one a token, as people read it
+    picture  data: address of the picture whose patches these are; empty for none
+    grid     rows and columns of patches
+    before   tokens in front of the patches: a class token, registers
+    seconds  when each slice begins
+    """
+
+    name: str
+    kind: LineKind
+    labels: list[str]
+    picture: str = ""
+    grid: list[int] = field(default_factory=list)
+    before: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+
+class Head(Struct, frozen=True, kw_only=True):
+    """What one head does with this input: means over the rows that may look at two tokens or more; None where there is no such thing.
+
+    previous, own, first  weight on the token before, on the token itself, on the first token
+    entropy               of a row's weights, 0 where one token has all, 1 where all that may be seen have the same
+    distance              tokens between who asks and who is looked at, weighted
+    content               share of the weights' variation that neither the distance nor the place of the key explains
+    """
+
+    role: Role
+    previous: float | None = None
+    own: float | None = None
+    first: float | None = None
+    entropy: float | None = None
+    distance: float | None = None
+    content: float | None = None
+
+
+class Numbers(Struct, frozen=True, kw_only=True):
+    """What weights are made of: softmax over m of (scale · q[n]·k[m] + bias[n, m]), among the m that n may see.
+
+    q, k, v  [H, N, K], [G, M, K], [G, M, V]: head h reads keys and values number h·G // H
+    bias     [1 or H, 1 or N, M], what is added to the scores; seen: [1 or H, 1 or N, M], which tokens may be seen. None: nothing, all
+    causal   of these only m <= n + M - N may be seen
+    cap      scores are cap · tanh(score / cap) before anything is added; 0: they are not bounded
+    sink     [H], one score more in each row's softmax, which leads nowhere; None: no such thing
+    weights  [H, N, M] themselves, where they do not follow from the rest
+    """
+
+    scale: float
+    causal: bool = False
+    cap: float = 0.0
+    q: Array | None = None
+    k: Array | None = None
+    v: Array | None = None
+    bias: Array | None = None
+    seen: Array | None = None
+    sink: Array | None = None
+    weights: Array | None = None
+
+
+class Layer(Struct, frozen=True, kw_only=True):
+    """One attention: who asks and who answers, by the number of the line; its heads; its numbers, or why there are none.
+
+    where    path of its module
+    groups   how many heads keys and values have
+    rebuilt  |A·V − output|, by the output's largest number: how well these numbers give what the model gave; None: not known
+    small    base64 of H · side · side bytes: 255 · √(largest weight) in each cell of a picture of the weights
+    why      why it has no numbers, or weights instead of scores; empty where it has all
+    """
+
+    where: str
+    cross: bool
+    asks: int
+    answers: int
+    groups: int
+    heads: list[Head]
+    small: str
+    side: int
+    rebuilt: float | None = None
+    numbers: Numbers | None = None
+    why: str = ""
+
+
+class Places(Struct, frozen=True, kw_only=True):
+    """A learned table of places, and what became of it.
+
+    cosines   [S, S] of rows with rows; every how many rows there is one: step
+    distance  mean cosine of two rows so many apart, and its spread; of a grid: rounded distances of patches
+    spectrum  share of the table's variation in each frequency: 1, 2, ... turns over the whole table; empty for a grid
+    shifts    share of the cosines' variation that the distance alone explains: 1 for a table that shifts with the words
+    """
+
+    where: str
+    rows: int
+    width: int
+    step: int
+    cosines: Array
+    distance: list[float]
+    spread: list[float]
+    spectrum: list[float]
+    shifts: float
+    grid: list[int] = field(default_factory=list)
+
+
+class Heads(Struct, frozen=True, kw_only=True):
+    """A page of all heads.
+
+    target   what a person named; model: the class that ran
+    served   numbers of a head are asked for one by one: /head?layer=L&head=H answers Numbers of one head
+    """
+
+    version: int = VERSION
+    title: str
+    summary: str
+    target: str
+    model: str
+    parameters: int
+    dtype: str
+    lines: list[Line]
+    layers: list[Layer]
+    places: list[Places]
+    notes: list[str]
+    served: bool = False
