@@ -16,7 +16,7 @@ from equiscope.compare.outcome import of_folder
 from equiscope.compare.plan import read_plan
 from equiscope.compare.question import read_question, seeds_of
 from equiscope.record import Comparison
-from equiscope.train.reading import differences
+from equiscope.train.reading import differences, recipe
 
 FOLDER = Path(__file__).parent
 BEGIN, END = "<!-- table: python recipes/questions/record.py --table -->", "<!-- end of the table -->"
@@ -45,7 +45,8 @@ def record(folder: Path) -> Path:
         question, base, _ = read_question(path, [], small=False)
         if question.question != found.question:
             continue
-        if other := differences(base.to_dict(), plan.recipe):
+        asked = recipe(plan.recipe).to_dict()  # fields that came later have their defaults
+        if other := differences(base.to_dict(), asked):
             sys.exit(f"{folder} is of another recipe than {path.name}: {'; '.join(other[:4])}.")
         if seeds_of(question.seeds, base.seed) != plan.seeds:
             sys.exit(f"{folder} has the seeds {plan.seeds}, and {path.name} others.")

@@ -732,7 +732,7 @@ export interface Layer {
   why?: string;
 }
 /**
- * What one head does with this input: means over the rows that may look at two tokens or more; None where there is no such thing.
+ * What one head does with this input: means over rows that may look at two tokens or more; None where there is no such thing.
  *
  *     previous, own, first  weight on the token before, on the token itself, on the first token
  *     entropy               of a row's weights, 0 where one token has all, 1 where all that may be seen have the same
@@ -752,7 +752,7 @@ export interface Head {
  * What weights are made of: softmax over m of (scale · q[n]·k[m] + bias[n, m]), among the m that n may see.
  *
  *     q, k, v  [H, N, K], [G, M, K], [G, M, V]: head h reads keys and values number h·G // H
- *     bias     [1 or H, 1 or N, M], what is added to the scores; seen: [1 or H, 1 or N, M], which tokens may be seen. None: nothing, all
+ *     bias     [1 or H, 1 or N, M], what is added to the scores; seen: the same shape, which tokens may be seen. None: nothing, all
  *     causal   of these only m <= n + M - N may be seen
  *     cap      scores are cap · tanh(score / cap) before anything is added; 0: they are not bounded
  *     sink     [H], one score more in each row's softmax, which leads nowhere; None: no such thing

@@ -16,7 +16,7 @@ import torch
 from torch import Generator, Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from equiscope.audit.attentions import scoped
+from equiscope.trace.attentions import scoped
 from equiscope.audit.outputs import finite
 from equiscope.audit.pairs import error
 from equiscope.audit.properties.answered import Answered, Undecided, apart

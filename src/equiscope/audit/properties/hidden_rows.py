@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Generator, Tensor
 
-from equiscope.audit.attentions import Seen
+from equiscope.trace.attentions import Seen
 from equiscope.audit.examples import batched, sequence
 from equiscope.audit.outputs import finite
 from equiscope.audit.properties.answered import Answered, Undecided

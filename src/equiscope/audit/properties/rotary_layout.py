@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from equiscope.audit.attentions import Seen, watching
+from equiscope.trace.attentions import Seen, watching
 from equiscope.audit.properties.answered import Answered, Undecided
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.record import Row
