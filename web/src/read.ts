@@ -1,8 +1,8 @@
 // What a page's record is written as: base64 of gzipped JSON.
+import { bytesOf } from "./tensor";
+
 export async function read<R>(element: HTMLElement): Promise<R> {
-  const text = element.textContent!.trim();
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const stream = new Blob([bytesOf(element.textContent!.trim())]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
 }
 

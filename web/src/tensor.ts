@@ -34,25 +34,53 @@ const flat = (nested: Nested): number[] => (Array.isArray(nested) ? nested.flatM
 export const reshape = (x: Tensor, shape: number[]): Tensor => tensor(shape, x.data);
 
 // --- records -----------------------------------------------------------------------------------------------------------
-const WIDTH = { float64: 8, float32: 4, int64: 8, bool: 1 };
+const WIDTH = { float64: 8, float32: 4, float16: 2, int64: 8, bool: 1 };
 
 /** The numbers of a record. Throws where the data do not fill the shape. */
 export function unpack(array: ArrayRecord): Tensor {
   return tensor(array.shape, typeof array.data === "string" ? decode(array.data, array.dtype) : array.data);
 }
 
-function decode(text: string, dtype: ArrayRecord["dtype"]): Float64Array {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+/** Numbers from place `begin` to place `end`, row by row, without reading the others. */
+export function part(array: ArrayRecord, begin: number, end: number): Float64Array {
+  if (typeof array.data !== "string") return Float64Array.from(array.data.slice(begin, end));
+  const [from, to] = [begin, end].map((place) => place * WIDTH[array.dtype]);
+  const first = Math.floor(from / 3); // three bytes are four letters
+  const bytes = bytesOf(array.data.slice(4 * first, 4 * Math.ceil(to / 3)));
+  return numbersOf(bytes.subarray(from - 3 * first, to - 3 * first), array.dtype);
+}
+
+const decode = (text: string, dtype: ArrayRecord["dtype"]): Float64Array => numbersOf(bytesOf(text), dtype);
+
+/** The bytes that base64 stands for. */
+export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = letters.charCodeAt(i);
+  return bytes;
+}
+
+function numbersOf(bytes: Uint8Array, dtype: ArrayRecord["dtype"]): Float64Array {
   const width = WIDTH[dtype];
   if (bytes.length % width) throw new Error(`Numbers of dtype ${dtype} take ${width} bytes each, found ${bytes.length} bytes.`);
-  const view = new DataView(bytes.buffer);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const read = {
     float64: (at: number) => view.getFloat64(at, true),
     float32: (at: number) => view.getFloat32(at, true),
+    float16: (at: number) => half(view.getUint16(at, true)),
     int64: (at: number) => Number(view.getBigInt64(at, true)),
     bool: (at: number) => view.getUint8(at),
   }[dtype];
-  return Float64Array.from({ length: bytes.length / width }, (_, i) => read(i * width));
+  const numbers = new Float64Array(bytes.length / width);
+  for (let i = 0; i < numbers.length; i++) numbers[i] = read(i * width);
+  return numbers;
+}
+
+/** A number of 16 bits: sign, five bits of exponent, ten of fraction (IEEE 754 binary16). */
+function half(bits: number): number {
+  const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023];
+  const size = exponent === 31 ? (fraction ? NaN : Infinity) : exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24;
+  return bits & 0x8000 ? -size : size;
 }
 
 // --- one number --------------------------------------------------------------------------------------------------------

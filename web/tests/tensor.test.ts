@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { aligned, at, broadcast, indexAt, matrixAt, of, offset, spread, swapped, tensor, unpack, zip } from "../src/tensor";
+import { aligned, at, broadcast, indexAt, matrixAt, of, offset, part, spread, swapped, tensor, unpack, zip } from "../src/tensor";
 
 const base64 = (bytes: ArrayBufferLike): string => Buffer.from(bytes).toString("base64");
 
@@ -12,6 +12,21 @@ test("numbers and bytes of every dtype are read alike", () => {
   expect(unpack({ shape: [2], dtype: "int64", data: base64(BigInt64Array.of(-3n, 5n).buffer) })).toEqual(of([-3, 5]));
   expect(unpack({ shape: [3], dtype: "bool", data: base64(Uint8Array.of(1, 0, 1).buffer) })).toEqual(of([true, false, true]));
   expect(unpack({ shape: [], dtype: "float64", data: [7] })).toEqual(of(7));
+});
+
+test("numbers of 16 bits are those of IEEE 754", () => {
+  const bits = Uint16Array.of(0x3c00, 0xc000, 0x3555, 0x0001, 0x8000, 0x7bff, 0x7c00, 0xfc00, 0x03ff);
+  const wanted = [1, -2, 0.333251953125, 2 ** -24, -0, 65504, Infinity, -Infinity, 1023 * 2 ** -24];
+  expect([...unpack({ shape: [9], dtype: "float16", data: base64(bits.buffer) }).data]).toEqual(wanted);
+  expect(unpack({ shape: [1], dtype: "float16", data: base64(Uint16Array.of(0x7e00).buffer) }).data[0]).toBeNaN();
+});
+
+test("a part is read without the rest, wherever it begins", () => {
+  const numbers = Float32Array.from({ length: 11 }, (_, i) => i / 4);
+  const written = { shape: [11], dtype: "float32" as const, data: base64(numbers.buffer) };
+  for (let begin = 0; begin < 11; begin++)
+    for (let end = begin; end <= 11; end++) expect([...part(written, begin, end)]).toEqual([...numbers.slice(begin, end)]);
+  expect([...part({ shape: [4], dtype: "int64", data: [1, 2, 3, 4] }, 1, 3)]).toEqual([2, 3]);
 });
 
 test("data that do not fill the shape are refused", () => {
