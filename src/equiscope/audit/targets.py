@@ -206,6 +206,7 @@ def _library(name: str) -> ModuleType:
         raise InputError(f"{name} is installed but cannot be loaded: {_short(error)}.") from error
     if name == "transformers":
         module.logging.set_verbosity_error()
+        module.logging.disable_progress_bar()
     return module
 
 

@@ -29,18 +29,27 @@ def _root(
     pass
 
 
-@app.command(short_help="See attention over a sentence, number by number; draw a model; look at a run.")
+@app.command(short_help="See attention over a sentence, or of any model on an input; draw a model; look at a run.")
 def explore(
     sentence: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            help="The words to look at; a spec (a .json file) or a checkpoint folder, which is drawn; or the folder of a run."
+            help="The words to look at, 'Love conquers all' unless said; a spec (a .json file) or a checkpoint folder to draw; "
+            "or the folder of a run."
         ),
-    ] = "Love conquers all",
+    ] = None,
     export: Annotated[
         Path | None, typer.Option("--export", "--html", help="Write one offline HTML file here instead of serving.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Draw this model instead: a preset, a spec or a checkpoint folder.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="With a text, --image or --audio: every head of this model on it, a checkpoint folder, module:factory, "
+            "transformers:CLASS, timm:NAME or a run. Without: draw it, a preset, a spec or a checkpoint folder."
+        ),
+    ] = None,
+    image: Annotated[Path | None, typer.Option(help="A picture that the model looks at.")] = None,
+    audio: Annotated[Path | None, typer.Option(help="A sound that the model hears.")] = None,
     position: Annotated[str, typer.Option(help="Position scheme to begin with; an unknown name lists the known ones.")] = "none",
     width: Annotated[int | None, typer.Option(min=1, help="Features of a word; 2 for each head unless said.")] = None,
     heads: Annotated[int, typer.Option(min=1, help="Attention heads; they divide the width.")] = 1,
@@ -50,12 +59,20 @@ def explore(
     open_browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print the page's data instead.")] = False,
 ) -> None:
-    """See self-attention over a sentence, number by number; the drawing of a model, each part of which opens its numbers; or a run,
-    which is watched while it trains."""
-    from equiscope.cli.explore import draw, is_model, is_run, run, show_run
+    """See self-attention over a sentence, number by number; every head of any model on a text, a picture or a sound; the drawing
+    of a model, each part of which opens its numbers; or a run, which is watched while it trains."""
+    from equiscope.cli.explore import draw, is_model, is_run, refuse, run, show_run
 
     options = {"--position": position != "none", "--width": width is not None, "--heads": heads != 1, "--causal": causal}
     said = [option for option, given in options.items() if given]
+    if (image or audio) and model is None:
+        refuse("--image" if image else "--audio")
+    if model is not None and (sentence is not None or image or audio or ":" in model or is_run(model)):
+        from equiscope.cli import heads as looked
+
+        looked.run(model, looked.Asked(sentence, image, audio), said, export, seed, port, open_browser, json)
+        return
+    sentence = "Love conquers all" if sentence is None else sentence
     if model is None and is_run(sentence):
         show_run(Path(sentence), said + ["--seed"] * (seed != 0), export, port, open_browser, json)
         return

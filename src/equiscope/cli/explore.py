@@ -57,6 +57,11 @@ def draw(
     _show(explore.drawing(_model(source), title, seed), export, port, open_browser, json)
 
 
+def refuse(option: str) -> None:
+    """Raises InputError for a picture or a sound without a model that takes it."""
+    raise InputError(f"{option} needs a model that takes it. Add --model: a checkpoint folder, timm:NAME, module:factory or a run.")
+
+
 def is_run(words: str) -> bool:
     """Whether what looks like a sentence is the folder of a run."""
     try:

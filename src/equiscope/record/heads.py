@@ -34,6 +34,13 @@ class Line(Struct, frozen=True, kw_only=True):
     seconds: list[float] = field(default_factory=list)
 
 
+def patches(grid: list[int], before: int, picture: str = "") -> Line:
+    """The line of a picture's patches, row by row. before: tokens in front of them, a class token first."""
+    front = ["class", *(f"register {i}" for i in range(1, before))][:before]
+    cells = [f"row {row + 1}, column {column + 1}" for row in range(grid[0]) for column in range(grid[1])]
+    return Line(name="picture", kind="patches", labels=[*front, *cells], picture=picture, grid=grid, before=before)
+
+
 class Head(Struct, frozen=True, kw_only=True):
     """What one head does with this input: means over rows that may look at two tokens or more; None where there is no such thing.
 

@@ -23,7 +23,9 @@ class Seen:
     """One step of an attention. Fused: q, k, v and the result. Written out: q [..., N, K] and k [..., M, K] of a product (whatever
     is multiplied: values by weights too), or scores and weights [..., N, M] of a softmax.
 
-    module  in whose forward it was
+    module   in whose forward it was
+    causal   of a fused one: later tokens are hidden; scale: what its products are multiplied by, 1/√K where nothing is said
+    product  of a product: what came out
     """
 
     module: str
@@ -34,6 +36,9 @@ class Seen:
     scores: Tensor | None = None
     weights: Tensor | None = None
     result: Tensor | None = None
+    causal: bool = False
+    scale: float | None = None
+    product: Tensor | None = None
 
 
 class _Watching(TorchDispatchMode):
@@ -47,15 +52,15 @@ class _Watching(TorchDispatchMode):
         module = self.scope[-1] if self.scope else ""
         if func in PRODUCTS:
             a, b = (args[i] for i in PRODUCTS[func])
-            self.found.append(Seen(module, a, b.transpose(-1, -2)))
+            self.found.append(Seen(module, a, b.transpose(-1, -2), product=made))
         elif func in SOFTMAX:
             self.found.append(Seen(module, scores=args[0], weights=made))
         elif "scaled_dot_product" in str(func) and "backward" not in str(func):
-            mask = kwargs.get(
-                "attn_mask", kwargs.get("attn_bias", args[3] if len(args) > 3 and isinstance(args[3], Tensor) else None)
-            )
+            said = {a.name: v for a, v in zip(func._schema.arguments, args, strict=False)} | kwargs
+            mask = said.get("attn_mask") if said.get("attn_mask") is not None else said.get("attn_bias")
             result = made[0] if isinstance(made, (tuple, list)) else made
-            self.found.append(Seen(module, args[0], args[1], args[2], mask, result=result))
+            causal, scale = bool(said.get("is_causal")), said.get("scale")
+            self.found.append(Seen(module, args[0], args[1], args[2], mask, result=result, causal=causal, scale=scale))
         return made
 
 

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from equiscope.data import Images
 from equiscope.data.images import Pictures, normal
-from equiscope.data.picture_files import converted, picture
+from equiscope.data.picture_files import address, converted, picture
 from equiscope.errors import InputError
-from equiscope.models import Built, Model
-from equiscope.record import Sample, pack
+from equiscope.models import Built, Model, Spec
+from equiscope.record import Line, Sample, pack
+from equiscope.record.heads import patches
 from equiscope.train.looking import NUMBERS, attention_of, due
 from equiscope.train.recipe import Recipe
-from equiscope.train.task import Answer, Batch, Task
+from equiscope.train.task import Answer, Asked, Batch, Task
 
 AT_ONCE = 250  # pictures that are evaluated together
 SIGHT = "sight.json"
@@ -168,6 +169,17 @@ class ImagesTask(Task):
             more = {self.sight.classes[i]: p for p, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)}
             found.append(Answer(path, next(iter(more)), more))
         return found
+
+    def asked(self, model: Built, said: str) -> Asked:
+        if not Path(said).is_file():
+            raise InputError(f"There is no picture {said}. Give the path of a file that Pillow reads, e.g. PNG or JPEG.")
+        pixels = converted(picture(Path(said), said), self.sight.size, self.sight.channels)
+        spec, line = model.spec, Line(name="picture", kind="patches", labels=[], picture=address(pixels))
+        if isinstance(spec, Spec) and spec.entry.patch is not None:
+            grid = [size // side for size, side in zip(self.sight.size, spec.entry.patch, strict=True)]
+            front = 1 + (spec.entry.registers or 0) if spec.readout == "class" else 0
+            line = patches(grid, front, line.picture)
+        return Asked((self.sight.seen(torch.tensor(pixels)[None]).to(next(model.parameters()).device),), [line])
 
     @torch.no_grad()
     def samples(self, model: Built, step: int) -> list[Sample]:

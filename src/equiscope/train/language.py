@@ -15,11 +15,11 @@ from equiscope.data.language import IGNORED
 from equiscope.data.line import Unknown, held
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import Built, Model, Sampling, generate
-from equiscope.record import Sample
+from equiscope.record import Line, Sample
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.train.looking import attention_of, due, room
 from equiscope.train.recipe import Recipe
-from equiscope.train.task import Answer, Batch
+from equiscope.train.task import Answer, Asked, Batch
 from equiscope.train.text import TextTask, of_start
 
 AT_ONCE, SCORES = 2**14, 2**25  # tokens that are evaluated together, and scores of the vocabulary for them
@@ -115,6 +115,13 @@ class LanguageTask(TextTask):
             raise InputError(f"steps is 1 or more and stop a text of a character or more, but got steps={steps}, stop={stop!r}.")
         sampling = Sampling(**{"temperature": 0.8, **options})
         return [Answer(text, self._continued(model, self._ids(text), steps, sampling, seed, stops)) for text in inputs]
+
+    def asked(self, model: Built, said: str) -> Asked:
+        ids = self._ids(said)
+        labels = [self.tokenizer.decode([token]) for token in ids]
+        return Asked(
+            (torch.tensor([ids], device=next(model.parameters()).device),), [Line(name="text", kind="words", labels=labels)]
+        )
 
     def _ids(self, text: str) -> list[int]:
         try:

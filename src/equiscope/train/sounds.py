@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from equiscope.data import Sounds
 from equiscope.data.sounds import Hearing, Recordings, features, most_tokens, needed_samples, tokens_of
 from equiscope.errors import InputError
-from equiscope.models import Built, Model
-from equiscope.record import Sample
+from equiscope.models import Built, Model, Spec
+from equiscope.record import Line, Sample
 from equiscope.tokens import Tokens, read_sound
 from equiscope.train.looking import attention_of, due, room
 from equiscope.train.recipe import Recipe
-from equiscope.train.task import Answer, Batch, Task
+from equiscope.train.task import Answer, Asked, Batch, Task
 
 AT_ONCE = 64  # recordings that are evaluated together
 HEARING = "hearing.json"
@@ -142,17 +142,7 @@ class SoundsTask(Task):
         top = min(int(options.pop("top", 3)), len(self.hearing.classes))
         if options or top < 1:
             raise InputError(f"Sounds are answered with the option top, 1 or more, but got {', '.join(options) or f'top={top}'}.")
-        least = needed_samples(self.config, self.hearing.rate)
-        waves = []
-        for path in inputs:
-            wave, rate = read_sound(path, self.hearing.rate)
-            if not bool(wave.isfinite().all()):
-                raise InputError(f"{path} has samples that are no numbers. Give another file.")
-            if len(wave) < least:
-                raise InputError(
-                    f"{path} lasts {1000 * len(wave) / rate:.3g} ms, but one token takes {1000 * least / rate:.3g} ms."
-                )
-            waves.append(wave if self.config.longest is None else wave[: max(least, round(self.config.longest * rate))])
+        waves = [self._wave(path) for path in inputs]
         device, found = next(model.parameters()).device, []  # type: Any, list[Answer]
         for path, wave in zip(inputs, waves, strict=True):
             chances = model(tokens_of(self.config, self.hearing, [wave]).to(device=device)).float().softmax(-1)[0]
@@ -160,6 +150,25 @@ class SoundsTask(Task):
             more = {self.hearing.classes[i]: p for p, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)}
             found.append(Answer(path, next(iter(more)), more))
         return found
+
+    def _wave(self, path: str) -> Tensor:
+        """A file as it is heard. Raises InputError where it is too short, or holds what is no number."""
+        wave, rate = read_sound(path, self.hearing.rate)
+        least = needed_samples(self.config, self.hearing.rate)
+        if not bool(wave.isfinite().all()):
+            raise InputError(f"{path} has samples that are no numbers. Give another file.")
+        if len(wave) < least:
+            raise InputError(f"{path} lasts {1000 * len(wave) / rate:.3g} ms, but one token takes {1000 * least / rate:.3g} ms.")
+        return wave if self.config.longest is None else wave[: max(least, round(self.config.longest * rate))]
+
+    def asked(self, model: Built, said: str) -> Asked:
+        heard = tokens_of(self.config, self.hearing, [self._wave(said)]).to(device=next(model.parameters()).device)
+        spec = model.spec
+        front = 1 + (spec.entry.registers or 0) if isinstance(spec, Spec) and spec.readout == "class" else 0
+        at = heard.at.reshape(-1, heard.at.shape[-1])[:, 0].tolist()
+        times = at if self.config.places == "seconds" else [place * self.config.hop_ms / 1000 for place in at]
+        labels = [*["class", *(f"register {i}" for i in range(1, front))][:front], *(f"{time:.3g} s" for time in times)]
+        return Asked((heard,), [Line(name="sound", kind="slices", labels=labels, seconds=times, before=front)])
 
     @torch.no_grad()
     def samples(self, model: Built, step: int) -> list[Sample]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.models import Baseline, Built, Spec
-from equiscope.record import Sample, Source
+from equiscope.record import Line, Sample, Source
 from equiscope.train.reading import merged
 from equiscope.train.recipe import Recipe
 
@@ -58,6 +58,15 @@ class Answer:
             return self.answer
         beside = ", ".join(f"{name} {value:.3g}" for name, value in self.more.items())
         return f"{self.given}{self.answer}" if not self.more else f"{self.given}: {self.answer} ({beside})"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a model is called with for one input of a person's, and what then stands in its rows."""
+
+    args: tuple[Any, ...]
+    lines: list[Line]
+    kwargs: dict[str, Any] = field(default_factory=dict)
 
 
 class Task(ABC):
@@ -130,6 +139,10 @@ class Task(ABC):
     @abstractmethod
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
         """Answers to inputs as a person gives them: texts, or paths of files."""
+
+    @abstractmethod
+    def asked(self, model: Built, said: str) -> Asked:
+        """One input as a person gives it, as for `predict`, made ready for the model."""
 
     def samples(self, model: Built, step: int) -> list[Sample]:
         """What the model makes of fixed examples."""

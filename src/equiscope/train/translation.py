@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from equiscope.data.translation import END, PADDING, START, Pairs, Row, Translation, encoded, padded, special
 from equiscope.errors import InputError
 from equiscope.models import Baseline, Beams, Built, Model, Spec, generate, prepared
-from equiscope.record import Sample
+from equiscope.record import Line, Sample
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.train import bleu
 from equiscope.train.looking import attention_of, due, room
 from equiscope.train.recipe import Recipe
-from equiscope.train.task import Answer, Batch
+from equiscope.train.task import Answer, Asked, Batch
 from equiscope.train.text import TextTask, of_start
 
 AT_ONCE = 64  # texts that are evaluated or translated together
@@ -160,6 +160,21 @@ class TranslationTask(TextTask):
             raise InputError(f"Translation takes the option beams, but got {', '.join(options)}. Leave it out.")
         said = self.translated(model, inputs, beams)
         return [Answer(given, text, alone=True) for given, text in zip(inputs, said, strict=True)]
+
+    def asked(self, model: Built, said: str) -> Asked:
+        """The line and the model's own translation of it, which the decoder says again."""
+        if not said.strip():
+            raise InputError("There is no text to translate. Give at least one word.")
+        device = next(model.parameters()).device
+        text = said.strip().lower() if self.data.lower else said.strip()
+        source = encoded(self.tokenizer, text, self.end)
+        answer = encoded(self.tokenizer, self.translated(model, [said])[0], self.end)
+        inputs = [self.start, *answer][: len(answer)]
+        lines = [
+            Line(name=name, kind="words", labels=[self._sign(token) for token in ids])
+            for name, ids in (("source", source), ("translation", inputs))
+        ]
+        return Asked((torch.tensor([inputs], device=device),), lines, {"source": torch.tensor([source], device=device)})
 
     def translated(self, model: Built, texts: Sequence[str], beams: int = BEAMS) -> list[str]:
         """The texts in the other language; what is empty stays empty.

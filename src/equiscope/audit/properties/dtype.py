@@ -16,7 +16,6 @@ import torch
 from torch import Generator, Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from equiscope.trace.attentions import scoped
 from equiscope.audit.outputs import finite
 from equiscope.audit.pairs import error
 from equiscope.audit.properties.answered import Answered, Undecided, apart
@@ -24,6 +23,7 @@ from equiscope.audit.subject import Crashed, Outputs, Pass, Subject, copied, scr
 from equiscope.audit.where import Event, events
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
+from equiscope.trace.attentions import scoped
 
 FAR = 4096
 COARSE = (torch.bfloat16, torch.float16)

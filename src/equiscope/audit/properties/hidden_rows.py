@@ -11,7 +11,6 @@ from dataclasses import replace
 import torch
 from torch import Generator, Tensor
 
-from equiscope.trace.attentions import Seen
 from equiscope.audit.examples import batched, sequence
 from equiscope.audit.outputs import finite
 from equiscope.audit.properties.answered import Answered, Undecided
@@ -20,6 +19,7 @@ from equiscope.audit.properties.rotary_layout import asking, seen
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
+from equiscope.trace.attentions import Seen
 
 HIDES = -1e4  # a score below it is no score, but a mask
 GIVES = {

@@ -1,0 +1,315 @@
+"""`equiscope explore --model MODEL INPUT`: every attention of any model on a text, a picture, a sound, or its own inputs."""
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from equiscope.audit.adapt import patch
+from equiscope.audit.targets import Target, target
+from equiscope.cli.explore import is_run, serve
+from equiscope.data.picture_files import address, converted, picture
+from equiscope.errors import InputError
+from equiscope.explore import write
+from equiscope.explore.heads import Looked
+from equiscope.explore.page import html
+from equiscope.explore.run import POLICY
+from equiscope.models.spec import read_object
+from equiscope.record import Line
+from equiscope.record.heads import patches
+from equiscope.tokens import read_sound
+from equiscope.train import load_run, recall
+
+LONGEST = 8192  # tokens that are looked at
+ANSWER = 32  # tokens that a model with a decoder answers, before they are looked at
+PIXELS = 100_000_000
+IN_FRONT = (0, 1, 2, 5)  # tokens that may stand before the patches: class token, one for distillation, registers
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a person wants to see a model look at; all None: the model's own inputs."""
+
+    text: str | None = None
+    image: Path | None = None
+    audio: Path | None = None
+
+    @property
+    def told(self) -> str:
+        """In a few words, for a title."""
+        if self.text is not None:
+            return self.text if len(self.text) <= 48 else self.text[:47] + "…"
+        path = self.image or self.audio
+        return path.name if path is not None else "its own inputs"
+
+
+@dataclass
+class Ready:
+    """A model, what it is called with, and what stands in its rows."""
+
+    model: nn.Module
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    lines: list[Line] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def run(
+    source: str, asked: Asked, said: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool
+) -> None:  # fmt: skip
+    """The page. Raises InputError where the model or the input is none, or where nothing attends, and for options of a sentence."""
+    if said:
+        raise InputError(f"{' and '.join(said)} belong to a sentence alone; {source} brings all that. Leave them out.")
+    if sum(given is not None for given in (asked.text, asked.image, asked.audio)) > 1:
+        raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
+    ready = _of_run(Path(source), asked) if is_run(source) else _of_target(source, asked, seed)
+    name = Path(source).resolve().name if Path(source).is_dir() else source
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        looked = Looked(ready.model, ready.args, ready.kwargs, ready.lines, f"{name}: {asked.told}", source, ready.notes)
+    if json:
+        sys.stdout.write(msgspec.json.encode(looked.file()).decode() + "\n")
+    elif export is not None:
+        path = write(looked.file(), export)
+        print(f"wrote {path} ({path.stat().st_size / 1000:.0f} kB, one file, works offline)")
+    else:
+        serve(html(looked.content, policy=POLICY), port, open_browser, {"/head": looked.answer})
+
+
+def _of_run(folder: Path, asked: Asked) -> Ready:
+    """A run of ours, with an input of its task."""
+    _, task = recall(folder)
+    given = asked.text if asked.text is not None else asked.image or asked.audio
+    if given is None:
+        raise InputError(
+            f"{folder} is a run of the task {task.name}: give it something to look at, as `equiscope predict` takes it."
+        )
+    wanted = {"images": "image", "sounds": "audio"}.get(task.name, "text")
+    if getattr(asked, wanted) is None:
+        option = {"image": "--image FILE", "audio": "--audio FILE", "text": "a text"}[wanted]
+        raise InputError(f"{folder} is a run of the task {task.name}, which takes {option}, but got {asked.told!r}.")
+    model = load_run(folder).eval()
+    with torch.no_grad():
+        made = task.asked(model, str(given))
+    return Ready(model, made.args, made.kwargs, made.lines)
+
+
+def _of_target(source: str, asked: Asked, seed: int) -> Ready:
+    found = target(source, seed=seed)
+    ready = Ready(found.model.eval(), found.args, dict(found.kwargs))
+    if asked.text is not None:
+        _read_text(ready, found, Path(source), asked.text)
+    elif asked.image is not None:
+        _see(ready, found, Path(source), asked.image)
+    elif asked.audio is not None:
+        _hear(ready, found, Path(source), asked.audio)
+    else:
+        ready.notes.append("No input was given, so these are made-up ones of the right shapes.")
+    return ready
+
+
+# ---------------------------------------------------------------------------------------------------------------------- text
+
+
+def _read_text(ready: Ready, found: Target, folder: Path, text: str) -> None:
+    if not text.strip():
+        raise InputError("The text is empty. Give at least one word.")
+    name, slot = _slot(ready, lambda n, v: n == "input_ids" or (n.isdigit() and not v.is_floating_point() and v.ndim == 2))
+    if name is None:
+        raise InputError(f"{type(found.model).__name__} takes no text, but {_takes(ready)}.")
+    ids, labels = _encoded(folder, text)
+    if len(ids) > LONGEST:
+        raise InputError(f"The text has {len(ids)} tokens; at most {LONGEST} are looked at. Give a shorter one.")
+    vocabulary = _vocabulary(found.model)
+    if vocabulary is not None and max(ids) >= vocabulary:
+        raise InputError(
+            f"The tokenizer of {folder} gives the id {max(ids)}, but the model knows {vocabulary} ids. They do not fit."
+        )
+    most = getattr(getattr(found.model, "config", None), "max_position_embeddings", None)
+    if isinstance(most, int) and len(ids) > most and not _turns(found.model):
+        raise InputError(f"The text has {len(ids)} tokens, but the model has places for {most}. Give a shorter one.")
+    slot(torch.tensor([ids], device=next(found.model.parameters()).device))
+    for beside in ("attention_mask", "token_type_ids", "position_ids"):  # of the made-up input, of another length
+        ready.kwargs.pop(beside, None)
+    ready.lines.append(Line(name="text", kind="words", labels=labels))
+    if "decoder_input_ids" in ready.kwargs:
+        _answer(ready, found.model, folder, torch.tensor([ids]))
+
+
+def _answer(ready: Ready, model: Any, folder: Path, ids: Tensor) -> None:
+    """What the decoder says, and then reads: the model's own answer."""
+    try:
+        with torch.no_grad():
+            said = model.generate(ids, max_new_tokens=ANSWER, do_sample=False, num_beams=1)[0].tolist()
+    except Exception as error:  # a model that has no head to write with
+        ready.notes.append(f"The model could not answer ({type(error).__name__}), so its decoder reads made-up tokens.")
+        ready.lines.append(
+            Line(name="decoder", kind="tokens", labels=[str(i) for i in ready.kwargs["decoder_input_ids"][0].tolist()])
+        )
+        return
+    said = said[:-1] if len(said) > 1 else said  # the last one is not read
+    ready.kwargs["decoder_input_ids"] = torch.tensor([said])
+    ready.lines.append(Line(name="answer", kind="words", labels=_signs(folder, said)))
+
+
+def _encoded(folder: Path, text: str) -> tuple[list[int], list[str]]:
+    """Ids and what a person reads of each: the letters that it stands for; a special token by its name."""
+    tokenizer = _tokenizer(folder)
+    if tokenizer is None:
+        if not re.fullmatch(r"[\d\s,]+", text):
+            raise InputError(
+                f"{folder} has no tokenizer.json, which turns a text into ids. Add it, or give the ids instead: '12 7 3'."
+            )
+        ids = [int(word) for word in text.replace(",", " ").split()]
+        return ids, [str(i) for i in ids]
+    made = tokenizer.encode(text)
+    if not made.ids:
+        raise InputError(f"The tokenizer of {folder} makes no token of {text!r}. Give another text.")
+    return made.ids, [text[start:end] or sign for (start, end), sign in zip(made.offsets, made.tokens, strict=True)]
+
+
+def _signs(folder: Path, ids: list[int]) -> list[str]:
+    tokenizer = _tokenizer(folder)
+    if tokenizer is None:
+        return [str(i) for i in ids]
+    return [tokenizer.decode([i]) or str(tokenizer.id_to_token(i)) for i in ids]
+
+
+def _tokenizer(folder: Path) -> Any:
+    from tokenizers import Tokenizer
+
+    path = folder / "tokenizer.json"
+    if not path.exists():
+        return None
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises nothing narrower
+        raise InputError(f"{path} is no tokenizer: {error}.") from error
+
+
+def _vocabulary(model: Any) -> int | None:
+    try:
+        rows = model.get_input_embeddings().num_embeddings
+    except Exception:  # not every class has one
+        return None
+    return rows if isinstance(rows, int) else None
+
+
+def _turns(model: nn.Module) -> bool:
+    """Whether its positions are angles, which go on."""
+    return any("rotary" in type(m).__name__.lower() for m in model.modules())
+
+
+# ------------------------------------------------------------------------------------------------------------- picture, sound
+
+
+def _see(ready: Ready, found: Target, folder: Path, path: Path) -> None:
+    if not path.is_file():
+        raise InputError(f"There is no picture {path}. Give the path of a file that Pillow reads, e.g. PNG or JPEG.")
+    name, slot = _slot(ready, lambda n, v: n == "pixel_values" or (n.isdigit() and v.is_floating_point() and v.ndim == 4))
+    if name is None:
+        raise InputError(f"{type(found.model).__name__} takes no picture, but {_takes(ready)}.")
+    made = ready.args[int(name)] if name.isdigit() else ready.kwargs[name]
+    channels, height, width = made.shape[-3:]
+    size = _said_size(folder, found.model) or (height, width)
+    pixels = converted(_small_enough(path), size, channels)
+    mean, spread = _normal(folder, found.model, channels)
+    values = (torch.tensor(pixels).float() / 255 - mean[:, None, None]) / spread[:, None, None]
+    slot(values[None].to(made.dtype))
+    side = patch(found.model)
+    if side is not None:
+        grid, shown = [size[0] // side, size[1] // side], address(pixels)
+        ready.lines += [patches(grid, front, shown) for front in IN_FRONT]
+    ready.notes.append(f"The picture was cut to its middle and brought to {size[1]}×{size[0]} pixels.")
+
+
+def _small_enough(path: Path) -> Any:
+    from PIL import Image
+
+    try:
+        with Image.open(path) as file:
+            pixels = file.width * file.height
+    except Exception:  # said better by `picture`
+        pixels = 0
+    if pixels > PIXELS:
+        raise InputError(f"{path} has {pixels / 1e6:.0f} megapixels; at most {PIXELS / 1e6:.0f} are read. Make it smaller first.")
+    return picture(path, str(path))
+
+
+def _said_size(folder: Path, model: Any) -> tuple[int, int] | None:
+    """The size that the folder, or timm, says the model was made for."""
+    if (said := getattr(model, "default_cfg", None)) and "input_size" in said and getattr(model, "patch_embed", None) is None:
+        return tuple(said["input_size"][1:])
+    size = getattr(getattr(model, "config", None), "image_size", None)
+    if isinstance(size, int):
+        return size, size
+    return (int(size[0]), int(size[1])) if isinstance(size, (list, tuple)) and len(size) == 2 else None
+
+
+def _normal(folder: Path, model: Any, channels: int) -> tuple[Tensor, Tensor]:
+    """Mean and spread that pictures are brought to: the folder's, timm's, or 0.5."""
+    path, said = folder / "preprocessor_config.json", dict[str, Any]()
+    if path.exists():
+        read = read_object(path)
+        said = {"mean": read.get("image_mean"), "std": read.get("image_std")}
+    elif isinstance(getattr(model, "default_cfg", None), dict):
+        said = model.default_cfg
+    mean, spread = (said.get(key) or [0.5] * channels for key in ("mean", "std"))
+    return tuple(torch.tensor(np.resize(np.asarray(v, dtype=np.float32), channels)) for v in (mean, spread))  # type: ignore[return-value]
+
+
+def _hear(ready: Ready, found: Target, folder: Path, path: Path) -> None:
+    name, slot = _slot(ready, lambda n, v: n == "input_values")
+    if name is None:
+        raise InputError(
+            f"{type(found.model).__name__} takes no sound as samples, but {_takes(ready)}. "
+            "Our own runs on sounds and models like wav2vec 2.0 do."
+        )
+    path_said = folder / "preprocessor_config.json"
+    rate = int(read_object(path_said).get("sampling_rate", 16000)) if path_said.exists() else 16000
+    wave, _ = read_sound(path, rate)
+    if len(wave) > 60 * rate:
+        raise InputError(f"{path} lasts {len(wave) / rate:.0f} s; at most 60 s are looked at. Cut it first.")
+    quiet = wave.std() < 1e-7
+    slot(((wave - wave.mean()) / (1.0 if quiet else wave.std()))[None].float())
+    if quiet:
+        ready.notes.append("The sound is silent: all its samples are alike.")
+    convolutions = [m for m in found.model.modules() if isinstance(m, nn.Conv1d) and m.stride[0] > 1]
+    hop = int(np.prod([m.stride[0] for m in convolutions])) if convolutions else 0
+    if hop:
+        for count in range(max(1, len(wave) // hop - 2), len(wave) // hop + 2):
+            times = [i * hop / rate for i in range(count)]
+            ready.lines.append(Line(name="sound", kind="slices", labels=[f"{t:.3g} s" for t in times], seconds=times))
+
+
+def _slot(ready: Ready, fits: Any) -> tuple[str | None, Any]:
+    """The argument that takes such an input, and what puts one there."""
+    for name, value in _tensors(ready):
+        if fits(name, value):
+
+            def put(made: Tensor, name: str = name) -> None:
+                if name.isdigit():
+                    ready.args = tuple(made if i == int(name) else a for i, a in enumerate(ready.args))
+                else:
+                    ready.kwargs[name] = made
+
+            return name, put
+    return None, None
+
+
+def _tensors(ready: Ready) -> Iterator[tuple[str, Tensor]]:
+    yield from ((name, v) for name, v in ready.kwargs.items() if isinstance(v, Tensor))
+    yield from ((str(i), v) for i, v in enumerate(ready.args) if isinstance(v, Tensor))
+
+
+def _takes(ready: Ready) -> str:
+    """What it takes instead, in words."""
+    named = [f"{'input ' + n if n.isdigit() else n} {list(v.shape)}" for n, v in _tensors(ready)]
+    return ", ".join(named) or "something else"

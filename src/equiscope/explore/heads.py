@@ -1,0 +1,162 @@
+"""Heads: the page of every attention of a model on one input. What is measured is measured in `trace`; here it becomes a record."""
+
+import re
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import Any
+
+import msgspec
+import torch
+from torch import Tensor, nn
+
+from equiscope import record
+from equiscope.errors import InputError
+from equiscope.record import Layer, Line, Numbers, pack
+from equiscope.trace.attended import TRUSTED, Attended, attended, rebuilt
+from equiscope.trace.places import places
+from equiscope.trace.roles import head, small
+
+WHOLE = 12_000_000  # bytes of queries, keys and values up to which a file keeps them in float32
+MOST = 96_000_000  # bytes up to which it keeps them at all, in float16
+CROSS = re.compile(r"cross|encdec|encoder_attn|enc_attn", re.IGNORECASE)
+WRITES = re.compile(r"(^|\.)(decoder|blocks|cross)")  # in a model of two towers, the one that writes
+DOES = {
+    "previous": "look at the token before", "self": "look at the token itself", "first": "look at the first token",
+    "content": "choose by content", "even": "hardly choose", "mixed": "do several things",
+}  # fmt: skip
+
+
+class Looked:
+    """A model that was run on one input: its page as one file, or served, when it gives the numbers of a head when asked."""
+
+    def __init__(
+        self, model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], lines: Sequence[Line], title: str, target: str,
+        notes: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """lines: what stands in rows of so many tokens; others are numbered. Raises InputError where no attention is seen."""
+        self.found = attended(model, args, kwargs)
+        self.offered, self.lines, self.notes = list(lines), list[Line](), list(notes)
+        self._lock = Lock()
+        layers = [self._layer(one) for one in self.found]
+        grids = [(line.before, line.grid) for line in self.lines if line.grid]
+        weights = [p for p in model.parameters() if p.is_floating_point()]
+        self.content = record.Heads(
+            title=title, summary="", target=target, model=type(model).__name__,
+            parameters=sum(p.numel() for p in model.parameters()),
+            dtype=str(weights[0].dtype).removeprefix("torch.") if weights else "float32",
+            lines=self.lines, layers=layers, places=list(places(model, grids)), notes=self.notes, served=True,
+        )  # fmt: skip
+        self.content = msgspec.structs.replace(self.content, summary=_summary(self.content, self.found))
+
+    def file(self) -> record.Heads:
+        """The record for a file of its own, with all numbers that it can hold."""
+        size = sum(t.numel() for one in self.found for t in (one.q, one.k, one.v) if t is not None) * 4
+        layers, notes = [], list(self.notes)
+        if size > MOST:
+            notes.append(
+                f"Queries, keys and values of all heads would be {size / 2e6:.0f} MB, so this file has the overview only. "
+                "For every number leave --export out, or give less input."
+            )
+        for layer, one in zip(self.content.layers, self.found, strict=True):
+            kept = one if size <= WHOLE else _half(one)
+            numbers = None if size > MOST else _numbers(kept, range(one.heads), narrow=size > WHOLE)
+            why = layer.why if size <= MOST else "The file would be too large: see the note above."
+            layers.append(msgspec.structs.replace(layer, numbers=numbers, rebuilt=kept.rebuilt, why=why))
+        if WHOLE < size <= MOST:
+            notes.append("Queries, keys and values stand in this file as float16.")
+        return msgspec.structs.replace(self.content, layers=layers, notes=notes, served=False)
+
+    def answer(self, asked: Mapping[str, str]) -> bytes:
+        """What /head?layer=L&head=H gets: the numbers of one head. Raises InputError where there is no such head."""
+        words = [asked.get(name, "") for name in ("layer", "head")]
+        if not all(re.fullmatch(r"[0-9]{1,6}", word) for word in words):
+            raise InputError("Ask for /head?layer=L&head=H, two numbers from 0 on.")
+        layer, number = (int(word) for word in words)
+        if layer >= len(self.found) or number >= self.found[layer].heads:
+            raise InputError(f"There are {len(self.found)} layers here, and no head {number} in layer {layer}.")
+        with self._lock:
+            return msgspec.json.encode(_numbers(self.found[layer], [number]))
+
+    def _layer(self, one: Attended) -> Layer:
+        n, m = one.q.shape[-2], one.k.shape[-2]
+        cross = bool(CROSS.search(one.module)) or n != m
+        asks, answers = self._line(one.module, n, "asks"), self._line(one.module, m, "answers" if cross else "asks")
+        picture, side = small(one)
+        return Layer(
+            where=one.module, cross=cross, asks=asks, answers=answers, groups=len(one.k),
+            heads=[head(one, number, not cross) for number in range(one.heads)],
+            small=b64encode(picture).decode("ascii"), side=side, rebuilt=one.rebuilt, why=_why(one),
+        )  # fmt: skip
+
+    def _line(self, module: str, length: int, role: str) -> int:
+        """The number of the line that has so many tokens; of several, the one that the module's name or role tells."""
+        fits = [line for line in self.offered if len(line.labels) == length]
+        if not fits:
+            made = Line(name=f"{length} tokens", kind="tokens", labels=[str(i) for i in range(length)])
+            self.offered.append(made)
+        elif len(fits) == 1 or role == "answers" or not WRITES.search(module):
+            made = fits[0]
+        else:
+            made = fits[-1]
+        if made not in self.lines:
+            self.lines.append(made)
+        return self.lines.index(made)
+
+
+def _numbers(one: Attended, heads: Sequence[int], narrow: bool = False) -> Numbers:
+    """What weights of these heads are made of. narrow: in float16."""
+    groups = len(one.k)
+    whole = len(heads) == one.heads
+    keys = list(range(groups)) if whole else [h * groups // one.heads for h in heads]
+    kept = list(heads)
+
+    def shared(table: Tensor | None) -> record.Array | None:
+        return None if table is None else pack((table if len(table) == 1 or whole else table[kept]).numpy())
+
+    def packed(table: Tensor | None, rows: list[int]) -> record.Array | None:
+        if table is None:
+            return None
+        part = table[rows]
+        wide = part if part.dtype in (torch.float32, torch.float64) else part.float()
+        return pack((wide.half() if narrow else wide).numpy())
+
+    weights = one.weights if not one.trusted else None
+    return Numbers(
+        scale=one.scale, causal=one.causal, cap=one.cap, q=packed(one.q, kept), k=packed(one.k, keys), v=packed(one.v, keys),
+        bias=shared(one.bias), seen=shared(one.seen), sink=None if one.sink is None else pack(one.sink[kept].float().numpy()),
+        weights=None if weights is None else pack(weights[kept].float().numpy()),
+    )  # fmt: skip
+
+
+def _half(one: Attended) -> Attended:
+    """The same in numbers that float16 holds, put together again."""
+    narrow = {name: t.half().to(t.dtype) for name in ("q", "k", "v") if (t := getattr(one, name)) is not None}
+    return rebuilt(replace(one, **narrow))
+
+
+def _why(one: Attended) -> str:
+    said = []
+    if one.apart > 1:
+        said.append(f"It runs on {one.apart} windows or sequences apart; this is the first.")
+    if one.rebuilt is None:
+        said.append("What its values were mixed to was not seen, so the weights could not be compared with it.")
+    elif not one.trusted and one.weights is not None:
+        said.append("These are the weights as the model had them: they do not follow from what was seen of queries and keys.")
+    elif not one.trusted:
+        said.append(f"Put together again, the weights miss the model's output by more than {TRUSTED:g} of it: do not trust them.")
+    return " ".join(said)
+
+
+def _summary(content: record.Heads, found: Sequence[Attended]) -> str:
+    roles = Counter(h.role for layer in content.layers for h in layer.heads)
+    heads, asked = sum(roles.values()), content.lines[content.layers[0].asks]
+    counted = [f"{'all' if count == heads else count} {DOES[role]}" for role, count in roles.most_common()]
+    told = counted[0] if len(counted) == 1 else f"{', '.join(counted[:-1])} and {counted[-1]}"
+    known = [one.rebuilt for one in found if one.rebuilt is not None]
+    exact = f" Put together again from queries and keys, they give the model's output to {max(known):.1g} of it." if known else ""
+    return (
+        f"{heads} heads in {len(content.layers)} attentions, on {len(asked.labels)} {asked.kind}: {told}.{exact}"
+    )  # fmt: skip
