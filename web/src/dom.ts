@@ -72,7 +72,7 @@ export function slider(
   range: [number, number],
   value: number,
   move: (value: number, first: boolean) => void,
-  read = String,
+  read: (value: number) => string = String,
 ): HTMLElement {
   let first = true;
   const output = h("output", read(value));

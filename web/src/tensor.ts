@@ -79,7 +79,8 @@ function numbersOf(bytes: Uint8Array, dtype: ArrayRecord["dtype"]): Float64Array
 /** A number of 16 bits: sign, five bits of exponent, ten of fraction (IEEE 754 binary16). */
 function half(bits: number): number {
   const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023];
-  const size = exponent === 31 ? (fraction ? NaN : Infinity) : exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24;
+  const size =
+    exponent === 31 ? (fraction ? NaN : Infinity) : exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24;
   return bits & 0x8000 ? -size : size;
 }
 

@@ -8,12 +8,17 @@ from pathlib import Path
 import msgspec
 
 from equiscope.errors import InputError
-from equiscope.record import Comparison, Course, Drawing, Explorable, Report
+from equiscope.record import Comparison, Course, Drawing, Explorable, Heads, Report
 
-Content = Explorable | Drawing | Report | Course | Comparison
+Content = Explorable | Drawing | Report | Course | Comparison | Heads
 
 BUNDLE = Path(__file__).parent / "page"
-OWN: dict[type, str] = {Report: "report", Course: "run", Comparison: "compare"}  # bundles of their own; others share one
+OWN: dict[type, str] = {
+    Report: "report",
+    Course: "run",
+    Comparison: "compare",
+    Heads: "heads",
+}  # bundles of their own; others share one
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
     "base-uri 'none'; form-action 'none'"

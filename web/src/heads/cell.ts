@@ -1,0 +1,164 @@
+// The chosen number, and where it comes from: products of a query and a key, their sum, what becomes of it, and what the weight brings.
+// Every q and k can be written over.
+import { digits } from "../axis";
+import { button, h } from "../dom";
+import type { View } from "./detail";
+import { named } from "./labels";
+import type { Reading } from "./page";
+import { most, type Score } from "./weights";
+
+const FEW = 6; // products that are printed at first
+
+export function cell(page: Reading): { element: HTMLElement; draw(view: View, row: number, column: number): void } {
+  let [every, brings] = [false, false];
+  let last: [View, number, number] | undefined;
+  const element = h("section.number", { "aria-label": "one number, and where it comes from" });
+
+  function draw(view: View, row: number, column: number): void {
+    last = [view, row, column];
+    const key = element.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.key : undefined;
+    const score = view.now.score(row, column);
+    const before = view.now === view.before ? undefined : view.before.row(row)[column];
+    element.replaceChildren(
+      h("h3", "One number, and where it comes from"),
+      h("p.pair-of", h("span.asks", named(view.asks, row), " asks"), h("span.answers", named(view.answers, column), " answers")),
+      ...(score.hidden
+        ? [h("p.notice", `May not be seen: ${score.hidden}. So the weight is 0, whatever its query and key are.`)]
+        : []),
+      h("div.ladder", steps(view, score), result(score, before)),
+      ...(score.products ? [products(view, score, row, column)] : [h("p.quiet", view.found.why || "This head has no queries and keys in the record: the weights are those that the model gave.")]), // prettier-ignore
+      ...(view.now.given.v ? [brought(view, row, column, score.weight)] : []),
+    );
+    if (key) [...element.querySelectorAll<HTMLElement>("[data-key]")].find((one) => one.dataset.key === key)?.focus({ preventScroll: true }); // prettier-ignore
+  }
+
+  function products({ layer, head, now, before }: View, score: Score, row: number, column: number): HTMLElement {
+    const { width } = now.given;
+    const sizes = score.products!.map(Math.abs);
+    const largest = Math.max(...sizes) || 1;
+    const shown = every ? Array.from({ length: width }, (_, i) => i) : most(sizes, FEW);
+    const rest = score.sum - shown.reduce((sum, i) => sum + score.products![i], 0);
+    const field = (of: "q" | "k", token: number, feature: number) => {
+      const at = token * width + feature;
+      const [value, given] = [now[of]![at], before[of]![at]];
+      const write = () => {
+        const number = input.value.trim() === "" ? given : Number(input.value);
+        const others = page.state.edits.filter((e) => !(e.layer === layer && e.head === head && e.of === of && e.token === token && e.feature === feature)); // prettier-ignore
+        page.set({
+          edits:
+            Number.isFinite(number) && number !== given ? [...others, { layer, head, of, token, feature, value: number }] : others,
+        });
+      };
+      const input = h<HTMLInputElement>("input", { type: "number", step: "any", value: plain(value), "aria-label": `${of} of feature ${feature + 1}`, "data-key": `${of}${feature}`, "data-changed": String(value !== given), title: value === given ? "Write another number" : `It was ${digits(given)}; empty it to take it back`, onchange: write }); // prettier-ignore
+      return h("td", input);
+    };
+    return h(
+      "div.products",
+      h("h4", every ? `All ${width} products` : `The largest of ${width} products`),
+      h(
+        "div.scroll",
+        { tabindex: 0, role: "region", "aria-label": "products of query and key" },
+        h(
+          "table",
+          h("caption.spoken", "Products of query and key"),
+          h(
+            "thead",
+            h(
+              "tr",
+              ["feature", "q", "k", "q × k"].map((name) => h("th", { scope: "col" }, name)),
+            ),
+          ),
+          h(
+            "tbody",
+            shown.map((i) =>
+              h(
+                "tr",
+                h("th", { scope: "row" }, String(i + 1)),
+                field("q", row, i),
+                field("k", column, i),
+                h("td.product", { style: `--share:${(sizes[i] / largest).toFixed(3)}`, "data-sign": score.products![i] < 0 ? "less" : "more" }, digits(score.products![i])), // prettier-ignore
+              ),
+            ),
+            !every && width > shown.length && h("tr.rest", h("th", { scope: "row", colspan: 3 }, `the other ${width - shown.length}`), h("td.product", { style: "--share:0" }, digits(rest))), // prettier-ignore
+          ),
+        ),
+      ),
+      width > FEW && button(every ? "The largest only" : `All ${width}`, "How many products are shown", () => ((every = !every), again()), { "data-key": "every" }), // prettier-ignore
+    );
+  }
+
+  /** What the weight brings: itself times the values of who answers. */
+  function brought({ now, found }: View, row: number, column: number, weight: number): HTMLElement {
+    const { v, values } = now.given;
+    const own = v!.subarray(column * values, (column + 1) * values);
+    const size = (numbers: Float64Array) => Math.sqrt(numbers.reduce((sum, x) => sum + x * x, 0));
+    const output = now.output(row)!;
+    const place = h("div");
+    const fill = () => {
+      const first = most(own.map((x) => Math.abs(x)), values); // prettier-ignore
+      place.replaceChildren(
+        h(
+          "div.scroll",
+          { tabindex: 0, role: "region", "aria-label": "weight times values" },
+          h(
+            "table",
+            h("caption.spoken", "Weight times values"),
+            h(
+              "thead",
+              h(
+                "tr",
+                ["feature", "v", "weight × v", "of all tokens"].map((name) => h("th", { scope: "col" }, name)),
+              ),
+            ),
+            h("tbody", first.map((j) => h("tr", h("th", { scope: "row" }, String(j + 1)), h("td", digits(own[j])), h("td", digits(weight * own[j])), h("td", digits(output[j]))))), // prettier-ignore
+          ),
+        ),
+      );
+    };
+    const unfold = h<HTMLDetailsElement>(
+      "details.brings",
+      { open: brings, ontoggle: () => { brings = unfold.open; if (brings && !place.firstChild) fill(); } }, // prettier-ignore
+      h("summary", "What it brings: ", h("b", `weight × v, of size ${digits(Number((weight * size(own)).toPrecision(4)))}`)),
+      h("p.quiet", `All tokens together bring a vector of size ${digits(Number(size(output).toPrecision(4)))}${found.rebuilt != null ? "; the model's own output is met as said above" : ""}.`), // prettier-ignore
+      place,
+    );
+    if (brings) fill();
+    return unfold;
+  }
+
+  const again = () => last && draw(...last);
+  return { element, draw };
+}
+
+/** What becomes of the products, one line a step. */
+function steps({ now }: View, score: Score): HTMLElement[] {
+  const { scale, cap, width, bias } = now.given;
+  if (!score.products) return [];
+  const step = (what: string, how: string, value: number, key: string) =>
+    h("div.rung", { "data-step": key }, h("span.what", what), h("span.how", how), h("b", digits(value)));
+  const { temperature } = now.changes;
+  return [
+    step("q · k", `sum of ${width} products`, score.sum, "sum"),
+    step("× scale", `${digits(score.sum)} × ${digits(scale)}`, score.scaled, "scaled"),
+    ...(cap ? [step("bounded", `${digits(cap)} · tanh(${digits(score.scaled)} / ${digits(cap)})`, score.capped, "capped")] : []),
+    ...(bias ? [step("+ bias", now.changes.bias ? `${signed(score.capped)} ${added(score.bias)}` : "left out", score.score, "bias")] : []), // prettier-ignore
+    ...(temperature !== 1 ? [step("÷ temperature", `${digits(score.score)} / ${temperature}`, score.exponent, "temperature")] : []),
+    ...(score.hidden ? [] : [step("e to that", `exp(${digits(score.exponent)} − ${digits(score.top)}), the row's largest taken off`, Math.exp(score.exponent - score.top), "power")]), // prettier-ignore
+    step("÷ the row's sum", `of all that may be seen${score.sink === undefined ? "" : `, with ${digits(score.sink)} for the sink`}`, score.total, "total"), // prettier-ignore
+  ];
+}
+
+const result = (score: Score, before: number | undefined): HTMLElement =>
+  h(
+    "div.rung.result",
+    { "data-step": "weight" },
+    h("span.what", "weight"),
+    h("span.how", before === undefined ? "" : h("span.was", `was ${digits(before)}, now ${signed(score.weight - before, true)}`)),
+    h("b", digits(score.weight)),
+  );
+
+const signed = (value: number, plus = false): string => (plus && value >= 0 ? `+${digits(value)}` : digits(value));
+const added = (value: number): string => (value < 0 ? `− ${digits(-value)}` : `+ ${digits(value)}`);
+
+/** A number in a field. */
+const plain = (value: number): string => String(Number(value.toPrecision(7)));

@@ -1,0 +1,278 @@
+// One head: its tokens, tinted by the weights of who is chosen; the map of all weights; the number in the chosen cell.
+import type { Layer, Line } from "../contract";
+import { button, h } from "../dom";
+import { digits } from "../axis";
+import { cell as number } from "./cell";
+import { changes, changesOf } from "./changes";
+import { named, spoken } from "./labels";
+import { lineView, type LineView, type Shown } from "./lines";
+import { weightMap } from "./map";
+import { called } from "./mosaic";
+import type { Reading } from "./page";
+import { badge, figures } from "./roles";
+import type { HeadsState } from "./state";
+import { Attention, largest, most, NONE } from "./weights";
+
+const MOST = 7; // of those who are looked at most
+
+/** What is on screen of a head: its lines, its weights now, and as the model gave them. */
+export interface View {
+  layer: number;
+  head: number;
+  found: Layer;
+  asks: Line;
+  answers: Line;
+  same: boolean; // one line looks at itself
+  now: Attention;
+  before: Attention;
+  signed: boolean; // the difference of both is shown
+}
+
+export function detail(page: Reading): { element: HTMLElement; draw(): void; hover(): void } {
+  const { record, supply } = page;
+  const heading = h("div.heading");
+  const trouble = h("p.notice", { role: "status", hidden: true });
+  const lines = h("div.lines");
+  const said = h("output.said", { "aria-live": "polite" });
+  const ranking = h("ol.most");
+  const map = weightMap({
+    point: (cell) => page.point(cell && { row: cell[0], column: cell[1] }),
+    pick: ([row, column]) => page.set({ row, column }),
+    done: () => view && !hovering() && show(),
+  });
+  const one = number(page);
+  const change = changes(page);
+  const by = choice("whose weights", [["asks", "who is looked at", "Tint the tokens by what the chosen one looks at"], ["answers", "who looks at it", "Tint the tokens by who looks at the chosen one"]], (value) => turn(value as HeadsState["by"])); // prettier-ignore
+  const seeing = h("div.seeing", h("div.choices", by.element), said, lines, ranking);
+  const body = h("div.body-of-head", change.element, seeing, h("div.beside", map.element, one.element));
+  const element = h("section.part.detail", { "aria-label": "one head", tabindex: -1 }, heading, trouble, body);
+
+  let view: View | undefined;
+  let [key, waiting, drawnLines] = ["", "", ""];
+  let [asking, answering]: [LineView | undefined, LineView | undefined] = [undefined, undefined];
+  let cell: [number, number] = [0, 0];
+  const hovering = () => page.cursor !== undefined;
+
+  /** The other way round: who was asked about stays in the middle. */
+  function turn(value: HeadsState["by"]): void {
+    if (value === page.state.by || !view) return;
+    const [row, column] = cell;
+    if (!view.same) page.set({ by: value });
+    else page.set(value === "answers" ? { by: value, column: row, row: undefined } : { by: value, row: column, column: undefined });
+  }
+
+  function draw(): void {
+    const { open } = page.state;
+    element.hidden = !open;
+    if (!open) {
+      view = undefined;
+      key = "";
+      return;
+    }
+    const [layer, head] = open;
+    const found = record.layers[layer];
+    document.body.dataset.role = found.heads[head].role;
+    heading.replaceChildren(...top(page, layer, head));
+    const given = supply.ready(layer, head);
+    body.hidden = !given;
+    if (!given) {
+      view = undefined;
+      key = "";
+      return wait(layer, head);
+    }
+    trouble.hidden = true;
+    waiting = "";
+    const line = found.answers;
+    const changed = changesOf(page.state, layer, head, line);
+    const signed = page.state.show === "change";
+    const next = JSON.stringify([layer, head, changed, signed]);
+    if (next !== key) {
+      key = next;
+      const now = new Attention(given, changed);
+      const before = now.changed ? new Attention(given, NONE) : now;
+      view = { layer, head, found, asks: record.lines[found.asks], answers: record.lines[line], same: found.asks === line && !found.cross, now, before, signed: signed && now.changed }; // prettier-ignore
+    }
+    show();
+  }
+
+  function wait(layer: number, head: number): void {
+    trouble.hidden = false;
+    if (!supply.has(layer)) {
+      trouble.textContent = record.layers[layer].why || "The record has no numbers of this head: only its small picture.";
+      return;
+    }
+    if (waiting === `${layer}.${head}`) return;
+    waiting = `${layer}.${head}`;
+    trouble.textContent = "Asking the model for the numbers of this head …";
+    supply.get(layer, head).then(
+      (given) => given && page.state.open?.join() === [layer, head].join() && draw(),
+      (error: Error) => {
+        waiting = "";
+        if (page.state.open?.join() === [layer, head].join()) trouble.textContent = error.message;
+      },
+    );
+  }
+
+  function show(): void {
+    if (!view) return;
+    cell = chosen(view, page.state);
+    setLines(view);
+    by.draw(page.state.by);
+    change.draw(view, cell[1]);
+    map.draw(view, ...cell);
+    one.draw(view, ...cell);
+    hover();
+  }
+
+  /** What follows the pointer: the tint, the ranking and one sentence; one row or one column is computed. */
+  function hover(): void {
+    if (!view) return;
+    const { cursor } = page;
+    const asks = page.state.by === "asks";
+    const row = Math.min(cursor?.row ?? cell[0], view.now.given.rows - 1);
+    const column = Math.min(cursor?.column ?? cell[1], view.now.given.columns - 1);
+    const weights = asks ? view.now.row(row) : view.now.column(column);
+    const before = view.before === view.now ? undefined : asks ? view.before.row(row) : view.before.column(column);
+    const tint = view.signed && before ? weights.map((weight, i) => weight - before[i]) : weights;
+    const hidden = page.state.hidden[view.found.answers] ?? [];
+    const other = cursor && (asks ? cursor.column : cursor.row) === undefined ? largest(weights) : asks ? column : row;
+    const mine: Shown = { chosen: asks ? row : column, signed: view.signed, hidden: [] };
+    const theirs: Shown = { other, weights: tint, signed: view.signed, hidden: asks ? hidden : [], closed: asks ? (m) => view!.now.hidden(row, m) !== "" : (n) => view!.now.hidden(n, column) !== "" }; // prettier-ignore
+    if (view.same) asking!.draw({ ...mine, ...theirs, hidden });
+    else {
+      (asks ? asking : answering)!.draw(asks ? mine : { ...mine, hidden });
+      (asks ? answering : asking)!.draw(theirs);
+    }
+    map.mark(asks || cursor?.row !== undefined || !cursor ? (asks ? row : other) : undefined, asks ? other : column);
+    tell(view, asks ? [row, other] : [other, column], weights[other], before?.[other]);
+    rank(view, weights, asks, asks ? row : column, other);
+  }
+
+  function tell({ asks, answers, now }: View, [row, column]: [number, number], weight: number, before?: number): void {
+    const why = now.hidden(row, column);
+    said.replaceChildren(
+      named(asks, row),
+      why ? " may not see " : " looks at ",
+      named(answers, column),
+      why ? `: ${why}.` : ": ",
+      ...(why ? [] : [h("b.value", digits(weight))]),
+      ...(before === undefined ? [] : [h("span.quiet", ` was ${digits(before)}`)]),
+    );
+  }
+
+  /** Those with the largest weights: who is looked at, or who looks. */
+  function rank({ asks: who, answers: whom }: View, weights: Float64Array, asks: boolean, at: number, other: number): void {
+    const line = asks ? whom : who;
+    const first = most(weights, MOST).filter((i) => weights[i] > 0);
+    const largest = weights[first[0]] || 1;
+    while (ranking.children.length > first.length) ranking.lastChild!.remove();
+    first.forEach((i, place) => {
+      let item = ranking.children[place] as HTMLElement | undefined;
+      if (!item) {
+        item = h("li", h("button", { type: "button" }, h("i"), h("span.name"), h("b")));
+        const press = item.firstElementChild as HTMLButtonElement;
+        press.addEventListener("click", () => {
+          const chosen = Number(press.dataset.i);
+          page.set(page.state.by === "asks" ? { row: cell[0], column: chosen } : { row: chosen, column: cell[1] });
+        });
+        ranking.append(item);
+      }
+      const press = item.firstElementChild as HTMLButtonElement;
+      press.dataset.i = String(i);
+      press.setAttribute("aria-pressed", String(i === other));
+      press.style.setProperty("--share", (weights[i] / largest).toFixed(3));
+      press.children[1].replaceChildren(named(line, i));
+      press.children[2].textContent = weights[i].toFixed(4);
+    });
+    ranking.setAttribute("aria-label", asks ? `what ${spoken(who, at)} looks at most` : `who looks most at ${spoken(whom, at)}`);
+  }
+
+  function setLines({ found, asks, answers, same }: View): void {
+    const wanted = [found.asks, found.answers, same].join();
+    if (wanted === drawnLines) return;
+    drawnLines = wanted;
+    const state = () => page.state;
+    const chooses = (mine: "row" | "column", other: "row" | "column", leads: boolean) => ({
+      point: (place: number | undefined) => page.point(place === undefined ? undefined : leads ? { [mine]: place } : { [mine]: place, [other]: cell[mine === "row" ? 1 : 0] }), // prettier-ignore
+      pick: (place: number) =>
+        page.set(leads ? { [mine]: place, [other]: undefined } : { row: cell[0], column: cell[1], [mine]: place }),
+    });
+    const listen = (mine?: "row" | "column") => {
+      const now = () => {
+        const asking = state().by === "asks";
+        const lead = asking ? "row" : "column";
+        const own = mine ?? lead;
+        return chooses(own, own === "row" ? "column" : "row", own === lead);
+      };
+      return { point: (place: number | undefined) => now().point(place), pick: (place: number) => now().pick(place) };
+    };
+    if (same) {
+      asking = answering = lineView(asks, asks.name || "tokens", listen());
+      lines.replaceChildren(asking.element);
+      return;
+    }
+    asking = lineView(asks, `${asks.name}, who asks`, listen("row"));
+    answering = lineView(answers, `${answers.name}, who answers`, listen("column"));
+    lines.replaceChildren(h("div", h("p.quiet.line-name", `${asks.name} asks`), asking.element), h("div", h("p.quiet.line-name", `${answers.name} answers`), answering.element)); // prettier-ignore
+  }
+
+  return { element, draw, hover };
+}
+
+/** The chosen cell: what a person said, else a token that sees much and what it looks at most. */
+export function chosen({ now, asks }: Pick<View, "now" | "asks">, { row, column, by }: HeadsState): [number, number] {
+  const { rows, columns } = now.given;
+  const within = (place: number, count: number) => Math.max(0, Math.min(place, count - 1));
+  if (by === "answers" && row === undefined) {
+    const at = within(column ?? (asks.kind === "patches" ? 0 : columns >> 1), columns);
+    return [largest(now.column(at)), at];
+  }
+  const at = within(row ?? (asks.kind === "patches" ? (asks.before ? 0 : rows >> 1) : rows - 1), rows);
+  return [at, column === undefined ? largest(now.row(at)) : within(column, columns)];
+}
+
+function top(page: Reading, layer: number, head: number): HTMLElement[] {
+  const { record } = page;
+  const found = record.layers[layer];
+  const { role } = found.heads[head];
+  const step = (by: number) => {
+    const all = record.layers.flatMap(({ heads }, l) => heads.map((_, i) => [l, i] as [number, number]));
+    const at = all.findIndex(([l, i]) => l === layer && i === head);
+    return all[at + by];
+  };
+  const go = (by: number, text: string, title: string) =>
+    button(text, title, () => page.open(...step(by)), { disabled: !step(by), "aria-label": title, "data-key": title });
+  const counted = figures(found.heads[head]);
+  const title = called(record, layer, head);
+  return [
+    h(
+      "div.head",
+      h("h2", title.charAt(0).toUpperCase() + title.slice(1)),
+      badge(role),
+      h(
+        "div.buttons",
+        go(-1, "‹", "The head before"),
+        go(1, "›", "The next head"),
+        button("Close", "Back to all heads", () => page.close()),
+      ),
+    ),
+    h(
+      "p.quiet.where",
+      h("code", found.where),
+      found.groups !== found.heads.length && ` · ${found.groups} heads of keys and values serve ${found.heads.length}`,
+      ` · ran in ${record.dtype}, computed here in float64`,
+      found.rebuilt != null && h("span.rebuilt", { title: "How far these numbers are from what the model gave: the largest |A·V − output|, by the largest number of the output" }, ` · rebuilt: |A V − output| = ${found.rebuilt === 0 ? "0" : found.rebuilt.toExponential(1)} of the largest output`), // prettier-ignore
+    ),
+    h("p.quiet.counted", counted ? `As the model computed it: ${counted}.` : "", found.why ? h("span.why", ` ${found.why}`) : ""),
+  ];
+}
+
+/** A few words of which one is chosen. */
+export function choice(label: string, options: [string, string, string][], choose: (value: string) => void) {
+  const buttons = options.map(([value, title, about]) => h<HTMLButtonElement>("button", { type: "button", title: about, "data-value": value, onclick: () => choose(value) }, title)); // prettier-ignore
+  const element = h("div.switch", { role: "group", "aria-label": label }, buttons);
+  return {
+    element,
+    draw: (value: string) => buttons.forEach((one) => one.setAttribute("aria-pressed", String(one.dataset.value === value))),
+  };
+}

@@ -1,0 +1,47 @@
+// Tokens as people read them. Labels come from anybody: what cannot be seen is written out, words of any direction stay apart.
+import type { Line } from "../contract";
+import { h } from "../dom";
+
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/gu;
+const EDGE = /^[\u200c\u200d]+|[\u200c\u200d]+$/gu; // joiners, which inside a word or an emoji are letters like others
+const SIGNS: Record<string, string> = { "\n": "↵", "\t": "⇥", "\r": "↤" };
+const RIGHT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+
+const written = (text: string): string =>
+  Array.from(text, (letter) => SIGNS[letter] ?? `⟨${letter.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`).join("");
+
+/** A label in which everything can be seen, but for spaces. */
+export const shown = (label: string): string =>
+  label
+    .replace(UNSEEN, written)
+    .replace(EDGE, written)
+    .replace(/^(\s*)(\p{M})/u, "$1◌$2");
+
+/** The same with spaces at its ends. */
+export const visible = (label: string | undefined, place: number): string =>
+  label === undefined ? String(place + 1) : label === "" ? "∅" : shown(label).replace(/^ +| +$/g, (s) => "␣".repeat(s.length));
+
+/** A label short enough for a button. */
+export function brief(label: string | undefined, place: number, long = 18): string {
+  const letters = Array.from(visible(label, place));
+  return letters.length > long ? `${letters.slice(0, long - 1).join("")}…` : letters.join("");
+}
+
+/** Where a sentence begins: its first letter that has a direction says. */
+export function direction(labels: string[]): "ltr" | "rtl" {
+  for (const label of labels.slice(0, 64)) {
+    const letter = /\p{L}/u.exec(label);
+    if (letter) return RIGHT.test(letter[0]) ? "rtl" : "ltr";
+  }
+  return "ltr";
+}
+
+/** Whether labels bring their own spaces, as those of byte-level tokenizers do. */
+export const spaced = (labels: string[]): boolean => labels.some((label) => /^\s|\s$/.test(label));
+
+/** A token in a sentence of the page: “dog” and its place. */
+export const named = (line: Line, place: number): HTMLElement =>
+  h("span.named", "“", h("bdi", visible(line.labels[place], place)), "” ", h("sub", String(place + 1)));
+
+/** The same as text. */
+export const spoken = (line: Line, place: number): string => `“\u2068${visible(line.labels[place], place)}\u2069” (${place + 1})`;

@@ -1,0 +1,12 @@
+// The page of all heads of a model: an overview of layers by heads first, one head on demand, down to a single number.
+import type { Heads } from "../contract";
+import { read, unreadable } from "../read";
+import { type Reading, reveal } from "./page";
+import "../style.css";
+
+/** What a script on the page may reach, as `equiscope`. */
+export const running: { heads?: Reading } = {};
+
+const place = document.getElementById("app");
+const record = document.getElementById("heads");
+if (place && record) read<Heads>(record).then((found) => (running.heads = reveal(found, place)), unreadable(place));

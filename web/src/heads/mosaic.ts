@@ -1,0 +1,235 @@
+// All heads at once: a small picture of each one's weights, layers as rows, heads as columns, painted on one canvas. The colour says
+// what the head does. Layers that look from one line to another are apart from those that look at themselves.
+import type { Heads, Layer } from "../contract";
+import { h } from "../dom";
+import { bytesOf } from "../tensor";
+import type { Reading } from "./page";
+import { colour, css, fitted, pixel, pixels, sized } from "./paint";
+import { figures, SAYS } from "./roles";
+import { ROLES } from "./state";
+
+const [GUTTER, TOP, HEADING, LARGE, SMALL] = [34, 18, 34, 104, 11]; // pixels
+
+export interface Group {
+  title: string;
+  layers: number[]; // by their places in the record
+}
+
+/** Layers by who looks at whom, in the order of the record. */
+export function groups({ layers, lines }: Pick<Heads, "layers" | "lines">): Group[] {
+  const found = new Map<string, Group>();
+  layers.forEach(({ asks, answers, cross }, index) => {
+    const key = [asks, answers, cross].join();
+    const [who, whom] = [asks, answers].map((line) => lines[line]?.name || `line ${line + 1}`);
+    const title = asks === answers && !cross ? `${who} looks at itself` : `${who} looks at ${whom}`;
+    if (!found.has(key)) found.set(key, { title, layers: [] });
+    found.get(key)!.layers.push(index);
+  });
+  return [...found.values()];
+}
+
+/** The layer's number among those of its group, as people count. */
+export const number = (all: Group[], layer: number): number =>
+  1 + all.find(({ layers }) => layers.includes(layer))!.layers.indexOf(layer);
+
+/** "layer 3, head 5", with the group where there are several. */
+export function called(record: Heads, layer: number, head: number): string {
+  const all = groups(record);
+  const group = all.find(({ layers }) => layers.includes(layer))!;
+  return `${all.length > 1 ? `${group.title}: ` : ""}layer ${number(all, layer)}, head ${head + 1}`;
+}
+
+export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
+  const { record } = page;
+  const all = groups(record);
+  const heads = Math.max(...record.layers.map((layer) => layer.heads.length), 1);
+  const rows = all.flatMap((group, at) => group.layers.map((layer, i) => ({ layer, at, first: i === 0, count: i + 1 })));
+  const canvas = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
+  const titles = all.length > 1 ? all.map(({ title }) => h("h3", title)) : [];
+  const said = h("output.said", { "aria-live": "polite" });
+  const field = h(
+    "div.field",
+    {
+      tabindex: 0,
+      role: "application",
+      "aria-label": `${record.layers.length} layers by ${heads} heads: arrow keys move, Enter opens a head`,
+    },
+    canvas,
+    titles,
+  );
+  const element = h("div.mosaic", field, said);
+  const atlas = pictures(record);
+  let [cell, gap] = [0, 0];
+  let cursor: [number, number] | undefined;
+
+  const step = () => cell + gap;
+  const top = (row: number) => TOP + row * step() + (titles.length ? (rows[row].at + 1) * HEADING : 0);
+  const left = (head: number) => GUTTER + head * step();
+
+  const draw = () => {
+    const width = field.clientWidth;
+    if (!width) return;
+    const room = (width - GUTTER) / heads;
+    cell = Math.max(SMALL, Math.min(LARGE, Math.floor(room * 0.93)));
+    gap = Math.max(1, Math.min(8, Math.floor(room) - cell));
+    const wide = GUTTER + heads * step();
+    const context = sized(canvas, wide, rows.length ? top(rows.length - 1) + step() : TOP);
+    const [quiet, ink, focus, empty] = ["--quiet", "--ink", "--focus", "--empty"].map(css);
+    context.font = `11px ${css("--sans")}`;
+    context.textBaseline = "middle";
+    rows.forEach(({ layer, at, first, count }, row) => {
+      if (first && titles.length) titles[at].style.top = `${top(row) - HEADING - (at ? 0 : TOP - 4)}px`;
+      const y = top(row);
+      context.fillStyle = quiet;
+      context.textAlign = "right";
+      if (cell >= 14 || count % 2) context.fillText(String(count), GUTTER - 8, y + cell / 2);
+      record.layers[layer].heads.forEach((head, i) => {
+        const lit = !page.state.roles.length || page.state.roles.includes(head.role);
+        context.fillStyle = empty;
+        context.fillRect(left(i), y, cell, cell);
+        context.globalAlpha = lit ? 1 : 0.13;
+        const { image, side } = atlas(layer, i);
+        context.imageSmoothingEnabled = side > cell;
+        context.imageSmoothingQuality = "high";
+        context.drawImage(image, 0, 0, side, side, left(i), y, cell, cell);
+        context.globalAlpha = 1;
+      });
+    });
+    context.fillStyle = quiet;
+    context.textAlign = "center";
+    const every = Math.ceil(22 / step());
+    for (let i = 0; i < heads; i += every)
+      context.fillText(String(i + 1), left(i) + cell / 2, titles.length ? TOP + HEADING - 9 : TOP - 9);
+    const frame = (place: [number, number] | undefined, stroke: string, thick: number) => {
+      const row = place ? rows.findIndex(({ layer }) => layer === place[0]) : -1;
+      if (!place || row < 0) return;
+      context.strokeStyle = stroke;
+      context.lineWidth = thick;
+      context.strokeRect(left(place[1]) - thick / 2, top(row) - thick / 2, cell + thick, cell + thick);
+    };
+    frame(cursor, focus, 2);
+    frame(page.state.open, ink, 3);
+    tell();
+  };
+
+  const tell = () => {
+    const place = cursor ?? page.state.open;
+    if (!place) {
+      said.replaceChildren(h("span.quiet", "Each square is a head: rows ask, columns answer. Choose one."));
+      return;
+    }
+    const [layer, head] = place;
+    const found = record.layers[layer].heads[head];
+    const counted = figures(found);
+    said.replaceChildren(
+      h("b", sentence(called(record, layer, head))),
+      " ",
+      h("span.role", { "data-role": found.role }, SAYS[found.role].title),
+      h("span.quiet", counted ? ` ${counted}.` : "", record.layers[layer].why ? ` ${record.layers[layer].why}` : ""),
+    );
+  };
+
+  const under = (event: MouseEvent): [number, number] | undefined => {
+    const box = canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const head = Math.floor((x - GUTTER) / step());
+    const row = rows.findIndex((_, i) => y >= top(i) && y < top(i) + step());
+    return row >= 0 && head >= 0 && head < record.layers[rows[row].layer].heads.length ? [rows[row].layer, head] : undefined;
+  };
+  const point = (place: [number, number] | undefined) => {
+    if (place?.join() === cursor?.join()) return;
+    cursor = place;
+    draw();
+  };
+  field.addEventListener("pointermove", (event) => event.pointerType !== "touch" && point(under(event)));
+  field.addEventListener("pointerleave", () => document.activeElement !== field && point(undefined));
+  field.addEventListener("blur", () => point(undefined));
+  field.addEventListener("click", (event) => {
+    const place = under(event);
+    if (!place) return;
+    point(place);
+    page.open(...place);
+  });
+  field.addEventListener(
+    "focus",
+    () => field.matches(":focus-visible") && !cursor && rows.length && point(page.state.open ?? [rows[0].layer, 0]),
+  );
+  field.addEventListener("keydown", (event) => {
+    if (!rows.length) return;
+    const [layer, head] = cursor ?? page.state.open ?? [rows[0].layer, 0];
+    const row = rows.findIndex((one) => one.layer === layer);
+    const count = (at: number) => record.layers[rows[at].layer].heads.length;
+    const to: Record<string, [number, number]> = {
+      ArrowLeft: [row, head - 1],
+      ArrowRight: [row, head + 1],
+      ArrowUp: [row - 1, head],
+      ArrowDown: [row + 1, head],
+      Home: [row, 0],
+      End: [row, count(row) - 1],
+      PageUp: [0, head],
+      PageDown: [rows.length - 1, head],
+    };
+    if (event.key === "Enter" || event.key === " ") page.open(layer, head);
+    else if (event.key === "Escape") point(undefined);
+    else if (to[event.key]) {
+      const next = Math.max(0, Math.min(rows.length - 1, to[event.key][0]));
+      point([rows[next].layer, Math.max(0, Math.min(count(next) - 1, to[event.key][1]))]);
+    } else return;
+    event.preventDefault();
+  });
+  fitted(field, draw);
+  return { element, draw };
+}
+
+const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** Small pictures of heads, made when they are asked for, and again when the colours change. */
+function pictures(record: Heads): (layer: number, head: number) => { image: HTMLCanvasElement; side: number } {
+  const made = new Map<string, { image: HTMLCanvasElement; side: number }>();
+  const bytes = new Map<Layer, Uint8Array>();
+  return (layer, head) => {
+    const found = record.layers[layer];
+    const { role } = found.heads[head];
+    const key = `${layer}.${head} ${css(`--${role}`)}`;
+    if (!made.has(key)) {
+      if (!bytes.has(found)) bytes.set(found, bytesOf(found.small));
+      const size = found.side * found.side;
+      const image = pixels(Math.max(found.side, 1), Math.max(found.side, 1));
+      const data = new ImageData(image.width, image.height);
+      const paint = colour(`--${role}`);
+      for (let i = 0; i < size; i++) pixel(data.data, i, paint, (bytes.get(found)![head * size + i] ?? 0) / 255);
+      image.getContext("2d")!.putImageData(data, 0, 0);
+      made.set(key, { image, side: image.width });
+    }
+    return made.get(key)!;
+  };
+}
+
+/** Which roles are lit: a button for each that there is, with how many heads have it. */
+export function legend(page: Reading): { element: HTMLElement; draw(): void } {
+  const counts = new Map(
+    ROLES.map((role) => [role, page.record.layers.flatMap(({ heads }) => heads).filter((head) => head.role === role).length]),
+  );
+  const element = h("div.legend", { role: "group", "aria-label": "which heads are lit" });
+  const buttons = ROLES.filter((role) => counts.get(role)).map((role) => {
+    const press = () => {
+      const { roles } = page.state;
+      page.set({ roles: roles.includes(role) ? roles.filter((one) => one !== role) : [...roles, role] });
+    };
+    return {
+      role,
+      button: h(
+        "button",
+        { type: "button", "data-role": role, title: `Heads of which each ${SAYS[role].about}`, onclick: press },
+        h("i"),
+        SAYS[role].title,
+        h("span", String(counts.get(role))),
+      ),
+    };
+  });
+  element.append(...buttons.map(({ button }) => button));
+  const draw = () => {
+    for (const { role, button } of buttons) button.setAttribute("aria-pressed", String(page.state.roles.includes(role)));
+  };
+  return { element, draw };
+}

@@ -1,0 +1,134 @@
+// The page of all heads: the overview first, then the chosen head, the figures, the learned tables of places.
+import type { Heads } from "../contract";
+import { button, h } from "../dom";
+import { save } from "../figure";
+import { changesOf } from "./changes";
+import { detail } from "./detail";
+import { legend, mosaic } from "./mosaic";
+import { places } from "./places";
+import { fromHash, type HeadsState, toHash } from "./state";
+import { statistics } from "./statistics";
+import { Supply } from "./supply";
+import { Attention, NONE, type Score } from "./weights";
+import "./heads.css";
+
+const KEPT: (keyof HeadsState)[] = ["open", "by", "show", "causal", "mask", "bias", "hidden", "edits"]; // changes that one can go back from
+
+/** What a script on the page may reach. */
+export interface Reading {
+  record: Heads;
+  state: HeadsState;
+  supply: Supply;
+  cursor: { row?: number; column?: number } | undefined; // what is pointed at
+  set(change: Partial<HeadsState>): void;
+  open(layer: number, head: number): void;
+  close(): void;
+  point(cell: { row?: number; column?: number } | undefined): void;
+  weights(layer: number, head: number, row: number, changed?: boolean): Promise<number[]>;
+  score(layer: number, head: number, row: number, column: number): Promise<Score>;
+}
+
+export function reveal(record: Heads, root: HTMLElement): Reading {
+  const counts = record.layers.map(({ heads }) => heads.length);
+  const page: Reading = {
+    record,
+    state: fromHash(location.hash, counts),
+    supply: new Supply(record),
+    cursor: undefined,
+    set(change) {
+      const before = toHash(page.state);
+      page.state = { ...page.state, ...change };
+      const hash = toHash(page.state);
+      const address = hash ? `#${hash}` : location.pathname + location.search;
+      if (hash !== before) history[KEPT.some((name) => name in change) ? "pushState" : "replaceState"](null, "", address);
+      page.cursor = undefined;
+      draw();
+    },
+    open(layer, head) {
+      page.set({ open: [layer, head] });
+      const box = one.element.getBoundingClientRect();
+      if (box.top > innerHeight * 0.7 || box.bottom < 0) one.element.scrollIntoView({ block: "start", behavior: calm() });
+    },
+    close() {
+      page.set({ open: undefined });
+      overview.element.querySelector<HTMLElement>(".field")?.focus();
+    },
+    point(cell) {
+      if (cell?.row === page.cursor?.row && cell?.column === page.cursor?.column) return;
+      page.cursor = cell;
+      one.hover();
+    },
+    async weights(layer, head, row, changed = true) {
+      return [...(await attention(layer, head, changed)).row(row)];
+    },
+    async score(layer, head, row, column) {
+      return (await attention(layer, head, true)).score(row, column);
+    },
+  };
+  async function attention(layer: number, head: number, changed: boolean): Promise<Attention> {
+    const given = await page.supply.get(layer, head);
+    if (!given) throw new Error(`Layer ${layer + 1} has no numbers. ${record.layers[layer].why ?? ""}`);
+    return new Attention(given, changed ? changesOf(page.state, layer, head, record.layers[layer].answers) : NONE);
+  }
+
+  const [overview, roles, one, table] = [mosaic(page), legend(page), detail(page), statistics(page)];
+  const picture = (kind: "svg" | "png") =>
+    button(kind.toUpperCase(), `Save this picture as ${kind.toUpperCase()}`, () => save(overview.element, "equiscope-heads", kind), { class: "keep", "aria-label": `Save the overview as ${kind.toUpperCase()}` }); // prettier-ignore
+  const whole = h(
+    "section.part.overview",
+    h("div.head", h("h2", "All heads"), h("div.buttons", picture("svg"), picture("png"))),
+    roles.element,
+    overview.element,
+  );
+  const desk = h("div.desk", whole, one.element);
+  document.body.classList.add("heads");
+  root.replaceChildren(
+    header(record),
+    h("main", { id: "story" }, record.layers.length ? desk : h("p.notice", "No attention was seen in this model on this input."), record.layers.length > 0 && table.element, places(record.places)), // prettier-ignore
+    h("footer", record.served ? "equiscope: this page asks the command on this machine for the numbers of a head, and nobody else." : "equiscope: every weight on this page is computed in your browser from the numbers inside it. It works offline and sends nothing anywhere."), // prettier-ignore
+  );
+
+  function draw(): void {
+    desk.dataset.open = String(Boolean(page.state.open));
+    roles.draw();
+    one.draw();
+    overview.draw();
+    table.draw();
+  }
+  const turned = () => {
+    if (location.hash.slice(1) === toHash(page.state)) return;
+    page.state = fromHash(location.hash, counts);
+    page.cursor = undefined;
+    draw();
+  };
+  addEventListener("hashchange", turned);
+  addEventListener("popstate", turned);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  draw();
+  return page;
+}
+
+const calm = (): ScrollBehavior => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
+
+function header(record: Heads): HTMLElement {
+  const { layers, lines, notes, parameters } = record;
+  const count = layers.reduce((sum, { heads }) => sum + heads.length, 0);
+  const facts: [string, string][] = [
+    ["model", record.model],
+    ["parameters", parameters.toLocaleString("en")],
+    ["attentions", `${layers.length} layers, ${count.toLocaleString("en")} heads`],
+    [
+      "input",
+      lines.map(({ labels, kind, name }) => `${name ? `${name}: ` : ""}${labels.length.toLocaleString("en")} ${kind}`).join("; "),
+    ],
+    ["ran in", record.dtype],
+  ];
+  return h(
+    "header",
+    h("div.top", h("p.brand", "equiscope ", h("span", "explore"))),
+    h("h1", record.title),
+    h("p.lede", record.summary),
+    h("dl.facts", facts.map(([name, text]) => text && h("div", h("dt", name), h("dd", text)))), // prettier-ignore
+    notes.length > 0 && h("details.notes", h("summary", notes.length === 1 ? "A note" : `${notes.length} notes`), h("ul", notes.map((note) => h("li", note)))), // prettier-ignore
+  );
+}

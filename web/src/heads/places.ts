@@ -1,0 +1,155 @@
+// Learned tables of places: how alike two rows are, by how far apart they stand; which turns the table is made of; and whether it
+// came to a table that shifts with the words.
+import { axis, digits } from "../axis";
+import type { Places } from "../contract";
+import { h, svg } from "../dom";
+import { unpack } from "../tensor";
+import { colour, css, fitted, pixel, pixels, sized } from "./paint";
+
+const LARGE = 300;
+
+export function places(found: Places[]): HTMLElement | undefined {
+  if (!found.length) return undefined;
+  return h("section.part.places", h("h2", "What became of the learned places"), found.map(table));
+}
+
+/** Whether a table shifts with the words, as one sentence. */
+export function shifts({ shifts: share, grid }: Pick<Places, "shifts" | "grid">): string {
+  const percent = `${(100 * share).toFixed(share > 0.995 ? 1 : 0)} %`;
+  const means = grid?.length ? "how far two patches are apart" : "how far two places are apart";
+  if (share >= 0.9)
+    return `${percent} of the cosines' variation follows from ${means} alone: the table nearly shifts with its tokens, as if it had been built to.`;
+  if (share >= 0.5)
+    return `${percent} of the cosines' variation follows from ${means}: it learned distance, and much about single places too.`;
+  return `Only ${percent} of the cosines' variation follows from ${means}: its rows say where a token is, not how far it is from others.`;
+}
+
+function table(found: Places): HTMLElement {
+  const { where, rows, width, step, grid } = found;
+  const shape = grid?.length ? `${grid.join(" by ")} patches` : `${rows.toLocaleString("en")} places`;
+  return h(
+    "div.learned",
+    h("h3", h("code", where), h("span.quiet", ` ${shape}, ${width} numbers each`)),
+    h("p", shifts(found)),
+    h(
+      "div.plots",
+      cosines(found),
+      curve(
+        "Mean cosine by distance",
+        found.distance,
+        found.spread,
+        grid?.length ? 1 : step,
+        grid?.length ? "patches apart" : "places apart",
+      ),
+      found.spectrum.length > 0 && bars("Share of the variation in each frequency", found.spectrum, "turns over the whole table"),
+    ),
+  );
+}
+
+/** How alike rows are, as a picture: blue where they point the same way, orange where they are opposed. */
+function cosines({ cosines: array, step, where }: Places): HTMLElement {
+  const { data, shape } = unpack(array);
+  const side = shape[0];
+  const canvas = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
+  const said = h("output.quiet", "Point at it, or use the arrow keys.");
+  const field = h(
+    "div.field",
+    { tabindex: 0, role: "application", "aria-label": `cosines of ${where}: arrow keys read them` },
+    canvas,
+  );
+  let cell: [number, number] = [0, 0];
+  const draw = () => {
+    const wide = Math.min(LARGE, field.clientWidth);
+    if (!wide) return;
+    const image = pixels(side, side);
+    const painted = new ImageData(side, side);
+    const [more, less] = [colour("--positive"), colour("--negative")];
+    for (let i = 0; i < data.length; i++) pixel(painted.data, i, data[i] < 0 ? less : more, Math.min(1, Math.abs(data[i])));
+    image.getContext("2d")!.putImageData(painted, 0, 0);
+    const context = sized(canvas, wide, wide);
+    context.fillStyle = css("--empty");
+    context.fillRect(0, 0, wide, wide);
+    context.imageSmoothingEnabled = side > wide;
+    context.drawImage(image, 0, 0, wide, wide);
+  };
+  const read = (next: [number, number]) => {
+    cell = next.map((i) => Math.max(0, Math.min(side - 1, i))) as [number, number];
+    const [a, b] = cell;
+    said.textContent = `place ${a * step + 1} with place ${b * step + 1}: ${digits(data[a * side + b])}`;
+  };
+  field.addEventListener("pointermove", (event) => {
+    const box = canvas.getBoundingClientRect();
+    read([
+      Math.floor(((event.clientY - box.top) / box.height) * side),
+      Math.floor(((event.clientX - box.left) / box.width) * side),
+    ]);
+  });
+  field.addEventListener("keydown", (event) => {
+    const by = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (!by) return;
+    read([cell[0] + by[0], cell[1] + by[1]]);
+    event.preventDefault();
+  });
+  fitted(field, draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  return h("figure", h("figcaption", "Cosine of each row with each"), field, said);
+}
+
+const [WIDE, HIGH, LEFT, BOTTOM] = [340, 210, 40, 38];
+
+/** Axes with a title below; the plot's own marks between. */
+function plot(
+  title: string,
+  xs: [number, number],
+  ys: [number, number],
+  below: string,
+  marks: (x: (v: number) => number, y: (v: number) => number) => SVGElement[],
+): HTMLElement {
+  const [x, y] = [axis(xs, [LEFT, WIDE - 8], 5), axis(ys, [HIGH - BOTTOM, 10], 4)];
+  const text = (at: [number, number], said: string, anchor: string) =>
+    svg("text.quiet", { x: at[0], y: at[1], "text-anchor": anchor, "font-size": 11 }, said);
+  return h(
+    "figure",
+    h("figcaption", title),
+    svg(
+      "svg",
+      { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": title },
+      y.ticks
+        .map((tick) => [
+          svg("line.axis", { x1: LEFT, x2: WIDE - 8, y1: y.place(tick), y2: y.place(tick) }),
+          text([LEFT - 6, y.place(tick) + 4], y.text(tick), "end"),
+        ])
+        .flat(),
+      x.ticks.map((tick) => text([x.place(tick), HIGH - BOTTOM + 16], x.text(tick), "middle")),
+      text([(LEFT + WIDE) / 2, HIGH - 4], below, "middle"),
+      marks(x.place, y.place),
+    ),
+  );
+}
+
+function curve(title: string, means: number[], spread: number[], step: number, below: string): HTMLElement {
+  const low = Math.min(0, ...means.map((mean, i) => mean - (spread[i] ?? 0)));
+  const high = Math.max(1, ...means.map((mean, i) => mean + (spread[i] ?? 0)));
+  return plot(title, [0, Math.max(1, (means.length - 1) * step)], [low, high], below, (x, y) => {
+    const at = (value: number, i: number) => `${x(i * step).toFixed(1)} ${y(value).toFixed(1)}`;
+    const upper = means.map((mean, i) => at(mean + (spread[i] ?? 0), i));
+    const lower = means.map((mean, i) => at(mean - (spread[i] ?? 0), i)).reverse();
+    return [svg("path.band", { d: `M${[...upper, ...lower].join("L")}Z` }), svg("path.mean", { d: `M${means.map(at).join("L")}` })];
+  });
+}
+
+function bars(title: string, shares: number[], below: string): HTMLElement {
+  const shown = shares.slice(0, 64);
+  return plot(
+    title,
+    [0.5, shown.length + 0.5],
+    [0, Math.max(...shown) || 1],
+    shares.length > shown.length ? `${below}, the first ${shown.length}` : below,
+    (x, y) => {
+      const wide = Math.max(0.8, (x(2) - x(1)) * 0.8);
+      const bar = (share: number, i: number) =>
+        `M${(x(i + 1) - wide / 2).toFixed(1)} ${y(0)}h${wide.toFixed(1)}V${y(share).toFixed(1)}h${(-wide).toFixed(1)}z`;
+      return [svg("path.bars", { d: shown.map(bar).join("") })];
+    },
+  );
+}

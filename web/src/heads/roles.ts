@@ -1,0 +1,38 @@
+// What heads do, in words. The figures are measured; the role is what they come to.
+import type { Head } from "../contract";
+import { h } from "../dom";
+import type { Role } from "./state";
+
+export const SAYS: Record<Role, { title: string; about: string }> = {
+  previous: { title: "previous token", about: "looks at the token before" },
+  self: { title: "itself", about: "looks at the token itself" },
+  first: { title: "first token", about: "rests on the first token, where what it brings often does nothing" },
+  content: { title: "content", about: "chooses by what the tokens are, wherever they stand" },
+  even: { title: "even", about: "spreads over all that it may see" },
+  mixed: { title: "mixed", about: "does several of these" },
+};
+
+export type Figure = "previous" | "own" | "first" | "entropy" | "distance" | "content";
+
+export const FIGURES: { name: Figure; title: string; about: string }[] = [
+  { name: "previous", title: "previous", about: "Mean weight on the token just before the one that asks." },
+  { name: "own", title: "itself", about: "Mean weight on the token that asks." },
+  { name: "first", title: "first", about: "Mean weight on the first token." },
+  { name: "entropy", title: "entropy", about: "0: one token has all of a row's weight; 1: all that may be seen have the same." },
+  { name: "distance", title: "distance", about: "Tokens between who asks and who is looked at, weighted." },
+  { name: "content", title: "content", about: "Share of the weights' variation that neither the distance nor the place explains." },
+];
+
+/** A figure as it stands in a table. */
+export const figure = (head: Head, name: Figure): string => {
+  const value = head[name];
+  return value === null || value === undefined ? "–" : value.toFixed(name === "distance" ? 1 : 2);
+};
+
+/** "previous 0.93, itself 0.02, ...": what a screen reader says of a head. */
+export const figures = (head: Head): string =>
+  FIGURES.filter(({ name }) => head[name] != null)
+    .map(({ name, title }) => `${title} ${figure(head, name)}`)
+    .join(", ");
+
+export const badge = (role: Role): HTMLElement => h("span.role", { "data-role": role }, SAYS[role].title);
