@@ -18,6 +18,7 @@ from equiscope.trace.attentions import Seen, watching
 
 HIDES = -1e4  # a score below it is no score, but a mask
 EXACT = 1e-5  # of the largest score: what is left of scores in float32 when all that made them is taken away
+NEAR = 0.1  # what may be done to weights between their softmax and the values
 TRUSTED = 1e-3  # of the largest output: beyond, the parts are not those of the model
 
 
@@ -103,7 +104,7 @@ def attended(model: nn.Module, args: Sequence[Any] = (), kwargs: Mapping[str, An
             return found
     raise InputError(
         f"No attention was seen in {type(model).__name__}: neither scaled_dot_product_attention nor a softmax over products of "
-        "queries and keys. Convolutional, recurrent and linear-attention models have none."
+        "queries and keys. Convolutional, recurrent and linear-attention models have none; give a model that attends."
     )
 
 
@@ -228,7 +229,7 @@ def _explained(q: Tensor, k: Tensor, scores: Tensor, cap: float, level: bool) ->
                 return scale, bound, torch.where(open_, mean.expand_as(read), read)
     ranked = sorted(candidates[:2], key=lambda scale: _unruly((read - scale * products).masked_fill(~open_, torch.nan)))
     added = read - ranked[0] * products
-    return ranked[0], 0.0, torch.where(open_, added, read).float()
+    return ranked[0], 0.0, torch.where(open_, added, read).to(scores.dtype)
 
 
 def _unruly(added: Tensor) -> float:
@@ -277,12 +278,14 @@ def _is_of(step: Seen, waiting: Attended) -> bool:
     assert waiting.weights is not None
     heads, n, m = waiting.weights.shape
     first = step.q.detach().cpu().reshape(-1, *step.q.shape[-2:])[:heads]
-    return first.shape == (heads, n, m) and torch.allclose(first.double(), waiting.weights.double(), atol=1e-2)
+    return first.shape == (heads, n, m) and torch.allclose(first.double(), waiting.weights.double(), atol=NEAR)
 
 
 def _finished(waiting: Attended, step: Seen) -> Attended:
+    assert step.q is not None
     assert step.k is not None
     assert step.product is not None
+    waiting.weights = step.q.detach().cpu().reshape(-1, *step.q.shape[-2:])[: waiting.heads]  # with what was done to them since
     values, result = (t.detach().cpu().reshape(-1, *t.shape[-2:])[: waiting.heads] for t in (step.k, step.product))
     values = values.transpose(-1, -2)
     groups = _groups(values)
