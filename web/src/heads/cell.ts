@@ -143,7 +143,7 @@ function steps({ now }: View, score: Score): HTMLElement[] {
     ...(cap ? [step("bounded", `${digits(cap)} · tanh(${digits(score.scaled)} / ${digits(cap)})`, score.capped, "capped")] : []),
     ...(bias ? [step("+ bias", now.changes.bias ? `${signed(score.capped)} ${added(score.bias)}` : "left out", score.score, "bias")] : []), // prettier-ignore
     ...(temperature !== 1 ? [step("÷ temperature", `${digits(score.score)} / ${temperature}`, score.exponent, "temperature")] : []),
-    ...(score.hidden ? [] : [step("e to that", `exp(${digits(score.exponent)} − ${digits(score.top)}), the row's largest taken off`, Math.exp(score.exponent - score.top), "power")]), // prettier-ignore
+    ...(score.hidden ? [] : [step("e to that", `exp(${digits(score.exponent)} ${added(-score.top)}): the row's largest is taken off`, Math.exp(score.exponent - score.top), "power")]), // prettier-ignore
     step("÷ the row's sum", `of all that may be seen${score.sink === undefined ? "" : `, with ${digits(score.sink)} for the sink`}`, score.total, "total"), // prettier-ignore
   ];
 }

@@ -49,7 +49,7 @@ export function changes(page: Reading): { element: HTMLElement; draw(view: View,
       const hide = () => page.set({ hidden: { ...state.hidden, [found.answers]: out ? hidden.filter((i) => i !== column) : [...hidden, column].sort((a, b) => a - b) } }); // prettier-ignore
       const focused = tools.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.key : undefined;
       tools.replaceChildren(
-        ...(computed && now.given.rows > 1 ? [check("causal", "causal mask", "Whether a token sees only those up to its own place", now.causal, (on) => page.set({ causal: on === now.given.causal ? undefined : on }))] : []), // prettier-ignore
+        ...(computed && (now.given.causal || !found.cross) && now.given.rows > 1 ? [check("causal", "causal mask", "Whether a token sees only those up to its own place", now.causal, (on) => page.set({ causal: on === now.given.causal ? undefined : on }))] : []), // prettier-ignore
         ...(computed && now.given.seen ? [check("mask", "the model's mask", "What else may be seen, as the model said it for this input", state.mask, (mask) => page.set({ mask }))] : []), // prettier-ignore
         ...(computed && now.given.bias
           ? [check("bias", "bias", "What the model adds to the scores", state.bias, (bias) => page.set({ bias }))]

@@ -72,7 +72,12 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
     const [layer, head] = open;
     const found = record.layers[layer];
     document.body.dataset.role = found.heads[head].role;
-    heading.replaceChildren(...top(page, layer, head));
+    if (heading.dataset.head !== open.join()) {
+      const pressed = heading.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.key : undefined;
+      heading.dataset.head = open.join();
+      heading.replaceChildren(...top(page, layer, head));
+      if (pressed) heading.querySelector<HTMLElement>(`[data-key="${pressed}"]`)?.focus({ preventScroll: true });
+    }
     const given = supply.ready(layer, head);
     body.hidden = !given;
     if (!given) {

@@ -39,9 +39,12 @@ export function direction(labels: string[]): "ltr" | "rtl" {
 /** Whether labels bring their own spaces, as those of byte-level tokenizers do. */
 export const spaced = (labels: string[]): boolean => labels.some((label) => /^\s|\s$/.test(label));
 
+/** A label inside a sentence of the page: the space that a byte-level tokenizer puts in front is left out. */
+const quoted = (line: Line, place: number): string => visible(line.labels[place]?.replace(/^ (?=\S)/, ""), place);
+
 /** A token in a sentence of the page: “dog” and its place. */
 export const named = (line: Line, place: number): HTMLElement =>
-  h("span.named", "“", h("bdi", visible(line.labels[place], place)), "” ", h("sub", String(place + 1)));
+  h("span.named", "“", h("bdi", quoted(line, place)), "” ", h("sub", String(place + 1)));
 
 /** The same as text. */
-export const spoken = (line: Line, place: number): string => `“\u2068${visible(line.labels[place], place)}\u2069” (${place + 1})`;
+export const spoken = (line: Line, place: number): string => `“\u2068${quoted(line, place)}\u2069” (${place + 1})`;

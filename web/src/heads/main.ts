@@ -4,9 +4,9 @@ import { read, unreadable } from "../read";
 import { type Reading, reveal } from "./page";
 import "../style.css";
 
-/** What a script on the page may reach, as `equiscope`. */
-export const running: { heads?: Reading } = {};
+/** What a script on the page may reach, as `equiscope.heads`. */
+export let heads: Reading | undefined;
 
 const place = document.getElementById("app");
 const record = document.getElementById("heads");
-if (place && record) read<Heads>(record).then((found) => (running.heads = reveal(found, place)), unreadable(place));
+if (place && record) read<Heads>(record).then((found) => (heads = reveal(found, place)), unreadable(place));

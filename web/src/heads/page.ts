@@ -42,7 +42,7 @@ export function reveal(record: Heads, root: HTMLElement): Reading {
       const address = hash ? `#${hash}` : location.pathname + location.search;
       if (hash !== before) history[KEPT.some((name) => name in change) ? "pushState" : "replaceState"](null, "", address);
       page.cursor = undefined;
-      draw();
+      draw("open" in change || "roles" in change);
     },
     open(layer, head) {
       page.set({ open: [layer, head] });
@@ -80,18 +80,20 @@ export function reveal(record: Heads, root: HTMLElement): Reading {
     roles.element,
     overview.element,
   );
-  const desk = h("div.desk", whole, one.element);
+  const desk = h("div.desk", whole, one.element, table.element);
   document.body.classList.add("heads");
   root.replaceChildren(
     header(record),
-    h("main", { id: "story" }, record.layers.length ? desk : h("p.notice", "No attention was seen in this model on this input."), record.layers.length > 0 && table.element, places(record.places)), // prettier-ignore
+    h("main", { id: "story" }, record.layers.length ? desk : h("p.notice", "No attention was seen in this model on this input."), places(record.places)), // prettier-ignore
     h("footer", record.served ? "equiscope: this page asks the command on this machine for the numbers of a head, and nobody else." : "equiscope: every weight on this page is computed in your browser from the numbers inside it. It works offline and sends nothing anywhere."), // prettier-ignore
   );
 
-  function draw(): void {
+  /** all: not only the chosen head. */
+  function draw(all = true): void {
     desk.dataset.open = String(Boolean(page.state.open));
-    roles.draw();
     one.draw();
+    if (!all) return;
+    roles.draw();
     overview.draw();
     table.draw();
   }
@@ -103,7 +105,7 @@ export function reveal(record: Heads, root: HTMLElement): Reading {
   };
   addEventListener("hashchange", turned);
   addEventListener("popstate", turned);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
   draw();
   return page;
 }

@@ -25,7 +25,7 @@ export function shifts({ shifts: share, grid }: Pick<Places, "shifts" | "grid">)
 }
 
 function table(found: Places): HTMLElement {
-  const { where, rows, width, step, grid } = found;
+  const { where, rows, width, grid } = found;
   const shape = grid?.length ? `${grid.join(" by ")} patches` : `${rows.toLocaleString("en")} places`;
   return h(
     "div.learned",
@@ -34,13 +34,7 @@ function table(found: Places): HTMLElement {
     h(
       "div.plots",
       cosines(found),
-      curve(
-        "Mean cosine by distance",
-        found.distance,
-        found.spread,
-        grid?.length ? 1 : step,
-        grid?.length ? "patches apart" : "places apart",
-      ),
+      curve("Mean cosine by distance", found.distance, found.spread, grid?.length ? "patches apart" : "places apart"),
       found.spectrum.length > 0 && bars("Share of the variation in each frequency", found.spectrum, "turns over the whole table"),
     ),
   );
@@ -127,11 +121,11 @@ function plot(
   );
 }
 
-function curve(title: string, means: number[], spread: number[], step: number, below: string): HTMLElement {
+function curve(title: string, means: number[], spread: number[], below: string): HTMLElement {
   const low = Math.min(0, ...means.map((mean, i) => mean - (spread[i] ?? 0)));
   const high = Math.max(1, ...means.map((mean, i) => mean + (spread[i] ?? 0)));
-  return plot(title, [0, Math.max(1, (means.length - 1) * step)], [low, high], below, (x, y) => {
-    const at = (value: number, i: number) => `${x(i * step).toFixed(1)} ${y(value).toFixed(1)}`;
+  return plot(title, [0, Math.max(1, means.length - 1)], [low, high], below, (x, y) => {
+    const at = (value: number, i: number) => `${x(i).toFixed(1)} ${y(value).toFixed(1)}`;
     const upper = means.map((mean, i) => at(mean + (spread[i] ?? 0), i));
     const lower = means.map((mean, i) => at(mean - (spread[i] ?? 0), i)).reverse();
     return [svg("path.band", { d: `M${[...upper, ...lower].join("L")}Z` }), svg("path.mean", { d: `M${means.map(at).join("L")}` })];

@@ -86,6 +86,13 @@ export function words(line: Line, label: string, listener: Listener): LineView {
     band?.draw(now, begin, tokens.length);
   }
 
+  /** Roll the text, and nothing else, to a token. */
+  function reach(token: HTMLElement | undefined): void {
+    if (!token || text.scrollHeight <= text.clientHeight) return;
+    const [box, at] = [text.getBoundingClientRect(), token.getBoundingClientRect()];
+    if (at.top < box.top || at.bottom > box.bottom) text.scrollTop += at.top - box.top - text.clientHeight / 2;
+  }
+
   const under = (event: Event) => {
     const found = (event.target as HTMLElement).closest<HTMLElement>(".token")?.dataset.i;
     return found === undefined ? undefined : Number(found);
@@ -113,6 +120,7 @@ export function words(line: Line, label: string, listener: Listener): LineView {
       if (long && turned && (active < begin || active >= begin + tokens.length) && !text.matches(":hover"))
         fill(Math.max(0, Math.min(labels.length - WINDOW, active - WINDOW / 2)));
       else paint();
+      if (turned && !text.matches(":hover")) reach(tokens[active - begin]);
     },
   };
 }

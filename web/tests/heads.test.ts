@@ -1,0 +1,355 @@
+import { describe, expect, test } from "vitest";
+import type { Array as ArrayRecord, Head, Heads, Layer, Numbers } from "../src/contract";
+import { chosen } from "../src/heads/detail";
+import { brief, direction, spaced, visible } from "../src/heads/labels";
+import { along, scaled } from "../src/heads/lines";
+import { pool } from "../src/heads/map";
+import { called, groups } from "../src/heads/mosaic";
+import { shifts } from "../src/heads/places";
+import { fromHash, type HeadsState, initial, toHash } from "../src/heads/state";
+import { sorted } from "../src/heads/statistics";
+import { Supply } from "../src/heads/supply";
+import { Attention, type Changes, given, largest, most, moved, NONE } from "../src/heads/weights";
+
+/** Numbers that look drawn by chance and are the same each time. */
+const wave = (count: number, seed: number) =>
+  Array.from({ length: count }, (_, i) => Math.sin(12.9898 * (i + 1) + 78.233 * seed) * 2);
+const array = (shape: number[], data: number[]): ArrayRecord => ({ shape, dtype: "float64", data });
+const drawn = (heads: number, groups: number, n: number, m: number, more: Partial<Numbers> = {}): Numbers => ({
+  scale: 0.5,
+  q: array([heads, n, 3], wave(heads * n * 3, 1)),
+  k: array([groups, m, 3], wave(groups * m * 3, 2)),
+  v: array([groups, m, 2], wave(groups * m * 2, 3)),
+  ...more,
+});
+const changes = (more: Partial<Changes>): Changes => ({ ...NONE, ...more });
+const softmax = (scores: number[], extra?: number): number[] => {
+  const powers = scores.map(Math.exp);
+  const total = powers.reduce((sum, p) => sum + p, extra === undefined ? 0 : Math.exp(extra));
+  return powers.map((p) => p / total);
+};
+/** Scores of a head, straight from the definition. */
+const scores = ({ q, k, scale }: Numbers, head: number, group: number): number[][] => {
+  const at = (x: ArrayRecord, g: number, row: number) =>
+    (x.data as number[]).slice((g * x.shape[1] + row) * 3, (g * x.shape[1] + row) * 3 + 3);
+  return Array.from({ length: q!.shape[1] }, (_, n) =>
+    Array.from({ length: k!.shape[1] }, (_, m) => scale * at(q!, head, n).reduce((sum, x, j) => sum + x * at(k!, group, m)[j], 0)),
+  );
+};
+const close = (found: ArrayLike<number>, wanted: number[]) => {
+  expect(found.length).toBe(wanted.length);
+  wanted.forEach((value, i) => expect(found[i]).toBeCloseTo(value, 12));
+};
+
+describe("weights are softmax of what may be seen", () => {
+  test("every row, of every head", () => {
+    const numbers = drawn(2, 2, 4, 5);
+    for (const head of [0, 1]) {
+      const attention = new Attention(given(numbers, head, 2));
+      scores(numbers, head, head).forEach((row, n) => close(attention.row(n), softmax(row)));
+    }
+  });
+
+  test("head h reads keys of number h·G // H", () => {
+    const numbers = drawn(4, 2, 3, 3);
+    [0, 0, 1, 1].forEach((group, head) =>
+      close(new Attention(given(numbers, head, 4)).row(2), softmax(scores(numbers, head, group)[2])),
+    );
+  });
+
+  test("a causal mask leaves the last keys to the last rows", () => {
+    const numbers = drawn(1, 1, 2, 4, { causal: true });
+    const attention = new Attention(given(numbers, 0, 1));
+    const [first, last] = scores(numbers, 0, 0);
+    close(attention.row(0), [...softmax(first.slice(0, 3)), 0]);
+    close(attention.row(1), softmax(last));
+    expect([attention.hidden(0, 3), attention.hidden(0, 2)]).toEqual(["causal mask", ""]);
+  });
+
+  test("a bias is added, of this head or of all, of this row or of all", () => {
+    const own = drawn(2, 2, 2, 3, { bias: array([2, 2, 3], wave(12, 4)) });
+    const all = drawn(2, 2, 2, 3, { bias: array([1, 1, 3], [1, -2, 0.5]) });
+    close(new Attention(given(own, 1, 2)).row(1), softmax(scores(own, 1, 1)[1].map((s, m) => s + wave(12, 4)[9 + m])));
+    close(new Attention(given(all, 1, 2)).row(1), softmax(scores(all, 1, 1)[1].map((s, m) => s + [1, -2, 0.5][m])));
+  });
+
+  test("what may not be seen has no weight, and says why", () => {
+    const seen = { shape: [1, 1, 3], dtype: "bool", data: [1, 0, 1] } as ArrayRecord;
+    const attention = new Attention(given(drawn(1, 1, 3, 3, { seen, bias: array([1, 1, 3], [0, 0, -Infinity]) }), 0, 1));
+    close(attention.row(1), [1, 0, 0]);
+    expect([0, 1, 2].map((m) => attention.hidden(1, m))).toEqual(["", "the model's mask", "its bias is −∞"]);
+  });
+
+  test("a row that may see nothing is empty, not broken", () => {
+    const seen = { shape: [1, 2, 2], dtype: "bool", data: [1, 1, 0, 0] } as ArrayRecord;
+    const attention = new Attention(given(drawn(1, 1, 2, 2, { seen }), 0, 1));
+    close(attention.row(1), [0, 0]);
+    close(attention.column(0), [attention.row(0)[0], 0]);
+  });
+
+  test("a cap bounds scores before the bias", () => {
+    const numbers = drawn(1, 1, 2, 3, { cap: 0.7, bias: array([1, 1, 3], [3, 0, 0]) });
+    const bounded = scores(numbers, 0, 0)[1].map((s, m) => 0.7 * Math.tanh(s / 0.7) + [3, 0, 0][m]);
+    close(new Attention(given(numbers, 0, 1)).row(1), softmax(bounded));
+  });
+
+  test("a sink takes its part and leads nowhere", () => {
+    const numbers = drawn(2, 2, 2, 3, { sink: array([2], [0.3, 1.2]) });
+    const weights = new Attention(given(numbers, 1, 2)).row(0);
+    close(weights, softmax(scores(numbers, 1, 1)[0], 1.2));
+    expect(weights.reduce((sum, w) => sum + w)).toBeLessThan(1);
+  });
+
+  test("large scores do not overflow", () => {
+    const numbers: Numbers = { scale: 1, q: array([1, 1, 1], [1000]), k: array([1, 2, 1], [1, 0.999]) };
+    close(new Attention(given(numbers, 0, 1)).row(0), softmax([0, -1]));
+  });
+
+  test("a column is what all rows have", () => {
+    for (const more of [{}, { causal: true }, { sink: array([1], [1]) }]) {
+      const attention = new Attention(given(drawn(1, 1, 5, 5, more), 0, 1));
+      expect(attention.summed).toBe(false);
+      close(
+        attention.column(1),
+        [0, 1, 2, 3, 4].map((n) => attention.row(n)[1]),
+      );
+      expect(attention.summed).toBe(true);
+    }
+  });
+
+  test("weights that were kept are shown as they are", () => {
+    const kept = array([2, 2, 2], [0.25, 0.75, 1, 0, 0.5, 0.5, 0.1, 0.9]);
+    const attention = new Attention(given({ scale: 1, weights: kept }, 1, 2));
+    expect([...attention.row(1)]).toEqual([0.1, 0.9]);
+    expect([...attention.column(1)]).toEqual([0.5, 0.9]);
+  });
+});
+
+describe("one number", () => {
+  const numbers = drawn(1, 1, 3, 3, { cap: 2, bias: array([1, 1, 3], [0.1, 0.2, 0.3]), sink: array([1], [0.5]) });
+  const attention = new Attention(given(numbers, 0, 1));
+  const score = attention.score(2, 1);
+
+  test("is followed from products to weight", () => {
+    expect(score.products!.reduce((sum, p) => sum + p)).toBeCloseTo(score.sum, 12);
+    expect(score.scaled).toBeCloseTo(score.sum * 0.5, 12);
+    expect(score.capped).toBeCloseTo(2 * Math.tanh(score.scaled / 2), 12);
+    expect(score.score).toBeCloseTo(score.capped + 0.2, 12);
+    expect(Math.exp(score.exponent - score.top) / score.total).toBeCloseTo(attention.row(2)[1], 12);
+    expect(score.weight).toBe(attention.row(2)[1]);
+  });
+
+  test("brings its weight times its values", () => {
+    const [v, weights] = [wave(6, 3), attention.row(2)];
+    close(
+      attention.output(2)!,
+      [0, 1].map((j) => weights.reduce((sum, w, m) => sum + w * v[2 * m + j], 0)),
+    );
+  });
+});
+
+describe("changes", () => {
+  const numbers = drawn(1, 1, 4, 4, { causal: true, bias: array([1, 1, 4], [1, 2, 3, 4]) });
+  const before = given(numbers, 0, 1);
+  const row = scores(numbers, 0, 0)[2];
+
+  test("lift the causal mask, leave the bias out, warm up", () => {
+    close(new Attention(before, changes({ causal: false })).row(2), softmax(row.map((s, m) => s + m + 1)));
+    close(new Attention(before, changes({ bias: false })).row(2), [...softmax(row.slice(0, 3)), 0]);
+    close(new Attention(before, changes({ temperature: 2 })).row(2), [
+      ...softmax(row.slice(0, 3).map((s, m) => (s + m + 1) / 2)),
+      0,
+    ]);
+  });
+
+  test("a hidden token leaves its weight to the others, which still add to 1", () => {
+    const attention = new Attention(before, changes({ hidden: [1, 99] }));
+    const weights = attention.row(3);
+    expect(weights[1]).toBe(0);
+    expect(weights.reduce((sum, w) => sum + w)).toBeCloseTo(1, 12);
+    expect(attention.hidden(3, 1)).toBe("hidden by you");
+  });
+
+  test("one number of a query or a key is written over, and nothing of the record", () => {
+    const attention = new Attention(before, changes({ edits: [{ of: "k", token: 0, feature: 2, value: 9 }, { of: "q", token: 99, feature: 0, value: 1 }] })); // prettier-ignore
+    expect(attention.score(2, 0).products![2]).toBeCloseTo(before.q![8] * 9, 12);
+    expect(before.k![2]).not.toBe(9);
+    expect(attention.changed).toBe(true);
+  });
+
+  test("without effect are none", () => {
+    expect(new Attention(before, changes({ causal: true, mask: false, hidden: [99] })).changed).toBe(false);
+    expect(new Attention(before, changes({ causal: false })).changed).toBe(true);
+  });
+
+  test("of kept weights go by their logarithm", () => {
+    const kept = given({ scale: 1, weights: array([1, 1, 3], [0.2, 0.3, 0.5]) }, 0, 1);
+    close(new Attention(kept, changes({ hidden: [2] })).row(0), [0.4, 0.6, 0]);
+    close(new Attention(kept, changes({ temperature: 0.5 })).row(0), [4 / 38, 9 / 38, 25 / 38]);
+  });
+
+  test("are told by how much of the weight went elsewhere", () => {
+    expect(moved(Float64Array.of(0.5, 0.5, 0), Float64Array.of(0.5, 0.2, 0.3))).toBeCloseTo(0.3, 12);
+  });
+});
+
+test("the largest are found in order", () => {
+  expect(most([1, 5, 3, 5, 2], 3)).toEqual([1, 3, 2]);
+  expect(most([1], 3)).toEqual([0]);
+  expect(largest([1, 5, 5])).toBe(1);
+});
+
+describe("the state is its link", () => {
+  const state: HeadsState = { open: [2, 4], row: 0, column: 11, by: "answers", show: "change", roles: ["first", "even"], causal: false, mask: false, bias: false, temperature: 0.5, hidden: { 1: [0, 3] }, edits: [{ layer: 1, head: 0, of: "k", token: 3, feature: 2, value: -1.5e-7 }] }; // prettier-ignore
+
+  test("and comes back from it", () => {
+    expect(fromHash(`#${toHash(state)}`, [8, 8, 8])).toEqual(state);
+    expect(fromHash("", [8])).toEqual(initial());
+    expect(toHash(initial())).toBe("");
+  });
+
+  test("and counts from 1", () => expect(toHash({ ...initial(), open: [0, 1], row: 3 })).toBe("head=1.2&asks=4"));
+
+  test.each([
+    "head=0.1",
+    "head=9.1",
+    "head=1.9",
+    "head=1",
+    "asks=x",
+    "asks=-1",
+    "by=me",
+    "causal=maybe",
+    "temperature=1000",
+    "temperature=x",
+    "hide=1",
+    "hide=x_1",
+    "q=1.1.1_2",
+    "k=1.1.1.1_",
+    "k=1.1.1.1_x",
+    "roles=thief",
+  ])(
+    // prettier-ignore
+    "nonsense is left out: %s",
+    (hash) => expect(fromHash(hash, [4])).toEqual(initial()),
+  );
+});
+
+describe("labels", () => {
+  test("show what cannot be seen, and leave letters alone", () => {
+    expect(visible("a\u200bb", 0)).toBe("a⟨200B⟩b");
+    expect(visible("\u202eright", 0)).toBe("⟨202E⟩right");
+    expect(visible("\n", 0)).toBe("↵");
+    expect(visible(" the ", 0)).toBe("␣the␣");
+    expect(visible("\u0301", 0)).toBe("◌\u0301");
+    expect(visible("👩\u200d👧", 0)).toBe("👩\u200d👧");
+    expect(visible("\u200d", 0)).toBe("⟨200D⟩");
+    expect(visible("", 0)).toBe("∅");
+    expect(visible(undefined, 6)).toBe("7");
+    expect(visible("é", 0)).toBe("é");
+  });
+
+  test("are cut between letters", () => expect(brief("😀".repeat(30), 0, 5)).toBe("😀😀😀😀…"));
+
+  test("say in which direction they run", () => {
+    expect([["1", "שלום"], ["“", "Hello"], ["عالم", "x"], ["😀"]].map(direction)).toEqual(["rtl", "ltr", "rtl", "ltr"]);
+    expect([spaced(["The", " dog"]), spaced(["The", "dog"])]).toEqual([true, false]);
+  });
+});
+
+const head = (more: Partial<Head> = {}): Head => ({ role: "mixed", ...more });
+const layer = (more: Partial<Layer> = {}): Layer => ({ where: "", cross: false, asks: 0, answers: 0, groups: 1, heads: [head()], small: "", side: 1, ...more }); // prettier-ignore
+const record = (more: Partial<Heads> = {}): Heads => ({ title: "", summary: "", target: "", model: "", parameters: 0, dtype: "float32", lines: [{ name: "source", kind: "words", labels: ["a", "b"] }, { name: "answer", kind: "words", labels: ["c"] }], layers: [], places: [], notes: [], ...more }); // prettier-ignore
+
+test("layers are apart by who looks at whom, and counted there", () => {
+  const found = record({
+    layers: [layer(), layer({ asks: 1, answers: 1 }), layer({ asks: 1, cross: true }), layer({ asks: 1, answers: 1 })],
+  });
+  expect(groups(found)).toEqual([
+    { title: "source looks at itself", layers: [0] },
+    { title: "answer looks at itself", layers: [1, 3] },
+    { title: "answer looks at source", layers: [2] },
+  ]);
+  expect(called(found, 3, 1)).toBe("answer looks at itself: layer 2, head 2");
+  expect(called(record({ layers: [layer()] }), 0, 0)).toBe("layer 1, head 1");
+});
+
+test("a table is sorted by any column, and heads without the figure come last", () => {
+  const rows = [0.5, null, 0.9, 0.1].map((previous, i) => ({ layer: 0, head: i, found: head({ previous }) }));
+  expect(sorted(rows, { by: "previous", down: true }).map((row) => row.head)).toEqual([2, 0, 3, 1]);
+  expect(sorted(rows, { by: "previous", down: false }).map((row) => row.head)).toEqual([3, 0, 2, 1]);
+  expect(sorted(rows, { by: "place", down: true }).map((row) => row.head)).toEqual([3, 2, 1, 0]);
+});
+
+test("a cell is chosen for whoever chose none", () => {
+  const now = new Attention(given(drawn(1, 1, 4, 4, { causal: true }), 0, 1));
+  const asks = record().lines[0];
+  expect(chosen({ now, asks }, initial())).toEqual([3, largest(now.row(3))]);
+  expect(chosen({ now, asks }, { ...initial(), row: 1, column: 99 })).toEqual([1, 3]);
+  expect(chosen({ now, asks }, { ...initial(), by: "answers", column: 1 })).toEqual([largest(now.column(1)), 1]);
+});
+
+test("weights are tinted by the largest of those shown, with their sign", () => {
+  const scale = scaled({ weights: Float64Array.of(0.25, -0.04, 0), signed: true, hidden: [] });
+  expect([0, 1, 2].map(scale.of)).toEqual([1, -0.4, 0]);
+});
+
+test("arrow keys stay on the line", () => {
+  expect(["ArrowLeft", "ArrowRight", "Home", "End", "x"].map((key) => along(key, 0, 5))).toEqual([0, 1, 0, 4, undefined]);
+});
+
+test("of many tokens the largest that share a pixel is shown", () => {
+  const pooled = pool(1024, 1024);
+  const row = new Float64Array(1024);
+  row[3] = 0.5;
+  row[2] = 0.25;
+  row[1023] = -0.75;
+  pooled.add(1023, row);
+  expect([pooled.cells.length, pooled.most(), pooled.cells[511 * 512 + 1], pooled.cells[511 * 512 + 511]]).toEqual([512 * 512, 0.75, 0.5, -0.75]); // prettier-ignore
+});
+
+test("a table of places that shifts is told from one that does not", () => {
+  expect(shifts({ shifts: 0.97 })).toContain("97 % of the cosines' variation follows from how far two places are apart alone");
+  expect(shifts({ shifts: 0.1, grid: [7, 7] })).toContain(
+    "Only 10 % of the cosines' variation follows from how far two patches are apart",
+  );
+});
+
+describe("numbers", () => {
+  const numbers = drawn(2, 2, 2, 2);
+  const answer = (body: unknown, ok = true) => ({ ok, status: ok ? 200 : 404, json: async () => body }) as Response;
+
+  test("come from the record, without a question", async () => {
+    const supply = new Supply(record({ layers: [layer({ heads: [head(), head()], numbers })] }), () =>
+      Promise.reject(new Error("asked")),
+    );
+    expect((await supply.get(0, 1))!.q).toEqual(given(numbers, 1, 2).q);
+    expect(supply.ready(0, 1)).toBe(await supply.get(0, 1));
+  });
+
+  test("are asked for where the page is served, and the last few are kept", async () => {
+    const asked: string[] = [];
+    const served = record({ served: true, layers: [layer({ heads: Array.from({ length: 9 }, () => head()) })] });
+    const supply = new Supply(served, async (address) => (asked.push(address), answer(drawn(1, 1, 2, 2))));
+    for (const i of [0, 1, 2, 3, 4, 5, 6]) await supply.get(0, i);
+    expect(asked[6]).toBe("/head?layer=0&head=6");
+    expect([supply.ready(0, 0), supply.ready(0, 6)?.rows]).toEqual([undefined, 2]);
+  });
+
+  test("that come too late are dropped", async () => {
+    const waiting: ((answer: Response) => void)[] = [];
+    const served = record({ served: true, layers: [layer({ heads: [head(), head()] })] });
+    const supply = new Supply(served, () => new Promise((resolve) => waiting.push(resolve)));
+    const [first, second] = [supply.get(0, 0), supply.get(0, 1)];
+    waiting[1](answer(drawn(1, 1, 2, 2)));
+    waiting[0](answer(drawn(1, 1, 3, 3)));
+    expect([await first, (await second)!.rows]).toEqual([undefined, 2]);
+    expect(supply.ready(0, 0)).toBeUndefined();
+  });
+
+  test("that do not come are told with the next step", async () => {
+    const supply = new Supply(record({ served: true, layers: [layer()] }), async () => answer({}, false));
+    await expect(supply.get(0, 0)).rejects.toThrow(
+      "it answered 404): see whether the command still runs, then choose the head again.",
+    );
+  });
+});
