@@ -1,0 +1,222 @@
+"""`equiscope explore --model MODEL INPUT`: any model on a text, a picture or a sound; mistakes are one sentence."""
+
+import json
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+import transformers
+from tests.cli.test_cli import equi, refused
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+__all__ = ["equi"]  # the fixture
+RECIPES = Path(__file__).parents[2] / "recipes"
+TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+FEW = ("--set", "budget.steps=1", "--set", "optimiser.warmup=0")
+TEXTS = [
+    "the dog is on the lawn",
+    "שלום world",
+    "e\u0301te\u0301",
+    "👩\u200d👩\u200d👧 a",
+    "日本語",
+    "\u0301",
+    "</script>",
+    "a\tb\nc",
+]
+
+
+def letters(folder, special=False):
+    """A tokenizer of bytes, every text has a token for each."""
+    signs = ["<s>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    made = Tokenizer(models.BPE({sign: i for i, sign in enumerate(signs)}, []))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    if special:
+        made.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    made.save(str(folder / "tokenizer.json"))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Checkpoints as transformers saves them."""
+    place = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    made = {
+        "gpt2": transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(vocab_size=257, n_embd=32, n_layer=2, n_head=4, n_positions=64)
+        ),
+        "t5": transformers.T5ForConditionalGeneration(
+            transformers.T5Config(vocab_size=257, d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4, decoder_start_token_id=0)
+        ),
+        "vit": transformers.ViTModel(transformers.ViTConfig(image_size=32, patch_size=8, **TINY)),
+        "wav2vec2": transformers.Wav2Vec2Model(
+            transformers.Wav2Vec2Config(
+                **TINY, vocab_size=32, conv_dim=(8, 8), conv_stride=(40, 8), conv_kernel=(40, 8), num_conv_pos_embeddings=4,
+                num_conv_pos_embedding_groups=2, num_feat_extract_layers=2,
+            )
+        ),
+    }  # fmt: skip
+    for name, model in made.items():
+        model.save_pretrained(place / name)
+        letters(place / name, special=name == "t5")
+    return place
+
+
+@pytest.fixture
+def photo(tmp_path):
+    from PIL import Image
+
+    path = tmp_path / "photo.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (40, 60, 3), dtype=np.uint8)).save(path)
+    return path
+
+
+def page(equi, *words):
+    code, out, err = equi("explore", *words, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_in_any_script_has_a_label_for_each_token(equi, folders, text):
+    found = page(equi, text, "--model", folders / "gpt2")
+    (line,) = found["lines"]
+    assert len(line["labels"]) == len(text.encode())
+    assert all(label and label in text for label in line["labels"])
+    assert [(layer["where"], len(layer["heads"])) for layer in found["layers"]] == [
+        ("transformer.h.0.attn", 4), ("transformer.h.1.attn", 4),
+    ]  # fmt: skip
+
+
+def test_a_model_with_a_decoder_reads_its_own_answer(equi, folders):
+    found = page(equi, "love conquers all", "--model", folders / "t5")
+    named = [(found["lines"][a["asks"]]["name"], found["lines"][a["answers"]]["name"]) for a in found["layers"]]
+    assert named == [("text", "text"), ("answer", "answer"), ("answer", "text")]
+    assert found["lines"][0]["labels"][:3] == ["<s>", "l", "o"]
+
+
+def test_a_picture_is_cut_into_its_patches(equi, folders, photo):
+    found = page(equi, "--image", photo, "--model", folders / "vit")
+    (line,) = found["lines"]
+    assert (line["kind"], line["grid"], line["before"], len(line["labels"])) == ("patches", [4, 4], 1, 17)
+    assert line["picture"].startswith("data:image/png;base64,")
+    assert found["places"][0]["grid"] == [4, 4]
+    assert found["notes"] == ["The picture was cut to its middle and brought to 32×32 pixels."]
+
+
+def test_a_sound_has_its_times(equi, folders, tmp_path):
+    soundfile.write(tmp_path / "a.wav", np.sin(np.arange(16000) / 9).astype(np.float32), 16000)
+    found = page(equi, "--audio", tmp_path / "a.wav", "--model", folders / "wav2vec2")
+    (line,) = found["lines"]
+    assert (line["kind"], len(line["labels"])) == ("slices", 50)
+    assert line["seconds"][1] == pytest.approx(0.02)
+
+
+def test_silence_is_a_sound_and_is_said(equi, folders, tmp_path):
+    soundfile.write(tmp_path / "a.wav", np.zeros(16000, dtype=np.float32), 16000)
+    assert page(equi, "--audio", tmp_path / "a.wav", "--model", folders / "wav2vec2")["notes"] == [
+        "The sound is silent: all its samples are alike."
+    ]
+
+
+def test_a_factory_brings_its_own_inputs(equi, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import torch\ndef make():\n"
+        "    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)\n"
+        "    return torch.nn.TransformerEncoder(layer, 2).eval(), torch.randn(1, 7, 32)\n"
+    )
+    found = page(equi, "--model", f"{tmp_path / 'mine.py'}:make")
+    assert (found["lines"][0]["name"], len(found["layers"])) == ("7 tokens", 2)
+
+
+def test_the_same_command_gives_the_same_page(equi, folders):
+    words = ("a b", "--model", folders / "gpt2")
+    assert page(equi, *words) == page(equi, *words)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "given", "kind"),
+    [
+        ("shakespeare-char-cpu", ["To be"], "words"),
+        ("multi30k", ["Liebe"], "words"),
+        ("fashion-mnist", ["--image", "PHOTO"], "patches"),
+        ("fsdd-mel", ["--audio", "SOUND"], "slices"),
+    ],
+)
+def test_a_run_of_each_task_is_looked_into(equi, tmp_path, photo, recipe, given, kind):
+    run = tmp_path / "run"
+    assert equi("train", RECIPES / f"{recipe}.toml", "--small", *FEW, "--out", run)[0] == 0
+    sound = next((RECIPES / "samples" / "fsdd").glob("*.wav"))
+    found = page(equi, *({"PHOTO": photo, "SOUND": sound}.get(word, word) for word in given), "--model", run)
+    assert {line["kind"] for line in found["lines"]} == {kind}
+    assert found["layers"]
+    assert all(layer["rebuilt"] is not None and layer["rebuilt"] < 1e-5 and not layer["why"] for layer in found["layers"])
+
+
+# --- mistakes ---------------------------------------------------------------------------------------------------------
+def huge(path):
+    """A PNG that says it has 100 megapixels and more."""
+    head = struct.pack(">IIBBBBB", 20_000, 6_000, 8, 2, 0, 0, 0)
+    chunks = [
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in ((b"IHDR", head), (b"IDAT", b"x"))
+    ]
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunks))
+
+
+def test_a_picture_that_is_none_is_refused(equi, folders, tmp_path):
+    vit = folders / "vit"
+    (tmp_path / "no.png").write_text("I am no picture")
+    refused(equi("explore", "--image", tmp_path / "no.png", "--model", vit), "no.png")
+    refused(equi("explore", "--image", tmp_path / "missing.png", "--model", vit), "There is no picture")
+    huge(tmp_path / "huge.png")
+    refused(equi("explore", "--image", tmp_path / "huge.png", "--model", vit), "120 megapixels", "at most 100")
+
+
+def test_a_long_sound_is_refused(equi, folders, tmp_path):
+    soundfile.write(tmp_path / "long.wav", np.zeros(61 * 8000, dtype=np.float32), 8000)
+    refused(equi("explore", "--audio", tmp_path / "long.wav", "--model", folders / "wav2vec2"), "lasts 61 s", "at most 60 s")
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["", "--model", "gpt2"], ["The text is empty"]),
+        (["a", "--image", "x.png", "--model", "gpt2"], ["Give one of them"]),
+        (["--image", "x.png"], ["--image needs a model that takes it"]),
+        (["--audio", "x.wav"], ["--audio needs a model that takes it"]),
+        (["--image", "x.png", "--model", "gpt2"], ["There is no picture x.png"]),
+        (["a", "--model", "vit"], ["ViTModel takes no text, but pixel_values [1, 3, 32, 32]"]),
+        (["a", "--model", "gpt2", "--causal"], ["--causal belong to a sentence alone"]),
+        (["a" * 65, "--model", "gpt2"], ["The text has 65 tokens, but the model has places for 64"]),
+        (["a", "--model", "nowhere"], ["There is no model", "nowhere"]),
+        (["--model", "transformers:ResNetModel"], ["No attention was seen in ResNetModel"]),
+        (["a", "--model", "transformers:GPT2LMHeadModel"], ["has no tokenizer.json", "give the ids instead"]),
+    ],
+)
+def test_a_mistake_is_refused_with_the_next_step(equi, folders, words, wanted):
+    known = {name: folders / name for name in ("gpt2", "vit")}
+    placed = [known.get(word, word) if i and words[i - 1] == "--model" else word for i, word in enumerate(words)]
+    refused(equi("explore", *placed), *wanted)
+
+
+def test_a_folder_without_weights_is_refused(equi, folders, tmp_path):
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "config.json").write_bytes((folders / "gpt2" / "config.json").read_bytes())
+    refused(equi("explore", "a", "--model", tmp_path / "bare"), "bare")
+
+
+def test_a_tokenizer_of_another_model_is_refused(equi, folders, tmp_path):
+    transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=40, n_embd=32, n_layer=1, n_head=4)).save_pretrained(tmp_path)
+    letters(tmp_path)
+    refused(equi("explore", "zzz", "--model", tmp_path), "the model knows 40 ids", "do not fit")
+
+
+def test_a_run_asks_for_what_its_task_takes(equi, tmp_path):
+    run = tmp_path / "run"
+    assert equi("train", RECIPES / "shakespeare-char-cpu.toml", "--small", *FEW, "--out", run)[0] == 0
+    refused(equi("explore", "--model", run, "--image", "x.png"), "a run of the task language, which takes a text")
+    refused(equi("explore", "--model", run), "give it something to look at")
