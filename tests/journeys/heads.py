@@ -5,23 +5,23 @@ import math
 import struct
 import zlib
 
+import msgspec
 import numpy as np
 
-from equiscope.record import Head, Heads, Layer, Line, Numbers, Places, pack
+from equiscope.record import Head, Heads, Layer, Line, Numbers, Places, pack, unpack
 from equiscope.record.heads import Role
 
 SENTENCE = ["The", "old", "dog", "that", "my", "neighbour", "walked", "across", "the", "lawn", "found", "its", "ball"]
 HOSTILE = [
-    "</script><script>window.stolen = 1</script>", "<img src=x onerror='window.stolen = 1'>", "👩\u200d👩\u200d👧", "e\u0301te\u0301", "\u0301",
-    "zero\u200bwidth", "שלום", "عالم", "\u202eright", "\n", " ", "", "𝔘𝔫𝔦", "日本語", "a" * 300, "&amp;",
+    "</script><script>window.stolen = 1</script>", "<img src=x onerror='window.stolen = 1'>", "👩\u200d👩\u200d👧",
+    "e\u0301te\u0301", "\u0301", "zero\u200bwidth", "שלום", "عالم", "\u202eright", "\n", " ", "", "𝔘𝔫𝔦", "日本語", "a" * 300,
+    "&amp;",
 ]  # fmt: skip
 TONES: list[Role] = ["previous", "self", "first", "content", "even", "mixed"]
 
 
 def attended(numbers: Numbers, head: int, heads: int) -> np.ndarray:
     """Weights [N, M] in float64, written down from the definition in the record: the judge of the page."""
-    from equiscope.record import unpack
-
     if numbers.weights is not None:
         return unpack(numbers.weights)[head].astype(float)
 
@@ -77,7 +77,7 @@ def layer(where: str, numbers: Numbers, tones: list[Role], asks: int = 0, answer
 
 
 def words() -> Heads:
-    """A causal model of four layers and six heads: one with a bias, one with shared keys, a bound and a sink, one of weights alone."""
+    """Five layers of six heads: with a bias; with shared keys, a bound and a sink; with hidden tokens; of weights alone."""
     n, tones = len(SENTENCE), TONES
     layers = []
     for i in range(4):
@@ -114,13 +114,8 @@ def picture() -> Heads:
         layers.append(layer(f"blocks.{i}.attn", Numbers(scale=0.25, q=pack(q), k=pack(k), v=pack(v)), tones))
     labels = ["class token", *(f"patch {r + 1}, {c + 1}" for r in range(side) for c in range(side))]
     line = Line(name="picture", kind="patches", labels=labels, picture=photo(), grid=[side, side], before=1)
-    table = places()
-    return heads(
-        "Toy: a picture",
-        layers,
-        [line],
-        places=[Places(**{**{f: getattr(table, f) for f in table.__struct_fields__}, "grid": [7, 7], "spectrum": []})],
-    )
+    table = msgspec.structs.replace(places(), grid=[7, 7], spectrum=[])
+    return heads("Toy: a picture", layers, [line], places=[table])
 
 
 def translated() -> Heads:
@@ -190,7 +185,8 @@ def large(tokens: int = 1024, layers: int = 12, count: int = 12, width: int = 64
 def heads(title: str, layers: list[Layer], lines: list[Line], **more) -> Heads:
     said = {"places": [], "notes": ["These numbers were drawn by chance."]} | more
     return Heads(
-        title=title, summary="A model made by hand, for tests.", target="toy", model="Toy", parameters=1234567, dtype="float32", lines=lines, layers=layers, **said,
+        title=title, summary="A model made by hand, for tests.", target="toy", model="Toy", parameters=1234567, dtype="float32",
+        lines=lines, layers=layers, **said,
     )  # fmt: skip
 
 
@@ -205,8 +201,8 @@ def places(rows: int = 64, width: int = 32) -> Places:
     spread = [float(cosines[apart == d].std()) for d in range(rows)]
     power = (abs(np.fft.rfft(table - table.mean(0), axis=0)) ** 2).sum(-1)[1:]
     return Places(
-        where="model.embed_positions", rows=rows, width=width, step=1, cosines=pack(cosines.astype(np.float32)), distance=means, spread=spread,
-        spectrum=(power / power.sum()).tolist(), shifts=0.93,
+        where="model.embed_positions", rows=rows, width=width, step=1, cosines=pack(cosines.astype(np.float32)),
+        distance=means, spread=spread, spectrum=(power / power.sum()).tolist(), shifts=0.93,
     )  # fmt: skip
 
 

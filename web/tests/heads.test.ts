@@ -316,7 +316,8 @@ test("a table of places that shifts is told from one that does not", () => {
 
 describe("numbers", () => {
   const numbers = drawn(2, 2, 2, 2);
-  const answer = (body: unknown, ok = true) => ({ ok, status: ok ? 200 : 404, json: async () => body }) as Response;
+  const answer = (body: unknown, ok = true) =>
+    ({ ok, status: ok ? 200 : 404, json: async () => body, text: async () => (ok ? "" : "No such head.\n") }) as Response;
 
   test("come from the record, without a question", async () => {
     const supply = new Supply(record({ layers: [layer({ heads: [head(), head()], numbers })] }), () =>
@@ -349,7 +350,7 @@ describe("numbers", () => {
   test("that do not come are told with the next step", async () => {
     const supply = new Supply(record({ served: true, layers: [layer()] }), async () => answer({}, false));
     await expect(supply.get(0, 0)).rejects.toThrow(
-      "it answered 404): see whether the command still runs, then choose the head again.",
+      "(No such head): see whether the command still runs, then choose the head again.",
     );
   });
 });

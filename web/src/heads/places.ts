@@ -89,7 +89,7 @@ function cosines({ cosines: array, step, where }: Places): HTMLElement {
   return h("figure", h("figcaption", "Cosine of each row with each"), field, said);
 }
 
-const [WIDE, HIGH, LEFT, BOTTOM] = [340, 210, 40, 38];
+const [WIDE, HIGH, LEFT, BOTTOM] = [340, 210, 48, 38];
 
 /** Axes with a title below; the plot's own marks between. */
 function plot(

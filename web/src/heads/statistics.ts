@@ -71,7 +71,7 @@ export function statistics(page: Reading): { element: HTMLElement; draw(): void 
             h(
               "th",
               { scope: "row" },
-              button(short, `Open ${title}`, () => page.open(layer, head), { "aria-label": `Open ${title}` }),
+              button(short, `Open ${title}`, () => page.open(layer, head), { "aria-label": `${short}: open ${title}` }),
             ),
             h("td", badge(found.role as Role)),
             FIGURES.map(({ name }) =>

@@ -38,7 +38,7 @@ export class Supply {
     let numbers: Numbers;
     try {
       const answer = await this.ask(`/head?layer=${layer}&head=${head}`, { signal: mine.signal });
-      if (!answer.ok) throw new Error(`it answered ${answer.status}`);
+      if (!answer.ok) throw new Error((await answer.text()).trim().replace(/\.$/, "") || `it answered ${answer.status}`);
       numbers = await answer.json();
     } catch (error) {
       if (mine.signal.aborted) return undefined;
