@@ -32,10 +32,11 @@ PATH = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
 
 PYTEST = ("python", "-m", "pytest")
 NO_SHAPE_CHECKS = ("-o", "addopts=--strict-markers --strict-config")  # their decorators break fullgraph
+TWO = ("-n", "auto", "--maxprocesses", "2", "--dist", "loadfile")  # what is made for a file of tests is made once
 TESTS = {
     "pytest": (*PYTEST, "-n", "auto", "--maxprocesses", "8", "-m", "not browser and not compile", "--durations", "30"),
-    "pytest, browser": (*PYTEST, "-m", "browser"),
-    "pytest, compile": (*PYTEST, *NO_SHAPE_CHECKS, "-m", "compile"),
+    "pytest, browser": (*PYTEST, *TWO, "-m", "browser"),
+    "pytest, compile": (*PYTEST, *NO_SHAPE_CHECKS, *TWO, "-m", "compile"),
     "vitest": ("npm", "test", "--silent"),
 }
 CHECKS = {

@@ -2,10 +2,49 @@
 
 jaxtyping's import hook decorates functions one by one; beartype refuses `Self` there: it is not shown the class.
 Named in pyproject.toml under `--jaxtyping-packages`; the package itself never imports it.
+
+jaxtyping's decorator costs some thirty microseconds a call, and half of all the time of the tests, since small functions are many.
+Only a function that speaks of shapes needs it; the others get beartype alone, which costs less than one.
 """
 
-from typing import Any, Self
+import inspect
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, Self, get_args
 
+import jaxtyping
 from beartype import BeartypeConf, FrozenDict, beartype
 
 check = beartype(conf=BeartypeConf(hint_overrides=FrozenDict({Self: Any}), is_pep484_tower=True))
+_with_shapes = jaxtyping.jaxtyped
+
+
+def lighten() -> None:
+    """From now on, functions without shapes in their annotations are decorated by the checker alone."""
+    jaxtyping.jaxtyped = _decorated  # the name by which the import hook calls it
+
+
+def _decorated(thing: Any = None, *, typechecker: Any) -> Any:
+    if thing is None:
+        return partial(_decorated, typechecker=typechecker)
+    if not inspect.isfunction(thing) or any(_speaks_of_shapes(a) for a in thing.__annotations__.values()):
+        return _with_shapes(thing, typechecker=typechecker)
+    return _light(thing, typechecker(thing))
+
+
+def _light(bare: Callable[..., Any], checked: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(bare)
+    def either(*args: Any, **kwargs: Any) -> Any:
+        return (bare if jaxtyping.config.jaxtyping_disable else checked)(*args, **kwargs)
+
+    return either
+
+
+def _speaks_of_shapes(annotation: Any) -> bool:
+    """Whether an array type stands in it, or may: a name in quotes is taken for a class."""
+    if isinstance(annotation, str):
+        return not annotation.isidentifier()
+    if isinstance(annotation, type) and issubclass(annotation, jaxtyping.AbstractArray):
+        return True
+    parts = annotation if isinstance(annotation, list) else get_args(annotation)  # a list: what a callable takes
+    return any(_speaks_of_shapes(part) for part in parts)

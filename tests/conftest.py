@@ -2,7 +2,10 @@
 
 import jaxtyping
 import pytest
+import shape_checks
 import torch
+
+shape_checks.lighten()
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,47 @@
+"""The checks of types and shapes that all other tests run under: they bite, with shapes and without."""
+
+import pytest
+import shape_checks
+from beartype.roar import BeartypeCallHintParamViolation
+from jaxtyping import Float, TypeCheckError
+from torch import Tensor, randn
+
+from equiscope.tokens import Tokens, pixels
+
+
+def longer(name: str, times: int) -> str:
+    return name * times
+
+
+def summed(a: Float[Tensor, "N D"], b: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
+    return a + b
+
+
+def decorated(function):
+    return shape_checks._decorated(function, typechecker=shape_checks.check)
+
+
+def test_a_wrong_type_is_found_where_no_shape_is_spoken_of():
+    assert decorated(longer)("ab", 2) == "abab"
+    with pytest.raises(Exception, match="times"):
+        decorated(longer)("ab", "2")
+
+
+def test_wrong_shapes_are_found():
+    assert decorated(summed)(randn(2, 3), randn(2, 3)).shape == (2, 3)
+    with pytest.raises(TypeCheckError):
+        decorated(summed)(randn(2, 3), randn(1, 3))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_both_can_be_turned_off():
+    assert decorated(summed)(randn(2, 3), randn(1, 3)).shape == (2, 3)
+    with pytest.raises(TypeError, match="can't multiply"):
+        decorated(longer)("ab", "2")
+
+
+def test_the_package_is_checked():
+    with pytest.raises(BeartypeCallHintParamViolation, match=r"Tokens.of\(\) parameter x=3"):
+        Tokens.of(3)
+    with pytest.raises(TypeCheckError):
+        pixels(randn(4))
