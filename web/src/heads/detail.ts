@@ -14,6 +14,7 @@ import type { HeadsState } from "./state";
 import { Attention, largest, most, NONE } from "./weights";
 
 const MOST = 7; // of those who are looked at most
+const HEAVY = 2e7; // products of a whole map, above which nothing waits for all of them
 
 /** What is on screen of a head: its lines, its weights now, and as the model gave them. */
 export interface View {
@@ -38,7 +39,7 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
   const map = weightMap({
     point: (cell) => page.point(cell && { row: cell[0], column: cell[1] }),
     pick: ([row, column]) => page.set({ row, column }),
-    done: () => view && !hovering() && show(),
+    done: () => view && (page.cursor ? hover() : show()),
   });
   const one = number(page);
   const change = changes(page);
@@ -48,10 +49,10 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
   const element = h("section.part.detail", { "aria-label": "one head", tabindex: -1 }, heading, trouble, body);
 
   let view: View | undefined;
+  let plain: Attention | undefined; // as the model gave it: it stays, with the sums that are known of it
   let [key, waiting, drawnLines] = ["", "", ""];
   let [asking, answering]: [LineView | undefined, LineView | undefined] = [undefined, undefined];
   let cell: [number, number] = [0, 0];
-  const hovering = () => page.cursor !== undefined;
 
   /** The other way round: who was asked about stays in the middle. */
   function turn(value: HeadsState["by"]): void {
@@ -93,8 +94,9 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
     const next = JSON.stringify([layer, head, changed, signed]);
     if (next !== key) {
       key = next;
-      const now = new Attention(given, changed);
-      const before = now.changed ? new Attention(given, NONE) : now;
+      if (plain?.given !== given) plain = new Attention(given, NONE);
+      const tried = new Attention(given, changed);
+      const [now, before] = [tried.changed ? tried : plain, plain];
       view = { layer, head, found, asks: record.lines[found.asks], answers: record.lines[line], same: found.asks === line && !found.cross, now, before, signed: signed && now.changed }; // prettier-ignore
     }
     show();
@@ -120,9 +122,14 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
 
   function show(): void {
     if (!view) return;
-    cell = chosen(view, page.state);
     setLines(view);
     by.draw(page.state.by);
+    if (page.state.by === "answers" && waits(view.now)) {
+      said.textContent = "Computing every row once …";
+      map.draw(view, ...cell);
+      return;
+    }
+    cell = chosen(view, page.state);
     change.draw(view, cell[1]);
     map.draw(view, ...cell);
     one.draw(view, ...cell);
@@ -134,10 +141,16 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
     if (!view) return;
     const { cursor } = page;
     const asks = page.state.by === "asks";
+    if (!asks && waits(view.now)) return;
     const row = Math.min(cursor?.row ?? cell[0], view.now.given.rows - 1);
     const column = Math.min(cursor?.column ?? cell[1], view.now.given.columns - 1);
     const weights = asks ? view.now.row(row) : view.now.column(column);
-    const before = view.before === view.now ? undefined : asks ? view.before.row(row) : view.before.column(column);
+    const before =
+      view.before === view.now || (!asks && waits(view.before))
+        ? undefined
+        : asks
+          ? view.before.row(row)
+          : view.before.column(column);
     const tint = view.signed && before ? weights.map((weight, i) => weight - before[i]) : weights;
     const hidden = page.state.hidden[view.found.answers] ?? [];
     const other = cursor && (asks ? cursor.column : cursor.row) === undefined ? largest(weights) : asks ? column : row;
@@ -223,6 +236,12 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
 
   return { element, draw, hover };
 }
+
+/** Whether a column would cost as much as a whole map, and that is much. */
+const waits = (attention: Attention): boolean => {
+  const { rows, columns, width } = attention.given;
+  return rows * columns * width > HEAVY && !attention.summed;
+};
 
 /** The chosen cell: what a person said, else a token that sees much and what it looks at most. */
 export function chosen({ now, asks }: Pick<View, "now" | "asks">, { row, column, by }: HeadsState): [number, number] {

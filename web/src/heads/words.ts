@@ -61,6 +61,7 @@ export function words(line: Line, label: string, listener: Listener): LineView {
   }
 
   function paint(): void {
+    band?.draw(now, begin, tokens.length); // first: it reads colours, which is slow once the tokens have changed theirs
     const scale = scaled(now);
     const out = new Set(now.hidden);
     tokens.forEach((token, at) => {
@@ -83,7 +84,6 @@ export function words(line: Line, label: string, listener: Listener): LineView {
     const active = now.chosen ?? now.other;
     if (active !== undefined && tokens[active - begin]) text.setAttribute("aria-activedescendant", `${id}-${active}`);
     else text.removeAttribute("aria-activedescendant");
-    band?.draw(now, begin, tokens.length);
   }
 
   /** Roll the text, and nothing else, to a token. */
