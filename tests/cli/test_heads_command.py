@@ -107,6 +107,12 @@ def test_a_picture_is_cut_into_its_patches(equi, folders, photo):
     assert found["notes"] == ["The picture was cut to its middle and brought to 32×32 pixels."]
 
 
+def test_a_picture_before_timm_has_its_registers_in_front(equi, photo):
+    found = page(equi, "--image", photo, "--model", Path(__file__).parents[1] / "pictures_of_timm.py:vit")
+    (line,) = found["lines"]
+    assert (line["grid"], line["before"], line["labels"][:3]) == ([4, 4], 3, ["class", "register 1", "register 2"])
+
+
 def test_a_sound_has_its_times(equi, folders, tmp_path):
     soundfile.write(tmp_path / "a.wav", np.sin(np.arange(16000) / 9).astype(np.float32), 16000)
     found = page(equi, "--audio", tmp_path / "a.wav", "--model", folders / "wav2vec2")

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import transformers
+from tests.pictures_of_timm import vit
 from torch import nn
 
 from equiscope.audit.shrink import config_class_of, tiny
@@ -67,6 +68,17 @@ def test_a_picture_model_is_found_too():
         weights_of(attended(fused, (picture,))), eager(picture, output_attentions=True).attentions, strict=True
     ):
         assert torch.allclose(ours, theirs[0], atol=1e-9)
+
+
+def test_a_vision_transformer_of_timm_is_seen_fused_and_written_out():
+    model, picture = vit()
+    fused = attended(model.double(), (picture.double(),))
+    for block in model.blocks:
+        block.attn.fused_attn = False
+    written = attended(model, (picture.double(),))
+    assert [one.module for one in fused] == ["blocks.0.attn", "blocks.1.attn"]
+    for ours, theirs in zip(weights_of(fused), written, strict=True):
+        assert torch.allclose(ours, theirs.weights, atol=1e-12)
 
 
 @pytest.mark.parametrize("causal", [False, True])

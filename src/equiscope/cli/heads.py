@@ -30,7 +30,7 @@ from equiscope.train import load_run, recall
 LONGEST = 8192  # tokens that are looked at
 ANSWER = 32  # tokens that a model with a decoder answers, before they are looked at
 PIXELS = 100_000_000
-IN_FRONT = (0, 1, 2, 5)  # tokens that may stand before the patches: class token, one for distillation, registers
+IN_FRONT = range(17)  # tokens that may stand before the patches: class token, one for distillation, registers
 
 
 @dataclass(frozen=True)
