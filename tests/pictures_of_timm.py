@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import sys
 from types import ModuleType
+from typing import ClassVar
 from unittest.mock import MagicMock
 
 import torch
@@ -15,7 +16,7 @@ import torch
 class _Made(ModuleType):
     """A module in which every name is something."""
 
-    __path__: list[str] = []
+    __path__: ClassVar[list[str]] = []
 
     def __getattr__(self, name):
         if name.startswith("__"):

@@ -515,12 +515,32 @@ def test_a_hostile_record_is_text_and_nothing_else(read):
     assert "👩\u200d👩\u200d👧" in shown
 
 
-def test_a_picture_of_the_overview_is_saved(read):
-    tab = read()
+def test_pictures_are_saved(read):
+    tab = read("words", "head=1.2")
     for kind, begins in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
         with tab.expect_download() as waiting:
             tab.get_by_role("button", name=f"Save the overview as {kind}").click()
         assert waiting.value.path().read_bytes().startswith(begins)
+        with tab.expect_download() as waiting:
+            tab.get_by_role("button", name=f"Save the map as {kind}").click()
+        assert waiting.value.suggested_filename == f"equiscope-layer-1-head-2.{kind.lower()}"
+        assert waiting.value.path().read_bytes().startswith(begins)
+
+
+def test_words_that_run_to_the_left_do(watched, tmp_path):
+    labels = ["הכלב", " הזקן", " של", " the", " שכן", "."]
+    numbers = Numbers(scale=0.5, causal=True, **{name: pack(np.eye(6, dtype=np.float32)[None]) for name in ("q", "k", "v")})
+    first = words().layers[0]
+    layer = msgspec.structs.replace(first, heads=first.heads[:1], numbers=numbers, groups=1)
+    content = msgspec.structs.replace(words(), layers=[layer], lines=[Line(name="text", kind="words", labels=labels)])
+    tab = watched(800)
+    tab.goto(write(content, tmp_path / "left.html").as_uri() + "#head=1.1")
+    first, second, english = (tab.locator(".text .token").nth(i).bounding_box()["x"] for i in (0, 1, 3))
+    assert first > second > english
+    tab.locator(".text").focus()
+    tab.keyboard.press("Home")
+    tab.keyboard.press("ArrowLeft")
+    assert tab.evaluate("equiscope.heads.state.row") == 1, "left leads on"
 
 
 def test_a_learned_table_is_read(read):

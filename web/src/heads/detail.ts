@@ -1,6 +1,7 @@
 // One head: its tokens, tinted by the weights of who is chosen; the map of all weights; the number in the chosen cell.
 import type { Layer, Line } from "../contract";
 import { button, h } from "../dom";
+import { save } from "../figure";
 import { digits } from "../axis";
 import { cell as number } from "./cell";
 import { changes, changesOf } from "./changes";
@@ -45,7 +46,16 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
   const change = changes(page);
   const by = choice("whose weights", [["asks", "who is looked at", "Tint the tokens by what the chosen one looks at"], ["answers", "who looks at it", "Tint the tokens by who looks at the chosen one"]], (value) => turn(value as HeadsState["by"])); // prettier-ignore
   const seeing = h("div.seeing", h("div.choices", by.element), said, lines, ranking);
-  const body = h("div.body-of-head", change.element, seeing, h("div.beside", map.element, one.element));
+  const saved = (kind: "svg" | "png") => {
+    const name = () => `equiscope-${called(record, view!.layer, view!.head).replace(/[^\w]+/g, "-")}`;
+    return button(kind.toUpperCase(), `Save the map as ${kind.toUpperCase()}`, () => view && save(map.element, name(), kind), { class: "keep", "aria-label": `Save the map as ${kind.toUpperCase()}` }); // prettier-ignore
+  };
+  const body = h(
+    "div.body-of-head",
+    change.element,
+    seeing,
+    h("div.beside", h("div", map.element, h("div.buttons", saved("svg"), saved("png"))), one.element),
+  );
   const element = h("section.part.detail", { "aria-label": "one head", tabindex: -1 }, heading, trouble, body);
 
   let view: View | undefined;

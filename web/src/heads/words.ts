@@ -2,7 +2,7 @@
 // shows all of it.
 import type { Line } from "../contract";
 import { button, h } from "../dom";
-import { direction, shown as written, spaced, visible } from "./labels";
+import { direction, shown as seen, spaced, visible } from "./labels";
 import { along, type LineView, type Listener, scaled, type Shown } from "./lines";
 import { colour, css, fitted, pixel, pixels, sized } from "./paint";
 
@@ -41,11 +41,10 @@ export function words(line: Line, label: string, listener: Listener): LineView {
     marks = [];
     const parts: (HTMLElement | string)[] = [];
     for (let i = from; i < end; i++) {
-      const token = h(
-        "bdi.token",
-        { role: "option", id: `${id}-${i}`, "data-i": i },
-        own ? flowing(labels[i], i) : visible(labels[i], i),
-      );
+      const apart = own && /^ \S/.test(labels[i] ?? ""); // its space stands before it, so that a line can end there
+      if (apart) parts.push(" ");
+      const written = own ? flowing(apart ? labels[i].slice(1) : labels[i], i) : visible(labels[i], i);
+      const token = h("bdi.token", { role: "option", id: `${id}-${i}`, "data-i": i }, written);
       tokens.push(token);
       parts.push(token);
       if (labels[i]?.includes("\n") && own) parts.push(h("br"));
@@ -127,7 +126,7 @@ export function words(line: Line, label: string, listener: Listener): LineView {
 
 /** A label inside a text: its own spaces stay spaces, ends of lines are seen. */
 function flowing(label: string | undefined, place: number): string {
-  return label === undefined || label === "" || /^\s+$/.test(label) ? visible(label, place) : written(label);
+  return label === undefined || label === "" || /^\s+$/.test(label) ? visible(label, place) : seen(label);
 }
 
 /** All tokens as a band, the strongest of those that share a pixel. */
