@@ -9,7 +9,21 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, ViTConfig, ViTModel
+from torch import nn
+from transformers import (
+    BertConfig,
+    BertModel,
+    BloomConfig,
+    BloomModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    T5Config,
+    T5Model,
+    ViTConfig,
+    ViTModel,
+)  # fmt: skip
 
 from equiscope.explore.heads import Looked
 from equiscope.explore.page import html, write
@@ -54,7 +68,44 @@ def vit():
     return Looked(model, (), {"pixel_values": pixels}, [patches([4, 4], 1, photo(32))], "a tiny ViT", "vit"), theirs
 
 
-REAL = {"gpt2": gpt2, "llama": llama, "vit": vit}
+def bert():
+    asked = {"input_ids": IDS, "attention_mask": torch.tensor([[1, 1, 1, 1, 1, 1, 0, 0]])}
+    model, theirs = eager(BertModel, BertConfig(**TINY, vocab_size=50), **asked)
+    return Looked(model, (), asked, [Line(name="text", kind="words", labels=SENTENCE[:8])], "a tiny BERT", "bert"), theirs
+
+
+def bloom():
+    model, theirs = eager(BloomModel, BloomConfig(vocab_size=50, hidden_size=32, n_layer=2, n_head=4), input_ids=IDS)
+    return Looked(model, (IDS,), {}, [Line(name="text", kind="words", labels=SENTENCE[:8])], "a tiny BLOOM", "bloom"), theirs
+
+
+def t5():
+    torch.manual_seed(0)
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 0}
+    model = T5Model._from_config(T5Config(vocab_size=50, **sizes), attn_implementation="eager").eval()
+    asked = {"input_ids": IDS, "decoder_input_ids": IDS[:, :5]}
+    with torch.no_grad():
+        out = model(**asked, output_attentions=True)
+    decoder = [one for pair in zip(out.decoder_attentions, out.cross_attentions, strict=True) for one in pair]
+    theirs = [one[0].double().numpy() for one in (*out.encoder_attentions, *decoder)]
+    lines = [Line(name=name, kind="words", labels=SENTENCE[:n]) for name, n in (("source", 8), ("answer", 5))]
+    return Looked(model, (), asked, lines, "a tiny T5", "t5"), theirs
+
+
+def encoder():
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    x, theirs = torch.randn(1, 8, 16), []
+    with torch.no_grad():
+        state = x
+        for one in model.layers:
+            theirs.append(one.self_attn(state, state, state, average_attn_weights=False)[1][0].double().numpy())
+            state = one(state)
+    return Looked(model, (x,), {}, [], "an encoder of torch", "encoder"), theirs
+
+
+REAL = {"gpt2": gpt2, "llama": llama, "vit": vit, "bert": bert, "bloom": bloom, "t5": t5, "encoder": encoder}
 
 
 @pytest.fixture(scope="session")
@@ -136,7 +187,9 @@ def test_the_number_on_the_page_is_numpys(read, layer, head, row, column):
 @pytest.mark.parametrize("name", list(REAL))
 def test_the_number_on_the_page_is_that_of_the_model(read, opened, name):
     tab, theirs = read(name), opened(name)[2]
-    for layer, head, row, column in [(0, 0, 5, 1), (1, 3, 7, 2), (1, 2, 4, 4)]:
+    assert len(opened(name)[1].layers) == len(theirs)
+    last = len(theirs) - 1
+    for layer, head, row, column in [(0, 0, 5, 1), (1, 3, 7, 2), (1, 2, 4, 4), (last, 3, 3, 2), (last, 0, 1, 0)]:
         tab.evaluate("([l, h, n, m]) => equiscope.heads.set({ open: [l, h], row: n, column: m })", [layer, head, row, column])
         assert printed(tab) == pytest.approx(theirs[layer][head][row, column], rel=2e-5)
     assert "of the largest output" in tab.locator(".rebuilt").inner_text()
