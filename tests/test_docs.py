@@ -17,7 +17,10 @@ from equiscope.train.recipe import TASKS
 PAGES = Path(__file__).parents[1] / "docs" / "howto"
 
 
-RUN = ["attention.md", "check.md", "drawing.md", "generate.md", "model.md", "position.md", "report.md", "tokens.md", "train.md"]
+RUN = [
+    "attention.md", "check.md", "drawing.md", "generate.md", "heads.md", "model.md", "position.md", "report.md", "tokens.md",
+    "train.md",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("page", RUN)

@@ -56,7 +56,7 @@ def test_numbers_of_the_file_give_the_weights_of_the_model():
 
 def test_the_page_says_what_it_shows():
     content = looked().file()
-    assert content.summary.startswith("8 heads in 2 attentions, on 6 words: ")
+    assert content.summary.startswith("8 heads in 2 attentions, on 6 tokens: ")
     assert "to 1e-07 of it." in content.summary or "e-08 of it." in content.summary
     assert (content.model, content.dtype, content.served) == ("LlamaForCausalLM", "float32", False)
     assert content.lines == [line()]

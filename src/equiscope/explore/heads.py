@@ -23,6 +23,7 @@ WHOLE = 12_000_000  # bytes of queries, keys and values up to which a file keeps
 MOST = 96_000_000  # bytes up to which it keeps them at all, in float16
 CROSS = re.compile(r"cross|encdec|encoder_attn|enc_attn", re.IGNORECASE)
 WRITES = re.compile(r"(^|\.)(decoder|blocks|cross)")  # in a model of two towers, the one that writes
+NOUNS = {"words": "tokens"}  # a word may be several
 DOES = {
     "previous": "look at the token before", "self": "look at the token itself", "first": "look at the first token",
     "content": "choose by content", "even": "hardly choose", "mixed": "do several things",
@@ -157,6 +158,5 @@ def _summary(content: record.Heads, found: Sequence[Attended]) -> str:
     told = counted[0] if len(counted) == 1 else f"{', '.join(counted[:-1])} and {counted[-1]}"
     known = [one.rebuilt for one in found if one.rebuilt is not None]
     exact = f" Put together again from queries and keys, they give the model's output to {max(known):.1g} of it." if known else ""
-    return (
-        f"{heads} heads in {len(content.layers)} attentions, on {len(asked.labels)} {asked.kind}: {told}.{exact}"
-    )  # fmt: skip
+    what = f"{len(asked.labels)} {NOUNS.get(asked.kind, asked.kind)}"
+    return f"{heads} heads in {len(content.layers)} attentions, on {what}: {told}.{exact}"
