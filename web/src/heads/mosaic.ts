@@ -9,6 +9,7 @@ import { figures, SAYS } from "./roles";
 import { ROLES } from "./state";
 
 const [GUTTER, TOP, HEADING, LARGE, SMALL] = [34, 18, 34, 104, 11]; // pixels
+const [TALL, FAIR] = [660, 36]; // pixels: all layers are seen at once, unless their pictures would be smaller than fair
 
 export interface Group {
   title: string;
@@ -70,7 +71,7 @@ export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
     const width = field.clientWidth;
     if (!width) return;
     const room = (width - GUTTER) / heads;
-    cell = Math.max(SMALL, Math.min(LARGE, Math.floor(room * 0.93)));
+    cell = Math.max(SMALL, Math.min(LARGE, Math.floor(room * 0.93), Math.max(FAIR, Math.floor(TALL / rows.length))));
     gap = Math.max(1, Math.min(8, Math.floor(room) - cell));
     const wide = GUTTER + heads * step();
     const context = sized(canvas, wide, rows.length ? top(rows.length - 1) + step() : TOP);
