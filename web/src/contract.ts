@@ -104,11 +104,11 @@ export interface Leaf {
 /**
  * Numbers of one dtype in row-major order.
  *
- *     data    the numbers themselves, or base64 of their little-endian bytes (float64 8, float32 4, float16 2, int64 8, bool 1)
+ *     data    the numbers themselves, or base64 of their little-endian bytes (float64 8, float32 4, float16 2, int64 8, int8 1, bool 1)
  */
 export interface Array {
   shape: number[];
-  dtype: "bool" | "float16" | "float32" | "float64" | "int64";
+  dtype: "bool" | "float16" | "float32" | "float64" | "int64" | "int8";
   data: number[] | string;
 }
 /**
@@ -675,7 +675,8 @@ export interface Pair {
  * A page of all heads.
  *
  *     target   what a person named; model: the class that ran
- *     served   numbers of a head are asked for one by one: /head?layer=L&head=H answers Numbers of one head
+ *     served   numbers of a head are asked for one by one: /head?layer=L&head=H answers Numbers of one head, with &of=beside those
+ *              of the other model
  */
 export interface Heads {
   version?: number;
@@ -690,6 +691,7 @@ export interface Heads {
   places: Places[];
   notes: string[];
   served?: boolean;
+  beside?: Beside | null;
 }
 /**
  * What stands in a row: words of a text, patches of a picture, slices of a sound.
@@ -715,7 +717,7 @@ export interface Line {
  *     where    path of its module
  *     groups   how many heads keys and values have
  *     rebuilt  |A·V − output|, by the output's largest number: how well these numbers give what the model gave; None: not known
- *     small    base64 of H · side · side bytes: 255 · √(largest weight) in each cell of a picture of the weights
+ *     small    base64 of H · side · side bytes: 255 · √(largest weight) in each cell of a picture of the weights; empty: letters tell
  *     why      why it has no numbers, or weights instead of scores; empty where it has all
  */
 export interface Layer {
@@ -757,6 +759,10 @@ export interface Head {
  *     cap      scores are cap · tanh(score / cap) before anything is added; 0: they are not bounded
  *     sink     [H], one score more in each row's softmax, which leads nowhere; None: no such thing
  *     weights  [H, N, M] themselves, where they do not follow from the rest
+ *     about    weights that a page computes may be off by this share of themselves: the file was made small; 0: as exact as the rest
+ *     q_step, k_step  [H, N], [G, M]: q and k are whole numbers, rounded, and each row counts in this unit
+ *     letters  one text a head in place of all the rest: a letter a weight, row by row, where causal only m <= n + M - N.
+ *              Code 35 + l, one more from 92 on, is 2^(-l / 3); l = 90: no weight, or one below 1e-9. rows, columns: N and M of these
  */
 export interface Numbers {
   scale: number;
@@ -769,6 +775,12 @@ export interface Numbers {
   seen?: Array | null;
   sink?: Array | null;
   weights?: Array | null;
+  about?: number;
+  q_step?: Array | null;
+  k_step?: Array | null;
+  letters?: string[];
+  rows?: number;
+  columns?: number;
 }
 /**
  * A learned table of places, and what became of it.
@@ -789,4 +801,21 @@ export interface Places {
   spectrum: number[];
   shifts: number;
   grid?: number[];
+}
+/**
+ * Another model on the same input: its layers, each beside the one of the first model that it is compared with.
+ *
+ *     target   what a person named; names: short ones of both, the first model's first
+ *     layers   as many as the first model has; None where no layer of the other has the same rows and as many heads
+ *     apart    how far the weights of each pair of heads are apart: mean over rows of half the sum of |weight − weight|, 0 to 1;
+ *              empty where there is no pair
+ */
+export interface Beside {
+  target: string;
+  names: string[];
+  model: string;
+  parameters: number;
+  dtype: string;
+  layers: (Layer | null)[];
+  apart: number[][];
 }

@@ -10,7 +10,7 @@ from equiscope.record.comparison import Beyond, Candidate, Comparison, Pair, Tri
 from equiscope.record.course import Course, News, course
 from equiscope.record.drawing import Box, Drawing, Frame, Link, Stand
 from equiscope.record.explorable import Claim, Example, Explorable, Fact, Program, Variant
-from equiscope.record.heads import Head, Heads, Layer, Line, Numbers, Places
+from equiscope.record.heads import Beside, Head, Heads, Layer, Line, Numbers, Places
 from equiscope.record.report import Report, Said, report
 from equiscope.record.run import Point, Run, Sample, Score, Source, read_run, write_run
 from equiscope.record.trace import VERSION, Leaf, Step, Trace
@@ -19,6 +19,7 @@ __all__ = [
     "VERSION",
     "Array",
     "Audit",
+    "Beside",
     "Beyond",
     "Box",
     "Candidate",

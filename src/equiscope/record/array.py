@@ -11,15 +11,15 @@ from msgspec import Struct
 
 from equiscope.errors import InputError
 
-DType = Literal["float64", "float32", "float16", "int64", "bool"]
-_WIRE = {"float64": "<f8", "float32": "<f4", "float16": "<f2", "int64": "<i8", "bool": "|u1"}
+DType = Literal["float64", "float32", "float16", "int64", "int8", "bool"]
+_WIRE = {"float64": "<f8", "float32": "<f4", "float16": "<f2", "int64": "<i8", "int8": "|i1", "bool": "|u1"}
 DECIMALS = 4  # numbers with at most so many decimals are written out: shorter than bytes, and a person can read them
 
 
 class Array(Struct, frozen=True):
     """Numbers of one dtype in row-major order.
 
-    data    the numbers themselves, or base64 of their little-endian bytes (float64 8, float32 4, float16 2, int64 8, bool 1)
+    data    the numbers themselves, or base64 of their little-endian bytes (float64 8, float32 4, float16 2, int64 8, int8 1, bool 1)
     """
 
     shape: list[int]
@@ -33,7 +33,7 @@ def pack(values: np.ndarray) -> Array:
     if dtype not in _WIRE:
         raise InputError(f"A record holds {', '.join(_WIRE)}, but got {dtype}. Convert the array first.")
     flat = np.ascontiguousarray(values).reshape(-1)
-    short = dtype in ("int64", "bool") or _short_numbers(flat)
+    short = dtype in ("int64", "bool") or (dtype != "int8" and _short_numbers(flat))
     numbers = flat.astype(_WIRE[dtype])
     data = [_plain(v) for v in flat.tolist()] if short else base64.b64encode(numbers.tobytes()).decode("ascii")
     return Array(shape=list(values.shape), dtype=dtype, data=data)  # type: ignore[arg-type]

@@ -68,6 +68,10 @@ class Numbers(Struct, frozen=True, kw_only=True):
     cap      scores are cap · tanh(score / cap) before anything is added; 0: they are not bounded
     sink     [H], one score more in each row's softmax, which leads nowhere; None: no such thing
     weights  [H, N, M] themselves, where they do not follow from the rest
+    about    weights that a page computes may be off by this share of themselves: the file was made small; 0: as exact as the rest
+    q_step, k_step  [H, N], [G, M]: q and k are whole numbers, rounded, and each row counts in this unit
+    letters  one text a head in place of all the rest: a letter a weight, row by row, where causal only m <= n + M - N.
+             Code 35 + l, one more from 92 on, is 2^(-l / 3); l = 90: no weight, or one below 1e-9. rows, columns: N and M of these
     """
 
     scale: float
@@ -80,6 +84,12 @@ class Numbers(Struct, frozen=True, kw_only=True):
     seen: Array | None = None
     sink: Array | None = None
     weights: Array | None = None
+    about: float = 0.0
+    q_step: Array | None = None
+    k_step: Array | None = None
+    letters: list[str] = field(default_factory=list)
+    rows: int = 0
+    columns: int = 0
 
 
 class Layer(Struct, frozen=True, kw_only=True):
@@ -88,7 +98,7 @@ class Layer(Struct, frozen=True, kw_only=True):
     where    path of its module
     groups   how many heads keys and values have
     rebuilt  |A·V − output|, by the output's largest number: how well these numbers give what the model gave; None: not known
-    small    base64 of H · side · side bytes: 255 · √(largest weight) in each cell of a picture of the weights
+    small    base64 of H · side · side bytes: 255 · √(largest weight) in each cell of a picture of the weights; empty: letters tell
     why      why it has no numbers, or weights instead of scores; empty where it has all
     """
 
@@ -126,11 +136,30 @@ class Places(Struct, frozen=True, kw_only=True):
     grid: list[int] = field(default_factory=list)
 
 
+class Beside(Struct, frozen=True, kw_only=True):
+    """Another model on the same input: its layers, each beside the one of the first model that it is compared with.
+
+    target   what a person named; names: short ones of both, the first model's first
+    layers   as many as the first model has; None where no layer of the other has the same rows and as many heads
+    apart    how far the weights of each pair of heads are apart: mean over rows of half the sum of |weight − weight|, 0 to 1;
+             empty where there is no pair
+    """
+
+    target: str
+    names: list[str]
+    model: str
+    parameters: int
+    dtype: str
+    layers: list[Layer | None]
+    apart: list[list[float]]
+
+
 class Heads(Struct, frozen=True, kw_only=True):
     """A page of all heads.
 
     target   what a person named; model: the class that ran
-    served   numbers of a head are asked for one by one: /head?layer=L&head=H answers Numbers of one head
+    served   numbers of a head are asked for one by one: /head?layer=L&head=H answers Numbers of one head, with &of=beside those
+             of the other model
     """
 
     version: int = VERSION
@@ -145,3 +174,4 @@ class Heads(Struct, frozen=True, kw_only=True):
     places: list[Places]
     notes: list[str]
     served: bool = False
+    beside: Beside | None = None
