@@ -22,13 +22,15 @@ const series = (...marks: number[][]): Series[] => marks.map((xs, look) => ({ lo
 
 describe("several seeds", () => {
   test("have a mean and a spread, and what is no number is left out", () => {
-    expect(spread([1, 2, 3])).toEqual({ count: 3, mean: 2, low: 1, high: 3, sd: 1 });
+    expect(spread([1, 2, 6])).toMatchObject({ count: 3, mean: 3, median: 2, low: 1, high: 6 });
+    expect(spread([1, 2, 3])!.sd).toBe(1);
+    expect(spread([4, 1])!.median).toBe(2.5);
     expect(spread([1, null, NaN, undefined, 3])).toMatchObject({ count: 2, mean: 2 });
     expect(spread([null, Infinity])).toBeUndefined();
   });
 
   test("of one nobody knows a spread", () => {
-    expect(spread([2])).toEqual({ count: 1, mean: 2, low: 2, high: 2, sd: undefined });
+    expect(spread([2])).toEqual({ count: 1, mean: 2, median: 2, low: 2, high: 2, sd: undefined });
     expect(meant(spread([2])!, 2)).toBe("2.00");
     expect(told(spread([2])!, 2)).toBe("2.00, one seed");
   });

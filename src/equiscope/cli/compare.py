@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 from equiscope.errors import EquiscopeError, InputError
@@ -163,11 +164,16 @@ def _text(found: Comparison) -> None:
             candidate.name,
             shown(values[candidate.name]) if values[candidate.name] else "no result",
             *[_mean([v for v in some if v is not None], number) if some else "" for some in far],
-            f"{candidate.parameters:,}", _mean([t.seconds for t in trials if t.value is not None], lambda x: f"{x:,.0f}"),
+            f"{candidate.parameters:,}", _median([t.seconds for t in trials if t.value is not None]),
         )  # fmt: skip
     console.print(table)
     for note in found.notes:
         console.print(f"\n- {note}", markup=False)
+
+
+def _median(values: Sequence[float]) -> str:
+    """Of times: one run on a busy machine says little about the others."""
+    return f"{median(values):,.0f}" if values else "–"
 
 
 def _mean(values: Sequence[float], form: Callable[[float], str]) -> str:

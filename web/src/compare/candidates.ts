@@ -16,13 +16,13 @@ interface Column {
   text(group: Group): string | undefined; // nothing where it is not known
 }
 
-const mean = (found: Spread | undefined, text: (value: number) => string) => (found?.mean ? text(found.mean) : undefined);
+const median = (found: Spread | undefined, text: (value: number) => string) => (found?.median ? text(found.median) : undefined);
 const COSTS: Column[] = [
   { title: "parameters", text: ({ candidate }) => (candidate.parameters ? whole(candidate.parameters) : undefined) },
   { title: "steps", text: ({ candidate }) => (candidate.steps ? whole(candidate.steps) : undefined) },
-  { title: "training", text: ({ trials }) => mean(spread(trials.map(({ seconds }) => seconds)), time) },
-  { title: "tokens/s", text: ({ trials }) => mean(spread(trials.map(({ tokens }) => tokens)), whole) },
-  { title: "memory", text: ({ trials }) => mean(spread(trials.map(({ memory }) => memory)), bytes) },
+  { title: "training", text: ({ trials }) => median(spread(trials.map(({ seconds }) => seconds)), time) },
+  { title: "tokens/s", text: ({ trials }) => median(spread(trials.map(({ tokens }) => tokens)), whole) },
+  { title: "memory", text: ({ trials }) => median(spread(trials.map(({ memory }) => memory)), bytes) },
 ];
 
 export function candidates(page: Reading): HTMLElement {
@@ -36,7 +36,7 @@ export function candidates(page: Reading): HTMLElement {
   return h(
     "section.part.candidates",
     h("h2", "Candidates, best first"),
-    h("p.quiet.about", `${words}, ${comparison.better} is better. `, several ? "± is the standard deviation over the seeds; each sign is a seed, the line their mean, the band one standard deviation to each side." : known ? "One seed each: no spread is known, and nothing can be decided." : "No run came to a number."), // prettier-ignore
+    h("p.quiet.about", `${words}, ${comparison.better} is better. `, several ? "± is the standard deviation over the seeds; each sign is a seed, the line their mean, the band one standard deviation to each side. Time, tokens a second and memory are medians." : known ? "One seed each: no spread is known, and nothing can be decided." : "No run came to a number."), // prettier-ignore
     groups.length > 0 &&
       h(
         "table.standing",

@@ -46,7 +46,7 @@ export function cost(page: Reading): Shown | undefined {
     if (!across || !value) return [];
     const text = TEXT[chosenCost()];
     const around = value.sd === undefined ? {} : { low: value.low, high: value.high, left: across.low, right: across.high };
-    const mean: Mark = { x: across.mean, y: value.mean, said: `${name}: ${words} ${told(value, page.places)}; ${NAMES[chosenCost()]} ${text(across.mean)}`, ...around }; // prettier-ignore
+    const mean: Mark = { x: across.median, y: value.mean, said: `${name}: ${words} ${told(value, page.places)}; ${NAMES[chosenCost()]} ${text(across.median)}`, ...around }; // prettier-ignore
     if (group.trials.length < 2) return [mean];
     const seeds = finished(group).flatMap((trial): Mark[] => {
       const x = of(chosenCost(), group, trial);
@@ -73,7 +73,7 @@ export function cost(page: Reading): Shown | undefined {
   return shown(page, {
     id: "cost",
     title: "Quality against cost",
-    about: () => `The large sign is the mean, the small ones are the seeds; the cross goes from the least to the largest. Cost: ${NAMES[chosenCost()]}.`, // prettier-ignore
+    about: () => `The large sign is the mean at the median cost, the small ones are the seeds; the cross goes from the least to the largest. Cost: ${NAMES[chosenCost()]}.`, // prettier-ignore
     picture,
     choices: () => [
       known.length > 1 && select("Cost", known.map((name) => ({ name, title: NAMES[name] })), chosenCost(), (name) => page.set({ cost: known.find((one) => one === name) })), // prettier-ignore

@@ -6,6 +6,7 @@ import type { Beyond, Candidate, Comparison, Trial } from "../contract";
 export interface Spread {
   count: number;
   mean: number;
+  median: number; // of costs: one run on a busy machine says little about the others
   low: number;
   high: number;
   sd?: number;
@@ -51,10 +52,12 @@ export function spread(given: (number | null | undefined)[]): Spread | undefined
   if (!values.length) return undefined;
   const count = values.length;
   const mean = values.reduce((sum, value) => sum + value, 0) / count;
+  const sorted = [...values].sort((a, b) => a - b);
   const square = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
   return {
     count,
     mean,
+    median: (sorted[(count - 1) >> 1] + sorted[count >> 1]) / 2,
     low: Math.min(...values),
     high: Math.max(...values),
     sd: count > 1 ? Math.sqrt(square / (count - 1)) : undefined,
