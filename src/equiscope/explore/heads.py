@@ -14,7 +14,9 @@ from torch import Tensor, nn
 
 from equiscope import record
 from equiscope.errors import InputError
-from equiscope.record import Layer, Line, Numbers, pack
+from equiscope.explore.beside import beside, lonely, paired
+from equiscope.explore.compact import compact as smallest
+from equiscope.record import Head, Layer, Line, Numbers, pack
 from equiscope.trace.attended import TRUSTED, Attended, attended, rebuilt
 from equiscope.trace.places import places
 from equiscope.trace.roles import head, small
@@ -51,15 +53,26 @@ class Looked:
             lines=self.lines, layers=layers, places=list(places(model, grids)), notes=self.notes, served=True,
         )  # fmt: skip
         self.content = msgspec.structs.replace(self.content, summary=_summary(self.content, self.found))
+        self.other: Looked | None = None
+        self.partners = list[int | None]()
 
-    def file(self) -> record.Heads:
-        """The record for a file of its own, with all numbers that it can hold."""
+    def set_beside(self, other: "Looked", names: Sequence[str]) -> None:
+        """Put another model that was run on the same input beside this one. Raises InputError where no rows, or no heads, match."""
+        self.other, self.partners = other, paired(self.content, other.content)
+        made = beside(self.content, other.content, self.partners, self.found, other.found, names)
+        self.notes += lonely(self.content, other.content, self.partners)
+        self.content = msgspec.structs.replace(self.content, beside=made, notes=self.notes)
+
+    def file(self, compact: bool = False) -> record.Heads:
+        """The record for a file of its own, with all numbers that it can hold. compact: few of them, rounded, with a bound."""
+        if compact:
+            return self._compact()
         size = sum(t.numel() for one in self.found for t in (one.q, one.k, one.v) if t is not None) * 4
         layers, notes = [], list(self.notes)
         if size > MOST:
             notes.append(
                 f"Queries, keys and values of all heads would be {size / 2e6:.0f} MB, so this file has the overview only. "
-                "For every number leave --export out, or give less input."
+                "For every number leave --export out; --compact rounds them, so that more of them find room."
             )
         for layer, one in zip(self.content.layers, self.found, strict=True):
             kept = one if size <= WHOLE else _half(one)
@@ -68,16 +81,55 @@ class Looked:
             layers.append(msgspec.structs.replace(layer, numbers=numbers, rebuilt=kept.rebuilt, why=why))
         if WHOLE < size <= MOST:
             notes.append("Queries, keys and values stand in this file as float16.")
-        return msgspec.structs.replace(self.content, layers=layers, notes=notes, served=False)
+        return msgspec.structs.replace(self.content, layers=layers, notes=notes, served=False, beside=self._file_beside())
+
+    def _compact(self) -> record.Heads:
+        """Small pictures are left out where the page can make them, and figures have four decimals."""
+        layers, notes = [], list(self.notes)
+        for layer, one in zip(self.content.layers, self.found, strict=True):
+            numbers = smallest(one, MOST / len(self.found))
+            made = msgspec.structs.replace(
+                layer, numbers=numbers, heads=[_short(h) for h in layer.heads],
+                small="" if numbers is not None and numbers.letters else layer.small,
+                why=layer.why if numbers is not None else "Even rounded the file would be too large: it has the overview only.",
+            )  # fmt: skip
+            layers.append(made)
+        kept = [layer.numbers for layer in layers if layer.numbers is not None]
+        if kept:
+            what = [
+                "weights alone" if any(n.letters for n in kept) else "",
+                "queries and keys" if any(n.q is not None for n in kept) else "",
+            ]
+            notes.append(
+                f"This file was made small: it has {' or '.join(filter(None, what))}, rounded, so that weights may be off by "
+                f"{100 * max(n.about for n in kept):.2g} % of themselves. Without --compact a file has every number."
+            )
+        return msgspec.structs.replace(
+            self.content, layers=layers, notes=notes, served=False, beside=self._file_beside(compact=True)
+        )
+
+    def _file_beside(self, compact: bool = False) -> record.Beside | None:
+        if self.other is None or self.content.beside is None:
+            return None
+        theirs = self.other.file(compact).layers
+        return msgspec.structs.replace(self.content.beside, layers=[None if n is None else theirs[n] for n in self.partners])
 
     def answer(self, asked: Mapping[str, str]) -> bytes:
-        """What /head?layer=L&head=H gets: the numbers of one head. Raises InputError where there is no such head."""
+        """What /head?layer=L&head=H gets: the numbers of one head; with of=beside, of the other model's head beside it.
+
+        raises  InputError where there is no such head
+        """
         words = [asked.get(name, "") for name in ("layer", "head")]
         if not all(re.fullmatch(r"[0-9]{1,6}", word) for word in words):
             raise InputError("Ask for /head?layer=L&head=H, two numbers from 0 on.")
         layer, number = (int(word) for word in words)
         if layer >= len(self.found) or number >= self.found[layer].heads:
             raise InputError(f"There are {len(self.found)} layers here, and no head {number} in layer {layer}.")
+        if asked.get("of") == "beside":
+            partner = self.partners[layer] if self.other is not None else None
+            if self.other is None or partner is None:
+                raise InputError(f"No other model has a layer beside layer {layer}.")
+            return self.other.answer({"layer": str(partner), "head": str(number)})
         with self._lock:
             return msgspec.json.encode(_numbers(self.found[layer], [number]))
 
@@ -130,6 +182,12 @@ def _numbers(one: Attended, heads: Sequence[int], narrow: bool = False) -> Numbe
         bias=shared(one.bias), seen=shared(one.seen), sink=None if one.sink is None else pack(one.sink[kept].float().numpy()),
         weights=None if weights is None else pack(weights[kept].float().numpy()),
     )  # fmt: skip
+
+
+def _short(head: Head) -> Head:
+    """With figures of four decimals."""
+    figures = {name: getattr(head, name) for name in head.__struct_fields__ if name != "role"}
+    return Head(role=head.role, **{name: None if x is None else round(x, 4) for name, x in figures.items()})
 
 
 def _half(one: Attended) -> Attended:
