@@ -55,7 +55,7 @@ def _letters(one: Attended) -> Numbers:
 
 def _bytes(one: Attended) -> Numbers:
     (q, q_step), (k, k_step) = (rows(t.float().numpy()) for t in (one.q, one.k))
-    near = replace(one, **{name: torch.from_numpy(t * step[..., None]) for name, t, step in (("q", q, q_step), ("k", k, k_step))})
+    near = replace(one, q=torch.from_numpy(q * q_step[..., None]), k=torch.from_numpy(k * k_step[..., None]))
     told = _told(one, q, k, _off(one, near))
     return msgspec.structs.replace(told, q_step=pack(q_step), k_step=pack(k_step))
 
@@ -77,7 +77,7 @@ def _told(one: Attended, q: np.ndarray, k: np.ndarray, about: float) -> Numbers:
 
 def _off(one: Attended, near: Attended) -> float:
     """By which share of itself a weight of `near` is off at most."""
-    worst = 1.0
+    worst, dtype = 1.0, torch.float64 if one.q.dtype == torch.float64 else torch.float32
     for head in range(one.heads):
         for some in _pieces(one.q.shape[-2], one.k.shape[-2]):
             wanted, found = (

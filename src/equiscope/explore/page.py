@@ -1,8 +1,8 @@
 """The page: template, style, script and data in one file that asks nothing of any network."""
 
 import base64
-import gzip
 import html as escape
+import zlib
 from pathlib import Path
 
 import msgspec
@@ -41,41 +41,83 @@ TEMPLATE = """<!doctype html>
 </body>
 </html>
 """
+PACKED = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="generator" content="equiscope {version}">
+<title>{title} - equiscope</title>
+</head>
+<body>
+<div id="app"></div>
+<noscript>{plain}</noscript>
+<script type="application/octet-stream" id="{kind}">{data}</script>
+<script type="application/octet-stream" id="bundle">{bundle}</script>
+<script>{opener}</script>
+</body>
+</html>
+"""
+OPENER = """(async () => {
+  const bytes = Uint8Array.from(atob(document.getElementById("bundle").textContent), (letter) => letter.charCodeAt(0));
+  const text = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+  for (const kind of ["style", "script"]) {
+    const made = document.createElement(kind);
+    made.textContent = text[kind];
+    document.head.append(made);
+  }
+})().catch((error) => {
+  const why = `This page could not be unpacked (${error.message}). It needs a browser of 2023 or newer.`;
+  document.getElementById("app").textContent = why;
+});"""
 PLAIN = "This page computes every number in your browser, so it needs JavaScript. It asks nothing of any network."
 
 
-def html(content: Content, plain: str = PLAIN, policy: str = POLICY) -> str:
+def html(content: Content, plain: str = PLAIN, policy: str = POLICY, small: bool = False) -> str:
     """The page as text. Raises InputError where the bundle was not built with the package.
 
     plain   markup for a browser without JavaScript, whose texts are escaped
     policy  what the page may ask for: nothing, unless it is served and watches
+    small   style and script are packed as the data are, at the cost of a page whose source nobody can read
     """
     from equiscope import __version__
 
     bundle = OWN.get(type(content), "page")
     script, style = (_bundled(f"{bundle}.{kind}") for kind in ("js", "css"))
-    return TEMPLATE.format(
-        policy=policy,
-        version=__version__,
-        title=escape.escape(content.title),
-        kind=type(content).__name__.lower(),  # of the record, which the script looks for
-        style=style,
-        plain=plain,
-        script=script.replace("</script", "<\\/script").replace("<!--", "<\\!--"),
-        data=pack(content),
-    )
+    told = {
+        "policy": policy, "version": __version__, "title": escape.escape(content.title), "plain": plain,
+        "kind": type(content).__name__.lower(),  # of the record, which the script looks for
+        "data": pack(content),
+    }  # fmt: skip
+    if small:
+        both = msgspec.json.encode({"style": style, "script": script})
+        return PACKED.format(**told, bundle=_packed(both), opener=OPENER)
+    return TEMPLATE.format(**told, style=style, script=script.replace("</script", "<\\/script").replace("<!--", "<\\!--"))
 
 
 def pack(content: Content) -> str:
     """The record as base64 of gzipped JSON: letters, digits, + / = only, so no word of a sentence can end the element."""
-    return base64.b64encode(gzip.compress(msgspec.json.encode(content), compresslevel=9, mtime=0)).decode("ascii")
+    return _packed(msgspec.json.encode(content))
 
 
-def write(content: Content, path: Path, plain: str = PLAIN) -> Path:
-    """Write the page to a file, whole or not at all. Raises InputError where the folder does not exist or cannot be written."""
+def _packed(text: bytes) -> str:
+    """Deflated with repetitions or without, whichever is shorter: of numbers that look drawn by chance repetitions only cost."""
+    made = []
+    for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY):
+        deflate = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS, 9, strategy)  # 16: in gzip's frame, without a time
+        made.append(deflate.compress(text) + deflate.flush())
+    return base64.b64encode(min(made, key=len)).decode("ascii")
+
+
+def write(content: Content, path: Path, plain: str = PLAIN, small: bool = False) -> Path:
+    """Write the page to a file, whole or not at all. small: as in `html`.
+
+    raises  InputError where the folder does not exist or cannot be written
+    """
     if not path.name:
         raise InputError(f"{path} is a folder. Name a file with --export, e.g. --export love.html.")
-    text = html(content, plain)
+    text = html(content, plain, small=small)
     part = path.with_name(path.name + ".part")
     try:
         part.write_text(text, encoding="utf-8")

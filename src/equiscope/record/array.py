@@ -19,7 +19,7 @@ DECIMALS = 4  # numbers with at most so many decimals are written out: shorter t
 class Array(Struct, frozen=True):
     """Numbers of one dtype in row-major order.
 
-    data    the numbers themselves, or base64 of their little-endian bytes (float64 and int64 8, float32 4, float16 2, int8 and bool 1)
+    data    the numbers themselves, or base64 of their little-endian bytes (float64, int64: 8, float32: 4, float16: 2, int8, bool: 1)
     """
 
     shape: list[int]
