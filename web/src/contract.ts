@@ -104,7 +104,7 @@ export interface Leaf {
 /**
  * Numbers of one dtype in row-major order.
  *
- *     data    the numbers themselves, or base64 of their little-endian bytes (float64, int64: 8, float32: 4, float16: 2, int8, bool: 1)
+ *     data    the numbers themselves, or base64 of their little-endian bytes (8 of float64, int64; 4 of float32; 2 of float16; 1)
  */
 export interface Array {
   shape: number[];

@@ -80,9 +80,7 @@ def _off(one: Attended, near: Attended) -> float:
     worst, dtype = 1.0, torch.float64 if one.q.dtype == torch.float64 else torch.float32
     for head in range(one.heads):
         for some in _pieces(one.q.shape[-2], one.k.shape[-2]):
-            wanted, found = (
-                a.weigh(head, some, torch.float64 if one.q.dtype == torch.float64 else torch.float32) for a in (one, near)
-            )
+            wanted, found = (a.weigh(head, some, dtype) for a in (one, near))
             ratio = (found / wanted)[wanted > NOTHING]
             if len(ratio):
                 worst = max(worst, ratio.max().item(), 1 / max(ratio.min().item(), NOTHING))
