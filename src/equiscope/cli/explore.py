@@ -62,6 +62,11 @@ def refuse(option: str) -> None:
     raise InputError(f"{option} needs a model that takes it. Add --model: a checkpoint folder, timm:NAME, module:factory or a run.")
 
 
+def alone(beside: str) -> None:
+    """Raises InputError for a second model where there is no first one."""
+    raise InputError(f"--beside {beside} needs a first model to stand beside. Add --model: a checkpoint folder or a run.")
+
+
 def is_run(words: str) -> bool:
     """Whether what looks like a sentence is the folder of a run."""
     try:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from equiscope.audit.adapt import patch
 from equiscope.audit.targets import Target, target
+from equiscope.cli.beside import fed, names
 from equiscope.cli.explore import is_run, serve
 from equiscope.data.picture_files import address, converted, picture
 from equiscope.errors import InputError
@@ -62,18 +63,27 @@ class Ready:
 
 
 def run(
-    source: str, asked: Asked, said: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool
+    source: str, asked: Asked, said: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool,
+    beside: str | None = None,
 ) -> None:  # fmt: skip
-    """The page. Raises InputError where the model or the input is none, or where nothing attends, and for options of a sentence."""
+    """The page. beside: another model on the same input.
+
+    raises  InputError where the model or the input is none, or where nothing attends, for options of a sentence, and where rows or
+            heads of two models do not match
+    """
     if said:
         raise InputError(f"{' and '.join(said)} belong to a sentence alone; {source} brings all that. Leave them out.")
     if sum(given is not None for given in (asked.text, asked.image, asked.audio)) > 1:
         raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
-    ready = _of_run(Path(source), asked) if is_run(source) else _of_target(source, asked, seed)
+    ready = _ready(source, asked, seed)
     name = Path(source).resolve().name if Path(source).is_dir() else source
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        looked = Looked(ready.model, ready.args, ready.kwargs, ready.lines, f"{name}: {asked.told}", source, ready.notes)
+    if beside is None:
+        looked = _looked(ready, f"{name}: {asked.told}", source, seed)
+    else:
+        other, called = _ready(beside, asked, seed), names(source, beside)
+        fed(ready, other, asked == Asked())
+        looked = _looked(ready, f"{called[0]} beside {called[1]}: {asked.told}", source, seed)
+        looked.set_beside(_looked(other, called[1], beside, seed), called)
     if json:
         sys.stdout.write(msgspec.json.encode(looked.file()).decode() + "\n")
     elif export is not None:
@@ -81,6 +91,16 @@ def run(
         print(f"wrote {path} ({path.stat().st_size / 1000:.0f} kB, one file, works offline)")
     else:
         serve(html(looked.content, policy=POLICY), port, open_browser, {"/head": looked.answer})
+
+
+def _ready(source: str, asked: Asked, seed: int) -> Ready:
+    return _of_run(Path(source), asked) if is_run(source) else _of_target(source, asked, seed)
+
+
+def _looked(ready: Ready, title: str, source: str, seed: int) -> Looked:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Looked(ready.model, ready.args, ready.kwargs, ready.lines, title, source, ready.notes)
 
 
 def _of_run(folder: Path, asked: Asked) -> Ready:

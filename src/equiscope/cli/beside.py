@@ -1,0 +1,71 @@
+"""`equiscope explore ... --model A --beside B`: what both models are given, so that their rows stand for the same."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from equiscope.errors import InputError
+from equiscope.record import Line
+
+ANSWER = "The decoders of both models read the answer of the first one."
+
+
+@runtime_checkable
+class Given(Protocol):
+    """What a model is called with, and what stands in its rows."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    lines: list[Line]
+    notes: list[str]
+
+
+def fed(one: Given, other: Given, made_up: bool) -> None:
+    """Where both models read the same ids, the second one's rows are called as the first's, and its decoder reads the same answer.
+
+    made_up  nobody gave an input: the second model gets what was made up for the first
+    raises   InputError where it takes something else
+    """
+    ours, theirs = dict(_tensors(one)), dict(_tensors(other))
+    if made_up:
+        shapes = [", ".join(f"{name} {list(v.shape)}" for name, v in found.items()) for found in (ours, theirs)]
+        if shapes[0] != shapes[1]:
+            raise InputError(f"The models bring inputs of their own that differ: {shapes[0]}, and {shapes[1]}. Give a text.")
+        other.args, other.kwargs = one.args, dict(one.kwargs)
+        return
+    reads, answers = (_ids(ours), _ids(theirs)), (_answer(ours), _answer(theirs))
+    if None in reads or not torch.equal(ours[reads[0] or ""], theirs[reads[1] or ""]):
+        return
+    other.lines = list(one.lines)
+    if answers[0] is None or answers[1] is None:
+        return
+    said = ours[answers[0]]
+    if not torch.equal(said, theirs[answers[1]]):
+        other.args = tuple(said if str(i) == answers[1] else a for i, a in enumerate(other.args))
+        other.kwargs |= {answers[1]: said} if answers[1] in other.kwargs else {}
+        one.notes.append(ANSWER)
+
+
+def names(source: str, beside: str) -> list[str]:
+    """Short names of two models that tell them apart."""
+    short = [Path(one).resolve().name if Path(one).is_dir() else one for one in (source, beside)]
+    return short if short[0] != short[1] else [source, beside]
+
+
+def _tensors(given: Given) -> Iterator[tuple[str, Tensor]]:
+    yield from ((str(i), v) for i, v in enumerate(given.args) if isinstance(v, Tensor))
+    yield from ((name, v) for name, v in given.kwargs.items() if isinstance(v, Tensor))
+
+
+def _ids(found: dict[str, Tensor]) -> str | None:
+    """The argument that takes the ids of a text."""
+    known = [name for name in ("source", "input_ids", "0") if name in found and not found[name].is_floating_point()]
+    return known[0] if known else None
+
+
+def _answer(found: dict[str, Tensor]) -> str | None:
+    """The argument that takes the ids of an answer."""
+    return "decoder_input_ids" if "decoder_input_ids" in found else "0" if "source" in found else None
