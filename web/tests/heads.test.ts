@@ -7,6 +7,7 @@ import { pool } from "../src/heads/map";
 import { called, groups } from "../src/heads/mosaic";
 import { shifts } from "../src/heads/places";
 import { fromHash, type HeadsState, initial, toHash } from "../src/heads/state";
+import { percent, pictured, weighed } from "../src/heads/rounded";
 import { sorted } from "../src/heads/statistics";
 import { Supply } from "../src/heads/supply";
 import { Attention, type Changes, given, largest, most, moved, NONE } from "../src/heads/weights";
@@ -352,5 +353,55 @@ describe("numbers", () => {
     await expect(supply.get(0, 0)).rejects.toThrow(
       "(No such head): see whether the command still runs, then choose the head again.",
     );
+  });
+});
+
+describe("a small file has rounded numbers", () => {
+  const letters = (levels: number[]) => String.fromCharCode(...levels.map((l) => (l + 35 >= 92 ? l + 36 : l + 35)));
+
+  test("a letter is a weight on a scale of octaves", () => {
+    const levels = [0, 3, 57, 58, 89, 90];
+    const head = given({ scale: 1, about: 0.1225, letters: ["", letters(levels)], rows: 2, columns: 3 }, 1, 2);
+    expect([head.rows, head.columns, head.about]).toEqual([2, 3, 0.1225]);
+    const rows = [...new Attention(head).row(0), ...new Attention(head).row(1)];
+    close(rows, [1, 0.5, 2 ** -19, 2 ** (-58 / 3), 2 ** (-89 / 3), 0]);
+  });
+
+  test("where it is causal what is later is not written", () => {
+    const head = given({ scale: 1, causal: true, letters: [letters([3, 0, 3, 6, 6])], rows: 2, columns: 3 }, 0, 1);
+    close(new Attention(head).row(0), [0.5, 1, 0]);
+    close(new Attention(head).row(1), [0.5, 0.25, 0.25]);
+    expect(new Attention(head).hidden(0, 2)).toBe("causal mask");
+  });
+
+  test("rows of bytes count in their own units", () => {
+    const bytes = (shape: number[], data: number[]): ArrayRecord => ({
+      shape,
+      dtype: "int8",
+      data: btoa(String.fromCharCode(...data.map((x) => x & 255))),
+    });
+    const numbers: Numbers = {
+      scale: 1,
+      q: bytes([2, 2, 2], [1, 2, 3, 4, 5, -6, -127, 8]),
+      k: bytes([1, 1, 2], [1, -1]),
+      q_step: array([2, 2], [1, 1, 0.5, 2]),
+      k_step: array([1, 1], [3]),
+    };
+    const { q, k } = given(numbers, 1, 2);
+    expect([...q!]).toEqual([2.5, -3, -254, 16]);
+    expect([...k!]).toEqual([3, -3]);
+  });
+
+  test("small pictures are made from letters as Python makes them", () => {
+    const levels = [3, 0, 6, 9, 12, 3]; // rows of 1, 2 and 3
+    const numbers: Numbers = { scale: 1, causal: true, letters: [letters(levels)], rows: 3, columns: 3 };
+    const root = (weight: number) => Math.round(255 * Math.sqrt(weight));
+    expect([...pictured(numbers, 0, 3)]).toEqual([root(0.5), 0, 0, root(1), root(0.25), 0, root(0.125), root(0.0625), root(0.5)]);
+    expect([...pictured(numbers, 0, 2)]).toEqual([root(1), root(0.25), root(1), root(0.5)]);
+  });
+
+  test("how far a number may be off is never said too low", () => {
+    expect([2 ** (1 / 6) - 1, 0.0399, 0.04, 0.00412].map(percent)).toEqual(["13 %", "4 %", "4 %", "0.42 %"]);
+    expect([weighed(0.1234567, 0), weighed(0.1234567, 0.12), weighed(0.1234567, 0.01), weighed(0, 0.1)]).toEqual(["0.1234567", "≈ 0.123", "≈ 0.1235", "≈ 0"]); // prettier-ignore
   });
 });

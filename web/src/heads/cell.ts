@@ -5,6 +5,7 @@ import { button, h } from "../dom";
 import type { View } from "./detail";
 import { named } from "./labels";
 import type { Reading } from "./page";
+import { percent, weighed } from "./rounded";
 import { most, type Score } from "./weights";
 
 const FEW = 6; // products that are printed at first
@@ -25,8 +26,9 @@ export function cell(page: Reading): { element: HTMLElement; draw(view: View, ro
       ...(score.hidden
         ? [h("p.notice", `May not be seen: ${score.hidden}. So the weight is 0, whatever its query and key are.`)]
         : []),
-      h("div.ladder", steps(view, score), result(score, before)),
-      ...(score.products ? [products(view, score, row, column)] : [h("p.quiet", view.found.why || "This head has no queries and keys in the record: the weights are those that the model gave.")]), // prettier-ignore
+      h("div.ladder", steps(view, score), result(score, before, view.now.given.about)),
+      ...(score.products ? [products(view, score, row, column)] : view.now.given.about ? [] : [h("p.quiet", view.found.why || "This head has no queries and keys in the record: the weights are those that the model gave.")]), // prettier-ignore
+      ...(view.now.given.about ? [h("p.quiet.left-out", leftOut(view))] : []),
       ...(view.now.given.v ? [brought(view, row, column, score.weight)] : []),
     );
     if (key) [...element.querySelectorAll<HTMLElement>("[data-key]")].find((one) => one.dataset.key === key)?.focus({ preventScroll: true }); // prettier-ignore
@@ -132,33 +134,51 @@ export function cell(page: Reading): { element: HTMLElement; draw(view: View, ro
 
 /** What becomes of the products, one line a step. */
 function steps({ now }: View, score: Score): HTMLElement[] {
-  const { scale, cap, width, bias } = now.given;
+  const { scale, cap, width, bias, about } = now.given;
   if (!score.products) return [];
+  const told = (value: number) => rounded(value, about);
+  const added = (value: number): string => (value < 0 ? `− ${told(-value)}` : `+ ${told(value)}`);
   const step = (what: string, how: string, value: number, key: string) =>
-    h("div.rung", { "data-step": key }, h("span.what", what), h("span.how", how), h("b", digits(value)));
+    h("div.rung", { "data-step": key }, h("span.what", what), h("span.how", how), h("b", told(value)));
   const { temperature } = now.changes;
   return [
     step("q · k", `sum of ${width} products`, score.sum, "sum"),
-    step("× scale", `${digits(score.sum)} × ${digits(scale)}`, score.scaled, "scaled"),
-    ...(cap ? [step("bounded", `${digits(cap)} · tanh(${digits(score.scaled)} / ${digits(cap)})`, score.capped, "capped")] : []),
-    ...(bias ? [step("+ bias", now.changes.bias ? `${signed(score.capped)} ${added(score.bias)}` : "left out", score.score, "bias")] : []), // prettier-ignore
-    ...(temperature !== 1 ? [step("÷ temperature", `${digits(score.score)} / ${temperature}`, score.exponent, "temperature")] : []),
-    ...(score.hidden ? [] : [step("e to that", `exp(${digits(score.exponent)} ${added(-score.top)}): the row's largest is taken off`, Math.exp(score.exponent - score.top), "power")]), // prettier-ignore
-    step("÷ the row's sum", `of all that may be seen${score.sink === undefined ? "" : `, with ${digits(score.sink)} for the sink`}`, score.total, "total"), // prettier-ignore
+    step("× scale", `${told(score.sum)} × ${digits(scale)}`, score.scaled, "scaled"),
+    ...(cap ? [step("bounded", `${digits(cap)} · tanh(${told(score.scaled)} / ${digits(cap)})`, score.capped, "capped")] : []),
+    ...(bias ? [step("+ bias", now.changes.bias ? `${told(score.capped)} ${added(score.bias)}` : "left out", score.score, "bias")] : []), // prettier-ignore
+    ...(temperature !== 1 ? [step("÷ temperature", `${told(score.score)} / ${temperature}`, score.exponent, "temperature")] : []),
+    ...(score.hidden ? [] : [step("e to that", `exp(${told(score.exponent)} ${added(-score.top)}): the row's largest is taken off`, Math.exp(score.exponent - score.top), "power")]), // prettier-ignore
+    step("÷ the row's sum", `of all that may be seen${score.sink === undefined ? "" : `, with ${told(score.sink)} for the sink`}`, score.total, "total"), // prettier-ignore
   ];
 }
 
-const result = (score: Score, before: number | undefined): HTMLElement =>
+const result = (score: Score, before: number | undefined, about: number): HTMLElement =>
   h(
     "div.rung.result",
     { "data-step": "weight" },
     h("span.what", "weight"),
-    h("span.how", before === undefined ? "" : h("span.was", `was ${digits(before)}, now ${signed(score.weight - before, true)}`)),
-    h("b", digits(score.weight)),
+    h(
+      "span.how",
+      before === undefined
+        ? about && score.weight
+          ? `rounded, to ${percent(about)} of it`
+          : ""
+        : h("span.was", `was ${weighed(before, about)}, now ${rounded(score.weight - before, about, true)}`),
+    ),
+    h("b", weighed(score.weight, about)),
   );
 
+/** What a small file leaves out, and what that does to the numbers. */
+const leftOut = ({ now }: View): string =>
+  now.given.q
+    ? `This file was made small: q and k are rounded to 255 steps a row, so a weight may be off by ${percent(now.given.about)} of itself. Values are left out.`
+    : `This file was made small: it keeps the weights alone, each rounded by at most ${percent(now.given.about)} of itself, and none below 1e-9. Queries, keys, their products and values are left out; a file without --compact has them.`;
+
+/** A number that follows from rounded ones, with four digits. */
+const rounded = (value: number, about: number, plus = false): string =>
+  about ? signed(Number(value.toPrecision(4)), plus) : signed(value, plus);
+
 const signed = (value: number, plus = false): string => (plus && value >= 0 ? `+${digits(value)}` : digits(value));
-const added = (value: number): string => (value < 0 ? `− ${digits(-value)}` : `+ ${digits(value)}`);
 
 /** A number in a field. */
 const plain = (value: number): string => String(Number(value.toPrecision(7)));

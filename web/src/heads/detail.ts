@@ -2,7 +2,6 @@
 import type { Layer, Line } from "../contract";
 import { button, h } from "../dom";
 import { save } from "../figure";
-import { digits } from "../axis";
 import { cell as number } from "./cell";
 import { changes, changesOf } from "./changes";
 import { named, spoken } from "./labels";
@@ -11,6 +10,7 @@ import { weightMap } from "./map";
 import { called } from "./mosaic";
 import type { Reading } from "./page";
 import { badge, figures } from "./roles";
+import { percent, weighed } from "./rounded";
 import type { HeadsState } from "./state";
 import { Attention, largest, most, NONE } from "./weights";
 
@@ -183,13 +183,13 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
       why ? " may not see " : " looks at ",
       named(answers, column),
       why ? `: ${why}.` : ": ",
-      ...(why ? [] : [h("b.value", digits(weight))]),
-      ...(before === undefined ? [] : [h("span.quiet", ` was ${digits(before)}`)]),
+      ...(why ? [] : [h("b.value", weighed(weight, now.given.about))]),
+      ...(before === undefined ? [] : [h("span.quiet", ` was ${weighed(before, now.given.about)}`)]),
     );
   }
 
   /** Those with the largest weights: who is looked at, or who looks. */
-  function rank({ asks: who, answers: whom }: View, weights: Float64Array, asks: boolean, at: number, other: number): void {
+  function rank({ asks: who, answers: whom, now }: View, weights: Float64Array, asks: boolean, at: number, other: number): void {
     const line = asks ? whom : who;
     const first = most(weights, MOST).filter((i) => weights[i] > 0);
     const largest = weights[first[0]] || 1;
@@ -210,7 +210,7 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
       press.setAttribute("aria-pressed", String(i === other));
       press.style.setProperty("--share", (weights[i] / largest).toFixed(3));
       press.children[1].replaceChildren(named(line, i));
-      press.children[2].textContent = weights[i].toFixed(4);
+      press.children[2].textContent = now.given.about ? weighed(weights[i], now.given.about) : weights[i].toFixed(4);
     });
     ranking.setAttribute("aria-label", asks ? `what ${spoken(who, at)} looks at most` : `who looks most at ${spoken(whom, at)}`);
   }
@@ -277,6 +277,7 @@ function top(page: Reading, layer: number, head: number): HTMLElement[] {
   const go = (by: number, text: string, title: string) =>
     button(text, title, () => page.open(...step(by)), { disabled: !step(by), "aria-label": title, "data-key": title });
   const counted = figures(found.heads[head]);
+  const about = found.numbers?.about;
   const title = called(record, layer, head);
   return [
     h(
@@ -294,8 +295,8 @@ function top(page: Reading, layer: number, head: number): HTMLElement[] {
       "p.quiet.where",
       h("code", found.where),
       found.groups !== found.heads.length && ` · ${found.groups} heads of keys and values serve ${found.heads.length}`,
-      ` · ran in ${record.dtype}, computed here in float64`,
-      found.rebuilt != null && h("span.rebuilt", { title: "How far these numbers are from what the model gave: the largest |A·V − output|, by the largest number of the output" }, ` · rebuilt: |A V − output| = ${found.rebuilt === 0 ? "0" : found.rebuilt.toExponential(1)} of the largest output`), // prettier-ignore
+      about ? ` · ran in ${record.dtype}; weights here are rounded, to ${percent(about)} of themselves` : ` · ran in ${record.dtype}, computed here in float64`, // prettier-ignore
+      found.rebuilt != null && h("span.rebuilt", { title: "How far these numbers are from what the model gave: the largest |A·V − output|, by the largest number of the output" }, ` · rebuilt${about ? " before it was rounded" : ""}: |A V − output| = ${found.rebuilt === 0 ? "0" : found.rebuilt.toExponential(1)} of the largest output`), // prettier-ignore
     ),
     h("p.quiet.counted", counted ? `As the model computed it: ${counted}.` : "", found.why ? h("span.why", ` ${found.why}`) : ""),
   ];

@@ -4,6 +4,7 @@ import { h } from "../dom";
 import { shown as written } from "./labels";
 import type { View } from "./detail";
 import { colour, css, fitted, pixel, pixels, sized, sliced } from "./paint";
+import { weighed } from "./rounded";
 
 const [LARGE, POOL, NAMED, FONT] = [560, 512, 11, 11]; // pixels; cells a side; pixels of a cell that has a name; pixels
 
@@ -67,11 +68,11 @@ export function weightMap(listener: MapListener): WeightMap {
 
   function told(): void {
     const { signed } = view!;
-    const { rows, columns } = view!.now.given;
+    const { rows, columns, about } = view!.now.given;
     const shared = rows > POOL || columns > POOL ? " Tokens that share a pixel show the largest." : "";
     caption.textContent = signed
       ? `Blue: more weight than the model gave, orange: less; full colour is ${pooled.most().toPrecision(3)}.${shared}`
-      : `Rows ask, columns answer. Full colour is the largest weight, ${pooled.most().toPrecision(3)}; the strength is its root, so that small ones are seen.${shared}`;
+      : `Rows ask, columns answer. Full colour is the largest weight, ${about ? weighed(pooled.most(), about) : pooled.most().toPrecision(3)}; the strength is its root, so that small ones are seen.${shared}`;
   }
 
   function paint(): void {

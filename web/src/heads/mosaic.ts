@@ -3,9 +3,11 @@
 import type { Heads, Layer } from "../contract";
 import { h } from "../dom";
 import { bytesOf } from "../tensor";
+import { sideOf, square } from "./beside";
 import type { Reading } from "./page";
 import { colour, css, fitted, pixel, pixels, sized } from "./paint";
 import { figures, SAYS } from "./roles";
+import { pictured } from "./rounded";
 import { ROLES } from "./state";
 
 const [GUTTER, TOP, HEADING, LARGE, SMALL] = [34, 18, 34, 104, 11]; // pixels
@@ -60,6 +62,7 @@ export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
   );
   const element = h("div.mosaic", field, said);
   const atlas = pictures(record);
+  const others = page.other && pictures(page.other);
   let [cell, gap] = [0, 0];
   let cursor: [number, number] | undefined;
 
@@ -89,7 +92,13 @@ export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
         context.fillStyle = empty;
         context.fillRect(left(i), y, cell, cell);
         context.globalAlpha = lit ? 1 : 0.13;
-        const { image, side } = atlas(layer, i);
+        const which = sideOf(page, layer);
+        if (page.other && page.state.side === "apart") {
+          square(context, record.beside!.apart[layer]?.[i], [left(i), y], cell, ink);
+          context.globalAlpha = 1;
+          return;
+        }
+        const { image, side } = (which === "other" && others ? others : atlas)(layer, i);
         context.imageSmoothingEnabled = side > cell;
         context.imageSmoothingQuality = "high";
         context.drawImage(image, 0, 0, side, side, left(i), y, cell, cell);
@@ -120,12 +129,14 @@ export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
       return;
     }
     const [layer, head] = place;
-    const found = record.layers[layer].heads[head];
+    const found = (sideOf(page, layer) === "other" ? page.other! : record).layers[layer].heads[head];
     const counted = figures(found);
+    const far = record.beside?.apart[layer]?.[head];
     said.replaceChildren(
       h("b", sentence(called(record, layer, head))),
       " ",
       h("span.role", { "data-role": found.role }, SAYS[found.role].title),
+      far === undefined ? "" : ` ${far.toFixed(2)} apart.`,
       h("span.quiet", counted ? ` ${counted}.` : "", record.layers[layer].why ? ` ${record.layers[layer].why}` : ""),
     );
   };
@@ -193,12 +204,16 @@ function pictures(record: Heads): (layer: number, head: number) => { image: HTML
     const { role } = found.heads[head];
     const key = `${layer}.${head} ${css(`--${role}`)}`;
     if (!made.has(key)) {
-      if (!bytes.has(found)) bytes.set(found, bytesOf(found.small));
+      const spelled = !found.small && found.numbers?.letters?.length;
+      if (!bytes.has(found) && !spelled) bytes.set(found, bytesOf(found.small));
       const size = found.side * found.side;
       const image = pixels(Math.max(found.side, 1), Math.max(found.side, 1));
       const data = new ImageData(image.width, image.height);
       const paint = colour(`--${role}`);
-      for (let i = 0; i < size; i++) pixel(data.data, i, paint, (bytes.get(found)![head * size + i] ?? 0) / 255);
+      const values = spelled
+        ? pictured(found.numbers!, head, found.side)
+        : bytes.get(found)!.subarray(head * size, (head + 1) * size);
+      values.forEach((value, i) => pixel(data.data, i, paint, value / 255));
       image.getContext("2d")!.putImageData(data, 0, 0);
       made.set(key, { image, side: image.width });
     }

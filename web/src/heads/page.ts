@@ -85,7 +85,7 @@ export function reveal(record: Heads, root: HTMLElement): Reading {
   root.replaceChildren(
     header(record),
     h("main", { id: "story" }, record.layers.length ? desk : h("p.notice", "No attention was seen in this model on this input."), places(record.places)), // prettier-ignore
-    h("footer", record.served ? "equiscope: this page asks the command on this machine for the numbers of a head, and nobody else." : "equiscope: every weight on this page is computed in your browser from the numbers inside it. It works offline and sends nothing anywhere."), // prettier-ignore
+    h("footer", record.served ? "equiscope: this page asks the command on this machine for the numbers of a head, and nobody else." : `equiscope: ${record.layers.some(({ numbers }) => numbers?.about) ? "this page was made small, and its weights are rounded" : "every weight on this page is computed in your browser from the numbers inside it"}. It works offline and sends nothing anywhere.`), // prettier-ignore
   );
 
   /** all: not only the chosen head. */

@@ -21,6 +21,7 @@ export interface HeadsState {
   column?: number; // who answers; unless said, who is looked at most
   by: "asks" | "answers"; // whose weights are shown: of who asks, or of who answers
   show: "weights" | "change";
+  side: "this" | "other" | "apart"; // of two models, which one, or the difference
   roles: Role[]; // only these are lit; none: all
   causal?: boolean; // as the model has it, unless said
   mask: boolean; // the model's own list of what may be seen
@@ -33,6 +34,7 @@ export interface HeadsState {
 export const initial = (): HeadsState => ({
   by: "asks",
   show: "weights",
+  side: "this",
   roles: [],
   mask: true,
   bias: true,
@@ -49,6 +51,7 @@ export function toHash(state: HeadsState): string {
   if (state.column !== undefined) parts.set("answers", from1(state.column));
   if (state.by !== "asks") parts.set("by", state.by);
   if (state.show !== "weights") parts.set("show", state.show);
+  if (state.side !== "this") parts.set("side", state.side);
   if (state.roles.length) parts.set("roles", state.roles.join("."));
   if (state.causal !== undefined) parts.set("causal", state.causal ? "on" : "off");
   if (!state.mask) parts.set("mask", "off");
@@ -90,6 +93,7 @@ export function fromHash(hash: string, heads: number[]): HeadsState {
     column: counted(parts.get("answers"), 1)?.[0],
     by: parts.get("by") === "answers" ? "answers" : "asks",
     show: parts.get("show") === "change" ? "change" : "weights",
+    side: parts.get("side") === "other" ? "other" : parts.get("side") === "apart" ? "apart" : "this",
     roles: ROLES.filter((role) => parts.get("roles")?.split(".").includes(role)),
     causal: causal === "on" ? true : causal === "off" ? false : undefined,
     mask: parts.get("mask") !== "off",

@@ -14,6 +14,7 @@ export class Supply {
   constructor(
     private readonly record: Heads,
     private readonly ask: Asking = (address, options) => fetch(address, options),
+    private readonly more = "", // of what else the numbers are asked for
   ) {}
 
   /** Whether a head has numbers, at hand or to be asked for. */
@@ -37,7 +38,7 @@ export class Supply {
     const mine = (this.asked = new AbortController());
     let numbers: Numbers;
     try {
-      const answer = await this.ask(`/head?layer=${layer}&head=${head}`, { signal: mine.signal });
+      const answer = await this.ask(`/head?layer=${layer}&head=${head}${this.more}`, { signal: mine.signal });
       if (!answer.ok) throw new Error((await answer.text()).trim().replace(/\.$/, "") || `it answered ${answer.status}`);
       numbers = await answer.json();
     } catch (error) {

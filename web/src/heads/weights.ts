@@ -2,6 +2,7 @@
 // as much as there are keys, never their square; so does a column, once the sum of each row is known.
 import type { Array as ArrayRecord, Numbers } from "../contract";
 import { part } from "../tensor";
+import { spelled, stretched } from "./rounded";
 import type { Edit } from "./state";
 
 /** Numbers of [rows, columns], or of one row that stands for all. */
@@ -26,6 +27,7 @@ export interface Given {
   seen?: Table;
   sink?: number;
   weights?: Float64Array; // [N, M], where they do not follow from the rest
+  about: number; // weights may be off by this share of themselves
 }
 
 /** What a person changed of it. */
@@ -49,22 +51,27 @@ export function given(numbers: Numbers, head: number, heads: number): Given {
     return part(array, group * size, (group + 1) * size);
   };
   const table = (array: ArrayRecord | null | undefined) => array && { rows: array.shape[1], data: own(array)! };
+  const vectors = (array?: ArrayRecord | null, step?: ArrayRecord | null) => {
+    const found = own(array);
+    return found && step ? stretched(found, step, Math.floor((head * step.shape[0]) / heads)) : found;
+  };
   const { q, k, v, weights } = numbers;
   return {
-    rows: q?.shape[1] ?? weights?.shape[1] ?? 0,
-    columns: k?.shape[1] ?? weights?.shape[2] ?? 0,
+    rows: numbers.rows || (q?.shape[1] ?? weights?.shape[1] ?? 0),
+    columns: numbers.columns || (k?.shape[1] ?? weights?.shape[2] ?? 0),
     width: q?.shape[2] ?? 0,
     values: v?.shape[2] ?? 0,
     scale: numbers.scale,
     causal: numbers.causal ?? false,
     cap: numbers.cap ?? 0,
-    q: own(q),
-    k: own(k),
+    q: vectors(q, numbers.q_step),
+    k: vectors(k, numbers.k_step),
     v: own(v),
     bias: table(numbers.bias) ?? undefined,
     seen: table(numbers.seen) ?? undefined,
     sink: own(numbers.sink)?.[0],
-    weights: own(weights),
+    weights: numbers.letters?.length ? spelled(numbers, head) : own(weights),
+    about: numbers.about ?? 0,
   };
 }
 

@@ -1,0 +1,61 @@
+// Numbers that were rounded for a small file: weights as letters on a scale of octaves, vectors as bytes with a unit for each row.
+// See record/rounded.py, which wrote them.
+import type { Array as ArrayRecord, Numbers } from "../contract";
+import { digits } from "../axis";
+import { part } from "../tensor";
+
+const [OCTAVE, LEAST, FIRST, SKIPPED] = [3, 90, 35, 92]; // letters an octave; the level of no weight; codes
+const level = (code: number): number => code - FIRST - (code > SKIPPED ? 1 : 0);
+const WEIGHTS = Float64Array.from({ length: 128 }, (_, code) => (level(code) >= LEAST ? 0 : 2 ** (-level(code) / OCTAVE)));
+
+/** Of row n so many weights are written down: all, or where causal those up to its own place. */
+const wide = (n: number, { causal, rows, columns }: Numbers): number =>
+  causal ? Math.max(0, Math.min(columns!, n + 1 + columns! - rows!)) : columns!;
+
+/** Weights [N, M] of a head. */
+export function spelled(numbers: Numbers, head: number): Float64Array {
+  const [text, rows, columns] = [numbers.letters![head], numbers.rows!, numbers.columns!];
+  const found = new Float64Array(rows * columns);
+  for (let n = 0, at = 0; n < rows; n++)
+    for (let m = 0, end = wide(n, numbers); m < end; m++) found[n * columns + m] = WEIGHTS[text.charCodeAt(at++)];
+  return found;
+}
+
+/** [side, side] of 255 · √(largest weight) in each cell, as Python makes small pictures. */
+export function pictured(numbers: Numbers, head: number, side: number): Uint8Array {
+  const [text, rows, columns] = [numbers.letters![head], numbers.rows!, numbers.columns!];
+  const codes = new Uint8Array(side * side).fill(127); // the smallest code is the largest weight
+  const first = Int32Array.from({ length: columns }, (_, m) => Math.floor((m * side) / columns));
+  const last = Int32Array.from({ length: columns }, (_, m) => Math.ceil(((m + 1) * side) / columns) - 1);
+  for (let n = 0, at = 0; n < rows; n++) {
+    const [above, below] = [Math.floor((n * side) / rows), Math.ceil(((n + 1) * side) / rows) - 1];
+    for (let m = 0, end = wide(n, numbers); m < end; m++) {
+      const code = text.charCodeAt(at++);
+      for (let row = above * side, stop = below * side; row <= stop; row += side) {
+        if (code < codes[row + first[m]]) codes[row + first[m]] = code;
+        if (last[m] !== first[m] && code < codes[row + last[m]]) codes[row + last[m]] = code;
+      }
+    }
+  }
+  return codes.map((code) => Math.round(255 * Math.sqrt(WEIGHTS[code])));
+}
+
+/** Rows of whole numbers times the unit of each. */
+export function stretched(rows: Float64Array, step: ArrayRecord, group: number): Float64Array {
+  const count = step.shape[1];
+  const units = part(step, group * count, (group + 1) * count);
+  const width = rows.length / count;
+  return rows.map((value, at) => value * units[Math.floor(at / width)]);
+}
+
+/** How far a number may be off, in per cent, never less than it is: "13 %". */
+export function percent(about: number): string {
+  const scale = 10 ** (1 - Math.floor(Math.log10(100 * about))); // two digits
+  return `${Number((Math.ceil(100 * about * scale * (1 - 1e-9)) / scale).toPrecision(2))} %`;
+}
+
+/** A weight with as many digits as are known of it: "≈ 0.123" where it was rounded. */
+export function weighed(weight: number, about: number): string {
+  if (!about) return digits(weight);
+  return weight === 0 ? "≈ 0" : `≈ ${digits(Number(weight.toPrecision(about > 0.03 ? 3 : 4)))}`;
+}
