@@ -200,6 +200,8 @@ def test_a_long_sound_is_refused(equi, folders, tmp_path):
         (["a" * 65, "--model", "gpt2"], ["The text has 65 tokens, but the model has places for 64"]),
         (["a", "--model", "nowhere"], ["There is no model", "nowhere"]),
         (["--model", "transformers:ResNetModel"], ["No attention was seen in ResNetModel"]),
+        (["a", "--model", "gpt2", "--compact"], ["a page that is served has every number", "Add --export FILE, or --json"]),
+        (["a", "--compact"], ["--compact makes the file of all heads of a model small", "Add --model and an input"]),
         (["a", "--model", "transformers:GPT2LMHeadModel"], ["has no tokenizer.json", "give the ids instead"]),
     ],
 )
@@ -226,3 +228,21 @@ def test_a_run_asks_for_what_its_task_takes(equi, tmp_path):
     assert equi("train", RECIPES / "shakespeare-char-cpu.toml", "--small", *FEW, "--out", run)[0] == 0
     refused(equi("explore", "--model", run, "--image", "x.png"), "a run of the task language, which takes a text")
     refused(equi("explore", "--model", run), "give it something to look at")
+
+
+def test_a_small_file_is_smaller_and_says_what_it_rounds(equi, folders, tmp_path):
+    made = [tmp_path / "whole.html", tmp_path / "small.html"]
+    for path, options in zip(made, ([], ["--compact"]), strict=True):
+        code, out, err = equi("explore", "the dog is on the lawn", "--model", folders / "gpt2", "--export", path, *options)
+        assert (code, "works offline" in out) == (0, True), err
+    whole, small = (path.stat().st_size for path in made)
+    assert small < whole / 2
+    layers = page(equi, "the dog is on the lawn", "--model", folders / "gpt2", "--compact")["layers"]
+    assert all(len(layer["numbers"]["letters"]) == 4 and layer["numbers"]["q"] is None for layer in layers)
+
+
+def test_a_large_file_names_the_way_to_a_small_one(equi, folders, tmp_path, monkeypatch):
+    monkeypatch.setattr("equiscope.cli.heads.LARGE", 1000)
+    asked = ("explore", "the dog", "--model", folders / "gpt2", "--export", tmp_path / "page.html")
+    assert "--compact makes a smaller one" in equi(*asked)[1]
+    assert "--compact" not in equi(*asked, "--compact")[1]

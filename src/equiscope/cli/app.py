@@ -53,6 +53,9 @@ def explore(
     beside: Annotated[
         str | None, typer.Option(help="Another model, as for --model, on the same input: compared head by head.")
     ] = None,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="With --export or --json, of all heads: a small file, whose numbers are rounded.")
+    ] = False,
     position: Annotated[str, typer.Option(help="Position scheme to begin with; an unknown name lists the known ones.")] = "none",
     width: Annotated[int | None, typer.Option(min=1, help="Features of a word; 2 for each head unless said.")] = None,
     heads: Annotated[int, typer.Option(min=1, help="Attention heads; they divide the width.")] = 1,
@@ -64,7 +67,7 @@ def explore(
 ) -> None:
     """See self-attention over a sentence, number by number; every head of any model on a text, a picture or a sound; the drawing
     of a model, each part of which opens its numbers; or a run, which is watched while it trains."""
-    from equiscope.cli.explore import alone, draw, is_model, is_run, refuse, run, show_run
+    from equiscope.cli.explore import alone, draw, exact, is_model, is_run, refuse, run, show_run
 
     options = {"--position": position != "none", "--width": width is not None, "--heads": heads != 1, "--causal": causal}
     said = [option for option, given in options.items() if given]
@@ -73,10 +76,12 @@ def explore(
     if model is not None and (sentence is not None or image or audio or beside or ":" in model or is_run(model)):
         from equiscope.cli import heads as looked
 
-        looked.run(model, looked.Asked(sentence, image, audio), said, export, seed, port, open_browser, json, beside)
+        looked.run(model, looked.Asked(sentence, image, audio), said, export, seed, port, open_browser, json, beside, compact)
         return
     if beside is not None:
         alone(beside)
+    if compact:
+        exact()
     sentence = "Love conquers all" if sentence is None else sentence
     if model is None and is_run(sentence):
         show_run(Path(sentence), said + ["--seed"] * (seed != 0), export, port, open_browser, json)

@@ -67,6 +67,11 @@ def alone(beside: str) -> None:
     raise InputError(f"--beside {beside} needs a first model to stand beside. Add --model: a checkpoint folder or a run.")
 
 
+def exact() -> None:
+    """Raises InputError for a small file of what has no large one."""
+    raise InputError("--compact makes the file of all heads of a model small. Add --model and an input, or leave it out.")
+
+
 def is_run(words: str) -> bool:
     """Whether what looks like a sentence is the folder of a run."""
     try:

@@ -31,6 +31,7 @@ from equiscope.train import load_run, recall
 LONGEST = 8192  # tokens that are looked at
 ANSWER = 32  # tokens that a model with a decoder answers, before they are looked at
 PIXELS = 100_000_000
+LARGE = 8_000_000  # bytes of a file from which on a smaller one is offered
 IN_FRONT = range(17)  # tokens that may stand before the patches: class token, one for distillation, registers
 
 
@@ -64,9 +65,9 @@ class Ready:
 
 def run(
     source: str, asked: Asked, said: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool,
-    beside: str | None = None,
+    beside: str | None = None, compact: bool = False,
 ) -> None:  # fmt: skip
-    """The page. beside: another model on the same input.
+    """The page. beside: another model on the same input. compact: its file is small, and its numbers are rounded.
 
     raises  InputError where the model or the input is none, or where nothing attends, for options of a sentence, and where rows or
             heads of two models do not match
@@ -75,6 +76,8 @@ def run(
         raise InputError(f"{' and '.join(said)} belong to a sentence alone; {source} brings all that. Leave them out.")
     if sum(given is not None for given in (asked.text, asked.image, asked.audio)) > 1:
         raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
+    if compact and export is None and not json:
+        raise InputError("--compact makes a file small, and a page that is served has every number. Add --export FILE, or --json.")
     ready = _ready(source, asked, seed)
     name = Path(source).resolve().name if Path(source).is_dir() else source
     if beside is None:
@@ -85,10 +88,13 @@ def run(
         looked = _looked(ready, f"{called[0]} beside {called[1]}: {asked.told}", source, seed)
         looked.set_beside(_looked(other, called[1], beside, seed), called)
     if json:
-        sys.stdout.write(msgspec.json.encode(looked.file()).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(looked.file(compact)).decode() + "\n")
     elif export is not None:
-        path = write(looked.file(), export)
-        print(f"wrote {path} ({path.stat().st_size / 1000:.0f} kB, one file, works offline)")
+        path = write(looked.file(compact), export, small=compact)
+        size = path.stat().st_size
+        print(f"wrote {path} ({size / 1000:.0f} kB, one file, works offline)")
+        if size > LARGE and not compact:
+            print("It has every query, key and value; --compact makes a smaller one, in which they are rounded or left out.")
     else:
         serve(html(looked.content, policy=POLICY), port, open_browser, {"/head": looked.answer})
 

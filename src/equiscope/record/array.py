@@ -52,7 +52,8 @@ def unpack(array: Array) -> np.ndarray:
 
 def _short_numbers(flat: np.ndarray) -> bool:
     """Finite, of few decimals, and no minus zero, which would lose its sign on the way through an integer."""
-    decimals = np.all(np.isfinite(flat)) and np.all(np.round(flat, DECIMALS) == flat)
+    with np.errstate(over="ignore"):  # of large numbers in float16, which are not short
+        decimals = np.all(np.isfinite(flat)) and np.all(np.round(flat, DECIMALS) == flat)
     return bool(decimals and not np.any((flat == 0) & np.signbit(flat)))
 
 

@@ -24,7 +24,7 @@ def letters(weights: np.ndarray) -> str:
 
 def weights(text: str) -> np.ndarray:
     """The weights that letters stand for, float64. Raises InputError for a letter that is none."""
-    codes = np.frombuffer(text.encode("ascii", "replace"), dtype=np.uint8).astype(int)
+    codes = np.frombuffer(text.encode("latin-1", "replace"), dtype=np.uint8).astype(int)
     levels = codes - FIRST - (codes > SKIPPED)
     if len(levels) and (levels.min() < 0 or levels.max() > LEAST or SKIPPED in codes):
         raise InputError(f"Weights are written with letters from '{chr(FIRST)}' to '{chr(FIRST + LEAST + 1)}', found others.")
