@@ -806,7 +806,7 @@ export interface Places {
  * Another model on the same input: its layers, each beside the one of the first model that it is compared with.
  *
  *     target   what a person named; names: short ones of both, the first model's first
- *     layers   as many as the first model has; None where no layer of the other has the same rows and as many heads
+ *     layers   as many as the first model has, by the numbers of its lines; None where no layer has the same rows and as many heads
  *     apart    how far the weights of each pair of heads are apart: mean over rows of half the sum of |weight − weight|, 0 to 1;
  *              empty where there is no pair
  */

@@ -201,7 +201,7 @@ test("the largest are found in order", () => {
 });
 
 describe("the state is its link", () => {
-  const state: HeadsState = { open: [2, 4], row: 0, column: 11, by: "answers", show: "change", roles: ["first", "even"], causal: false, mask: false, bias: false, temperature: 0.5, hidden: { 1: [0, 3] }, edits: [{ layer: 1, head: 0, of: "k", token: 3, feature: 2, value: -1.5e-7 }] }; // prettier-ignore
+  const state: HeadsState = { open: [2, 4], row: 0, column: 11, by: "answers", show: "change", side: "other", roles: ["first", "even"], causal: false, mask: false, bias: false, temperature: 0.5, hidden: { 1: [0, 3] }, edits: [{ layer: 1, head: 0, of: "k", token: 3, feature: 2, value: -1.5e-7 }] }; // prettier-ignore
 
   test("and comes back from it", () => {
     expect(fromHash(`#${toHash(state)}`, [8, 8, 8])).toEqual(state);

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from equiscope import record
 from equiscope.errors import InputError
 from equiscope.record import Layer, Line
@@ -39,7 +41,10 @@ def beside(
     names: Sequence[str],
 ) -> record.Beside:  # fmt: skip
     """The record of the other model. ours, theirs: what was seen of the layers; names: short ones of both."""
-    layers: list[Layer | None] = [None if number is None else other.layers[number] for number in partners]
+    layers: list[Layer | None] = [
+        None if number is None else replace(other.layers[number], asks=layer.asks, answers=layer.answers)
+        for layer, number in zip(one.layers, partners, strict=True)
+    ]
     far = [[] if n is None else apart(found, theirs[n]) for found, n in zip(ours, partners, strict=True)]
     return record.Beside(
         target=other.target, names=list(names), model=other.model, parameters=other.parameters, dtype=other.dtype, layers=layers,

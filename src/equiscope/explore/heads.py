@@ -112,7 +112,11 @@ class Looked:
         if self.other is None or self.content.beside is None:
             return None
         theirs = self.other.file(compact).layers
-        return msgspec.structs.replace(self.content.beside, layers=[None if n is None else theirs[n] for n in self.partners])
+        filled = [
+            None if layer is None or n is None else msgspec.structs.replace(theirs[n], asks=layer.asks, answers=layer.answers)
+            for n, layer in zip(self.partners, self.content.beside.layers, strict=True)
+        ]
+        return msgspec.structs.replace(self.content.beside, layers=filled)
 
     def answer(self, asked: Mapping[str, str]) -> bytes:
         """What /head?layer=L&head=H gets: the numbers of one head; with of=beside, of the other model's head beside it.

@@ -19,7 +19,7 @@ export function cell(page: Reading): { element: HTMLElement; draw(view: View, ro
     last = [view, row, column];
     const key = element.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.key : undefined;
     const score = view.now.score(row, column);
-    const before = view.now === view.before ? undefined : view.before.row(row)[column];
+    const before = view.now === view.before || view.models ? undefined : view.before.row(row)[column];
     element.replaceChildren(
       h("h3", "One number, and where it comes from"),
       h("p.pair-of", h("span.asks", named(view.asks, row), " asks"), h("span.answers", named(view.answers, column), " answers")),
@@ -34,7 +34,7 @@ export function cell(page: Reading): { element: HTMLElement; draw(view: View, ro
     if (key) [...element.querySelectorAll<HTMLElement>("[data-key]")].find((one) => one.dataset.key === key)?.focus({ preventScroll: true }); // prettier-ignore
   }
 
-  function products({ layer, head, now, before }: View, score: Score, row: number, column: number): HTMLElement {
+  function products({ layer, head, found, models, now, before }: View, score: Score, row: number, column: number): HTMLElement {
     const { width } = now.given;
     const sizes = score.products!.map(Math.abs);
     const largest = Math.max(...sizes) || 1;
@@ -42,6 +42,7 @@ export function cell(page: Reading): { element: HTMLElement; draw(view: View, ro
     const rest = score.sum - shown.reduce((sum, i) => sum + score.products![i], 0);
     const field = (of: "q" | "k", token: number, feature: number) => {
       const at = token * width + feature;
+      if (models || page.record.layers[layer] !== found) return h("td", digits(now[of]![at])); // of another model nothing is written
       const [value, given] = [now[of]![at], before[of]![at]];
       const write = () => {
         const number = input.value.trim() === "" ? given : Number(input.value);

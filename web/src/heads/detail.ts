@@ -1,7 +1,8 @@
 // One head: its tokens, tinted by the weights of who is chosen; the map of all weights; the number in the chosen cell.
-import type { Layer, Line } from "../contract";
+import type { Heads, Layer, Line } from "../contract";
 import { button, h } from "../dom";
 import { save } from "../figure";
+import { paired, type Side, sideOf, sides } from "./beside";
 import { cell as number } from "./cell";
 import { changes, changesOf } from "./changes";
 import { named, spoken } from "./labels";
@@ -28,6 +29,15 @@ export interface View {
   now: Attention;
   before: Attention;
   signed: boolean; // the difference of both is shown
+  against?: Against; // the head of another model beside it
+  models?: [string, string]; // where the difference is between two models: which one is now, which one was
+}
+
+/** The same head of the other model: its weights, what it is called, and how it is drawn. */
+interface Against {
+  name: string;
+  attention: Attention;
+  view?: View; // nothing where the difference is drawn
 }
 
 export function detail(page: Reading): { element: HTMLElement; draw(): void; hover(): void } {
@@ -42,10 +52,17 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
     pick: ([row, column]) => page.set({ row, column }),
     done: () => view && (page.cursor ? hover() : show()),
   });
+  const second = weightMap({
+    point: (cell) => page.point(cell && { row: cell[0], column: cell[1] }),
+    pick: ([row, column]) => page.set({ row, column }),
+    done: () => undefined,
+  });
+  const [firstName, secondName] = [h("h3.model-name"), h("h3.model-name")];
+  const which = page.other && sides(page);
   const one = number(page);
   const change = changes(page);
   const by = choice("whose weights", [["asks", "who is looked at", "Tint the tokens by what the chosen one looks at"], ["answers", "who looks at it", "Tint the tokens by who looks at the chosen one"]], (value) => turn(value as HeadsState["by"])); // prettier-ignore
-  const seeing = h("div.seeing", h("div.choices", by.element), said, lines, ranking);
+  const seeing = h("div.seeing", h("div.choices", which?.element, by.element), said, lines, ranking);
   const saved = (kind: "svg" | "png") => {
     const name = () => `equiscope-${called(record, view!.layer, view!.head).replace(/[^\w]+/g, "-")}`;
     return button(kind.toUpperCase(), `Save the map as ${kind.toUpperCase()}`, () => view && save(map.element, name(), kind), { class: "keep", "aria-label": `Save the map as ${kind.toUpperCase()}` }); // prettier-ignore
@@ -54,7 +71,7 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
     "div.body-of-head",
     change.element,
     seeing,
-    h("div.beside", h("div", map.element, h("div.buttons", saved("svg"), saved("png"))), one.element),
+    h("div.beside", h("div", page.other && firstName, map.element, h("div.buttons", saved("svg"), saved("png")), page.other && h("div.second", secondName, second.element)), one.element), // prettier-ignore
   );
   const element = h("section.part.detail", { "aria-label": "one head", tabindex: -1 }, heading, trouble, body);
 
@@ -81,17 +98,22 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
       return;
     }
     const [layer, head] = open;
-    const found = record.layers[layer];
+    const side = sideOf(page, layer);
+    const both = paired(record, layer);
+    const shownOf = side === "this" ? record : page.other!;
+    const found = shownOf.layers[layer];
     document.body.dataset.role = found.heads[head].role;
-    if (heading.dataset.head !== open.join()) {
+    const shows = [...open, side].join();
+    if (heading.dataset.head !== shows) {
       const pressed = heading.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.key : undefined;
-      heading.dataset.head = open.join();
-      heading.replaceChildren(...top(page, layer, head));
+      heading.dataset.head = shows;
+      heading.replaceChildren(...top(page, shownOf, layer, head));
       if (pressed) heading.querySelector<HTMLElement>(`[data-key="${pressed}"]`)?.focus({ preventScroll: true });
     }
-    const given = supply.ready(layer, head);
-    body.hidden = !given;
-    if (!given) {
+    const [mine, theirs] = [supply.ready(layer, head), both ? page.others!.ready(layer, head) : undefined];
+    const [given, against] = side === "this" ? [mine, theirs] : [theirs, mine];
+    body.hidden = !given || (both && !against);
+    if (!given || (both && !against)) {
       view = undefined;
       key = "";
       return wait(layer, head);
@@ -99,17 +121,34 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
     trouble.hidden = true;
     waiting = "";
     const line = found.answers;
-    const changed = changesOf(page.state, layer, head, line);
+    const apart = side === "apart";
+    const changed = apart ? NONE : { ...changesOf(page.state, layer, head, line), ...(side === "other" ? { edits: [] } : {}) };
     const signed = page.state.show === "change";
-    const next = JSON.stringify([layer, head, changed, signed]);
+    const next = JSON.stringify([layer, head, changed, signed, side]);
     if (next !== key) {
       key = next;
       if (plain?.given !== given) plain = new Attention(given, NONE);
       const tried = new Attention(given, changed);
-      const [now, before] = [tried.changed ? tried : plain, plain];
-      view = { layer, head, found, asks: record.lines[found.asks], answers: record.lines[line], same: found.asks === line && !found.cross, now, before, signed: signed && now.changed }; // prettier-ignore
+      const other = against && new Attention(against, NONE);
+      const [now, before] = [tried.changed ? tried : plain, apart ? other! : plain];
+      view = { layer, head, found, asks: record.lines[found.asks], answers: record.lines[line], same: found.asks === line && !found.cross, now, before, signed: apart || (signed && now.changed) }; // prettier-ignore
+      if (other) put(view, other, side);
     }
+    change.element.hidden = apart;
+    firstName.hidden = !view?.against;
+    if (page.other) secondName.parentElement!.hidden = !view?.against?.view;
     show();
+  }
+
+  /** The other model's head beside it. */
+  function put(view: View, other: Attention, side: Side): void {
+    const { names } = record.beside!;
+    const [mine, name] = side === "this" ? names : [names[1], names[0]];
+    const apart = side === "apart";
+    view.against = { name, attention: other, view: apart ? undefined : { ...view, now: other, before: other, signed: false } };
+    view.models = apart ? [mine, name] : undefined;
+    firstName.textContent = apart ? `${mine} − ${name}` : mine;
+    secondName.textContent = name;
   }
 
   function wait(layer: number, head: number): void {
@@ -121,8 +160,9 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
     if (waiting === `${layer}.${head}`) return;
     waiting = `${layer}.${head}`;
     trouble.textContent = "Asking the model for the numbers of this head …";
-    supply.get(layer, head).then(
-      (given) => given && page.state.open?.join() === [layer, head].join() && draw(),
+    const others = paired(record, layer) ? page.others : undefined;
+    Promise.all([supply.get(layer, head), others?.get(layer, head)]).then(
+      ([given, theirs]) => given && (theirs || !others) && page.state.open?.join() === [layer, head].join() && draw(),
       (error: Error) => {
         waiting = "";
         if (page.state.open?.join() === [layer, head].join()) trouble.textContent = error.message;
@@ -142,6 +182,8 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
     cell = chosen(view, page.state);
     change.draw(view, cell[1]);
     map.draw(view, ...cell);
+    if (view.against?.view) second.draw(view.against.view, ...cell);
+    which?.draw(sideOf(page, view.layer));
     one.draw(view, ...cell);
     hover();
   }
@@ -171,12 +213,17 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
       (asks ? asking : answering)!.draw(asks ? mine : { ...mine, hidden });
       (asks ? answering : asking)!.draw(theirs);
     }
-    map.mark(asks || cursor?.row !== undefined || !cursor ? (asks ? row : other) : undefined, asks ? other : column);
+    for (const one of view.against?.view ? [map, second] : [map]) one.mark(asks || cursor?.row !== undefined || !cursor ? (asks ? row : other) : undefined, asks ? other : column); // prettier-ignore
     tell(view, asks ? [row, other] : [other, column], weights[other], before?.[other]);
     rank(view, weights, asks, asks ? row : column, other);
   }
 
-  function tell({ asks, answers, now }: View, [row, column]: [number, number], weight: number, before?: number): void {
+  function tell(
+    { asks, answers, now, models, against }: View,
+    [row, column]: [number, number],
+    weight: number,
+    before?: number,
+  ): void {
     const why = now.hidden(row, column);
     said.replaceChildren(
       named(asks, row),
@@ -184,7 +231,9 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
       named(answers, column),
       why ? `: ${why}.` : ": ",
       ...(why ? [] : [h("b.value", weighed(weight, now.given.about))]),
-      ...(before === undefined ? [] : [h("span.quiet", ` was ${weighed(before, now.given.about)}`)]),
+      ...(models && !why ? [` in ${models[0]}`] : []),
+      ...(before === undefined || models ? [] : [h("span.quiet", ` was ${weighed(before, now.given.about)}`)]),
+      ...(against && !why ? ["; ", h("b", weighed(against.attention.row(row)[column], against.attention.given.about)), ` in ${against.name}`] : []), // prettier-ignore
     );
   }
 
@@ -265,8 +314,7 @@ export function chosen({ now, asks }: Pick<View, "now" | "asks">, { row, column,
   return [at, column === undefined ? largest(now.row(at)) : within(column, columns)];
 }
 
-function top(page: Reading, layer: number, head: number): HTMLElement[] {
-  const { record } = page;
+function top(page: Reading, record: Heads, layer: number, head: number): HTMLElement[] {
   const found = record.layers[layer];
   const { role } = found.heads[head];
   const step = (by: number) => {
@@ -279,11 +327,14 @@ function top(page: Reading, layer: number, head: number): HTMLElement[] {
   const counted = figures(found.heads[head]);
   const about = found.numbers?.about;
   const title = called(record, layer, head);
+  const far = page.record.beside?.apart[layer]?.[head];
+  const name = page.record.beside?.names[record === page.record ? 0 : 1];
   return [
     h(
       "div.head",
       h("h2", title.charAt(0).toUpperCase() + title.slice(1)),
       badge(role),
+      name !== undefined && h("span.quiet.model-name", `in ${name}`),
       h(
         "div.buttons",
         go(-1, "‹", "The head before"),
@@ -298,6 +349,7 @@ function top(page: Reading, layer: number, head: number): HTMLElement[] {
       about ? ` · ran in ${record.dtype}; weights here are rounded, to ${percent(about)} of themselves` : ` · ran in ${record.dtype}, computed here in float64`, // prettier-ignore
       found.rebuilt != null && h("span.rebuilt", { title: "How far these numbers are from what the model gave: the largest |A·V − output|, by the largest number of the output" }, ` · rebuilt${about ? " before it was rounded" : ""}: |A V − output| = ${found.rebuilt === 0 ? "0" : found.rebuilt.toExponential(1)} of the largest output`), // prettier-ignore
     ),
+    ...(page.record.beside ? [h("p.far-said", far === undefined ? `No layer of ${page.record.beside.names[1]} has the same rows and as many heads, so nothing stands beside this one.` : `The two heads are ${far.toFixed(4)} apart: on average ${(100 * far).toPrecision(3)} % of a row's weight lies on other tokens.`)] : []), // prettier-ignore
     h("p.quiet.counted", counted ? `As the model computed it: ${counted}.` : "", found.why ? h("span.why", ` ${found.why}`) : ""),
   ];
 }

@@ -67,11 +67,12 @@ export function weightMap(listener: MapListener): WeightMap {
   }
 
   function told(): void {
-    const { signed } = view!;
+    const { signed, models } = view!;
     const { rows, columns, about } = view!.now.given;
+    const more = models ? `more weight in ${models[0]} than in ${models[1]}` : "more weight than the model gave";
     const shared = rows > POOL || columns > POOL ? " Tokens that share a pixel show the largest." : "";
     caption.textContent = signed
-      ? `Blue: more weight than the model gave, orange: less; full colour is ${pooled.most().toPrecision(3)}.${shared}`
+      ? `Blue: ${more}, orange: less; full colour is ${pooled.most().toPrecision(3)}.${shared}`
       : `Rows ask, columns answer. Full colour is the largest weight, ${about ? weighed(pooled.most(), about) : pooled.most().toPrecision(3)}; the strength is its root, so that small ones are seen.${shared}`;
   }
 

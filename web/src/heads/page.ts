@@ -2,6 +2,7 @@
 import type { Heads } from "../contract";
 import { button, h } from "../dom";
 import { save } from "../figure";
+import { besides, otherOf, sides } from "./beside";
 import { changesOf } from "./changes";
 import { detail } from "./detail";
 import { legend, mosaic } from "./mosaic";
@@ -12,13 +13,15 @@ import { Supply } from "./supply";
 import { Attention, NONE, type Score } from "./weights";
 import "./heads.css";
 
-const KEPT: (keyof HeadsState)[] = ["open", "by", "show", "causal", "mask", "bias", "hidden", "edits"]; // changes that one can go back from
+const KEPT: (keyof HeadsState)[] = ["open", "by", "show", "side", "causal", "mask", "bias", "hidden", "edits"]; // changes that one can go back from
 
 /** What a script on the page may reach. */
 export interface Reading {
   record: Heads;
   state: HeadsState;
   supply: Supply;
+  other?: Heads; // another model beside this one
+  others?: Supply; // and where its numbers come from
   cursor: { row?: number; column?: number } | undefined; // what is pointed at
   set(change: Partial<HeadsState>): void;
   open(layer: number, head: number): void;
@@ -30,8 +33,11 @@ export interface Reading {
 
 export function reveal(record: Heads, root: HTMLElement): Reading {
   const counts = record.layers.map(({ heads }) => heads.length);
+  const other = otherOf(record);
   const page: Reading = {
     record,
+    other,
+    others: other && new Supply(other, undefined, "&of=beside"),
     state: fromHash(location.hash, counts),
     supply: new Supply(record),
     cursor: undefined,
@@ -42,7 +48,7 @@ export function reveal(record: Heads, root: HTMLElement): Reading {
       const address = hash ? `#${hash}` : location.pathname + location.search;
       if (hash !== before) history[KEPT.some((name) => name in change) ? "pushState" : "replaceState"](null, "", address);
       page.cursor = undefined;
-      draw("open" in change || "roles" in change);
+      draw("open" in change || "roles" in change || "side" in change);
     },
     open(layer, head) {
       page.set({ open: [layer, head] });
@@ -72,15 +78,16 @@ export function reveal(record: Heads, root: HTMLElement): Reading {
   }
 
   const [overview, roles, one, table] = [mosaic(page), legend(page), detail(page), statistics(page)];
+  const [which, pairs] = [other && sides(page), other && besides(page)];
   const picture = (kind: "svg" | "png") =>
     button(kind.toUpperCase(), `Save this picture as ${kind.toUpperCase()}`, () => save(overview.element, "equiscope-heads", kind), { class: "keep", "aria-label": `Save the overview as ${kind.toUpperCase()}` }); // prettier-ignore
   const whole = h(
     "section.part.overview",
-    h("div.head", h("h2", "All heads"), h("div.buttons", picture("svg"), picture("png"))),
+    h("div.head", h("h2", "All heads"), which?.element, h("div.buttons", picture("svg"), picture("png"))),
     roles.element,
     overview.element,
   );
-  const desk = h("div.desk", whole, one.element, table.element);
+  const desk = h("div.desk", whole, one.element, pairs?.element, table.element);
   document.body.classList.add("heads");
   root.replaceChildren(
     header(record),
@@ -95,6 +102,8 @@ export function reveal(record: Heads, root: HTMLElement): Reading {
     if (!all) return;
     roles.draw();
     overview.draw();
+    which?.draw(page.state.side);
+    pairs?.draw();
     table.draw();
   }
   const turned = () => {
@@ -124,6 +133,7 @@ function header(record: Heads): HTMLElement {
       lines.map(({ labels, kind, name }) => `${name ? `${name}: ` : ""}${labels.length.toLocaleString("en")} ${kind}`).join("; "),
     ],
     ["ran in", record.dtype],
+    ["beside", record.beside ? `${record.beside.model}, ${record.beside.parameters.toLocaleString("en")} parameters` : ""],
   ];
   return h(
     "header",

@@ -29,7 +29,10 @@ export function sorted(rows: Row[], { by, down }: Sort): Row[] {
 
 export function statistics(page: Reading): { element: HTMLElement; draw(): void } {
   const { record } = page;
-  const all = record.layers.flatMap(({ heads }, layer) => heads.map((found, head) => ({ layer, head, found })));
+  const every = () =>
+    (page.state.side === "other" && page.other ? page.other : record).layers.flatMap(({ heads }, layer) =>
+      heads.map((found, head) => ({ layer, head, found })),
+    );
   const grouped = groups(record);
   let sort: Sort = { by: "place", down: false };
   let shown = ROWS;
@@ -50,13 +53,13 @@ export function statistics(page: Reading): { element: HTMLElement; draw(): void 
     return { column, cell: h("th", { scope: "col" }, button(column.title, column.about, choose)) };
   });
   const draw = () => {
-    const lit = all.filter(({ found }) => !page.state.roles.length || page.state.roles.includes(found.role));
+    const lit = every().filter(({ found }) => !page.state.roles.length || page.state.roles.includes(found.role));
     for (const { column, cell } of heads) {
       if (column.by === sort.by) cell.setAttribute("aria-sort", sort.down ? "descending" : "ascending");
       else cell.removeAttribute("aria-sort");
     }
     const { about: meaning } = columns.find(({ by }) => by === sort.by)!;
-    about.textContent = `${meaning} Means over the tokens that may look at two or more.`;
+    about.textContent = `${meaning} Means over the tokens that may look at two or more${record.beside ? `, in ${record.beside.names[page.state.side === "other" ? 1 : 0]}` : ""}.`;
     const several = grouped.length > 1;
     body.replaceChildren(
       ...sorted(lit, sort)
