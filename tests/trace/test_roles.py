@@ -84,5 +84,5 @@ def test_the_small_picture_holds_the_largest_weight_of_each_cell(n):
 def test_many_rows_give_the_same_picture_in_pieces(monkeypatch):
     made = one(torch.randn(64, 64))
     whole = small(made)
-    monkeypatch.setattr("equiscope.trace.roles.CHUNK", 100)
+    monkeypatch.setattr("equiscope.trace.attended.PAIRS", 100)
     assert small(made) == whole

@@ -19,6 +19,7 @@ from equiscope.trace.attentions import Seen, watching
 HIDES = -1e4  # a score below it is no score, but a mask
 EXACT = 1e-5  # of the largest score: what is left of scores in float32 when all that made them is taken away
 NEAR = 0.1  # what may be done to weights between their softmax and the values
+ROWS, PAIRS = 256, 2**22  # that are weighed at once
 TRUSTED = 1e-3  # of the largest output: beyond, the parts are not those of the model
 
 
@@ -56,40 +57,74 @@ class Attended:
         """Whether the parts give what the model gave."""
         return self.rebuilt is not None and self.rebuilt < TRUSTED
 
-    def visible(self, head: int, rows: Tensor | None = None) -> Tensor:
-        """Which tokens may be seen by which. rows: of these alone, by number. Bool [N, M]."""
+    def visible(self, head: int, rows: Tensor | None = None, columns: int | None = None) -> Tensor:
+        """Which tokens may be seen by which. rows: of these alone, by number; columns: of the first so many. Bool [N, M]."""
         n, m = self.q.shape[-2], self.k.shape[-2]
-        rows = torch.arange(n) if rows is None else rows
-        made = torch.arange(m)[None, :] <= rows[:, None] + m - n if self.causal else torch.ones(len(rows), m, dtype=torch.bool)
-        return made if self.seen is None else made & _rows_of(self.seen, head, rows)
+        rows, c = torch.arange(n) if rows is None else rows, m if columns is None else columns
+        made = torch.arange(c)[None, :] <= rows[:, None] + m - n if self.causal else torch.ones(len(rows), c, dtype=torch.bool)
+        return made if self.seen is None else made & _rows_of(self.seen, head, rows)[:, :c]
 
-    def scores(self, head: int, rows: Tensor | None = None, dtype: torch.dtype = torch.float64) -> Tensor:
+    def scores(
+        self, head: int, rows: Tensor | None = None, dtype: torch.dtype = torch.float64, columns: int | None = None
+    ) -> Tensor:
         """What the softmax of a head reads, before anything is hidden. [N, M]."""
         rows = torch.arange(self.q.shape[-2]) if rows is None else rows
-        key = self.k[head * len(self.k) // self.heads].to(dtype)
-        made = self.scale * (self.q[head][rows].to(dtype) @ key.T)
+        key = self.k[head * len(self.k) // self.heads][:columns].to(dtype)
+        made = (self.q[head][rows].to(dtype) @ key.T).mul_(self.scale)
         made = self.cap * torch.tanh(made / self.cap) if self.cap else made
-        return made if self.bias is None else made + _rows_of(self.bias, head, rows).to(dtype)
+        return made if self.bias is None else made + _rows_of(self.bias, head, rows)[:, :columns].to(dtype)
 
-    def weigh(self, head: int, rows: Tensor | None = None, dtype: torch.dtype = torch.float64) -> Tensor:
+    def weigh(
+        self, head: int, rows: Tensor | None = None, dtype: torch.dtype = torch.float64, columns: int | None = None
+    ) -> Tensor:
         """A head's weights from their parts; 0 in a row that may see nothing. [N, M]."""
-        made = self.scores(head, rows, dtype).masked_fill(~self.visible(head, rows), -torch.inf)
+        made, seen = self.scores(head, rows, dtype, columns), self.visible(head, rows, columns)
+        made, wide = made.masked_fill_(~seen, -torch.inf), made.shape[-1]
         if self.sink is not None:
             made = torch.cat([made, self.sink[head].to(dtype).expand(len(made), 1)], -1)
-        return torch.softmax(made, -1).nan_to_num(0.0)[:, : self.k.shape[-2]]
+        made = torch.softmax(made, -1)[:, :wide]
+        return made if bool(seen.any(-1).all()) else made.nan_to_num_(0.0)
 
-    def shown(self, head: int, rows: Tensor | None = None, dtype: torch.dtype = torch.float64) -> Tensor:
+    def pieces(self) -> Iterator[tuple[Tensor, int]]:
+        """All rows, some at a time, and how many tokens these may see: the first ones, where later ones are hidden."""
+        n, m = self.q.shape[-2], self.k.shape[-2]
+        for rows in torch.arange(n).split(max(1, min(ROWS, PAIRS // m))):
+            yield rows, min(m, max(1, int(rows[-1]) + 1 + m - n)) if self.causal else m
+
+    def shown(
+        self, head: int, rows: Tensor | None = None, dtype: torch.dtype = torch.float64, columns: int | None = None
+    ) -> Tensor:
         """The weights that a person should see: put together where that can be trusted, else as the model had them. [N, M]."""
         if self.trusted or self.weights is None:
-            return self.weigh(head, rows, dtype)
-        return self.weights[head].to(dtype) if rows is None else self.weights[head][rows].to(dtype)
+            return self.weigh(head, rows, dtype, columns)
+        mine = self.weights[head] if rows is None else self.weights[head][rows]
+        return mine[:, :columns].to(dtype)
+
+    def difference(self, head: int, rows: Tensor, weights: Tensor) -> float:
+        """How far these weights are from what the model gave: its output, or, where no values were seen, its weights."""
+        columns = weights.shape[-1]
+        if self.result is not None and self.v is not None:
+            value = self.v[head * len(self.v) // self.heads][:columns].to(weights.dtype)
+            return (weights @ value - self.result[head][rows]).abs().max().item()
+        return 0.0 if self.weights is None else (weights - self.weights[head][rows, :columns]).abs().max().item()
+
+    def compared(self, worst: float) -> None:
+        """Say how far the weights are, when all heads were compared: by the largest number of the output."""
+        if self.result is not None and self.v is not None:
+            size = self.result.abs().max().item()
+            self.rebuilt = worst / size if size else worst
+        elif self.weights is not None:
+            self.rebuilt = worst
 
 
-def attended(model: nn.Module, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> list[Attended]:
+def attended(
+    model: nn.Module, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, compare: bool = True
+) -> list[Attended]:
     """Every attention that runs in `model(*args, **kwargs)`, in order, of the first sequence of the batch.
 
     The fast path of the model is watched as it is. Only where it shows nothing (torch's own encoder layers fuse all they do) the
     model runs once more with gradients on, which turns that off.
+    compare measure `rebuilt` now; else whoever looks at all weights does, which is `roles.survey`
     raises  InputError where no attention is seen, or where the model raises
     """
     for gradients in (False, True):
@@ -101,7 +136,7 @@ def attended(model: nn.Module, args: Sequence[Any] = (), kwargs: Mapping[str, An
                 raise InputError(f"{type(model).__name__} raised {type(error).__name__} on this input: {text}") from error
         found = list(_assembled(steps, _cap(model)))
         if found:
-            return found
+            return [rebuilt(one) for one in found] if compare else found
     raise InputError(
         f"No attention was seen in {type(model).__name__}: neither scaled_dot_product_attention nor a softmax over products of "
         "queries and keys. Convolutional, recurrent and linear-attention models have none; give a model that attends."
@@ -136,10 +171,10 @@ def _assembled(steps: list[Seen], cap: float) -> Iterator[Attended]:
             product = next((p for p in products if _may_follow(p, step.scores)), None)
             if product is not None:
                 if waiting is not None:
-                    yield rebuilt(waiting)
+                    yield waiting
                 waiting, products = _written_out(product, step.scores, step.weights, cap), []
     if waiting is not None:
-        yield rebuilt(waiting)
+        yield waiting
 
 
 def _fused(step: Seen) -> Attended:
@@ -156,7 +191,7 @@ def _fused(step: Seen) -> Attended:
         step.module, q, k[:: len(k) // groups], v[:: len(v) // groups], scale, step.causal, bias=bias, seen=seen, result=result,
         apart=apart,
     )  # fmt: skip
-    return rebuilt(_causal(made))
+    return _causal(made)
 
 
 def _told(mask: Tensor | None, heads: int, rows: int) -> tuple[Tensor | None, Tensor | None]:
@@ -293,7 +328,7 @@ def _finished(waiting: Attended, step: Seen) -> Attended:
     if len(waiting.v) != len(waiting.k):  # keys and values have one number of groups
         groups = max(len(waiting.v), len(waiting.k))
         waiting.v, waiting.k = (t.repeat_interleave(groups // len(t), 0) for t in (waiting.v, waiting.k))
-    return rebuilt(waiting)
+    return waiting
 
 
 def _may_follow(product: Seen, scores: Tensor) -> bool:
@@ -325,14 +360,7 @@ def _first(t: Tensor) -> tuple[Tensor, int]:
 
 def rebuilt(made: Attended) -> Attended:
     """With the difference between what its parts give and what the model gave."""
-    if made.result is None or made.v is None:
-        if made.weights is not None:  # no values were seen: the weights themselves are compared
-            made.rebuilt = max((made.weigh(h) - made.weights[h].double()).abs().max().item() for h in range(made.heads))
-        return made
-    worst = 0.0
-    for head in range(made.heads):
-        value = made.v[head * len(made.v) // made.heads].double()
-        worst = max(worst, (made.weigh(head) @ value - made.result[head].double()).abs().max().item())
-    size = made.result.abs().max().item()
-    made.rebuilt = worst / size if size else worst
+    heads = range(made.heads)
+    differences = (made.difference(h, rows, made.weigh(h, rows, columns=c)) for h in heads for rows, c in made.pieces())
+    made.compared(max(0.0, *differences))
     return made
