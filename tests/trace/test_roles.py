@@ -1,6 +1,7 @@
 """Roles: heads that were made to do one thing are called by it; chance is not called content."""
 
 import math
+import sys
 
 import pytest
 import torch
@@ -84,5 +85,5 @@ def test_the_small_picture_holds_the_largest_weight_of_each_cell(n):
 def test_many_rows_give_the_same_picture_in_pieces(monkeypatch):
     made = one(torch.randn(64, 64))
     whole = small(made)
-    monkeypatch.setattr("equiscope.trace.attended.PAIRS", 100)
+    monkeypatch.setattr(sys.modules[Attended.__module__], "PAIRS", 100)
     assert small(made) == whole
