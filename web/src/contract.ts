@@ -654,7 +654,7 @@ export interface Beyond {
  *
  *     difference  mean over common seeds of the first's number minus the second's
  *     low, high   between which the true mean lies with 95 %, for all pairs of the comparison together; None with one seed
- *     p           of the paired t-test, made larger for all pairs together (Holm 1979)
+ *     p           of a t-test on the seeds' differences, made larger for all pairs together (Holm 1979)
  *     decided     whether the spread supports that one is better: `better` names it
  *     same        whether every common seed gave the very same number
  *     seeds       how many would decide, were the spread and the difference what they seem; None where none would
@@ -692,6 +692,8 @@ export interface Heads {
   notes: string[];
   served?: boolean;
   beside?: Beside | null;
+  live?: Live | null;
+  again?: Again | null;
 }
 /**
  * What stands in a row: words of a text, patches of a picture, slices of a sound.
@@ -818,4 +820,31 @@ export interface Beside {
   dtype: string;
   layers: (Layer | null)[];
   apart: number[][];
+}
+/**
+ * What a served page may ask of the model itself: /again?order=2,0,1&from=100 answers Heads of the moved tokens.
+ *
+ *     line     the number of the line whose tokens can be moved
+ *     shuffle  why they cannot stand in another order; empty where they can. slide: why they cannot begin at another place
+ */
+export interface Live {
+  line: number;
+  shuffle?: string;
+  slide?: string;
+}
+/**
+ * A run on moved tokens, and what the weights say to that.
+ *
+ *     run      its number: /head answers for it with &run=R
+ *     order    for each place the token of the first run that stands there now; empty: all stay. start: what was added to every place
+ *     differs  of each layer: largest |weight − weight| of any head between this run and the first one, moved as the tokens were
+ *     floor    what rounding alone may make of it
+ */
+export interface Again {
+  run: number;
+  line: number;
+  order: number[];
+  start: number;
+  differs: number[];
+  floor: number[];
 }

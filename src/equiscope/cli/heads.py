@@ -96,7 +96,7 @@ def run(
         if size > LARGE and not compact:
             print("It has every query, key and value; --compact makes a smaller one, in which they are rounded or left out.")
     else:
-        serve(html(looked.content, policy=POLICY), port, open_browser, {"/head": looked.answer})
+        serve(html(looked.content, policy=POLICY), port, open_browser, {"/head": looked.answer, "/again": looked.again})
 
 
 def _ready(source: str, asked: Asked, seed: int) -> Ready:

@@ -14,14 +14,16 @@ from torch import Tensor, nn
 
 from equiscope import record
 from equiscope.errors import InputError
+from equiscope.explore.again import again, moved, moves, read, relabelled, rounding
 from equiscope.explore.beside import beside, lonely, paired
 from equiscope.explore.compact import compact as smallest
 from equiscope.record import Head, Layer, Line, Numbers, pack
 from equiscope.trace.attended import TRUSTED, Attended, attended, rebuilt
 from equiscope.trace.places import places
-from equiscope.trace.roles import head, small
+from equiscope.trace.roles import survey
 
 WHOLE = 12_000_000  # bytes of queries, keys and values up to which a file keeps them in float32
+RUNS = 4  # on moved tokens that are kept
 MOST = 96_000_000  # bytes up to which it keeps them at all, in float16
 CROSS = re.compile(r"cross|encdec|encoder_attn|enc_attn", re.IGNORECASE)
 WRITES = re.compile(r"(^|\.)(decoder|blocks|cross)")  # in a model of two towers, the one that writes
@@ -40,7 +42,7 @@ class Looked:
         notes: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """lines: what stands in rows of so many tokens; others are numbered. Raises InputError where no attention is seen."""
-        self.found = attended(model, args, kwargs)
+        self.found = attended(model, args, kwargs, compare=False)
         self.offered, self.lines, self.notes = list(lines), list[Line](), list(notes)
         self._lock = Lock()
         layers = [self._layer(one) for one in self.found]
@@ -55,6 +57,11 @@ class Looked:
         self.content = msgspec.structs.replace(self.content, summary=_summary(self.content, self.found))
         self.other: Looked | None = None
         self.partners = list[int | None]()
+        self._called: tuple[nn.Module, tuple[Any, ...], dict[str, Any]] = model, tuple(args), dict(kwargs)
+        self._moves = moves(model, args, kwargs, self.lines)
+        self.content = msgspec.structs.replace(self.content, live=self._moves.live)
+        self._rounded = list[float]()
+        self._runs, self._running = dict[int, Looked](), Lock()  # on moved tokens, by their numbers; one at a time
 
     def set_beside(self, other: "Looked", names: Sequence[str]) -> None:
         """Put another model that was run on the same input beside this one. Raises InputError where no rows, or no heads, match."""
@@ -134,18 +141,45 @@ class Looked:
             if self.other is None or partner is None:
                 raise InputError(f"No other model has a layer beside layer {layer}.")
             return self.other.answer({"layer": str(partner), "head": str(number)})
+        if asked.get("run", "0") != "0":
+            return self._run(asked["run"]).answer({"layer": words[0], "head": words[1]})
         with self._lock:
             return msgspec.json.encode(_numbers(self.found[layer], [number]))
+
+    def again(self, asked: Mapping[str, str]) -> bytes:
+        """What /again?order=2,0,1&from=100 gets: the heads of another run, on the same tokens moved.
+
+        raises  InputError where it is no question, or where this model cannot be asked it
+        """
+        order, start = read(asked, self._moves)
+        model, args, kwargs = self._called
+        with self._running:
+            given = moved(model, args, kwargs, self._moves, order, start)
+            offered = relabelled(self.offered, self.lines[self._moves.line], order)
+            made = Looked(model, *given, offered, self.content.title, self.content.target, self.content.notes)
+            number = max(self._runs, default=0) + 1
+            self._rounded = self._rounded or rounding(*self._called, self.found)
+            said = again(number, self.found, made.found, self.content.layers, self._rounded, self._moves, order, start)
+            made.content = msgspec.structs.replace(made.content, again=said, live=self._moves.live)
+            self._runs[number] = made
+            for old in list(self._runs)[:-RUNS]:
+                del self._runs[old]
+        return msgspec.json.encode(made.content)
+
+    def _run(self, number: str) -> "Looked":
+        found = self._runs.get(int(number)) if re.fullmatch(r"[0-9]{1,9}", number) else None
+        if found is None:
+            raise InputError(f"Run {number} is not kept any more: the last {RUNS} are. Move the tokens again.")
+        return found
 
     def _layer(self, one: Attended) -> Layer:
         n, m = one.q.shape[-2], one.k.shape[-2]
         cross = bool(CROSS.search(one.module)) or n != m
         asks, answers = self._line(one.module, n, "asks"), self._line(one.module, m, "answers" if cross else "asks")
-        picture, side = small(one)
+        found = survey(one, not cross)
         return Layer(
             where=one.module, cross=cross, asks=asks, answers=answers, groups=len(one.k),
-            heads=[head(one, number, not cross) for number in range(one.heads)],
-            small=b64encode(picture).decode("ascii"), side=side, rebuilt=one.rebuilt, why=_why(one),
+            heads=found.heads, small=b64encode(found.small).decode("ascii"), side=found.side, rebuilt=one.rebuilt, why=_why(one),
         )  # fmt: skip
 
     def _line(self, module: str, length: int, role: str) -> int:

@@ -10,13 +10,14 @@ from equiscope.record.comparison import Beyond, Candidate, Comparison, Pair, Tri
 from equiscope.record.course import Course, News, course
 from equiscope.record.drawing import Box, Drawing, Frame, Link, Stand
 from equiscope.record.explorable import Claim, Example, Explorable, Fact, Program, Variant
-from equiscope.record.heads import Beside, Head, Heads, Layer, Line, Numbers, Places
+from equiscope.record.heads import Again, Beside, Head, Heads, Layer, Line, Live, Numbers, Places
 from equiscope.record.report import Report, Said, report
 from equiscope.record.run import Point, Run, Sample, Score, Source, read_run, write_run
 from equiscope.record.trace import VERSION, Leaf, Step, Trace
 
 __all__ = [
     "VERSION",
+    "Again",
     "Array",
     "Audit",
     "Beside",
@@ -38,6 +39,7 @@ __all__ = [
     "Leaf",
     "Line",
     "Link",
+    "Live",
     "Mark",
     "News",
     "Numbers",

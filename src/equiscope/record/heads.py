@@ -154,6 +154,35 @@ class Beside(Struct, frozen=True, kw_only=True):
     apart: list[list[float]]
 
 
+class Live(Struct, frozen=True, kw_only=True):
+    """What a served page may ask of the model itself: /again?order=2,0,1&from=100 answers Heads of the moved tokens.
+
+    line     the number of the line whose tokens can be moved
+    shuffle  why they cannot stand in another order; empty where they can. slide: why they cannot begin at another place
+    """
+
+    line: int
+    shuffle: str = ""
+    slide: str = ""
+
+
+class Again(Struct, frozen=True, kw_only=True):
+    """A run on moved tokens, and what the weights say to that.
+
+    run      its number: /head answers for it with &run=R
+    order    for each place the token of the first run that stands there now; empty: all stay. start: what was added to every place
+    differs  of each layer: largest |weight − weight| of any head between this run and the first one, moved as the tokens were
+    floor    what rounding alone may make of it
+    """
+
+    run: int
+    line: int
+    order: list[int]
+    start: int
+    differs: list[float]
+    floor: list[float]
+
+
 class Heads(Struct, frozen=True, kw_only=True):
     """A page of all heads.
 
@@ -175,3 +204,5 @@ class Heads(Struct, frozen=True, kw_only=True):
     notes: list[str]
     served: bool = False
     beside: Beside | None = None
+    live: Live | None = None
+    again: Again | None = None
