@@ -13,12 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from equiscope import explore
+from equiscope.explore.compare import write_page
 from equiscope.explore.golden import drawn
-from equiscope.record import read_run
-from equiscope.train import Recipe, open_task, read_recipe, train
+from equiscope.explore.heads import Looked
+from equiscope.record import Comparison, read_run
+from equiscope.train import Recipe, load_run, open_task, read_recipe, recall, train
 
 FOLDER = Path(__file__).parent / "pictures"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
@@ -84,10 +87,13 @@ SHOTS: dict[str, Shot] = {
     "report": ("", WIDE, around("#app h1", ".card:has(.trail)", only=":has(.trail)")),
     "run": ("", WIDE, around(".heading", ".readout", ".curves h2")),
     "looking": ("head=3.2", WIDE, around(".learned")),
+    "heads": ("", WIDE, around(".desk")),
+    "comparison": ("", WIDE, around("#app h1", ".candidates")),
 }  # fmt: skip
-DRAWN, CHECKED, TRAINED = ("drawing",), ("report",), ("run", "looking")  # of a drawing, a report, a run; others are of stories
+MADE = {"drawing": "drawing", "report": "report", "run": "run", "looking": "run", "heads": "heads", "comparison": "comparison"}
 RECIPE = Path(__file__).parents[1] / "recipes" / "shakespeare-char-cpu.toml"  # trained on the sample beside it, for a minute
 CHANGES = ["budget.steps=600", "evaluation.every=50"]
+ANSWER = RECIPE.parent / "questions" / "results" / "schemes-text.json"
 HOWTO = Path(__file__).parent / "howto" / "report.md"  # whose code is checked for the picture beside it
 
 
@@ -104,7 +110,7 @@ def take(browser: Browser, page_file: Path, name: str) -> Path:
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
     page.goto(f"{page_file.as_uri()}#{link}")
-    page.locator("figure.matrix, table.rows, canvas.chart").first.wait_for()
+    page.locator("figure.matrix, table.rows, canvas.chart, .desk canvas, .candidates").first.wait_for()
     page.wait_for_timeout(400)  # tables of measurements are filled a moment later
     clip = act(page)
     target = FOLDER / f"{name}.png"
@@ -122,6 +128,26 @@ def report_file(folder: Path) -> Path:
     made: dict[str, Any] = {"__name__": HOWTO.stem}
     exec("\n".join(re.findall(r"```python\n(.*?)```", HOWTO.read_text(encoding="utf-8"), re.DOTALL)), made)
     return explore.write_report(made["audit"], folder / "report.html")
+
+
+def drawing_file(folder: Path) -> Path:
+    """An encoder and a decoder."""
+    return explore.write(explore.drawing(drawn()["t5"], "T5"), folder / "drawing.html")
+
+
+def heads_file(folder: Path) -> Path:
+    """All heads of the model of that run."""
+    run_file(folder)
+    _, task = recall(folder / "run")
+    model = load_run(folder / "run").eval()
+    asked = task.asked(model, "To be, or not to be: that is the question")
+    looked = Looked(model, asked.args, asked.kwargs, asked.lines, "A small model of letters", "run")
+    return explore.write(looked.file(), folder / "heads.html")
+
+
+def comparison_file(folder: Path) -> Path:
+    """The recorded answer to a question."""
+    return write_page(msgspec.json.decode(ANSWER.read_bytes(), type=Comparison), folder / "comparison.html")
 
 
 def run_file(folder: Path) -> Path:
@@ -145,11 +171,12 @@ def main(names: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = explore.write(explore.explorable(explore.Choice()), Path(folder) / "page.html")
-        drawing_file = explore.write(explore.drawing(drawn()["t5"], "T5"), Path(folder) / "drawing.html")
+        make = {
+            "drawing": drawing_file, "report": report_file, "run": run_file, "heads": heads_file, "comparison": comparison_file,
+        }  # fmt: skip
         browser = playwright.chromium.launch(executable_path=browser_path(), args=list(QUIET))
         for name in names or SHOTS:
-            made = {**dict.fromkeys(CHECKED, report_file), **dict.fromkeys(TRAINED, run_file)}
-            file = drawing_file if name in DRAWN else made[name](Path(folder)) if name in made else page_file
+            file = make[MADE[name]](Path(folder)) if name in MADE else page_file  # others are of stories
             target = take(browser, file, name)
             print(f"{target.name:18} {target.stat().st_size / 1000:4.0f} kB")
         browser.close()

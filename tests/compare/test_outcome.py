@@ -25,7 +25,7 @@ def test_who_cannot_be_told_apart_and_who_is_worse(tmp_path):
     found = compared(tmp_path)
     assert [c.name for c in found.candidates] == ["rope", "alibi", "none"]
     assert found.answer == (
-        "rope and alibi cannot be told apart with 3 seeds (loss 1.503 to 1.507; about 73 would decide). Both are better than none."
+        "rope and alibi cannot be told apart with 3 seeds (loss 1.503 to 1.507; about 76 would decide). Both are better than none."
     )
     assert (found.metric, found.part, found.better, found.seeds) == ("loss", "validation", "less", [1, 2, 3])
     one = next(t for t in found.trials if (t.candidate, t.seed) == ("none", 2))

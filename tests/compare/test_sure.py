@@ -4,10 +4,11 @@ import math
 import random
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from scipy import stats
 
-from equiscope.compare.sure import LEVEL, cdf, chance, holm, pairs, quantile, wanted
+from equiscope.compare.sure import LEVEL, cdf, chance, common, holm, pairs, quantile, wanted
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 30, 101])
@@ -49,13 +50,53 @@ def test_a_planted_difference_is_named_and_a_planted_equality_is_not():
     assert named > 0.95 * 400
 
 
-def test_where_nothing_differs_some_pair_is_named_as_rarely_as_is_promised():
+def test_the_common_variance_is_that_of_an_analysis_of_variance():
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(5, 4)) + draw.normal(size=4)
+    rest = x - x.mean(1, keepdims=True) - x.mean(0) + x.mean()
+    found = common([list(x[i] - x[j]) for i in range(5) for j in range(i)])
+    assert found == pytest.approx(2 * (rest**2).sum() / (4 * 3))
+
+
+SPREADS = {"alike": (1, 1, 1, 1, 1), "one far": (1, 1, 1, 1, 5), "two far": (1, 1, 1, 3, 5), "one near": (0.2, 1, 1, 1, 1)}
+
+
+@pytest.mark.parametrize("seeds", [3, 4])
+@pytest.mark.parametrize("spreads", SPREADS.values(), ids=SPREADS)
+def test_where_nothing_differs_some_pair_is_named_as_rarely_as_is_promised(spreads, seeds):
     errors = 0
-    for trial in range(300):
+    for trial in range(400):
         draw = random.Random(trial)
-        values = {name: {s: draw.gauss(1, 0.1) for s in range(4)} for name in "abcde"}
+        values = {name: {s: draw.gauss(1, 0.1 * sd) for s in range(seeds)} for name, sd in zip("abcde", spreads, strict=True)}
         errors += any(p.decided for p in pairs(values, "more"))
-    assert errors <= 300 * LEVEL + 3 * math.sqrt(300 * LEVEL * (1 - LEVEL))
+    assert errors <= 400 * LEVEL + 3 * math.sqrt(400 * LEVEL * (1 - LEVEL))
+
+
+def test_of_five_candidates_three_seeds_find_what_each_pair_alone_would_miss():
+    alone = together = 0
+    for trial in range(100):
+        draw = random.Random(trial)
+        values = {name: {s: draw.gauss(mean, 1) for s in range(3)} for name, mean in zip("abcde", (0, 0, 4, 8, 20), strict=True)}
+        found = [p for p in pairs(values, "less") if {p.first, p.second} != {"a", "b"}]
+        together += sum(p.decided for p in found)
+        alone += sum(pairs({n: values[n] for n in (p.first, p.second)}, "less")[0].p * 10 < LEVEL for p in found)
+    assert together > 1.3 * alone
+    assert together > 0.85 * 900
+
+
+def test_one_that_spreads_far_hides_no_difference_of_others():
+    values = {"a": {0: 1.50, 1: 1.52, 2: 1.49}, "b": {0: 1.60, 1: 1.62, 2: 1.59}, "far": {0: 1.4, 1: 1.6, 2: 1.55}}
+    found = {(p.first, p.second): p.decided for p in pairs(values, "less")}
+    assert found == {("a", "b"): True, ("a", "far"): False, ("b", "far"): False}
+
+
+def test_the_same_variant_twice_makes_no_other_pair_surer():
+    values = {"a": {0: 1.0, 1: 1.3, 2: 0.9}, "b": {0: 1.5, 1: 1.4, 2: 1.6}}
+    (plain,) = pairs(values, "less")
+    twice = {(p.first, p.second): p for p in pairs({**values, "again": values["a"]}, "less")}
+    assert twice["a", "again"].same
+    assert not twice["a", "again"].decided
+    assert twice["a", "b"].p > plain.p / 3
 
 
 def test_only_common_seeds_are_compared_and_better_is_a_direction():
@@ -75,7 +116,7 @@ def test_one_seed_decides_nothing_and_the_very_same_numbers_are_the_same():
 
 
 def test_more_spread_asks_for_more_seeds():
-    counts = [wanted(0.1, spread, 3, 1) for spread in (0.02, 0.05, 0.1, 0.3)]
+    counts = [wanted(0.1, spread**2, 3, 1) for spread in (0.02, 0.05, 0.1, 0.3)]
     assert all(a is not None and b is not None and a <= b for a, b in pairwise(counts))
     assert counts[-1] > 30
     assert wanted(1e-6, 1.0, 3, 1) is None

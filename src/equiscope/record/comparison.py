@@ -80,7 +80,7 @@ class Pair(Struct, frozen=True, kw_only=True):
 
     difference  mean over common seeds of the first's number minus the second's
     low, high   between which the true mean lies with 95 %, for all pairs of the comparison together; None with one seed
-    p           of the paired t-test, made larger for all pairs together (Holm 1979)
+    p           of a t-test on the seeds' differences, made larger for all pairs together (Holm 1979)
     decided     whether the spread supports that one is better: `better` names it
     same        whether every common seed gave the very same number
     seeds       how many would decide, were the spread and the difference what they seem; None where none would

@@ -29,7 +29,7 @@ export function pairs(page: Reading): HTMLElement | undefined {
   return h(
     "section.part.pairs",
     h("h2", "Pair by pair"),
-    h("p.quiet.about", `Difference of ${metric} between two candidates, seed by seed: the first minus the second. The line is where the true difference lies with 95 % confidence, for all pairs together. A pair is decided by a paired test over the seeds, which for many pairs is a little less strict than these lines.`), // prettier-ignore
+    h("p.quiet.about", `Difference of ${metric} between two candidates, seed by seed: the first minus the second. The line is where the true difference lies with 95 % confidence, for all pairs together. A pair is decided by a t-test on the seeds’ differences, set against their own spread or that of all pairs together, whichever is larger; for many pairs that is a little less strict than these lines.`), // prettier-ignore
     matrix(page, found),
     h(
       "table.differences",
