@@ -2,11 +2,13 @@
 
     python -m benchmarks.explorer                          everything, 5 repetitions
     python -m benchmarks.explorer --quick --only peers     16 tokens, without ours
+    python -m benchmarks.explorer --only heads             our page of 12 x 12 heads, beside nobody
+    python -m benchmarks.explorer --depths 12 --sizes 64 256 1024    that page beside the peers
     python -m benchmarks.explorer --setup                  also the time of `python3 run.py setup` in a fresh clone
 
 Each turn writes a page in a process of its own and opens it in a fresh browser in another, then the next
 page has its turn; so a slow minute of the machine falls on all of them. A page that fails once (time
-limit, dead tab) is not tried again. Needs `playwright` in this environment and a Chromium on the path.
+limit, dead tab) is not tried again, nor with more tokens. Needs `playwright` in this environment and a Chromium on the path.
 """
 
 import argparse
@@ -87,11 +89,17 @@ def turn(entry, record, settings):
 
 def measure(pages, settings):
     """All pages, `settings.repeat` times, in turns."""
+    failed = {}  # (page, layers): tokens that it failed with
     records = [{"name": e.name, "layers": e.layers, "tokens": e.tokens, "note": e.note, "turns": []} for e in pages]
     for repetition in range(settings.repeat):
         for entry, record in zip(pages, records, strict=True):
-            if "failed" not in record:
+            kind = (entry.name, entry.layers)
+            if failed.get(kind, entry.tokens) < entry.tokens:
+                record["failed"] = f"not tried: it failed with {failed[kind]} tokens"
+            elif "failed" not in record:
                 turn(entry, record, settings)
+                if "failed" in record:
+                    failed[kind] = entry.tokens
                 print(f"{repetition + 1}/{settings.repeat} {entry.label}: {record.get('failed', 'done')}", flush=True)
             entry.page.unlink(missing_ok=True)  # a page can have 260 MB
     return records
@@ -137,7 +145,8 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="16 tokens only")
     parser.add_argument("--sizes", type=int, nargs="+", default=[16, 64, 256], help="numbers of tokens (default 16 64 256)")
-    parser.add_argument("--only", choices=["peers", "ours"], help="leave the others out")
+    parser.add_argument("--depths", type=int, nargs="+", default=[12, 1], help="layers (default 12 1)")
+    parser.add_argument("--only", choices=["peers", "ours", "heads"], help="leave the others out; heads: our page of all heads")
     parser.add_argument("--repeat", type=int, default=5, help="repetitions (default 5)")
     parser.add_argument("--limit", type=float, default=180, help="seconds for one export or one visit (default 180)")
     parser.add_argument("--setup", action="store_true", help="also time the set-up in a fresh clone")
@@ -145,7 +154,11 @@ def arguments():
     parser.add_argument("--constraints", type=pathlib.Path, default=ROOT / "constraints.txt", help="pip constraints for it")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "benchmarks" / "results", help="folder of the table")
     parser.add_argument(
-        "--chromium", default=shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+        "--chromium",
+        default=os.environ.get("EQUISCOPE_BROWSER")
+        or shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome"),
     )
     settings = parser.parse_args()
     if settings.chromium is None:
@@ -170,14 +183,16 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         pages = [entries.empty_entry(folder)]
-        if settings.only != "ours":
+        if settings.only in (None, "peers"):
             settings.peers.mkdir(parents=True, exist_ok=True)
             python = peers.environment(settings.peers, settings.constraints)
             settings.libraries = peers.libraries(settings.peers)
-            pages += entries.peer_entries(folder, sizes, python)
+            pages += entries.peer_entries(folder, sizes, python, settings.depths)
             versions |= peers.versions(python)
-        if settings.only != "peers":
+        if settings.only in (None, "ours") and 1 in settings.depths:
             pages += entries.our_entries(folder, sizes)
+        if settings.only != "peers" and 12 in settings.depths:
+            pages += entries.heads_entries(folder, sizes)
         pages.sort(key=lambda entry: (entry.tokens, entry.layers))
         records = measure(pages, settings)
     versions |= {"chromium": next(turn["start"]["chromium"] for record in records for turn in record["turns"])}

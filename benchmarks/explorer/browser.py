@@ -134,14 +134,18 @@ def load(tab, url):
     }
 
 
-def hover(tab, selector, click=None):
-    """Move the mouse over what `selector` finds, after one click where the page asks for it."""
+def hover(tab, selector, click=None, ready=None):
+    """Move the mouse over what `selector` finds, after one click where the page asks for it, and when `ready` is there."""
     if click:
         tab.page.locator(click).first.click(timeout=0)
+    if ready:
+        tab.page.locator(ready).first.wait_for(timeout=0)
     points = tab.page.locator(selector).evaluate_all(POINTS, MOVES)
     if not points:
         return {"failed": f"nothing on screen matches {selector}"}
-    return tab.work_of_each([lambda at=at: tab.mouse("mouseMoved", at) for at in points])
+    work = tab.work_of_each([lambda at=at: tab.mouse("mouseMoved", at) for at in points])
+    tab.tools.send("HeapProfiler.collectGarbage")  # nodes that were thrown away are none
+    return work | {"nodes": tab.counters()["Nodes"]}
 
 
 def drag(tab, selector):
@@ -165,7 +169,7 @@ def stages(browser, spec):
     tab = Tab(browser, spec.get("libraries"))
     yield "load", lambda: load(tab, url)
     if spec.get("hover") and not tab.blocked:
-        yield "hover", lambda: hover(tab, spec["hover"], spec.get("click"))
+        yield "hover", lambda: hover(tab, spec["hover"], spec.get("click"), spec.get("ready"))
     if spec.get("hover_first"):
         yield "hover_first", lambda: hover(tab, spec["hover_first"])
     if spec.get("drag"):

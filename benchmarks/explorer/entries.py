@@ -1,10 +1,10 @@
 """What is measured: one entry a page, ours and the peers', with the command that writes it.
 
 All peers take the same random causal attention, 12 layers x 12 heads, and once more its first layer
-alone, because our page shows one layer. Ours is written by `equiscope explore` from a sentence of as
-many words, 12 heads of width 8. The two are not the same thing in a file: a peer's page holds recorded
-attention, of any model; ours holds the words and the parameters of one small layer and computes the
-attention itself, so its bytes hardly grow with the sentence. `OURS` says so in the table.
+alone. Ours are two. `equiscope explore --model` takes the model that this attention is of: its file has
+what the weights come from, or, with --compact, rounded weights or rounded queries and keys. The page of
+a sentence, `equiscope explore SENTENCE`, shows one layer of 12 heads of width 8; its file holds the words
+and the parameters, and it computes the attention itself, so its bytes hardly grow. The notes say so.
 """
 
 import dataclasses
@@ -15,6 +15,8 @@ import subprocess
 import sys
 
 import numpy
+
+from . import drawn
 
 HERE = pathlib.Path(__file__).parent
 HEADS, WIDTH = 12, 96
@@ -60,21 +62,13 @@ def sentence(tokens):
     return list(itertools.islice(itertools.cycle(WORDS), tokens))
 
 
-def causal_attention(layers, heads, tokens, seed=0):
-    """Random attention [layers, heads, tokens, tokens], float32: rows sum to one, nothing above the diagonal."""
-    scores = numpy.random.default_rng(seed).normal(size=(layers, heads, tokens, tokens))
-    scores[..., ~numpy.tri(tokens, dtype=bool)] = -numpy.inf
-    weights = numpy.exp(scores - scores.max(-1, keepdims=True))
-    return (weights / weights.sum(-1, keepdims=True)).astype("float32")
-
-
-def peer_entries(folder, sizes, python):
+def peer_entries(folder, sizes, python, depths=(12, 1)):
     """Every peer at every size, 12 layers and one; writes the files of weights they read."""
     entries = []
-    for tokens, layers in itertools.product(sizes, (12, 1)):
+    for tokens, layers in itertools.product(sizes, depths):
         stem = folder / f"{layers}x{HEADS}x{tokens}"
         weights, words = stem.with_suffix(".npy"), stem.with_suffix(".json")
-        numpy.save(weights, causal_attention(12, HEADS, tokens)[:layers])
+        numpy.save(weights, drawn.weights(tokens, layers))
         words.write_text(json.dumps(sentence(tokens)))
         for name, (browse, note) in PEERS.items():
             page = folder / f"{name.replace(' ', '-')}-{stem.name}.html"
@@ -105,6 +99,37 @@ OURS = (
     "one head drawn, with every other matrix of the layer; holds parameters, not recorded attention; "
     "the slider's page shows 8 words at most"
 )
+
+
+# The head in the middle is opened by a click; then its map is hovered, and its tokens.
+BROWSE_HEADS = {
+    "click": ".mosaic canvas",
+    "ready": ".map figcaption:has-text('Rows ask')",
+    "hover": ".map .field",
+    "hover_first": ".text .token",
+}
+ALL_HEADS = "all heads drawn small, one in full when it is opened; what is first: its tokens; "
+EXACT = "every query, key and value, so that the page computes any change"
+
+
+def heads_entries(folder, sizes, whole=256):
+    """The page of all heads at every size, small, and up to `whole` tokens with every number."""
+    entries = []
+    for tokens in sizes:
+        factory = folder / f"drawn_{tokens}.py"
+        path = repr(str(HERE.parents[1]))
+        factory.write_text(
+            f"import sys\n\nsys.path.insert(0, {path})\nfrom benchmarks.explorer.drawn import model\n\n\n"
+            f"def make():\n    return model({tokens})\n"
+        )
+        for name, options in (("all heads", []), ("all heads, --compact", ["--compact"])):
+            if not options and tokens > whole:
+                continue
+            page = folder / f"equiscope-heads-{len(options)}-{tokens}.html"
+            export = [equiscope_command(), "explore", "--model", f"{factory}:make", "--export", page, *options]
+            note = ALL_HEADS + ("weights, or queries and keys, rounded" if options else EXACT)
+            entries.append(Entry(f"equiscope {name}", drawn.LAYERS, tokens, page, export, BROWSE_HEADS, note))
+    return entries
 
 
 def words_shown(explore):

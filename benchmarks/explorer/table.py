@@ -8,7 +8,7 @@ SCOPES = [
         lambda e: e["layers"] == 1 and e["tokens"] > 3,
     ),
     (
-        "12 layers of 12 heads: what the peers are usually given (ours shows one layer, so it is not here)",
+        "12 layers of 12 heads, the same random causal attention",
         lambda e: e["layers"] == 12,
     ),
     ("Three words, and a page with nothing in it", lambda e: e["tokens"] <= 3),
@@ -52,6 +52,12 @@ def network(entry):
     return answer + ("; cannot start offline" if blocked[-1] else "")
 
 
+def nodes(entry):
+    """How many there are when the page is loaded, and when it was hovered: then what a click opens is open."""
+    found = [f"{measured(entry, stage, 'nodes')[-1]:.0f}" for stage in ("load", "hover") if measured(entry, stage, "nodes")]
+    return ", then ".join(found) or "–"
+
+
 def row(entry):
     notes = [note for note in (entry["note"], entry.get("failed")) if note]
     return [
@@ -60,7 +66,7 @@ def row(entry):
         *(f"{entry[key] / 1e6:.2f}" if key in entry else "–" for key in ("bytes", "gzip_bytes")),
         network(entry),
         *(spread(measured(entry, "load", field)) for field in ("task_s", "script_s", "process_s")),
-        *([f"{n:.0f}" for n in measured(entry, "load", "nodes")[-1:]] or ["–"]),
+        nodes(entry),
         spread(measured(entry, "hover", "ms"), 1),
         spread(measured(entry, "hover_first", "ms"), 1),
         spread(measured(entry, "drag", "ms"), 1),

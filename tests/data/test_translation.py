@@ -35,7 +35,7 @@ def opened(**fields):
 def written(folder: Path, source: str | bytes, target: str | bytes, names=("a.en", "a.de")) -> tuple[str, str]:
     for name, content in zip(names, (source, target), strict=True):
         content = content.encode() if isinstance(content, str) else content
-        (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        (folder / name).write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
     return names
 
 

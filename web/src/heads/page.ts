@@ -2,6 +2,7 @@
 import type { Heads } from "../contract";
 import { button, h } from "../dom";
 import { save } from "../figure";
+import { moving } from "./again";
 import { besides, otherOf, sides } from "./beside";
 import { changesOf } from "./changes";
 import { detail } from "./detail";
@@ -18,12 +19,14 @@ const KEPT: (keyof HeadsState)[] = ["open", "by", "show", "side", "causal", "mas
 /** What a script on the page may reach. */
 export interface Reading {
   record: Heads;
+  first: Heads; // as the page was opened; `record` may be of a later run
   state: HeadsState;
   supply: Supply;
   other?: Heads; // another model beside this one
   others?: Supply; // and where its numbers come from
   cursor: { row?: number; column?: number } | undefined; // what is pointed at
   set(change: Partial<HeadsState>): void;
+  renew(record: Heads): void;
   open(layer: number, head: number): void;
   close(): void;
   point(cell: { row?: number; column?: number } | undefined): void;
@@ -33,36 +36,43 @@ export interface Reading {
 
 export function reveal(record: Heads, root: HTMLElement): Reading {
   const counts = record.layers.map(({ heads }) => heads.length);
-  const other = otherOf(record);
   const page: Reading = {
     record,
-    other,
-    others: other && new Supply(other, undefined, "&of=beside"),
+    first: record,
+    ...sources(record),
     state: fromHash(location.hash, counts),
-    supply: new Supply(record),
     cursor: undefined,
     set(change) {
       const before = toHash(page.state);
       page.state = { ...page.state, ...change };
       const hash = toHash(page.state);
-      const address = hash ? `#${hash}` : location.pathname + location.search;
-      if (hash !== before) history[KEPT.some((name) => name in change) ? "pushState" : "replaceState"](null, "", address);
+      if (hash !== before) history[KEPT.some((name) => name in change) ? "pushState" : "replaceState"](null, "", address(hash));
       page.cursor = undefined;
       draw("open" in change || "roles" in change || "side" in change);
     },
     open(layer, head) {
       page.set({ open: [layer, head] });
-      const box = one.element.getBoundingClientRect();
-      if (box.top > innerHeight * 0.7 || box.bottom < 0) one.element.scrollIntoView({ block: "start", behavior: calm() });
+      const { element } = shown.one;
+      const box = element.getBoundingClientRect();
+      if (box.top > innerHeight * 0.7 || box.bottom < 0) element.scrollIntoView({ block: "start", behavior: calm() });
+    },
+    renew(next) {
+      Object.assign(page, { record: next, other: undefined, others: undefined, ...sources(next) });
+      page.state = { ...page.state, row: undefined, column: undefined, hidden: {}, edits: [] };
+      history.replaceState(null, "", address(toHash(page.state)));
+      page.cursor = undefined;
+      shown = parts(page);
+      desk.replaceChildren(...shown.elements);
+      draw();
     },
     close() {
       page.set({ open: undefined });
-      overview.element.querySelector<HTMLElement>(".field")?.focus();
+      shown.overview.element.querySelector<HTMLElement>(".field")?.focus();
     },
     point(cell) {
       if (cell?.row === page.cursor?.row && cell?.column === page.cursor?.column) return;
       page.cursor = cell;
-      one.hover();
+      shown.one.hover();
     },
     async weights(layer, head, row, changed = true) {
       return [...(await attention(layer, head, changed)).row(row)];
@@ -77,34 +87,20 @@ export function reveal(record: Heads, root: HTMLElement): Reading {
     return new Attention(given, changed ? changesOf(page.state, layer, head, record.layers[layer].answers) : NONE);
   }
 
-  const [overview, roles, one, table] = [mosaic(page), legend(page), detail(page), statistics(page)];
-  const [which, pairs] = [other && sides(page), other && besides(page)];
-  const picture = (kind: "svg" | "png") =>
-    button(kind.toUpperCase(), `Save this picture as ${kind.toUpperCase()}`, () => save(overview.element, "equiscope-heads", kind), { class: "keep", "aria-label": `Save the overview as ${kind.toUpperCase()}` }); // prettier-ignore
-  const whole = h(
-    "section.part.overview",
-    h("div.head", h("h2", "All heads"), which?.element, h("div.buttons", picture("svg"), picture("png"))),
-    roles.element,
-    overview.element,
-  );
-  const desk = h("div.desk", whole, one.element, pairs?.element, table.element);
+  let shown = parts(page);
+  const desk = h("div.desk", shown.elements);
   document.body.classList.add("heads");
   root.replaceChildren(
     header(record),
-    h("main", { id: "story" }, record.layers.length ? desk : h("p.notice", "No attention was seen in this model on this input."), places(record.places)), // prettier-ignore
+    h("main", { id: "story" }, record.served && moving(page), record.layers.length ? desk : h("p.notice", "No attention was seen in this model on this input."), !record.served && moving(page), places(record.places)), // prettier-ignore
     h("footer", record.served ? "equiscope: this page asks the command on this machine for the numbers of a head, and nobody else." : `equiscope: ${record.layers.some(({ numbers }) => numbers?.about) ? "this page was made small, and its weights are rounded" : "every weight on this page is computed in your browser from the numbers inside it"}. It works offline and sends nothing anywhere.`), // prettier-ignore
   );
 
   /** all: not only the chosen head. */
   function draw(all = true): void {
     desk.dataset.open = String(Boolean(page.state.open));
-    one.draw();
-    if (!all) return;
-    roles.draw();
-    overview.draw();
-    which?.draw(page.state.side);
-    pairs?.draw();
-    table.draw();
+    shown.one.draw();
+    if (all) shown.draw();
   }
   const turned = () => {
     if (location.hash.slice(1) === toHash(page.state)) return;
@@ -119,6 +115,40 @@ export function reveal(record: Heads, root: HTMLElement): Reading {
   return page;
 }
 
+/** Where the numbers of a record come from: of the run that it is of, and of the model beside. */
+function sources(record: Heads) {
+  const other = otherOf(record);
+  const supply = new Supply(record, undefined, record.again ? `&run=${record.again.run}` : "");
+  return other ? { supply, other, others: new Supply(other, undefined, "&of=beside") } : { supply };
+}
+
+/** What shows one record: it is made anew where another run is shown. */
+function parts(page: Reading) {
+  const [overview, roles, one, table] = [mosaic(page), legend(page), detail(page), statistics(page)];
+  const [which, pairs] = page.other ? [sides(page), besides(page)] : [];
+  const picture = (kind: "svg" | "png") =>
+    button(kind.toUpperCase(), `Save this picture as ${kind.toUpperCase()}`, () => save(overview.element, "equiscope-heads", kind), { class: "keep", "aria-label": `Save the overview as ${kind.toUpperCase()}` }); // prettier-ignore
+  const whole = h(
+    "section.part.overview",
+    h("div.head", h("h2", "All heads"), which?.element, h("div.buttons", picture("svg"), picture("png"))),
+    roles.element,
+    overview.element,
+  );
+  return {
+    overview,
+    one,
+    elements: [whole, one.element, ...(pairs ? [pairs.element] : []), table.element],
+    draw() {
+      roles.draw();
+      overview.draw();
+      which?.draw(page.state.side);
+      pairs?.draw();
+      table.draw();
+    },
+  };
+}
+
+const address = (hash: string): string => (hash ? `#${hash}` : location.pathname + location.search);
 const calm = (): ScrollBehavior => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
 
 function header(record: Heads): HTMLElement {
