@@ -185,7 +185,7 @@ def test_pairs_that_do_not_fit_are_refused(equi, tmp_path, english, german, want
 
 def idx(array):
     head = bytes([0, 0, 8, array.ndim]) + b"".join(int(n).to_bytes(4, "big") for n in array.shape)
-    return gzip.compress(head + array.astype(np.uint8).tobytes())
+    return gzip.compress(head + array.astype(np.uint8).tobytes(), mtime=0)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def idx(array):
         (idx(np.zeros((9, 28, 28))), idx(np.zeros(8)), ["9", "8"]),
         (idx(np.zeros((9, 28, 28))), idx(np.full(9, 77)), ["77"]),
         (idx(np.zeros((9, 28, 28)))[:30], idx(np.zeros(9)), ["x-idx3-ubyte.gz", "Fetch it again"]),
-        (gzip.compress(b"no idx at all, but some bytes"), idx(np.zeros(9)), ["idx"]),
+        (gzip.compress(b"no idx at all, but some bytes", mtime=0), idx(np.zeros(9)), ["idx"]),
         (b"", idx(np.zeros(9)), ["x-idx"]),
     ],
     ids=["unequal", "mislabelled", "cut", "other", "empty"],
