@@ -1,0 +1,155 @@
+"""The model runs again from the page in a real browser: who notices is said, the numbers are those of the moved tokens."""
+
+import threading
+from contextlib import contextmanager
+
+import pytest
+import torch
+from transformers import BloomConfig, BloomModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+from equiscope.explore.heads import Looked
+from equiscope.explore.page import html, write
+from equiscope.explore.run import POLICY
+from equiscope.explore.server import server
+from equiscope.record import Line
+from tests.journeys.heads import SENTENCE
+from tests.journeys.test_heads import IDS, TINY, number, printed
+
+pytestmark = pytest.mark.browser
+ORDER = [3, 0, 5, 1, 2, 4, 7, 6]
+
+
+def gpt2():
+    return GPT2LMHeadModel(
+        GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=150, bos_token_id=0, eos_token_id=0)
+    )
+
+
+def llama():
+    return LlamaForCausalLM(LlamaConfig(**TINY, vocab_size=50))
+
+
+def bloom():
+    return BloomModel(BloomConfig(vocab_size=50, hidden_size=32, n_layer=2, n_head=4))
+
+
+def looked(kind, ids=IDS, labels=tuple(SENTENCE[:8])):
+    torch.manual_seed(0)
+    model = kind().eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim == 2 and "norm" not in name and "ln" not in name:
+                weight.mul_(4)  # so that heads choose
+    return Looked(model, (ids,), {}, [Line(name="text", kind="words", labels=list(labels))], "a model that runs again", "x")
+
+
+@pytest.fixture
+def served(browser):
+    """served(looked, again=...) -> a tab on its page; `again` answers instead of the model."""
+
+    @contextmanager
+    def open_page(made, fragment="", again=None, wide=1280):
+        context, troubles = browser.new_context(viewport={"width": wide, "height": 900}, reduced_motion="reduce"), []
+        tab = context.new_page()
+        tab.on("pageerror", lambda error: troubles.append(str(error)))
+        answers = {"/head": made.answer, "/again": again or made.again}
+        with server(html(made.content, policy=POLICY), 18795, answers) as running:
+            threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+            tab.goto(f"http://127.0.0.1:{running.server_address[1]}/#{fragment}")
+            tab.wait_for_selector("main h2")
+            yield tab
+            running.shutdown()
+        context.close()
+        assert troubles == []
+
+    return open_page
+
+
+def press(tab, name):
+    tab.locator(".moving").get_by_role("button", name=name).click()
+
+
+def test_a_slide_is_noticed_by_learned_places_and_back_leads_to_the_first_run(served):
+    made = looked(gpt2)
+    with served(made, "head=2.3&asks=7&answers=4") as tab:
+        tab.locator("[data-step='weight'] b").wait_for()
+        before = printed(tab)
+        press(tab, "Slide the text")
+        tab.locator(".answered .lede", has_text="Layer 1 is the first to notice the slide").wait_for()
+        assert tab.locator(".answered tbody tr[data-notices='true']").count() == 2
+        tab.evaluate("equiscope.heads.set({ open: [1, 2], row: 6, column: 3 })")
+        tab.locator("[data-step='weight'] b").wait_for()
+        other = made._runs[1].found[1].weigh(2)[6, 3].item()
+        assert printed(tab) == pytest.approx(other, rel=1e-5)
+        assert abs(before - other) > 1e-6
+        press(tab, "Back to the first run")
+        tab.evaluate("equiscope.heads.set({ open: [1, 2], row: 6, column: 3 })")
+        tab.locator("[data-step='weight'] b").wait_for()
+        assert printed(tab) == before
+        assert tab.locator(".answered").inner_text() == ""
+
+
+def test_angles_do_not_notice_and_the_differences_are_told(served):
+    with served(looked(llama)) as tab:
+        press(tab, "Slide the text")
+        tab.locator(".answered .lede", has_text="No layer notices the slide").wait_for()
+        far, floor = (number(tab.locator(f".answered tbody tr:first-child td:nth-child({i})").inner_text()) for i in (2, 3))
+        assert far < floor < 1e-2
+
+
+def test_a_shuffle_moves_the_words_and_the_weights_are_those_of_the_moved_tokens(served):
+    made, asked = looked(gpt2), []
+
+    def again(question):
+        asked.append([int(i) for i in question["order"].split(",")])
+        return made.again(question)
+
+    with served(made, "head=1.2", again) as tab:
+        press(tab, "Shuffle the tokens")
+        tab.locator(".answered .lede", has_text="notice the shuffle").wait_for()
+        order = asked[0]
+        assert sorted(order) == list(range(8))
+        tab.locator(".text .token").first.wait_for()
+        assert [t.strip() for t in tab.locator(".text .token").all_inner_texts()] == [SENTENCE[i] for i in order]
+        alone = looked(gpt2, IDS[:, order])
+        tab.evaluate("equiscope.heads.set({ open: [0, 1], row: 5, column: 2 })")
+        tab.locator("[data-step='weight'] b").wait_for()
+        assert printed(tab) == pytest.approx(alone.found[0].weigh(1)[5, 2].item(), rel=1e-5)
+
+
+def test_while_the_model_runs_a_person_reads_it_and_a_stale_answer_is_dropped(served):
+    made, waits = looked(gpt2), threading.Event()
+
+    def again(question):
+        if question.get("from") == "100":
+            waits.wait(20)
+        return made.again(question)
+
+    with served(made, again=again) as tab:
+        press(tab, "Slide the text")
+        tab.locator(".moving .said", has_text="The model runs").wait_for()
+        tab.get_by_label("places that the text is slid by").fill("7")
+        press(tab, "Slide the text")
+        tab.locator(".answered", has_text="slid by 7 places").wait_for()
+        waits.set()
+        tab.wait_for_timeout(500)
+        assert "slid by 7 places" in tab.locator(".answered").inner_text()
+
+
+def test_what_the_model_cannot_be_asked_is_said(served):
+    with served(looked(bloom)) as tab:
+        assert "No slide: BloomModel takes no position_ids" in tab.locator(".moving").inner_text()
+        assert tab.locator(".moving").get_by_role("button", name="Slide the text").count() == 0
+    with served(looked(gpt2)) as tab:
+        tab.get_by_label("places that the text is slid by").fill("900")
+        press(tab, "Slide the text")
+        tab.locator(".moving .said", has_text="has places 0 to 149, but the last token would stand at 907").wait_for()
+
+
+def test_a_file_says_why_it_cannot(watched, tmp_path):
+    tab = watched(390)
+    tab.goto(write(looked(gpt2).file(), tmp_path / "file.html").as_uri())
+    tab.wait_for_selector("main h2")
+    assert "This is a file, and the model is not in it" in tab.locator(".moving").inner_text()
+    assert tab.locator(".moving button").count() == 0
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
