@@ -102,9 +102,9 @@ def pack(content: Content) -> str:
 
 
 def _packed(text: bytes) -> str:
-    """Deflated with repetitions or without, whichever is shorter: of numbers that look drawn by chance repetitions only cost."""
+    """Deflated with all repetitions or long ones only, whichever is shorter: in numbers drawn by chance short ones only cost."""
     made = []
-    for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY):
+    for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED):
         deflate = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS, 9, strategy)  # 16: in gzip's frame, without a time
         made.append(deflate.compress(text) + deflate.flush())
     return base64.b64encode(min(made, key=len)).decode("ascii")

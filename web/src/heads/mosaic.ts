@@ -98,10 +98,10 @@ export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
           context.globalAlpha = 1;
           return;
         }
-        const { image, side } = (which === "other" && others ? others : atlas)(layer, i);
+        const { image, left: from, side } = (which === "other" && others ? others : atlas)(layer, i);
         context.imageSmoothingEnabled = side > cell;
         context.imageSmoothingQuality = "high";
-        context.drawImage(image, 0, 0, side, side, left(i), y, cell, cell);
+        context.drawImage(image, from, 0, side, side, left(i), y, cell, cell);
         context.globalAlpha = 1;
       });
     });
@@ -195,30 +195,33 @@ export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
 
 const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** Small pictures of heads, made when they are asked for, and again when the colours change. */
-function pictures(record: Heads): (layer: number, head: number) => { image: HTMLCanvasElement; side: number } {
-  const made = new Map<string, { image: HTMLCanvasElement; side: number }>();
-  const bytes = new Map<Layer, Uint8Array>();
+/** Small pictures of heads, one beside the other for each layer: made when they are asked for, and again when the colours change. */
+function pictures(record: Heads): (layer: number, head: number) => { image: HTMLCanvasElement; left: number; side: number } {
+  const made = new Map<Layer, { image: HTMLCanvasElement; colours: string }>();
   return (layer, head) => {
     const found = record.layers[layer];
-    const { role } = found.heads[head];
-    const key = `${layer}.${head} ${css(`--${role}`)}`;
-    if (!made.has(key)) {
-      const spelled = !found.small && found.numbers?.letters?.length;
-      if (!bytes.has(found) && !spelled) bytes.set(found, bytesOf(found.small));
-      const size = found.side * found.side;
-      const image = pixels(Math.max(found.side, 1), Math.max(found.side, 1));
-      const data = new ImageData(image.width, image.height);
-      const paint = colour(`--${role}`);
-      const values = spelled
-        ? pictured(found.numbers!, head, found.side)
-        : bytes.get(found)!.subarray(head * size, (head + 1) * size);
-      values.forEach((value, i) => pixel(data.data, i, paint, value / 255));
-      image.getContext("2d")!.putImageData(data, 0, 0);
-      made.set(key, { image, side: image.width });
-    }
-    return made.get(key)!;
+    const side = Math.max(found.side, 1);
+    const colours = ROLES.map((role) => css(`--${role}`)).join();
+    if (made.get(found)?.colours !== colours) made.set(found, { image: strip(found, side), colours });
+    return { image: made.get(found)!.image, left: head * side, side };
   };
+}
+
+/** The pictures of a layer's heads. */
+function strip({ small, numbers, side, heads }: Layer, wide: number): HTMLCanvasElement {
+  const image = pixels(wide * Math.max(heads.length, 1), wide);
+  const data = new ImageData(image.width, image.height);
+  const spelled = !small && Boolean(numbers?.letters?.length);
+  const [bytes, size] = [bytesOf(small), side * side];
+  heads.forEach(({ role }, head) => {
+    const paint = colour(`--${role}`);
+    const values = spelled ? pictured(numbers!, head, side) : bytes.subarray(head * size, (head + 1) * size);
+    values.forEach((value, i) =>
+      pixel(data.data, Math.floor(i / side) * image.width + head * side + (i % side), paint, value / 255),
+    );
+  });
+  image.getContext("2d")!.putImageData(data, 0, 0);
+  return image;
 }
 
 /** Which roles are lit: a button for each that there is, with how many heads have it. */
