@@ -1,8 +1,12 @@
 """Benchmarks run in their shortest form, so that none rots; their times are looked at by people, not by tests."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -64,3 +68,14 @@ def test_compressors_can_be_measured_on_the_text_of_a_recipe():
     done = run("benchmarks.compressors", "--quick", "--orders", "3", "4")
     assert done.returncode == 0, done.stderr
     assert "| 4-gram, Kneser-Ney |" in done.stdout
+
+
+@pytest.mark.browser
+def test_the_page_of_all_heads_can_be_measured(tmp_path):
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None and not os.environ.get("EQUISCOPE_BROWSER"):
+        pytest.skip("No browser was found: see tests/journeys/conftest.py.")
+    done = run("benchmarks.explorer", "--quick", "--only", "heads", "--repeat", "1", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "| equiscope all heads, --compact |" in done.stdout
+    assert "failed" not in next(tmp_path.glob("*.json")).read_text()

@@ -62,10 +62,13 @@ def sentence(tokens):
     return list(itertools.islice(itertools.cycle(WORDS), tokens))
 
 
+MOST = 256  # tokens up to which peers are tried: their pages grow with the square, to 806 MB and more at 1024
+
+
 def peer_entries(folder, sizes, python, depths=(12, 1)):
-    """Every peer at every size, 12 layers and one; writes the files of weights they read."""
+    """Every peer at every size up to MOST, 12 layers and one; writes the files of weights they read."""
     entries = []
-    for tokens, layers in itertools.product(sizes, depths):
+    for tokens, layers in itertools.product((n for n in sizes if n <= MOST), depths):
         stem = folder / f"{layers}x{HEADS}x{tokens}"
         weights, words = stem.with_suffix(".npy"), stem.with_suffix(".json")
         numpy.save(weights, drawn.weights(tokens, layers))
