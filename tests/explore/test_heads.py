@@ -80,7 +80,7 @@ def test_a_question_without_two_numbers_is_refused(asked):
         looked().answer(asked)
 
 
-@pytest.mark.parametrize("asked", [("2", "0"), ("0", "4"), ("0", "999999")])
+@pytest.mark.parametrize("asked", [("3", "0"), ("0", "4"), ("0", "999999")])
 def test_a_head_that_is_not_there_is_refused(asked):
     with pytest.raises(InputError, match="There are 2 layers here"):
         looked().answer(dict(zip(("layer", "head"), asked, strict=True)))

@@ -675,6 +675,8 @@ export interface Pair {
  * A page of all heads.
  *
  *     target   what a person named; model: the class that ran
+ *     rolled   all layers of a stack as one, asked for after the last of `layers`: one head from the mean of each layer's heads, one
+ *              from the largest of them
  *     served   numbers of a head are asked for one by one: /head?layer=L&head=H answers Numbers of one head, with &of=beside those
  *              of the other model
  */
@@ -694,6 +696,7 @@ export interface Heads {
   beside?: Beside | null;
   live?: Live | null;
   again?: Again | null;
+  rolled?: Layer[];
 }
 /**
  * What stands in a row: words of a text, patches of a picture, slices of a sound.

@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 from equiscope import record
 from equiscope.errors import InputError
+from equiscope.explore import rolled
 from equiscope.explore.again import again, moved, moves, read, relabelled, rounding
 from equiscope.explore.beside import beside, lonely, paired
 from equiscope.explore.compact import compact as smallest
+from equiscope.explore.rolled import stacks
 from equiscope.record import Head, Layer, Line, Numbers, pack
 from equiscope.trace.attended import TRUSTED, Attended, attended, rebuilt
 from equiscope.trace.places import places
@@ -60,6 +62,8 @@ class Looked:
         self._called: tuple[nn.Module, tuple[Any, ...], dict[str, Any]] = model, tuple(args), dict(kwargs)
         self._moves = moves(model, args, kwargs, self.lines)
         self.content = msgspec.structs.replace(self.content, live=self._moves.live)
+        self._stacks, self._flows = stacks(layers, self.found), dict[int, Attended]()
+        self.content = msgspec.structs.replace(self.content, rolled=[self._rolled(i) for i in range(len(self._stacks))])
         self._rounded = list[float]()
         self._runs, self._running = dict[int, Looked](), Lock()  # on moved tokens, by their numbers; one at a time
 
@@ -88,7 +92,9 @@ class Looked:
             layers.append(msgspec.structs.replace(layer, numbers=numbers, rebuilt=kept.rebuilt, why=why))
         if WHOLE < size <= MOST:
             notes.append("Queries, keys and values stand in this file as float16.")
-        return msgspec.structs.replace(self.content, layers=layers, notes=notes, served=False, beside=self._file_beside())
+        return msgspec.structs.replace(
+            self.content, layers=layers, notes=notes, served=False, beside=self._file_beside(), rolled=self._file_rolled()
+        )
 
     def _compact(self) -> record.Heads:
         """Small pictures are left out where the page can make them, and figures have four decimals."""
@@ -112,7 +118,7 @@ class Looked:
                 f"{100 * max(n.about for n in kept):.2g} % of themselves. Without --compact a file has every number."
             )
         return msgspec.structs.replace(
-            self.content, layers=layers, notes=notes, served=False, beside=self._file_beside(compact=True)
+            self.content, layers=layers, notes=notes, served=False, beside=self._file_beside(compact=True), rolled=[]
         )
 
     def _file_beside(self, compact: bool = False) -> record.Beside | None:
@@ -133,7 +139,11 @@ class Looked:
         words = [asked.get(name, "") for name in ("layer", "head")]
         if not all(re.fullmatch(r"[0-9]{1,6}", word) for word in words):
             raise InputError("Ask for /head?layer=L&head=H, two numbers from 0 on.")
+        if asked.get("run", "0") != "0":
+            return self._run(asked["run"]).answer({"layer": words[0], "head": words[1]})
         layer, number = (int(word) for word in words)
+        if len(self.found) <= layer < len(self.found) + len(self._stacks) and number < 2:
+            return msgspec.json.encode(rolled.numbers(self._flow(layer - len(self.found)), [number]))
         if layer >= len(self.found) or number >= self.found[layer].heads:
             raise InputError(f"There are {len(self.found)} layers here, and no head {number} in layer {layer}.")
         if asked.get("of") == "beside":
@@ -141,8 +151,6 @@ class Looked:
             if self.other is None or partner is None:
                 raise InputError(f"No other model has a layer beside layer {layer}.")
             return self.other.answer({"layer": str(partner), "head": str(number)})
-        if asked.get("run", "0") != "0":
-            return self._run(asked["run"]).answer({"layer": words[0], "head": words[1]})
         with self._lock:
             return msgspec.json.encode(_numbers(self.found[layer], [number]))
 
@@ -165,6 +173,24 @@ class Looked:
             for old in list(self._runs)[:-RUNS]:
                 del self._runs[old]
         return msgspec.json.encode(made.content)
+
+    def _flow(self, stack: int) -> Attended:
+        """All layers of a stack as one, made when it is first asked for."""
+        with self._lock:
+            if stack not in self._flows:
+                self._flows[stack] = rolled.rolled([self.found[i] for i in self._stacks[stack]])
+            return self._flows[stack]
+
+    def _rolled(self, stack: int) -> Layer:
+        first, count = self._stacks[stack][0], len(self._stacks[stack])
+        short = self.found[first].q.shape[-2] <= rolled.WHOLE
+        return rolled.layer(self.content.layers[first].asks, count, self._flow(stack) if short else None)
+
+    def _file_rolled(self) -> list[Layer]:
+        return [
+            msgspec.structs.replace(layer, numbers=rolled.numbers(self._flows[i], range(2)) if i in self._flows else None)
+            for i, layer in enumerate(self.content.rolled)
+        ]
 
     def _run(self, number: str) -> "Looked":
         found = self._runs.get(int(number)) if re.fullmatch(r"[0-9]{1,9}", number) else None

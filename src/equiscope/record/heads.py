@@ -187,6 +187,8 @@ class Heads(Struct, frozen=True, kw_only=True):
     """A page of all heads.
 
     target   what a person named; model: the class that ran
+    rolled   all layers of a stack as one, asked for after the last of `layers`: one head from the mean of each layer's heads, one
+             from the largest of them
     served   numbers of a head are asked for one by one: /head?layer=L&head=H answers Numbers of one head, with &of=beside those
              of the other model
     """
@@ -206,3 +208,4 @@ class Heads(Struct, frozen=True, kw_only=True):
     beside: Beside | None = None
     live: Live | None = None
     again: Again | None = None
+    rolled: list[Layer] = field(default_factory=list)

@@ -1,0 +1,90 @@
+"""All layers rolled out: the product of the layers, where there is a stack, at once or when asked for."""
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5Model, ViTConfig, ViTModel
+
+from equiscope.errors import InputError
+from equiscope.explore import rolled
+from equiscope.explore.heads import Looked
+from equiscope.record import Line, Numbers, unpack
+from equiscope.record.heads import patches
+
+WORDS = ["the", " dog", " is", " on", " the", " lawn"]
+IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])
+
+
+def gpt2(layers=3):
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=24, n_embd=32, n_layer=layers, n_head=4)).eval()
+    return Looked(model, (IDS,), {}, [Line(name="text", kind="words", labels=list(WORDS))], "a title", "a")
+
+
+def product(layers):
+    """The definition of Abnar and Zuidema, from the first layer up."""
+    flow = np.eye(layers[0].shape[-1])
+    for one in layers:
+        flow = (0.5 * one + 0.5 * np.eye(len(one))) @ flow
+    return flow
+
+
+def test_it_is_the_product_of_the_layers_from_the_mean_and_from_the_largest_of_the_heads():
+    made = gpt2()
+    (found,) = made.file().rolled
+    mean, most = unpack(found.numbers.weights).astype(float)
+    weights = [np.stack([one.weigh(h).numpy() for h in range(4)]) for one in made.found]
+    assert np.allclose(mean, product([w.mean(0) for w in weights]), atol=1e-7)
+    largest = [w.max(0) / w.max(0).sum(-1, keepdims=True) for w in weights]
+    assert np.allclose(most, product(largest), atol=1e-7)
+    assert np.allclose(mean.sum(-1), 1, atol=1e-6)
+    assert (np.triu(mean, 1) == 0).all(), "nothing comes from later tokens"
+    assert (found.where, found.asks, found.numbers.causal) == ("all layers, rolled out", 0, True)
+    assert "no explanation" in found.why
+    assert "3 layers" in found.why
+
+
+def test_it_is_asked_for_like_a_layer_after_the_last():
+    made = gpt2()
+    kept = unpack(made.file().rolled[0].numbers.weights)
+    for head in range(2):
+        one = msgspec.json.decode(made.answer({"layer": "3", "head": str(head)}), type=Numbers)
+        assert (unpack(one.weights)[0] == kept[head]).all()
+    assert made.content.rolled[0].numbers is None
+    for layer, head in (("3", "2"), ("4", "0")):
+        with pytest.raises(InputError, match="There are 3 layers here"):
+            made.answer({"layer": layer, "head": head})
+
+
+def test_of_many_tokens_it_is_made_when_it_is_asked_for(monkeypatch):
+    kept = unpack(gpt2().file().rolled[0].numbers.weights)
+    monkeypatch.setattr(rolled, "WHOLE", 4)
+    made = gpt2()
+    assert made.file().rolled[0].numbers is None
+    assert "a page that is served shows it" in made.content.rolled[0].why
+    one = msgspec.json.decode(made.answer({"layer": "3", "head": "0"}), type=Numbers)
+    assert (unpack(one.weights)[0] == kept[0]).all()
+    monkeypatch.setattr(rolled, "LONGEST", 4)
+    assert gpt2().content.rolled == []
+
+
+def test_patches_are_rolled_out_too():
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    torch.manual_seed(0)
+    model = ViTModel(ViTConfig(image_size=32, patch_size=8, **sizes)).eval()
+    made = Looked(model, (), {"pixel_values": torch.randn(1, 3, 32, 32)}, [patches([4, 4], 1)], "a title", "vit")
+    assert unpack(made.file().rolled[0].numbers.weights).shape == (2, 17, 17)
+
+
+def test_where_tokens_look_elsewhere_too_or_there_is_one_layer_nothing_is_rolled_out():
+    assert gpt2(layers=1).content.rolled == []
+    torch.manual_seed(0)
+    config = T5Config(vocab_size=50, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0)
+    lines = [Line(name=name, kind="words", labels=WORDS[:n]) for name, n in (("text", 6), ("answer", 4))]
+    made = Looked(T5Model(config).eval(), (), {"input_ids": IDS, "decoder_input_ids": IDS[:, :4]}, lines, "a title", "t5")
+    assert [layer.asks for layer in made.content.rolled] == [0], "the encoder's"
+
+
+def test_a_small_file_leaves_it_out():
+    assert gpt2().file(compact=True).rolled == []
