@@ -624,6 +624,101 @@ def test_the_page_has_no_barriers(read, name, wide, dark):
     assert found == []
 
 
+# --- small files -------------------------------------------------------------------------------------------------------
+
+
+class Drawn(nn.Module):
+    """Attention over queries, keys and values drawn by chance."""
+
+    def __init__(self, tokens):
+        super().__init__()
+        self.layers = torch.randn(2, 3, 1, 4, tokens, 16, generator=torch.Generator().manual_seed(0))
+
+    def forward(self, _):
+        for q, k, v in self.layers:
+            out = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return out
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """small(tokens) -> a small file, and the model's own weights [layer][head, N, M]."""
+    folder = tmp_path_factory.mktemp("small")
+
+    def page(tokens):
+        line = Line(name="text", kind="words", labels=[f" {SENTENCE[i % 13]}" for i in range(tokens)])
+        looked = Looked(Drawn(tokens), (torch.zeros(1),), {}, [line], "drawn by chance", "drawn")
+        theirs = [torch.stack([one.weigh(h) for h in range(4)]).numpy() for one in looked.found]
+        path = folder / f"{tokens}.html"
+        return (path if path.exists() else write(looked.file(compact=True), path, small=True)), theirs
+
+    return page
+
+
+@pytest.mark.parametrize(("tokens", "kept"), [(40, "keeps the weights alone"), (200, "q and k are rounded to 255 steps a row")])
+def test_numbers_of_a_small_file_are_within_what_it_says(watched, small, tokens, kept):
+    path, theirs = small(tokens)
+    tab = watched(1280)
+    tab.goto(path.as_uri())
+    tab.wait_for_selector("main h2")
+    for layer, head, row, column in [(0, 0, 30, 4), (1, 3, 39, 39), (1, 2, 21, 0)]:
+        tab.evaluate("([l, h, n, m]) => equiscope.heads.set({ open: [l, h], row: n, column: m })", [layer, head, row, column])
+        said = float(re.search(r"rounded, to ([\d.]+) %", tab.locator(".where").inner_text())[1]) / 100
+        assert 0 < said <= 0.13
+        wanted = theirs[layer][head][row]
+        for text in (tab.locator("[data-step='weight'] b").inner_text(), tab.locator(".seeing > .said .value").inner_text()):
+            assert text.startswith("≈ ")
+            assert number(text[2:]) == pytest.approx(wanted[column], rel=said)
+        listed = tab.locator(".most b").all_inner_texts()
+        assert all(text.startswith("≈ ") for text in listed)
+        assert number(listed[0][2:]) == pytest.approx(wanted.max(), rel=said)
+        assert np.allclose(computed(tab, layer, head, row), wanted, rtol=said, atol=2e-9)
+        assert kept in tab.locator(".left-out").inner_text()
+        assert "rebuilt before it was rounded: |A V − output| =" in tab.locator(".rebuilt").inner_text()
+    assert tab.locator(".brings").count() == 0
+    assert tab.locator(".products").count() == (tokens == 200)
+    assert "this page was made small" in tab.locator("footer").inner_text()
+
+
+def test_a_small_file_draws_its_own_overview(watched, small):
+    path, _ = small(40)
+    tab = watched(1280)
+    tab.goto(path.as_uri())
+    tab.wait_for_selector("main h2")
+    assert tab.evaluate("equiscope.heads.record.layers.every((layer) => layer.small === '')")
+    x, y = at(tab, 1, 2)
+    tab.mouse.move(5, 5)
+    seen = tab.locator(".mosaic canvas").evaluate(
+        "(c, at) => { const b = c.getBoundingClientRect(), f = c.width / b.width;"
+        "return [[-30, 30], [30, -30]].map(([dx, dy]) => [...c.getContext('2d')"
+        ".getImageData((at[0] + dx - b.left) * f, (at[1] + dy - b.top) * f, 1, 1).data]); }",
+        [x, y],
+    )
+    assert seen[0] != seen[1], "below the diagonal there are weights, above it none"
+    assert seen[1][:3] == [0xF1, 0xEF, 0xE8]
+
+
+def test_changes_of_a_small_file_follow_from_what_it_has(watched, small):
+    path, theirs = small(40)
+    tab = watched(1280)
+    tab.goto(f"{path.as_uri()}#head=1.2&asks=31&answers=5&hide=1_1")
+    tab.wait_for_selector("main h2")
+    wanted = theirs[0][1][30].copy()
+    wanted[0] = 0
+    assert np.allclose(computed(tab, 0, 1, 30), wanted / wanted.sum(), rtol=0.26, atol=2e-9), "its own bound, and the sum's"
+    assert tab.get_by_label("causal mask").count() == 0, "what was hidden is not in the file"
+
+
+def test_a_small_file_that_cannot_be_unpacked_says_so(watched, small, tmp_path):
+    text = small(40)[0].read_text(encoding="utf-8")
+    begin = text.index('id="bundle">') + 12
+    broken = tmp_path / "broken.html"
+    broken.write_text(text[: begin + 400] + "AAAA" + text[begin + 404 :], encoding="utf-8")
+    tab = watched(1280)
+    tab.goto(broken.as_uri())
+    tab.locator("#app", has_text="This page could not be unpacked").wait_for()
+
+
 # --- served ------------------------------------------------------------------------------------------------------------
 
 
