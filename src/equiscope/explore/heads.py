@@ -26,6 +26,7 @@ from equiscope.trace.roles import survey
 
 WHOLE = 12_000_000  # bytes of queries, keys and values up to which a file keeps them in float32
 RUNS = 4  # on moved tokens that are kept
+EVERY = "Every number is there without --compact, or, where that is too much for a file, without --export."
 MOST = 96_000_000  # bytes up to which it keeps them at all, in float16
 CROSS = re.compile(r"cross|encdec|encoder_attn|enc_attn", re.IGNORECASE)
 WRITES = re.compile(r"(^|\.)(decoder|blocks|cross)")  # in a model of two towers, the one that writes
@@ -115,7 +116,7 @@ class Looked:
             ]
             notes.append(
                 f"This file was made small: it has {' or '.join(filter(None, what))}, rounded, so that weights may be off by "
-                f"{100 * max(n.about for n in kept):.2g} % of themselves. Without --compact a file has every number."
+                f"{100 * max(n.about for n in kept):.2g} % of themselves. {EVERY}"
             )
         return msgspec.structs.replace(
             self.content, layers=layers, notes=notes, served=False, beside=self._file_beside(compact=True), rolled=[]

@@ -173,7 +173,7 @@ const result = (score: Score, before: number | undefined, about: number): HTMLEl
 const leftOut = ({ now }: View): string =>
   now.given.q
     ? `This file was made small: q and k are rounded to 255 steps a row, so a weight may be off by ${percent(now.given.about)} of itself. Values are left out.`
-    : `This file was made small: it keeps the weights alone, each rounded by at most ${percent(now.given.about)} of itself, and none below 1e-9. Queries, keys, their products and values are left out; a file without --compact has them.`;
+    : `This file was made small: it keeps the weights alone, each rounded by at most ${percent(now.given.about)} of itself, and none below 1e-9. Queries, keys, their products and values are left out: they are there without --compact, or without --export.`;
 
 /** A number that follows from rounded ones, with four digits. */
 const rounded = (value: number, about: number, plus = false): string =>
