@@ -88,7 +88,7 @@ def turn(entry, record, settings):
 
 
 def measure(pages, settings):
-    """All pages, `settings.repeat` times, in turns."""
+    """All pages, `settings.repeat` times, in turns; gives what there is after each of them."""
     failed = {}  # (page, layers): tokens that it failed with
     records = [{"name": e.name, "layers": e.layers, "tokens": e.tokens, "note": e.note, "turns": []} for e in pages]
     for repetition in range(settings.repeat):
@@ -102,7 +102,7 @@ def measure(pages, settings):
                     failed[kind] = entry.tokens
                 print(f"{repetition + 1}/{settings.repeat} {entry.label}: {record.get('failed', 'done')}", flush=True)
             entry.page.unlink(missing_ok=True)  # a page can have 260 MB
-    return records
+        yield repetition + 1, records
 
 
 def command_times(settings):
@@ -174,7 +174,6 @@ def save(results, folder):
     stem = folder / f"explorer-{results['date']}"
     stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
     stem.with_suffix(".md").write_text(table.markdown(results))
-    print(table.markdown(results))
 
 
 def main():
@@ -194,21 +193,20 @@ def main():
         if settings.only != "peers" and 12 in settings.depths:
             pages += entries.heads_entries(folder, sizes)
         pages.sort(key=lambda entry: (entry.tokens, entry.layers))
-        records = measure(pages, settings)
-    versions |= {"chromium": next(turn["start"]["chromium"] for record in records for turn in record["turns"])}
-    machine = {"cpu": cpu_model(), "cores": os.cpu_count(), "load_before": load_before, "load_after": load_average()}
-    save(
-        {
-            "date": datetime.date.today().isoformat(),
-            "machine": machine,
-            "versions": versions,
-            "repeat": settings.repeat,
-            "limit_s": settings.limit,
-            "commands": command_times(settings),
-            "pages": records,
-        },
-        settings.out,
-    )
+        for repeat, records in measure(pages, settings):  # saved each time: who stops it keeps what there is
+            chromium = next(turn["start"]["chromium"] for record in records for turn in record["turns"])
+            machine = {"cpu": cpu_model(), "cores": os.cpu_count(), "load_before": load_before, "load_after": load_average()}
+            results = {
+                "date": datetime.date.today().isoformat(),
+                "machine": machine,
+                "versions": versions | {"chromium": chromium},
+                "repeat": repeat,
+                "limit_s": settings.limit,
+                "commands": command_times(settings) if repeat == settings.repeat else {},
+                "pages": records,
+            }
+            save(results, settings.out)
+    print(table.markdown(results))
 
 
 if __name__ == "__main__":
