@@ -70,7 +70,7 @@ export function moving(page: Reading, ask: Asking = (address, options) => fetch(
       if (mine.signal.aborted) return;
       page.renew(found);
       status.textContent = "";
-      result.replaceChildren(...results(found));
+      result.replaceChildren(...results(page.record));
     } catch (error) {
       if (mine.signal.aborted) return;
       status.textContent = error instanceof TypeError ? "Nobody answers: see whether the command still runs." : String((error as Error).message); // prettier-ignore

@@ -79,7 +79,7 @@ const percent = (share: number): string => `${(100 * share).toFixed(share < 0.1 
 export function summed({ beside, layers }: Pick<Heads, "beside" | "layers">, name: (layer: number) => string): string {
   const pairs = changed(beside!);
   const mean = (row: number[]) => row.reduce((sum, far) => sum + far, 0) / row.length;
-  const by = layers.map((_, layer) => ({ layer, far: beside!.apart[layer] })).filter(({ far }) => far.length);
+  const by = layers.map((_, layer) => ({ layer, far: beside!.apart[layer] ?? [] })).filter(({ far }) => far.length);
   const ranked = by.map(({ layer, far }) => ({ layer, far: mean(far) })).sort((a, b) => b.far - a.far);
   const [most, least] = [ranked[0], ranked.at(-1)!];
   const all = `On average ${percent(mean(pairs.map(({ apart }) => apart)))} of a row's weight lies on other tokens in ${beside!.names[1]}`;

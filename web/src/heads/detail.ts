@@ -12,6 +12,7 @@ import { called } from "./mosaic";
 import type { Reading } from "./page";
 import { badge, figures } from "./roles";
 import { percent, weighed } from "./rounded";
+import { isRolled } from "./rollout";
 import type { HeadsState } from "./state";
 import { Attention, largest, most, NONE } from "./weights";
 
@@ -134,7 +135,7 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
       view = { layer, head, found, asks: record.lines[found.asks], answers: record.lines[line], same: found.asks === line && !found.cross, now, before, signed: apart || (signed && now.changed) }; // prettier-ignore
       if (other) put(view, other, side);
     }
-    change.element.hidden = apart;
+    change.element.hidden = apart || isRolled(record, layer);
     firstName.hidden = !view?.against;
     if (page.other) secondName.parentElement!.hidden = !view?.against?.view;
     show();
@@ -346,10 +347,10 @@ function top(page: Reading, record: Heads, layer: number, head: number): HTMLEle
       "p.quiet.where",
       h("code", found.where),
       found.groups !== found.heads.length && ` · ${found.groups} heads of keys and values serve ${found.heads.length}`,
-      about ? ` · ran in ${record.dtype}; weights here are rounded, to ${percent(about)} of themselves` : ` · ran in ${record.dtype}, computed here in float64`, // prettier-ignore
+      isRolled(page.record, layer) ? " · computed by the command in float64" : about ? ` · ran in ${record.dtype}; weights here are rounded, to ${percent(about)} of themselves` : ` · ran in ${record.dtype}, computed here in float64`, // prettier-ignore
       found.rebuilt != null && h("span.rebuilt", { title: "How far these numbers are from what the model gave: the largest |A·V − output|, by the largest number of the output" }, ` · rebuilt${about ? " before it was rounded" : ""}: |A V − output| = ${found.rebuilt === 0 ? "0" : found.rebuilt.toExponential(1)} of the largest output`), // prettier-ignore
     ),
-    ...(page.record.beside ? [h("p.far-said", far === undefined ? `No layer of ${page.record.beside.names[1]} has the same rows and as many heads, so nothing stands beside this one.` : `The two heads are ${far.toFixed(4)} apart: on average ${(100 * far).toPrecision(3)} % of a row's weight lies on other tokens.`)] : []), // prettier-ignore
+    ...(page.record.beside && !isRolled(page.record, layer) ? [h("p.far-said", far === undefined ? `No layer of ${page.record.beside.names[1]} has the same rows and as many heads, so nothing stands beside this one.` : `The two heads are ${far.toFixed(4)} apart: on average ${(100 * far).toPrecision(3)} % of a row's weight lies on other tokens.`)] : []), // prettier-ignore
     h("p.quiet.counted", counted ? `As the model computed it: ${counted}.` : "", found.why ? h("span.why", ` ${found.why}`) : ""),
   ];
 }

@@ -8,6 +8,7 @@ import type { Reading } from "./page";
 import { colour, css, fitted, pixel, pixels, sized } from "./paint";
 import { figures, SAYS } from "./roles";
 import { pictured } from "./rounded";
+import { isRolled, own, rolledName } from "./rollout";
 import { ROLES } from "./state";
 
 const [GUTTER, TOP, HEADING, LARGE, SMALL] = [34, 18, 34, 104, 11]; // pixels
@@ -19,12 +20,18 @@ export interface Group {
 }
 
 /** Layers by who looks at whom, in the order of the record. */
-export function groups({ layers, lines }: Pick<Heads, "layers" | "lines">): Group[] {
+export function groups(record: Pick<Heads, "layers" | "lines"> & Partial<Pick<Heads, "rolled">>): Group[] {
+  const { layers, lines } = record;
   const found = new Map<string, Group>();
   layers.forEach(({ asks, answers, cross }, index) => {
-    const key = [asks, answers, cross].join();
+    const all = isRolled(record, index);
+    const key = [asks, answers, cross, all].join();
     const [who, whom] = [asks, answers].map((line) => lines[line]?.name || `line ${line + 1}`);
-    const title = asks === answers && !cross ? `${who} looks at itself` : `${who} looks at ${whom}`;
+    const title = all
+      ? `${who}: ${layers[index].where}`
+      : asks === answers && !cross
+        ? `${who} looks at itself`
+        : `${who} looks at ${whom}`;
     if (!found.has(key)) found.set(key, { title, layers: [] });
     found.get(key)!.layers.push(index);
   });
@@ -37,7 +44,9 @@ export const number = (all: Group[], layer: number): number =>
 
 /** "layer 3, head 5", with the group where there are several. */
 export function called(record: Heads, layer: number, head: number): string {
-  const all = groups(record);
+  const all = groups(record).filter(({ layers }) => isRolled(record, layer) || !isRolled(record, layers[0]));
+  if (isRolled(record, layer))
+    return `${rolledName(record, layer, head)}${(record.rolled?.length ?? 0) > 1 ? ` (${record.lines[record.layers[layer].asks].name})` : ""}`;
   const group = all.find(({ layers }) => layers.includes(layer))!;
   return `${all.length > 1 ? `${group.title}: ` : ""}layer ${number(all, layer)}, head ${head + 1}`;
 }
@@ -55,7 +64,7 @@ export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
     {
       tabindex: 0,
       role: "application",
-      "aria-label": `${record.layers.length} layers by ${heads} heads: arrow keys move, Enter opens a head`,
+      "aria-label": `${own(record).length} layers by ${heads} heads: arrow keys move, Enter opens a head`,
     },
     canvas,
     titles,
@@ -86,7 +95,7 @@ export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
       const y = top(row);
       context.fillStyle = quiet;
       context.textAlign = "right";
-      if (cell >= 14 || count % 2) context.fillText(String(count), GUTTER - 8, y + cell / 2);
+      if (!isRolled(record, layer) && (cell >= 14 || count % 2)) context.fillText(String(count), GUTTER - 8, y + cell / 2);
       record.layers[layer].heads.forEach((head, i) => {
         const lit = !page.state.roles.length || page.state.roles.includes(head.role);
         context.fillStyle = empty;
@@ -227,7 +236,12 @@ function strip({ small, numbers, side, heads }: Layer, wide: number): HTMLCanvas
 /** Which roles are lit: a button for each that there is, with how many heads have it. */
 export function legend(page: Reading): { element: HTMLElement; draw(): void } {
   const counts = new Map(
-    ROLES.map((role) => [role, page.record.layers.flatMap(({ heads }) => heads).filter((head) => head.role === role).length]),
+    ROLES.map((role) => [
+      role,
+      own(page.record)
+        .flatMap(({ heads }) => heads)
+        .filter((head) => head.role === role).length,
+    ]),
   );
   const element = h("div.legend", { role: "group", "aria-label": "which heads are lit" });
   const buttons = ROLES.filter((role) => counts.get(role)).map((role) => {

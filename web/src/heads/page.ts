@@ -8,6 +8,7 @@ import { changesOf } from "./changes";
 import { detail } from "./detail";
 import { legend, mosaic } from "./mosaic";
 import { places } from "./places";
+import { withRolled } from "./rollout";
 import { fromHash, type HeadsState, toHash } from "./state";
 import { statistics } from "./statistics";
 import { Supply } from "./supply";
@@ -34,7 +35,8 @@ export interface Reading {
   score(layer: number, head: number, row: number, column: number): Promise<Score>;
 }
 
-export function reveal(record: Heads, root: HTMLElement): Reading {
+export function reveal(whole: Heads, root: HTMLElement): Reading {
+  const record = withRolled(whole);
   const counts = record.layers.map(({ heads }) => heads.length);
   const page: Reading = {
     record,
@@ -56,7 +58,8 @@ export function reveal(record: Heads, root: HTMLElement): Reading {
       const box = element.getBoundingClientRect();
       if (box.top > innerHeight * 0.7 || box.bottom < 0) element.scrollIntoView({ block: "start", behavior: calm() });
     },
-    renew(next) {
+    renew(found) {
+      const next = found === page.first ? found : withRolled(found);
       Object.assign(page, { record: next, other: undefined, others: undefined, ...sources(next) });
       page.state = { ...page.state, row: undefined, column: undefined, hidden: {}, edits: [] };
       history.replaceState(null, "", address(toHash(page.state)));
@@ -91,7 +94,7 @@ export function reveal(record: Heads, root: HTMLElement): Reading {
   const desk = h("div.desk", shown.elements);
   document.body.classList.add("heads");
   root.replaceChildren(
-    header(record),
+    header(whole),
     h("main", { id: "story" }, record.served && moving(page), record.layers.length ? desk : h("p.notice", "No attention was seen in this model on this input."), !record.served && moving(page), places(record.places)), // prettier-ignore
     h("footer", record.served ? "equiscope: this page asks the command on this machine for the numbers of a head, and nobody else." : `equiscope: ${record.layers.some(({ numbers }) => numbers?.about) ? "this page was made small, and its weights are rounded" : "every weight on this page is computed in your browser from the numbers inside it"}. It works offline and sends nothing anywhere.`), // prettier-ignore
   );

@@ -4,6 +4,7 @@ import { button, h } from "../dom";
 import { called, groups, number } from "./mosaic";
 import type { Reading } from "./page";
 import { badge, FIGURES, type Figure, figure, SAYS } from "./roles";
+import { own } from "./rollout";
 import type { Role } from "./state";
 
 const ROWS = 12;
@@ -30,7 +31,7 @@ export function sorted(rows: Row[], { by, down }: Sort): Row[] {
 export function statistics(page: Reading): { element: HTMLElement; draw(): void } {
   const { record } = page;
   const every = () =>
-    (page.state.side === "other" && page.other ? page.other : record).layers.flatMap(({ heads }, layer) =>
+    own(page.state.side === "other" && page.other ? page.other : record).flatMap(({ heads }, layer) =>
       heads.map((found, head) => ({ layer, head, found })),
     );
   const grouped = groups(record);

@@ -1,0 +1,62 @@
+"""All layers rolled out on the page, in a real browser: after the layers, over words and over patches, with what it is not."""
+
+import threading
+
+import pytest
+
+from equiscope.explore import rolled
+from equiscope.explore.page import html
+from equiscope.explore.run import POLICY
+from equiscope.explore.server import server
+from equiscope.record import unpack
+from tests.journeys.test_heads import gpt2, number, opened, printed, read, vit
+
+__all__ = ["opened", "read"]  # fixtures
+pytestmark = pytest.mark.browser
+
+
+def test_it_stands_after_the_layers_and_its_number_is_pythons(read):
+    tab = read("gpt2", "head=3.1&asks=7&answers=4")
+    made, _ = gpt2()
+    kept = unpack(made.file().rolled[0].numbers.weights)
+    assert tab.locator(".mosaic h3").all_inner_texts()[-1] == "text: all layers, rolled out"
+    assert tab.locator(".detail h2").inner_text() == "All layers, rolled out, from the mean of the heads"
+    assert printed(tab) == pytest.approx(kept[0, 6, 3], rel=1e-6)
+    assert "it is no explanation of what the model answers" in tab.locator(".counted").inner_text()
+    assert not tab.locator(".change").is_visible(), "no mask or query makes it"
+    tab.get_by_role("button", name="The next head").click()
+    assert tab.locator(".detail h2").inner_text() == "All layers, rolled out, from the largest of the heads"
+    assert tab.get_by_role("button", name="The next head").is_disabled()
+    assert printed(tab) == pytest.approx(kept[1, 6, 3], rel=1e-6)
+
+
+def test_figures_of_heads_do_not_count_it(read):
+    tab = read("gpt2")
+    assert "8 of 8 heads" in tab.locator(".statistics").inner_text()
+    counts = [number(text) for text in tab.locator(".legend span").all_inner_texts()]
+    assert sum(counts) == 8
+    assert "2 layers, 8 heads" in tab.locator(".facts").inner_text()
+
+
+def test_it_lies_over_the_picture(read):
+    tab = read("vit", "head=3.1&asks=1")
+    kept = unpack(vit()[0].file().rolled[0].numbers.weights)
+    assert tab.locator(".photo img").is_visible()
+    assert "“class token” 1 looks at" in tab.locator(".seeing > .said").inner_text()
+    tab.evaluate("equiscope.heads.set({ row: 0, column: 5 })")
+    assert printed(tab) == pytest.approx(kept[0, 0, 5], rel=1e-6)
+
+
+def test_of_many_tokens_it_is_asked_for(browser, monkeypatch):
+    kept = unpack(gpt2()[0].file().rolled[0].numbers.weights)
+    monkeypatch.setattr(rolled, "WHOLE", 4)
+    made, _ = gpt2()
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    tab = context.new_page()
+    with server(html(made.content, policy=POLICY), 18695, {"/head": made.answer, "/again": made.again}) as running:
+        threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        tab.goto(f"http://127.0.0.1:{running.server_address[1]}/#head=3.2&asks=7&answers=4")
+        tab.locator("[data-step='weight'] b").wait_for()
+        assert printed(tab) == pytest.approx(kept[1, 6, 3], rel=1e-6)
+        running.shutdown()
+    context.close()
