@@ -1,11 +1,14 @@
 import { describe, expect, test } from "vitest";
 import type { Array as ArrayRecord, Head, Heads, Layer, Numbers } from "../src/contract";
+import { notices, shuffled, told } from "../src/heads/again";
+import { changed, otherOf, paired, sideOf, summed } from "../src/heads/beside";
 import { chosen } from "../src/heads/detail";
 import { brief, direction, spaced, visible } from "../src/heads/labels";
 import { along, scaled } from "../src/heads/lines";
 import { pool } from "../src/heads/map";
 import { called, groups } from "../src/heads/mosaic";
 import { shifts } from "../src/heads/places";
+import { isRolled, own, withRolled } from "../src/heads/rollout";
 import { fromHash, type HeadsState, initial, toHash } from "../src/heads/state";
 import { percent, pictured, weighed } from "../src/heads/rounded";
 import { sorted } from "../src/heads/statistics";
@@ -404,4 +407,60 @@ describe("a small file has rounded numbers", () => {
     expect([2 ** (1 / 6) - 1, 0.0399, 0.04, 0.00412].map(percent)).toEqual(["13 %", "4 %", "4 %", "0.42 %"]);
     expect([weighed(0.1234567, 0), weighed(0.1234567, 0.12), weighed(0.1234567, 0.01), weighed(0, 0.1)]).toEqual(["0.1234567", "≈ 0.123", "≈ 0.1235", "≈ 0"]); // prettier-ignore
   });
+});
+
+describe("two models beside each other", () => {
+  const layer = (where: string) => ({ where, asks: 0, answers: 0, cross: false, heads: [{ role: "even" }, { role: "mixed" }] }) as unknown as Layer; // prettier-ignore
+  const beside = { names: ["one", "other"], layers: [layer("b0"), null], apart: [[0.2, 0.6], []], target: "b", model: "B", parameters: 1, dtype: "float16" }; // prettier-ignore
+  const record = { layers: [layer("a0"), layer("a1")], lines: [{ name: "text" }], beside } as unknown as Heads;
+
+  test("what changed most comes first", () =>
+    expect(changed(beside)).toEqual([
+      { layer: 0, head: 1, apart: 0.6 },
+      { layer: 0, head: 0, apart: 0.2 },
+    ]));
+
+  test("a layer without a partner shows the first model, whatever is asked", () => {
+    const state = { ...initial(), side: "apart" as const };
+    expect([0, 1].map((i) => paired(record, i))).toEqual([true, false]);
+    expect([0, 1].map((i) => sideOf({ record, state }, i))).toEqual(["apart", "this"]);
+    expect(otherOf(record)!.layers.map(({ where }) => where)).toEqual(["b0", "a1"]);
+    expect(otherOf({ ...record, beside: null } as unknown as Heads)).toBeUndefined();
+  });
+
+  test("the mean is said, and that nothing changed", () => {
+    expect(summed(record, (i) => `layer ${i + 1}`)).toBe("On average 40 % of a row's weight lies on other tokens in other.");
+    const same = { ...record, beside: { ...beside, apart: [[0, 0], []] } } as unknown as Heads;
+    expect(summed(same, String)).toBe("Every weight is the same in other.");
+  });
+});
+
+describe("the model runs again", () => {
+  test("a shuffle has every place once, and moves one at least", () => {
+    for (const count of [2, 3, 50])
+      for (let i = 0; i < 20; i++) {
+        const order = shuffled(count);
+        expect([...order].sort((a, b) => a - b)).toEqual(order.map((_, place) => place));
+        expect(order.some((place, at) => place !== at)).toBe(true);
+      }
+  });
+
+  test("the first layer above what rounding may make notices, and is told", () => {
+    const again = { run: 1, line: 0, order: [1, 0], start: 0, differs: [1e-7, 0.25], floor: [1e-6, 1e-6] };
+    const name = (layer: number) => `Layer ${layer + 1}`;
+    expect(notices(again)).toBe(1);
+    expect(told(again, name)).toBe("Layer 2 is the first to notice the shuffle: a weight differs by 0.2500, where rounding may make 1.0e-6."); // prettier-ignore
+    const slid = { ...again, order: [], start: 9, differs: [0, 5e-8] };
+    expect(notices(slid)).toBeUndefined();
+    expect(told(slid, name)).toBe("No layer notices the slide: every weight stayed what it was, to 5.0e-8, which rounding explains."); // prettier-ignore
+  });
+});
+
+test("layers rolled out stand after the others, and are none of them", () => {
+  const [one, all] = ["a0", "all layers, rolled out"].map((where) => ({ where, asks: 0, answers: 0, heads: [{}, {}] }) as unknown as Layer); // prettier-ignore
+  const record = withRolled({ layers: [one], rolled: [all], lines: [{ name: "text" }] } as unknown as Heads);
+  expect(record.layers.map((_, i) => isRolled(record, i))).toEqual([false, true]);
+  expect(own(record)).toEqual([one]);
+  expect(groups(record).map(({ title }) => title)).toEqual(["text looks at itself", "text: all layers, rolled out"]);
+  expect([called(record, 0, 1), called(record, 1, 0)]).toEqual(["layer 1, head 2", "all layers, rolled out, from the mean of the heads"]); // prettier-ignore
 });
