@@ -38,7 +38,7 @@ def test_short_numbers_are_written_so_that_a_person_can_read_them(values, readab
 
 
 def test_a_dtype_outside_the_contract_is_refused():
-    with pytest.raises(InputError, match="holds float64, .*bool, but got complex128"):
+    with pytest.raises(InputError, match=r"holds float64, .*bool, but got complex128"):
         pack(np.array([1j]))
 
 
