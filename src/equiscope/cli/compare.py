@@ -16,6 +16,8 @@ from equiscope.record.run import RUN
 REPORT, DATA = "report.html", "comparison.json"
 OUT = Path("comparisons")
 
+WIDE = 160  # letters of a line that no terminal breaks
+
 
 def compare(
     sources: list[Path], vary: list[str], seeds: str | None, out: Path | None, changes: list[str], small: bool,
@@ -147,7 +149,8 @@ def _text(found: Comparison) -> None:
 
     from equiscope.compare.answer import number, of, shown
 
-    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    piped = not sys.stdout.isatty()
+    console = Console(highlight=False, soft_wrap=piped, width=WIDE if piped else None)
     if found.question:
         console.print(found.question, style="dim", markup=False)
     console.print(f"{found.answer}\n", style="bold", markup=False)
