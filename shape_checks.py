@@ -8,9 +8,9 @@ Only a function that speaks of shapes needs it; the others get beartype alone, w
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
-from typing import Any, Self, get_args
+from typing import Any, ForwardRef, Self, get_args
 
 import jaxtyping
 from beartype import BeartypeConf, FrozenDict, beartype
@@ -27,7 +27,7 @@ def lighten() -> None:
 def _decorated(thing: Any = None, *, typechecker: Any) -> Any:
     if thing is None:
         return partial(_decorated, typechecker=typechecker)
-    if not inspect.isfunction(thing) or any(_speaks_of_shapes(a) for a in thing.__annotations__.values()):
+    if not inspect.isfunction(thing) or any(_speaks_of_shapes(a, thing.__globals__) for a in thing.__annotations__.values()):
         return _with_shapes(thing, typechecker=typechecker)
     return _light(thing, typechecker(thing))
 
@@ -40,11 +40,11 @@ def _light(bare: Callable[..., Any], checked: Callable[..., Any]) -> Callable[..
     return either
 
 
-def _speaks_of_shapes(annotation: Any) -> bool:
-    """Whether an array type stands in it, or may: a name in quotes is taken for a class."""
-    if isinstance(annotation, str):
-        return not annotation.isidentifier()
+def _speaks_of_shapes(annotation: Any, known: Mapping[str, Any]) -> bool:
+    """Whether an array type stands in it, or may: a name in quotes is none if its module knows it."""
+    if isinstance(annotation, (str, ForwardRef)):
+        return getattr(annotation, "__forward_arg__", annotation) not in known
     if isinstance(annotation, type) and issubclass(annotation, jaxtyping.AbstractArray):
         return True
     parts = annotation if isinstance(annotation, list) else get_args(annotation)  # a list: what a callable takes
-    return any(_speaks_of_shapes(part) for part in parts)
+    return any(_speaks_of_shapes(part, known) for part in parts)

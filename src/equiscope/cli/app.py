@@ -73,7 +73,7 @@ def explore(
     said = [option for option, given in options.items() if given]
     if (image or audio) and model is None:
         refuse("--image" if image else "--audio")
-    if model is not None and (sentence is not None or image or audio or beside or ":" in model or is_run(model)):
+    if model is not None and (sentence is not None or image or audio or beside or ":" in model):
         from equiscope.cli import heads as looked
 
         looked.run(model, looked.Asked(sentence, image, audio), said, export, seed, port, open_browser, json, beside, compact)
