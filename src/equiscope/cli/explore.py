@@ -118,7 +118,8 @@ def _model(source: str) -> Model | Spec:
     if not (path / CONFIG).is_file():
         if is_run(source):
             raise InputError(
-                f"{path} is a run, which has a page of its own: leave --model out. Or give it something to look at: a text, --image or --audio."
+                f"{path} is a run, which has a page of its own: leave --model out. "
+                "Or give it something to look at: a text, --image or --audio."
             )
         raise InputError(
             f"{path} is a folder without {CONFIG}, so it is no checkpoint to draw. Give one, a spec (.json), a preset, or a run."
