@@ -42,7 +42,7 @@ def test_it_lies_over_the_picture(read):
     tab = read("vit", "head=3.1&asks=1")
     kept = unpack(vit()[0].file().rolled[0].numbers.weights)
     assert tab.locator(".photo img").is_visible()
-    assert "“class token” 1 looks at" in tab.locator(".seeing > .said").inner_text()
+    assert "“class” 1 looks at" in tab.locator(".seeing > .said").inner_text()
     tab.evaluate("equiscope.heads.set({ row: 0, column: 5 })")
     assert printed(tab) == pytest.approx(kept[0, 0, 5], rel=1e-6)
 

@@ -104,8 +104,8 @@ def pack(content: Content) -> str:
 def _packed(text: bytes) -> str:
     """Deflated with all repetitions or long ones only, whichever is shorter: in numbers drawn by chance short ones only cost."""
     made = []
-    for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED):
-        deflate = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS, 9, strategy)  # 16: in gzip's frame, without a time
+    for strategy, memory in ((zlib.Z_DEFAULT_STRATEGY, zlib.DEF_MEM_LEVEL), (zlib.Z_FILTERED, 9)):
+        deflate = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS, memory, strategy)  # 16: in gzip's frame, without a time
         made.append(deflate.compress(text) + deflate.flush())
     return base64.b64encode(min(made, key=len)).decode("ascii")
 
