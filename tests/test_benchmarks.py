@@ -74,7 +74,7 @@ def test_compressors_can_be_measured_on_the_text_of_a_recipe():
 def test_the_page_of_all_heads_can_be_measured(tmp_path):
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None and not os.environ.get("EQUISCOPE_BROWSER"):
-        pytest.skip("No browser was found: see tests/journeys/conftest.py.")
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("No browser was found: see tests/journeys/conftest.py.")
     done = run("benchmarks.explorer", "--quick", "--only", "heads", "--repeat", "1", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "| equiscope all heads, --compact |" in done.stdout

@@ -141,9 +141,9 @@ def translated() -> Heads:
 def sound() -> Heads:
     """A model that hears: slices of ten milliseconds."""
     n, tones = 120, ["previous", "content", "even"]
-    q, k, v = drawn(3, n, n, 16, 5, tones)  # type: ignore[arg-type]
+    q, k, v = drawn(3, n, n, 16, 5, tones)
     line = Line(name="sound", kind="slices", labels=[f"{i / 100:.2f} s" for i in range(n)], seconds=[i / 100 for i in range(n)])
-    return heads("Toy: a sound", [layer("layers.0", Numbers(scale=0.25, q=pack(q), k=pack(k), v=pack(v)), tones)], [line])  # type: ignore[arg-type]
+    return heads("Toy: a sound", [layer("layers.0", Numbers(scale=0.25, q=pack(q), k=pack(k), v=pack(v)), tones)], [line])
 
 
 def hostile() -> Heads:

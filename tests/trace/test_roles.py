@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from equiscope.trace.attended import Attended
-from equiscope.trace.roles import head, small
+from equiscope.trace.roles import survey
 
 N = 12
 
@@ -35,13 +35,13 @@ def sharp(columns, strength=8.0):
     ],
 )
 def test_a_head_that_does_one_thing_is_called_by_it(role, scores):
-    assert head(one(scores), 0, own=True).role == role
+    assert survey(one(scores), own=True).heads[0].role == role
 
 
 def test_figures_are_means_of_the_weights():
     made = one(sharp(torch.arange(N), 2.0), causal=False)
     weights = made.weigh(0)
-    found = head(made, 0, own=True)
+    found = survey(made, own=True).heads[0]
     assert found.own == pytest.approx(weights.diagonal().mean().item())
     assert found.previous == pytest.approx(weights.diagonal(-1).mean().item())
     assert found.first == pytest.approx(weights[1:, 0].mean().item())
@@ -56,24 +56,25 @@ def test_what_distance_and_place_explain_is_not_content(kind):
     scores = -0.4 * (at[:, None] - at).abs() * (kind != "key") + torch.sin(at)[None] * (kind != "distance")
     weights = torch.exp(scores)  # additive before the softmax, so nearly so behind it
     made = Attended("made", torch.eye(N).double()[None], torch.zeros(1, N, N), None, 1.0, weights=weights[None] / weights.sum())
-    assert head(made, 0, own=True).content < 0.35
+    assert survey(made, own=True).heads[0].content < 0.35
 
 
 def test_of_cross_attention_nothing_is_said_that_needs_one_line():
-    found = head(one(torch.randn(N, N), causal=False), 0, own=False)
+    found = survey(one(torch.randn(N, N), causal=False), own=False).heads[0]
     assert (found.previous, found.own, found.distance) == (None, None, None)
     assert found.first is not None
 
 
 def test_one_token_has_nothing_to_choose():
-    found = head(one(torch.zeros(1, 1)), 0, own=True)
+    found = survey(one(torch.zeros(1, 1)), own=True).heads[0]
     assert (found.role, found.entropy) == ("mixed", None)
 
 
 @pytest.mark.parametrize("n", [5, 32, 50, 96])
 def test_the_small_picture_holds_the_largest_weight_of_each_cell(n):
     made = one(torch.randn(n, n, generator=torch.Generator().manual_seed(n)))
-    content, side = small(made)
+    found = survey(made, own=True)
+    content, side = found.small, found.side
     assert side == min(n, 32)
     picture = torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(side, side)
     if n % side == 0:
@@ -84,6 +85,6 @@ def test_the_small_picture_holds_the_largest_weight_of_each_cell(n):
 
 def test_many_rows_give_the_same_picture_in_pieces(monkeypatch):
     made = one(torch.randn(64, 64))
-    whole = small(made)
+    whole = survey(made, own=True)
     monkeypatch.setattr(sys.modules[Attended.__module__], "PAIRS", 100)
-    assert small(made) == whole
+    assert survey(made, own=True) == whole

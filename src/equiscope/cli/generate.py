@@ -10,12 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.errors import InputError
 from equiscope.models import Beams, Model, Sampling, generate, prepared, stream, windowed
 from equiscope.models.spec import read_object
 from equiscope.pretrained import load
-
-TOKENIZER = "tokenizer.json"
 
 
 def run(
@@ -85,15 +84,10 @@ def _written(following: Iterator[Tensor], given: Tensor, text: Any, found: list[
 
 
 def _tokenizer(folder: Path) -> Any:
-    from tokenizers import Tokenizer
-
-    path = folder / TOKENIZER
-    if not path.exists():
+    found = tokenizer(folder)
+    if found is None:
         raise InputError(f"{folder} has no {TOKENIZER}, which turns words into ids. Add it, or give the ids: --ids '1 2 3'.")
-    try:
-        return Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises nothing narrower
-        raise InputError(f"{path} is no tokenizer: {error}.") from error
+    return found
 
 
 def _numbers(prompt: str) -> list[int]:

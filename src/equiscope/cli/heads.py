@@ -16,6 +16,7 @@ from equiscope.audit.adapt import patch
 from equiscope.audit.targets import Target, target
 from equiscope.cli.beside import fed, names
 from equiscope.cli.explore import is_run, serve
+from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.data.picture_files import address, converted, picture
 from equiscope.errors import InputError
 from equiscope.explore import write
@@ -26,11 +27,12 @@ from equiscope.models.spec import read_object
 from equiscope.record import Line
 from equiscope.record.heads import patches
 from equiscope.tokens import read_sound
+from equiscope.trace.places import places_of
 from equiscope.train import load_run, recall
 
 LONGEST = 8192  # tokens that are looked at
 ANSWER = 32  # tokens that a model with a decoder answers, before they are looked at
-PIXELS = 100_000_000
+PIXELS = 100_000_000  # of a picture
 LARGE = 8_000_000  # bytes of a file from which on a smaller one is offered
 IN_FRONT = range(17)  # tokens that may stand before the patches: class token, one for distillation, registers
 
@@ -158,8 +160,8 @@ def _read_text(ready: Ready, found: Target, folder: Path, text: str) -> None:
         raise InputError(
             f"The tokenizer of {folder} gives the id {max(ids)}, but the model knows {vocabulary} ids. They do not fit."
         )
-    most = getattr(getattr(found.model, "config", None), "max_position_embeddings", None)
-    if isinstance(most, int) and len(ids) > most and not _turns(found.model):
+    most = places_of(found.model)
+    if most is not None and len(ids) > most:
         raise InputError(f"The text has {len(ids)} tokens, but the model has places for {most}. Give a shorter one.")
     slot(torch.tensor([ids], device=next(found.model.parameters()).device))
     for beside in ("attention_mask", "token_type_ids", "position_ids"):  # of the made-up input, of another length
@@ -187,37 +189,25 @@ def _answer(ready: Ready, model: Any, folder: Path, ids: Tensor) -> None:
 
 def _encoded(folder: Path, text: str) -> tuple[list[int], list[str]]:
     """Ids and what a person reads of each: the letters that it stands for; a special token by its name."""
-    tokenizer = _tokenizer(folder)
-    if tokenizer is None:
+    reads = tokenizer(folder)
+    if reads is None:
         if not re.fullmatch(r"[\d\s,]+", text):
             raise InputError(
-                f"{folder} has no tokenizer.json, which turns a text into ids. Add it, or give the ids instead: '12 7 3'."
+                f"{folder} has no {TOKENIZER}, which turns a text into ids. Add it, or give the ids instead: '12 7 3'."
             )
         ids = [int(word) for word in text.replace(",", " ").split()]
         return ids, [str(i) for i in ids]
-    made = tokenizer.encode(text)
+    made = reads.encode(text)
     if not made.ids:
         raise InputError(f"The tokenizer of {folder} makes no token of {text!r}. Give another text.")
     return made.ids, [text[start:end] or sign for (start, end), sign in zip(made.offsets, made.tokens, strict=True)]
 
 
 def _signs(folder: Path, ids: list[int]) -> list[str]:
-    tokenizer = _tokenizer(folder)
-    if tokenizer is None:
+    reads = tokenizer(folder)
+    if reads is None:
         return [str(i) for i in ids]
-    return [tokenizer.decode([i]) or str(tokenizer.id_to_token(i)) for i in ids]
-
-
-def _tokenizer(folder: Path) -> Any:
-    from tokenizers import Tokenizer
-
-    path = folder / "tokenizer.json"
-    if not path.exists():
-        return None
-    try:
-        return Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises nothing narrower
-        raise InputError(f"{path} is no tokenizer: {error}.") from error
+    return [reads.decode([i]) or str(reads.id_to_token(i)) for i in ids]
 
 
 def _vocabulary(model: Any) -> int | None:
@@ -226,11 +216,6 @@ def _vocabulary(model: Any) -> int | None:
     except Exception:  # not every class has one
         return None
     return rows if isinstance(rows, int) else None
-
-
-def _turns(model: nn.Module) -> bool:
-    """Whether its positions are angles, which go on."""
-    return any("rotary" in type(m).__name__.lower() for m in model.modules())
 
 
 # ------------------------------------------------------------------------------------------------------------- picture, sound
@@ -244,8 +229,8 @@ def _see(ready: Ready, found: Target, folder: Path, path: Path) -> None:
         raise InputError(f"{type(found.model).__name__} takes no picture, but {_takes(ready)}.")
     made = ready.args[int(name)] if name.isdigit() else ready.kwargs[name]
     channels, height, width = made.shape[-3:]
-    size = _said_size(folder, found.model) or (height, width)
-    pixels = converted(_small_enough(path), size, channels)
+    size = _said_size(found.model) or (height, width)
+    pixels = converted(picture(path, str(path), most=PIXELS), size, channels)
     mean, spread = _normal(folder, found.model, channels)
     values = (torch.tensor(pixels).float() / 255 - mean[:, None, None]) / spread[:, None, None]
     slot(values[None].to(made.dtype))
@@ -256,23 +241,8 @@ def _see(ready: Ready, found: Target, folder: Path, path: Path) -> None:
     ready.notes.append(f"The picture was cut to its middle and brought to {size[1]}×{size[0]} pixels.")
 
 
-def _small_enough(path: Path) -> Any:
-    from PIL import Image
-
-    try:
-        with Image.open(path) as file:
-            pixels = file.width * file.height
-    except Exception:  # said better by `picture`
-        pixels = 0
-    if pixels > PIXELS:
-        raise InputError(f"{path} has {pixels / 1e6:.0f} megapixels; at most {PIXELS / 1e6:.0f} are read. Make it smaller first.")
-    return picture(path, str(path))
-
-
-def _said_size(folder: Path, model: Any) -> tuple[int, int] | None:
-    """The size that the folder, or timm, says the model was made for."""
-    if (said := getattr(model, "default_cfg", None)) and "input_size" in said and getattr(model, "patch_embed", None) is None:
-        return tuple(said["input_size"][1:])
+def _said_size(model: Any) -> tuple[int, int] | None:
+    """The size of pictures that a configuration of transformers says."""
     size = getattr(getattr(model, "config", None), "image_size", None)
     if isinstance(size, int):
         return size, size
@@ -287,8 +257,8 @@ def _normal(folder: Path, model: Any, channels: int) -> tuple[Tensor, Tensor]:
         said = {"mean": read.get("image_mean"), "std": read.get("image_std")}
     elif isinstance(getattr(model, "default_cfg", None), dict):
         said = model.default_cfg
-    mean, spread = (said.get(key) or [0.5] * channels for key in ("mean", "std"))
-    return tuple(torch.tensor(np.resize(np.asarray(v, dtype=np.float32), channels)) for v in (mean, spread))  # type: ignore[return-value]
+    mean, spread = (np.asarray(said.get(key) or 0.5, dtype=np.float32) for key in ("mean", "std"))
+    return torch.tensor(np.resize(mean, channels)), torch.tensor(np.resize(spread, channels))
 
 
 def _hear(ready: Ready, found: Target, folder: Path, path: Path) -> None:

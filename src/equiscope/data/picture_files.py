@@ -63,15 +63,20 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
     return data[4 * (1 + axes) :].reshape(shape)
 
 
-def picture(content: bytes | Path, where: str) -> "Image.Image":
+def picture(content: bytes | Path, where: str, most: int | None = None) -> "Image.Image":
     """A picture file, turned upright where the camera says so.
 
-    raises  InputError where there is no whole picture, or one with more than 8 bits a colour
+    most    pixels that are read
+    raises  InputError where there is no whole picture, one with more than 8 bits a colour, or too large a one
     """
     from PIL import Image, ImageOps
 
     try:
         with _quietly(), Image.open(io.BytesIO(content) if isinstance(content, bytes) else content) as file:
+            if most is not None and (pixels := file.width * file.height) > most:
+                raise InputError(
+                    f"{where} has {pixels / 1e6:.0f} megapixels; at most {most / 1e6:.0f} are read. Make it smaller first."
+                )
             file.load()
             if file.mode.startswith(("I", "F")):
                 raise InputError(f"{where} has more than 8 bits a colour (Pillow's mode {file.mode}). Save it with 8 bits.")

@@ -22,6 +22,7 @@ from equiscope.tokens import Tokens
 from equiscope.trace.attended import Attended, attended
 from equiscope.trace.beside import differs, turned
 from equiscope.trace.nudged import nudged
+from equiscope.trace.places import places_of
 
 SAFE = 4  # times what nudged modules make of a weight: sums inside of them are rounded too
 FARTHEST = 1_000_000  # places that a text may be slid by
@@ -174,8 +175,8 @@ def _first(model: nn.Module) -> int:
 
 def _known(model: nn.Module, last: int) -> None:
     """Raises InputError where places end before."""
-    most = getattr(getattr(model, "config", None), "max_position_embeddings", None)
-    if isinstance(most, int) and last > most and not any("rotary" in type(m).__name__.lower() for m in model.modules()):
+    most = places_of(model)
+    if most is not None and last > most:
         raise InputError(
             f"{type(model).__name__} has places 0 to {most - 1}, but the last token would stand at {last - 1}. Slide less."
         )

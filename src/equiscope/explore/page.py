@@ -13,12 +13,7 @@ from equiscope.record import Comparison, Course, Drawing, Explorable, Heads, Rep
 Content = Explorable | Drawing | Report | Course | Comparison | Heads
 
 BUNDLE = Path(__file__).parent / "page"
-OWN: dict[type, str] = {
-    Report: "report",
-    Course: "run",
-    Comparison: "compare",
-    Heads: "heads",
-}  # bundles of their own; others share one
+OWN: dict[type, str] = {Report: "report", Course: "run", Comparison: "compare", Heads: "heads"}  # their own; others share one
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
     "base-uri 'none'; form-action 'none'"
@@ -31,32 +26,12 @@ TEMPLATE = """<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="generator" content="equiscope {version}">
 <title>{title} - equiscope</title>
-<style>{style}</style>
-</head>
+{style}</head>
 <body>
 <div id="app"></div>
 <noscript>{plain}</noscript>
 <script type="application/octet-stream" id="{kind}">{data}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
-PACKED = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="generator" content="equiscope {version}">
-<title>{title} - equiscope</title>
-</head>
-<body>
-<div id="app"></div>
-<noscript>{plain}</noscript>
-<script type="application/octet-stream" id="{kind}">{data}</script>
-<script type="application/octet-stream" id="bundle">{bundle}</script>
-<script>{opener}</script>
-</body>
+{script}</body>
 </html>
 """
 OPENER = """(async () => {
@@ -92,8 +67,10 @@ def html(content: Content, plain: str = PLAIN, policy: str = POLICY, small: bool
     }  # fmt: skip
     if small:
         both = msgspec.json.encode({"style": style, "script": script})
-        return PACKED.format(**told, bundle=_packed(both), opener=OPENER)
-    return TEMPLATE.format(**told, style=style, script=script.replace("</script", "<\\/script").replace("<!--", "<\\!--"))
+        packed = f'<script type="application/octet-stream" id="bundle">{_packed(both)}</script>\n'
+        return TEMPLATE.format(**told, style="", script=f"{packed}<script>{OPENER}</script>\n")
+    script = script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    return TEMPLATE.format(**told, style=f"<style>{style}</style>\n", script=f"<script>{script}</script>\n")
 
 
 def pack(content: Content) -> str:

@@ -59,3 +59,10 @@ def _by(values: Tensor, kinds: Tensor) -> tuple[list[float], list[float], float]
     mean = torch.bincount(kinds, values) / count
     rest = (values - mean[kinds]) ** 2
     return mean[1:].tolist(), (torch.bincount(kinds, rest) / count).sqrt()[1:].tolist(), rest.sum().item()
+
+
+def places_of(model: nn.Module) -> int | None:
+    """How many places a model of transformers knows; None where its positions go on, as angles do, or where it does not say."""
+    most = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    turns = any("rotary" in type(module).__name__.lower() for module in model.modules())
+    return most if isinstance(most, int) and not turns else None

@@ -65,17 +65,6 @@ def _survey(one: Attended, own: bool) -> tuple[Survey, float]:
     return Survey(heads, bytes_, side), worst
 
 
-def head(one: Attended, number: int, own: bool) -> Head:
-    """The figures of one head."""
-    return survey(one, own).heads[number]
-
-
-def small(one: Attended) -> tuple[bytes, int]:
-    """The small pictures, and their side."""
-    found = survey(one, False)
-    return found.small, found.side
-
-
 def _pooled(weights: Tensor, columns: int, side: int) -> Tensor:
     """[rows, side] of the largest weights of each row, where those that are missing at its end are 0."""
     if columns % side:
@@ -176,10 +165,10 @@ class _Pairs:
 
 
 def _role(figures: dict[str, float | None]) -> Role:
-    one = {name: figures.get(key) or 0.0 for name, key in (("previous", "previous"), ("self", "own"), ("first", "first"))}
-    name = max(one, key=lambda n: one[n])
-    if one[name] >= MOST:
-        return name  # type: ignore[return-value]
+    roles: list[tuple[Role, str]] = [("previous", "previous"), ("self", "own"), ("first", "first")]
+    most, role = max(((figures.get(figure) or 0.0, role) for role, figure in roles), key=lambda one: one[0])
+    if most >= MOST:
+        return role
     if (figures["entropy"] or 0.0) >= EVEN:
         return "even"
     return "content" if (figures["content"] or 0.0) >= MOST else "mixed"
