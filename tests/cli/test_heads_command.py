@@ -184,7 +184,11 @@ def test_a_picture_that_is_none_is_refused(equi, folders, tmp_path):
 
 def test_a_long_sound_is_refused(equi, folders, tmp_path):
     soundfile.write(tmp_path / "long.wav", np.zeros(61 * 8000, dtype=np.float32), 8000)
-    refused(equi("explore", "--audio", tmp_path / "long.wav", "--model", folders / "wav2vec2"), "lasts 61 s", "at most 60 s")
+    refused(
+        equi("explore", "--audio", tmp_path / "long.wav", "--model", folders / "wav2vec2"),
+        "lasts 61 s",
+        "at most 60 s are read here",
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,6 +225,13 @@ def test_a_tokenizer_of_another_model_is_refused(equi, folders, tmp_path):
     transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=40, n_embd=32, n_layer=1, n_head=4)).save_pretrained(tmp_path)
     letters(tmp_path)
     refused(equi("explore", "zzz", "--model", tmp_path), "the model knows 40 ids", "do not fit")
+
+
+def test_a_run_on_sounds_refuses_hours(equi, tmp_path):
+    run = tmp_path / "run"
+    assert equi("train", RECIPES / "fsdd-mel.toml", "--small", *FEW, "--out", run)[0] == 0
+    soundfile.write(tmp_path / "long.flac", np.zeros(3 * 3600 * 8000, dtype=np.float32), 8000)
+    refused(equi("explore", "--model", run, "--audio", tmp_path / "long.flac"), "lasts 10800 s", "at most 60 s are read here")
 
 
 def test_a_run_asks_for_what_its_task_takes(equi, tmp_path):

@@ -250,10 +250,10 @@ def free() -> int:
 
 
 def test_training_is_watched_through_a_kill_and_on_to_its_end(tab, tmp_path):
-    folder, port = tmp_path / "run", free()
+    folder, port, steps = tmp_path / "run", free(), 500  # so many that it goes on while the page is read
     command = [
         sys.executable, "-m", "equiscope.cli", "train", str(ROOT / "recipes" / "shakespeare-char-cpu.toml"), "--small",
-        "--set", "budget.steps=200", "--set", "evaluation.every=50", "--set", "data.context=16", "--set", "model.width=32",
+        "--set", f"budget.steps={steps}", "--set", "evaluation.every=125", "--set", "data.context=16", "--set", "model.width=32",
         "--out", str(folder), "--live", "--no-browser", "--port", str(port),
     ]  # fmt: skip
     settings = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True, "env": os.environ | {"OMP_NUM_THREADS": "1"}}
@@ -268,18 +268,18 @@ def test_training_is_watched_through_a_kill_and_on_to_its_end(tab, tmp_path):
     with subprocess.Popen(command, **settings) as training:
         begun(training)
         tab.goto(f"http://127.0.0.1:{port}/")
-        wait_until_after(tab, 50)
+        wait_until_after(tab, 5)
         training.send_signal(signal.SIGKILL)
     tab.get_by_text("Nobody answers any more").wait_for()
     before = read_run(folder)
     with subprocess.Popen(command, **settings) as training:
         begun(training)
         tab.get_by_text("Nobody answers any more").wait_for(state="detached", timeout=60_000)
-        tab.get_by_text("Finished after 200 steps").wait_for(timeout=120_000)
+        tab.get_by_text(f"Finished after {steps} steps").wait_for(timeout=120_000)
         training.communicate(timeout=60)
         assert training.returncode == 0
     after = read_run(folder)
     assert after.points[: len(before.points)][0].loss == before.points[0].loss
-    assert len(after.points) == 200
+    assert len(after.points) == steps
     assert readout(tab)["training loss"] == after.points[-1].loss
     assert tab.locator("table.by-step tbody tr").count() == len(after.scores) == 5

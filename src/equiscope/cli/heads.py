@@ -32,7 +32,7 @@ from equiscope.train import load_run, recall
 
 LONGEST = 8192  # tokens that are looked at
 ANSWER = 32  # tokens that a model with a decoder answers, before they are looked at
-PIXELS = 100_000_000  # of a picture
+PIXELS, SECONDS = 100_000_000, 60.0  # of a picture, of a sound
 LARGE = 8_000_000  # bytes of a file from which on a smaller one is offered
 IN_FRONT = range(17)  # tokens that may stand before the patches: class token, one for distillation, registers
 
@@ -270,9 +270,7 @@ def _hear(ready: Ready, found: Target, folder: Path, path: Path) -> None:
         )
     path_said = folder / "preprocessor_config.json"
     rate = int(read_object(path_said).get("sampling_rate", 16000)) if path_said.exists() else 16000
-    wave, _ = read_sound(path, rate)
-    if len(wave) > 60 * rate:
-        raise InputError(f"{path} lasts {len(wave) / rate:.0f} s; at most 60 s are looked at. Cut it first.")
+    wave, _ = read_sound(path, rate, longest=SECONDS)
     quiet = wave.std() < 1e-7
     slot(((wave - wave.mean()) / (1.0 if quiet else wave.std()))[None].float())
     if quiet:

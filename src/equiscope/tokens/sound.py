@@ -23,17 +23,24 @@ Mel = Literal["slaney", "htk"]
 FLOOR = 1e-10  # energies below it count as it: the logarithm of silence
 
 
-def read_sound(path: str | Path, rate: int | None = None, content: bytes | None = None) -> tuple[Float[Tensor, " T"], int]:
+def read_sound(
+    path: str | Path, rate: int | None = None, content: bytes | None = None, longest: float | None = None
+) -> tuple[Float[Tensor, " T"], int]:
     """Samples [T] in [-1, 1] and their rate in hertz; several channels become their mean.
 
     rate     resample to this one
     content  what the file holds, where it has been read already: from an archive, say
-    raises   InputError where there is no sound, or the extra `sound` is not installed
+    longest  seconds: of a longer one nothing is read
+    raises   InputError where there is no sound, too long a one, or the extra `sound` is not installed
     """
     soundfile = needed("soundfile", "sound", "Reading a sound")
     if content is None and not Path(path).is_file():
         raise InputError(f"There is no file {path}. Give a WAV, FLAC, OGG or MP3 file.")
     try:
+        if longest is not None:
+            told = soundfile.info(str(path) if content is None else BytesIO(content))
+            if told.duration > longest:
+                raise InputError(f"{path} lasts {told.duration:.0f} s; at most {longest:.0f} s are read here. Cut it first.")
         samples, found = soundfile.read(str(path) if content is None else BytesIO(content), dtype="float32", always_2d=True)
     except (OSError, RuntimeError) as error:
         why = getattr(error, "error_string", error)  # without how soundfile calls bytes that it was given

@@ -21,6 +21,7 @@ from equiscope.train.task import Answer, Asked, Batch, Task
 
 AT_ONCE = 64  # recordings that are evaluated together
 HEARING = "hearing.json"
+LOOKED = 60.0  # seconds of a sound whose attention is looked at
 
 
 class SoundsTask(Task):
@@ -151,9 +152,9 @@ class SoundsTask(Task):
             found.append(Answer(path, next(iter(more)), more))
         return found
 
-    def _wave(self, path: str) -> Tensor:
-        """A file as it is heard. Raises InputError where it is too short, or holds what is no number."""
-        wave, rate = read_sound(path, self.hearing.rate)
+    def _wave(self, path: str, longest: float | None = None) -> Tensor:
+        """A file as it is heard. Raises InputError where it is too short or longer than `longest` seconds, or holds no numbers."""
+        wave, rate = read_sound(path, self.hearing.rate, longest=longest)
         least = needed_samples(self.config, self.hearing.rate)
         if not bool(wave.isfinite().all()):
             raise InputError(f"{path} has samples that are no numbers. Give another file.")
@@ -162,7 +163,7 @@ class SoundsTask(Task):
         return wave if self.config.longest is None else wave[: max(least, round(self.config.longest * rate))]
 
     def asked(self, model: Built, said: str) -> Asked:
-        heard = tokens_of(self.config, self.hearing, [self._wave(said)]).to(device=next(model.parameters()).device)
+        heard = tokens_of(self.config, self.hearing, [self._wave(said, LOOKED)]).to(device=next(model.parameters()).device)
         spec = model.spec
         front = 1 + (spec.entry.registers or 0) if isinstance(spec, Spec) and spec.readout == "class" else 0
         at = heard.at.reshape(-1, heard.at.shape[-1])[:, 0].tolist()
