@@ -1,8 +1,8 @@
 import { defineConfig } from "vitest/config";
 
 // A script and a style sheet with fixed names: Python wraps them into a page, a notebook cell or one offline file. The report of a
-// check, the page of a run, that of a comparison and that of all heads have their own, so that no page carries another's.
-const OWN = ["report", "run", "compare", "heads"];
+// check, the pages of a run, of a comparison and of all heads, and the pages of one subject have their own: no page carries another's.
+const OWN = ["report", "run", "compare", "heads", "masks", "graph", "cost", "tokens"];
 
 export default defineConfig(({ mode }) => {
   const own = OWN.includes(mode) ? mode : undefined;

@@ -1,6 +1,19 @@
 // Generated from contract/schema.json by `npm run contract`. Do not edit.
 
-export type Contract = Explorable | Drawing | Report | Audit | Course | News | Comparison | Heads | Numbers;
+export type Contract =
+  | Explorable
+  | Drawing
+  | Report
+  | Audit
+  | Course
+  | News
+  | Comparison
+  | Heads
+  | Numbers
+  | Masks
+  | Messages
+  | Cost
+  | Tokenised;
 
 /**
  * A page's content.
@@ -850,4 +863,40 @@ export interface Again {
   start: number;
   differs: number[];
   floor: number[];
+}
+/**
+ * A page of masks.
+ */
+export interface Masks {
+  version?: number;
+  title: string;
+  summary: string;
+  notes?: string[];
+}
+/**
+ * A page of attention on a graph.
+ */
+export interface Messages {
+  version?: number;
+  title: string;
+  summary: string;
+  notes?: string[];
+}
+/**
+ * A page of costs.
+ */
+export interface Cost {
+  version?: number;
+  title: string;
+  summary: string;
+  notes?: string[];
+}
+/**
+ * A page of tokens.
+ */
+export interface Tokenised {
+  version?: number;
+  title: string;
+  summary: string;
+  notes?: string[];
 }

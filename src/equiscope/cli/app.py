@@ -50,6 +50,8 @@ def explore(
     ] = None,
     image: Annotated[Path | None, typer.Option(help="A picture that the model looks at.")] = None,
     audio: Annotated[Path | None, typer.Option(help="A sound that the model hears.")] = None,
+    video: Annotated[Path | None, typer.Option(help="A film, for --page tokens.")] = None,
+    page: Annotated[str | None, typer.Option(help="A page of one subject instead: masks, graph, cost or tokens.")] = None,
     beside: Annotated[
         str | None, typer.Option(help="Another model, as for --model, on the same input: compared head by head.")
     ] = None,
@@ -71,8 +73,14 @@ def explore(
 
     options = {"--position": position != "none", "--width": width is not None, "--heads": heads != 1, "--causal": causal}
     said = [option for option, given in options.items() if given]
-    if (image or audio) and model is None:
-        refuse("--image" if image else "--audio")
+    if page is not None:
+        from equiscope.cli import pages
+
+        others = said + [option for option, given in {"--model": model, "--beside": beside, "--compact": compact}.items() if given]
+        pages.run(page, pages.Said(sentence, image, audio, video, seed), others, export, port, open_browser, json)
+        return
+    if (image or audio or video) and model is None:
+        refuse("--image" if image else "--audio" if audio else "--video")
     if model is not None and (sentence is not None or image or audio or beside or ":" in model):
         from equiscope.cli import heads as looked
 

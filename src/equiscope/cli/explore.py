@@ -9,9 +9,10 @@ import msgspec
 
 from equiscope import explore
 from equiscope.errors import InputError, UnknownName
+from equiscope.explore.page import Content
 from equiscope.explore.server import Answer, server
 from equiscope.models import Model, Spec
-from equiscope.record import Drawing, Explorable, course, read_run
+from equiscope.record import course, read_run
 from equiscope.record.run import RUN
 
 CONFIG = "config.json"
@@ -27,7 +28,7 @@ def run(
     if not json:
         for note in content.notes:
             print(f"note: {note}", file=sys.stderr)
-    _show(content, export, port, open_browser, json)
+    show(content, export, port, open_browser, json)
 
 
 def _no_file(words: str) -> None:
@@ -54,7 +55,7 @@ def draw(
         raise InputError(f"{' and '.join(said)} belong to a sentence; a drawing takes all that from the model. Leave them out.")
     path = Path(source)
     title = path.resolve().name if path.is_dir() else path.stem if path.suffix == ".json" else source
-    _show(explore.drawing(_model(source), title, seed), export, port, open_browser, json)
+    show(explore.drawing(_model(source), title, seed), export, port, open_browser, json)
 
 
 def refuse(option: str) -> None:
@@ -136,7 +137,8 @@ def _model(source: str) -> Model | Spec:
     return family.read(config)
 
 
-def _show(content: Explorable | Drawing, export: Path | None, port: int, open_browser: bool, json: bool) -> None:
+def show(content: Content, export: Path | None, port: int, open_browser: bool, json: bool) -> None:
+    """Print a page's data, write its file, or serve it."""
     if json:
         sys.stdout.write(msgspec.json.encode(content).decode() + "\n")
         return

@@ -8,12 +8,15 @@ from pathlib import Path
 import msgspec
 
 from equiscope.errors import InputError
-from equiscope.record import Comparison, Course, Drawing, Explorable, Heads, Report
+from equiscope.record import Comparison, Cost, Course, Drawing, Explorable, Heads, Masks, Messages, Report, Tokenised
 
-Content = Explorable | Drawing | Report | Course | Comparison | Heads
+Content = Explorable | Drawing | Report | Course | Comparison | Heads | Masks | Messages | Cost | Tokenised
 
 BUNDLE = Path(__file__).parent / "page"
-OWN: dict[type, str] = {Report: "report", Course: "run", Comparison: "compare", Heads: "heads"}  # their own; others share one
+OWN: dict[type, str] = {  # bundles of their own; others share one
+    Report: "report", Course: "run", Comparison: "compare", Heads: "heads",
+    Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens",
+}  # fmt: skip
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
     "base-uri 'none'; form-action 'none'"

@@ -7,12 +7,16 @@ closed list of operations can run it again on other leaves: that is what the pag
 from equiscope.record.array import Array, pack, unpack
 from equiscope.record.audit import Audit, Counterexample, Mark, Proof, Row
 from equiscope.record.comparison import Beyond, Candidate, Comparison, Pair, Trial
+from equiscope.record.cost import Cost
 from equiscope.record.course import Course, News, course
 from equiscope.record.drawing import Box, Drawing, Frame, Link, Stand
 from equiscope.record.explorable import Claim, Example, Explorable, Fact, Program, Variant
 from equiscope.record.heads import Again, Beside, Head, Heads, Layer, Line, Live, Numbers, Places
+from equiscope.record.masks import Masks
+from equiscope.record.messages import Messages
 from equiscope.record.report import Report, Said, report
 from equiscope.record.run import Point, Run, Sample, Score, Source, read_run, write_run
+from equiscope.record.tokenised import Tokenised
 from equiscope.record.trace import VERSION, Leaf, Step, Trace
 
 __all__ = [
@@ -26,6 +30,7 @@ __all__ = [
     "Candidate",
     "Claim",
     "Comparison",
+    "Cost",
     "Counterexample",
     "Course",
     "Drawing",
@@ -41,6 +46,8 @@ __all__ = [
     "Link",
     "Live",
     "Mark",
+    "Masks",
+    "Messages",
     "News",
     "Numbers",
     "Pair",
@@ -57,6 +64,7 @@ __all__ = [
     "Source",
     "Stand",
     "Step",
+    "Tokenised",
     "Trace",
     "Trial",
     "Variant",

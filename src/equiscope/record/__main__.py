@@ -5,14 +5,30 @@ from pathlib import Path
 
 import msgspec
 
-from equiscope.record import Audit, Comparison, Course, Drawing, Explorable, Heads, News, Numbers, Report
+from equiscope.record import (
+    Audit,
+    Comparison,
+    Cost,
+    Course,
+    Drawing,
+    Explorable,
+    Heads,
+    Masks,
+    Messages,
+    News,
+    Numbers,
+    Report,
+    Tokenised,
+)  # fmt: skip
 
 SCHEMA = Path(__file__).parents[3] / "contract" / "schema.json"
 
 
 def schema() -> str:
     """JSON Schema of every record that leaves Python."""
-    records = [Explorable, Drawing, Report, Audit, Course, News, Comparison, Heads, Numbers]
+    records = [
+        Explorable, Drawing, Report, Audit, Course, News, Comparison, Heads, Numbers, Masks, Messages, Cost, Tokenised,
+    ]  # fmt: skip
     pages, definitions = msgspec.json.schema_components(records, ref_template="#/$defs/{name}")
     text = msgspec.json.encode({"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": pages, "$defs": definitions})
     return msgspec.json.format(text, indent=2).decode() + "\n"
