@@ -1,9 +1,11 @@
 """`equiscope explore --page NAME`: pages of one subject, without a model of one's own."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from equiscope.errors import InputError, UnknownName
+from equiscope.explore.page import Content
 from equiscope.record import Cost, Masks, Messages, Tokenised
 
 WORDS = "Love conquers all"
@@ -44,7 +46,7 @@ def tokens(said: Said) -> Tokenised:
     return tokens(said.image, said.audio, said.video)
 
 
-PAGES = {"masks": masks, "graph": graph, "cost": cost, "tokens": tokens}
+PAGES: dict[str, Callable[[Said], Content]] = {"masks": masks, "graph": graph, "cost": cost, "tokens": tokens}
 TAKES = {"masks": ("sentence",), "graph": ("sentence",), "cost": (), "tokens": ("image", "audio", "video")}
 
 
