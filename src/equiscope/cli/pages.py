@@ -31,13 +31,15 @@ def masks(said: Said) -> Masks:
 def graph(said: Said) -> Messages:
     from equiscope.explore.graph import graph
 
-    return graph(said.sentence or WORDS, said.seed)
+    return graph(WORDS if said.sentence is None else said.sentence, said.seed)
 
 
 def cost(said: Said) -> Cost:
+    from equiscope.cli.study import shown_progress
     from equiscope.explore.cost import cost
+    from equiscope.study.speed import speeds
 
-    return cost()
+    return cost(speeds(seed=said.seed, each=shown_progress))
 
 
 def tokens(said: Said) -> Tokenised:

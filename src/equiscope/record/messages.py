@@ -1,14 +1,64 @@
-"""Messages: one attention as messages along the edges of a graph."""
+"""Messages: one attention as messages along the edges of a graph, and the measured reasons why a transformer is a graph network."""
 
 from msgspec import Struct, field
 
-from equiscope.record.trace import VERSION
+from equiscope.record.explorable import Fact
+from equiscope.record.trace import VERSION, Trace
+
+
+class Graph(Struct, frozen=True, kw_only=True):
+    """A ready graph over the words. edges: pairs (who sends, who receives), by the numbers of the words as they were typed."""
+
+    name: str
+    title: str
+    text: str
+    edges: list[list[int]]
+
+
+class Figures(Struct, frozen=True, kw_only=True):
+    """A small table of measured numbers, one list a row. corner: what stands over the names of the rows."""
+
+    corner: str
+    columns: list[str]
+    rows: list[str]
+    numbers: list[list[float]]
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """One step of an answer.
+
+    claim    a short sentence; text: how it was measured, or why it is so
+    measured numbers, each with the function that gives it again
+    again    what to type to see them again; empty where nothing was measured
+    """
+
+    claim: str
+    text: str
+    measured: list[Fact] = field(default_factory=list)
+    figures: Figures | None = None
+    again: str = ""
 
 
 class Messages(Struct, frozen=True, kw_only=True):
-    """A page of attention on a graph."""
+    """A page of attention on a graph.
+
+    trace    the program that the page runs again: its leaf `roles["edges"]` [N, N] says who receives (rows) from whom (columns)
+    roles    ids of the values that the page asks for: words, edges, queries, keys, values, scores, weights, messages, output,
+             and sent and given, the weights and values as they enter the messages
+    start    name of the graph to begin with
+    reasons  why a transformer is a graph network
+    apart    what a transformer has that a plain graph network has not
+    """
 
     version: int = VERSION
     title: str
     summary: str
+    words: list[str]
+    width: int
+    trace: Trace
+    roles: dict[str, str]
+    graphs: list[Graph]
+    start: str
+    reasons: list[Reason]
+    apart: list[Reason]
     notes: list[str] = field(default_factory=list)

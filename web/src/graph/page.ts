@@ -1,7 +1,167 @@
-// The page of graph: header, parts, footer.
+// The page of a graph: the picture and its edges, the messages of one word, what a shuffle does, the answer in numbers.
+import { permute } from "../actions";
+import { shuffled } from "../marks/strip";
 import type { Messages } from "../contract";
-import { h } from "../dom";
+import { button, h, numbered, select, slider } from "../dom";
+import { save } from "../figure";
+import { verdict } from "../marks/verdict";
+import { explainer } from "../marks/explain";
+import { equivariance } from "../measure";
+import { adjacency } from "./adjacency";
+import { arrivals } from "./arrivals";
+import { GraphDesk } from "./desk";
+import { count, drawn, own, ready, table, themselves } from "./edges";
+import { picture } from "./picture";
+import { reasons } from "./reasons";
+import { fromHash, initial } from "./state";
+import { steps } from "./steps";
+import "./graph.css";
 
-export function reveal(record: Messages, root: HTMLElement): void {
-  root.replaceChildren(h("header", h("h1", record.title), h("p.lede", record.summary)));
+export function reveal(record: Messages, root: HTMLElement): GraphDesk {
+  const desk = new GraphDesk(record, fromHash(location.hash, record));
+  const parts = { picture: picture(desk), edges: adjacency(desk), messages: arrivals(desk), chosen: controls(desk), shuffle: shuffle(desk) }; // prettier-ignore
+  const saved = (kind: "svg" | "png") => {
+    desk.pin(undefined); // a picture shows the graph, not where somebody points
+    save(parts.picture.element, "equiscope-graph", kind);
+  };
+  document.body.classList.add("network");
+  root.replaceChildren(
+    h(
+      "header",
+      h(
+        "div.top",
+        h("p.brand", "equiscope ", h("span", "explore")),
+        h(
+          "div.buttons",
+          button("↶ Undo", "Take the last change back (Ctrl+Z)", () => desk.undo()),
+          button("Reset", "Back to the beginning", () => desk.change(initial(record), "Back to the beginning.")),
+          button("SVG", "Save the graph as an SVG picture", () => saved("svg")),
+          button("PNG", "Save the graph as a PNG picture", () => saved("png")),
+        ),
+      ),
+      h("h1", record.title),
+      h("p.lede", record.summary),
+      (record.notes ?? []).map((note) => h("p.notice", note)),
+    ),
+    h(
+      "main",
+      { id: "story" },
+      h(
+        "section.part.whole",
+        { "aria-label": "the graph" },
+        parts.chosen.element,
+        h("div.sides", parts.picture.element, h("div.right", parts.edges.element, parts.shuffle.element)),
+        parts.chosen.status,
+      ),
+      parts.messages.element,
+      steps(desk),
+      reasons(record),
+    ),
+    explainer(desk),
+    h(
+      "footer",
+      "equiscope: every number about your words is computed in your browser, from the traced program of a real attention; those of the answer were measured in Python when the page was made. It works offline and sends nothing anywhere.",
+    ),
+  );
+  for (const { draw } of Object.values(parts)) desk.keep(draw);
+  window.addEventListener("hashchange", () => {
+    if (location.hash.slice(1) !== desk.link()) desk.follow(fromHash(location.hash, record), "");
+  });
+  document.addEventListener("keydown", (event) => {
+    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || (event.target as HTMLElement).tagName === "INPUT")
+      return;
+    event.preventDefault();
+    if (event.shiftKey) desk.redo();
+    else desk.undo();
+  });
+  return desk;
+}
+
+/** Which graph, how many edges by chance, and what it costs. */
+function controls(desk: GraphDesk): { element: HTMLElement; status: HTMLElement; draw(): void } {
+  const { record, nodes } = desk;
+  const YOURS = "yours";
+  const options = [...record.graphs, { name: YOURS, title: "your own" }];
+  const chosen = select("graph", options, record.start, (name) => {
+    const graph = record.graphs.find((one) => one.name === name);
+    if (graph) desk.change({ edges: table(graph.edges, nodes), hidden: [] }, `${graph.title}. ${graph.text}`);
+    else draw();
+  });
+  const list = chosen.querySelector("select")!;
+  const itself = h<HTMLInputElement>("input", {
+    type: "checkbox",
+    onchange: () => desk.change({ edges: themselves(desk.state.edges, nodes, itself.checked) }, itself.checked ? "Every word sends to itself." : "No word sends to itself."), // prettier-ignore
+  });
+  const random = slider(
+    "edges by chance",
+    [0, nodes * nodes],
+    count(desk.state.edges),
+    (wanted, first) => desk.change({ edges: drawn(nodes, wanted) }, "", first),
+    (wanted) => `${wanted} of ${nodes * nodes}`,
+  );
+  const range = random.querySelector("input")!;
+  const read = random.querySelector("output")!;
+  const digits = select("digits", numbered([0, 1, 2, 3, 4, 6]), String(desk.state.digits), (value) => desk.set({ digits: Number(value) }, { undoable: false })); // prettier-ignore
+  const about = h("p.quiet.about");
+  const cost = h("span.cost");
+  const said = h("span.change", { role: "status" });
+  const element = h(
+    "div",
+    h(
+      "div.controls",
+      chosen,
+      h("label.choice", itself, h("span", "each to itself")),
+      random,
+      button("Draw again", "Other edges, as many", () => desk.change({ edges: drawn(nodes, Number(range.value)) }, "Other edges were drawn.")), // prettier-ignore
+      digits,
+    ),
+    about,
+  );
+
+  function draw(): void {
+    const { edges, hidden, digits: places } = desk.state;
+    const graph = ready(record.graphs, edges, nodes);
+    list.value = graph?.name ?? YOURS;
+    about.textContent = `${graph?.text ?? "Edges of your own."} Choose a word; choose an arrow or a cell to take an edge away or to put it back.`;
+    itself.checked = own(edges, nodes);
+    if (document.activeElement !== range) range.value = String(count(edges));
+    read.textContent = `${count(edges)} of ${nodes * nodes}`;
+    range.setAttribute("aria-valuetext", read.textContent);
+    digits.querySelector("select")!.value = String(places);
+    const [messages, all] = [desk.messages, nodes * nodes];
+    const adds = (edges: number) => (edges * 2 * record.width).toLocaleString("en");
+    cost.textContent = `${messages} message${messages === 1 ? "" : "s"}${hidden.length ? `, ${hidden.length} of ${nodes} words hidden` : ""}: ${adds(messages)} multiply-adds for scores and messages; full attention takes ${all} messages and ${adds(all)}.`; // prettier-ignore
+    if (said.textContent !== desk.told) said.textContent = desk.told;
+  }
+  return { element, status: h("p.counted", cost, " ", said), draw };
+}
+
+/** Another order of the words: the picture turns, the numbers go along. */
+function shuffle(desk: GraphDesk): { element: HTMLElement; draw(): void } {
+  const { record } = desk;
+  const typed = record.words.map((_, i) => i);
+  const measured = h("div.measured");
+  const order = (next: number[], said: string) => desk.change({ order: next }, said);
+  const element = h(
+    "div.shuffle",
+    h("h3", "Another order"),
+    h(
+      "div.buttons",
+      button("Shuffle", "Put the words in a random order; edges go along", () => order(shuffled(desk.state.order), "Shuffled: the picture turns, the numbers go along.")), // prettier-ignore
+      button("In order", "Put the words back", () => order(typed, "In order.")),
+    ),
+    measured,
+  );
+
+  function draw(): void {
+    const moved = desk.state.order.some((row, i) => row !== i);
+    const trace = desk.run.record.trace;
+    const by = moved ? desk.state.order : [...typed.slice(1), 0];
+    const found = equivariance(trace, desk.leaves(typed), permute(by), record.roles.output);
+    measured.replaceChildren(
+      verdict("‖f(gX) − g f(X)‖ / ‖f(X)‖", found),
+      h("p.quiet", `Do the outputs travel with their words, where edges do? Measured ${moved ? "with this order" : "with the first word moved to the end"}.`), // prettier-ignore
+    );
+  }
+  return { element, draw };
 }

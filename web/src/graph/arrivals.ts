@@ -1,0 +1,130 @@
+// What arrives at the chosen word, one message a row: weight × value, and their sum, which is the word's output. On demand, what it
+// sends. Each number says where it comes from.
+import { button, h } from "../dom";
+import { column, symbol } from "../format";
+import { brief } from "../heads/labels";
+import type { Name } from "../names";
+import type { Place } from "../program";
+import type { Tensor } from "../tensor";
+import type { GraphDesk } from "./desk";
+import { type Shown, speaking } from "./numbers";
+
+type Way = "arrives" | "leaves";
+
+export function arrivals(desk: GraphDesk): { element: HTMLElement; draw(): void } {
+  const heading = h("h2");
+  const said = h("p.said");
+  const hide = button("", "", () => desk.hide(desk.state.node));
+  const sends = button("", "Light up what this word sends, and list it", () => desk.change({ sends: !desk.state.sends }, "", false)); // prettier-ignore
+  const [arriving, leaving] = [messages(desk, "arrives"), messages(desk, "leaves")];
+  const going = h("div.leaving", h("h3"), leaving.element);
+  const element = h(
+    "section.part.arrivals",
+    { "aria-label": "messages of the chosen word" },
+    h("div.head", heading, h("div.buttons", sends, hide)),
+    said,
+    arriving.element,
+    going,
+  );
+
+  function draw(): void {
+    const { node, hidden, sends: on } = desk.state;
+    const { text } = desk.words[node];
+    const gone = hidden.includes(node);
+    const count = desk.state.order.filter((from) => desk.there(node, from)).length;
+    heading.replaceChildren("Messages to ", word(desk.words[node]));
+    hide.textContent = gone ? `Show ${brief(text, 0, 12)}` : `Hide ${brief(text, 0, 12)}`;
+    hide.title = gone ? "The word and its edges come back" : "The word neither sends nor receives";
+    hide.setAttribute("aria-pressed", String(gone));
+    sends.textContent = "What it sends";
+    sends.setAttribute("aria-pressed", String(on));
+    said.replaceChildren(...sentence(text, gone, count));
+    arriving.draw();
+    arriving.element.hidden = !count;
+    going.hidden = !on;
+    going.querySelector("h3")!.replaceChildren("What ", word(desk.words[node]), " sends: its value, times the weight that each gives it"); // prettier-ignore
+    if (on) leaving.draw();
+  }
+
+  function sentence(text: string, gone: boolean, count: number): (string | Node)[] {
+    if (gone) return [`${text} is hidden: it neither sends nor receives, and its output is 0.`];
+    if (!count) return [`No edge leads to ${text}: nothing arrives, so its output is 0.`];
+    return [
+      count === 1 ? "One message arrives, so its weight is 1: " : `${count} messages arrive, and their weights sum to 1: `,
+      "each is weight × value. Their sum is the output.",
+    ];
+  }
+  return { element, draw };
+}
+
+const word = ({ text, colour }: Name): HTMLElement => h("bdi.word", { "data-colour": colour }, text);
+
+/** The messages that arrive at the chosen word, or those that leave it, as a table. */
+function messages(desk: GraphDesk, way: Way): { element: HTMLElement; draw(): void } {
+  const { record, nodes } = desk;
+  const { roles, width } = record;
+  const arrives = way === "arrives";
+  const dims = Array.from({ length: width }, (_, d) => d);
+  const cell = () => h("td.cell", { role: "gridcell", tabindex: -1 });
+  const rows = Array.from({ length: nodes }, () => {
+    const name = h("th", { scope: "row", role: "rowheader" });
+    const [weight, value, message] = [cell(), dims.map(cell), dims.map(cell)];
+    message[0].classList.add("first");
+    value[0].classList.add("first");
+    return { name, weight, value, message, line: h("tr", { role: "row" }, name, weight, value, message) };
+  });
+  const sum = dims.map(cell);
+  sum[0].classList.add("first");
+  const total = h("tr.total", { role: "row" }, h("th", { scope: "row", role: "rowheader", colspan: 2 + width }, "their sum, the output ", symbol("Z")), sum); // prettier-ignore
+  const head = (text: string, letter: string, span: number) => h(span > 1 ? "th.first" : "th", { scope: "col", role: "columnheader", colspan: span }, text, " ", symbol(letter)); // prettier-ignore
+  const grid = h(
+    "table.messages",
+    { role: "grid", "aria-label": arrives ? "messages that arrive" : "messages that are sent" },
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, h("th", { scope: "col", role: "columnheader" }, arrives ? "from" : "to"), head("weight", "A", 1), head("× value", "V", width), head("= message", "M", width))), // prettier-ignore
+    h("tbody", { role: "rowgroup" }, rows.map(({ line }) => line), arrives && total), // prettier-ignore
+  );
+  speaking(desk, grid, [roles.weights, roles.values, roles.sent, roles.given, roles.messages, roles.output], listed);
+
+  function listed(): Shown[][] {
+    const at = desk.place(desk.state.node);
+    const [weights, values, sent, given, made] = [roles.weights, roles.values, roles.sent, roles.given, roles.messages];
+    const of = (id: string, ...index: number[]): Place => ({ id, index });
+    const list = rows.map(({ weight, value, message }, other): Shown[] => {
+      const [to, from] = arrives ? [at, other] : [other, at];
+      return [
+        { cell: weight, places: [of(weights, to, from), of(sent, to, from, 0)] },
+        ...dims.map((d) => ({ cell: value[d], places: [of(values, from, d), of(given, 0, from, d)] })),
+        ...dims.map((d) => ({ cell: message[d], places: [of(made, to, from, d)] })),
+      ];
+    });
+    return arrives ? [...list, dims.map((d) => ({ cell: sum[d], places: [of(roles.output, at, d)] }))] : list;
+  }
+
+  function draw(): void {
+    const { order, node, digits } = desk.state;
+    const shown = listed();
+    const numbers = new Map<string, { value: Tensor; write(value: number): string }>();
+    for (const role of ["weights", "values", "messages", "output"]) {
+      const value = desk.value(role);
+      numbers.set(roles[role], { value, write: column(value.data, digits) });
+    }
+    rows.forEach(({ name, line }, at) => {
+      const other = order[at];
+      line.hidden = arrives ? !desk.there(node, other) : !desk.there(other, node);
+      name.replaceChildren(word({ ...desk.words[other], text: brief(desk.words[other].text, 0, 14) }));
+      name.title = desk.words[other].text;
+      line.dataset.colour = String(desk.words[arrives ? other : node].colour);
+    });
+    for (const { cell, places } of shown.flat()) {
+      const [{ id, index }] = places;
+      const { value, write } = numbers.get(id)!;
+      const number = value.data[index.reduce((place, i, axis) => place * value.shape[axis] + i, 0)];
+      const text = write(number);
+      if (cell.textContent !== text) cell.textContent = text;
+      cell.dataset.value = String(number);
+    }
+    const first = shown.flat().filter(({ cell }) => !cell.closest("[hidden]"));
+    if (!first.some(({ cell }) => cell.tabIndex === 0) && first.length) first[0].cell.tabIndex = 0;
+  }
+  return { element: h("div.scroll", grid), draw };
+}

@@ -1,0 +1,155 @@
+// The desk of the graph: the traced program, fed with the words as they stand and the edges that are left.
+import { Desk } from "../app";
+import type { Messages, Trace } from "../contract";
+import { brief, visible } from "../heads/labels";
+import { changed, type Run } from "../lab";
+import { COLOURS, type Name } from "../names";
+import { leavesOf, Program } from "../program";
+import { type Tensor, tensor } from "../tensor";
+import { count, without } from "./edges";
+import { type GraphState, toHash } from "./state";
+
+const LOW = "₀₁₂₃₄₅₆₇₈₉";
+
+export class GraphDesk extends Desk<GraphState> {
+  readonly nodes: number;
+  readonly words: Name[];
+  private readonly trace: Trace;
+  private readonly given: Map<string, Tensor>;
+  private readonly kept: Run;
+  private followed: GraphState | undefined;
+
+  constructor(
+    readonly record: Messages,
+    state: GraphState,
+  ) {
+    super(state);
+    this.nodes = record.words.length;
+    this.words = titles(record.words).map((text, i) => ({ text, colour: i % COLOURS }));
+    const leaves = record.trace.leaves.map((leaf) => (leaf.kind === "weight" ? { ...leaf, pool: leaf.id } : leaf)); // a key for what is written over
+    this.trace = { ...record.trace, leaves };
+    this.given = leavesOf(this.trace);
+    this.kept = {
+      record: { scheme: "", setting: "", trace: this.trace, claims: [], roles: record.roles },
+      program: new Program(this.trace, this.given),
+      leaves: this.given,
+    };
+  }
+
+  /** The words in the order they stand. */
+  names(axis: string): Name[] | undefined {
+    return axis === "token" ? this.state.order.map((row) => this.words[row]) : undefined;
+  }
+
+  link(): string {
+    return toHash(this.state, this.record);
+  }
+
+  get run(): Run {
+    if (this.followed !== this.state) {
+      this.kept.leaves = this.leaves(this.state.order);
+      this.kept.source = this.state.order;
+      this.kept.program.change(this.kept.leaves);
+      this.followed = this.state;
+    }
+    return this.kept;
+  }
+
+  /** What the program is given where the words stand in this order: their edges go with them. */
+  leaves(order: number[]): Map<string, Tensor> {
+    const { roles } = this.record;
+    const all = new Map<string, Tensor>();
+    for (const { id, pool } of this.trace.leaves) {
+      const numbers = this.given.get(id)!;
+      if (id === roles.words) all.set(id, inOrder(changed(numbers, this.state.edits.words), order));
+      else if (id === roles.edges)
+        all.set(id, tensor([this.nodes, this.nodes], order.flatMap((to) => order.map((from) => Number(this.there(to, from)))))); // prettier-ignore
+      else all.set(id, changed(numbers, this.state.edits[pool!]));
+    }
+    return all;
+  }
+
+  value(role: string): Tensor {
+    return this.run.program.get(this.record.roles[role]);
+  }
+
+  /** Where a word stands now. */
+  place(word: number): number {
+    return this.state.order.indexOf(word);
+  }
+
+  /** Whether a message goes from one word to another: neither is hidden, and the edge is there. */
+  there(receives: number, sends: number): boolean {
+    const { edges, hidden } = this.state;
+    return edges[receives * this.nodes + sends] && !hidden.includes(receives) && !hidden.includes(sends);
+  }
+
+  weight(receives: number, sends: number): number {
+    return this.value("weights").data[this.place(receives) * this.nodes + this.place(sends)];
+  }
+
+  /** How many messages there are. */
+  get messages(): number {
+    return count(without(this.state.edges, this.state.hidden, this.nodes));
+  }
+
+  // --- what a person does --------------------------------------------------------------------------------------------------
+  /** said: what to tell those who do not see it. */
+  change(change: Partial<GraphState>, said = "", undoable = true): void {
+    this.set(change, { undoable });
+    this.told = said;
+  }
+  told = "";
+
+  toggle(receives: number, sends: number): void {
+    const at = receives * this.nodes + sends;
+    const edges = this.state.edges.map((there, i) => (i === at ? !there : there));
+    this.change({ edges }, `${edges[at] ? "Added" : "Removed"}: ${this.arrow(sends, receives)}.`);
+  }
+
+  hide(word: number): void {
+    const { hidden } = this.state;
+    const back = hidden.includes(word);
+    const now = back ? hidden.filter((one) => one !== word) : [...hidden, word].sort((a, b) => a - b);
+    this.change({ hidden: now }, `${this.words[word].text} ${back ? "is back" : "is hidden"}.`);
+  }
+
+  choose(word: number): void {
+    if (word === this.state.node) return;
+    this.change({ node: word }, "", false);
+  }
+
+  /** The last change, without building the page anew, so that the keyboard stays where it is. */
+  override undo(): void {
+    this.follow(this.history.undo(this.state), "Taken back.");
+  }
+
+  override redo(): void {
+    this.follow(this.history.redo(this.state), "Done again.");
+  }
+
+  follow(state: GraphState | undefined, said: string): void {
+    if (!state) return;
+    this.change(state, said, false);
+  }
+
+  arrow(sends: number, receives: number): string {
+    return `${this.words[sends].text} → ${this.words[receives].text}`;
+  }
+}
+
+/** Words in which everything can be seen; those that come again are counted. */
+function titles(words: string[]): string[] {
+  const times = new Map<string, number>();
+  return words.map((word, i) => {
+    const time = (times.get(word) ?? 0) + 1;
+    times.set(word, time);
+    const again = time > 1 ? String(time).replace(/\d/g, (digit) => LOW[Number(digit)]) : "";
+    return brief(visible(word, i), i, 40) + again;
+  });
+}
+
+function inOrder(x: Tensor, order: number[]): Tensor {
+  const wide = x.shape[1];
+  return tensor(x.shape, Float64Array.from(order.flatMap((row) => [...x.data.subarray(row * wide, (row + 1) * wide)])));
+}

@@ -1,0 +1,48 @@
+// Why is a transformer a graph network? Answers with numbers that Python measured when the page was made, and how to see them again.
+import type { Messages, Reason } from "../contract";
+import { h } from "../dom";
+import { error } from "../format";
+
+type Figures = NonNullable<Reason["figures"]>;
+
+export function reasons(record: Messages): HTMLElement[] {
+  return [
+    h(
+      "section.part.reasons",
+      h("h2", "Why is a transformer a graph network?"),
+      h("ol", record.reasons.map((reason) => h("li", told(reason)))), // prettier-ignore
+    ),
+    h(
+      "section.part.reasons",
+      h("h2", "What a transformer has that a plain graph network has not"),
+      h("ul", record.apart.map((reason) => h("li", told(reason)))), // prettier-ignore
+    ),
+  ];
+}
+
+function told({ claim, text, measured = [], figures, again }: Reason): HTMLElement[] {
+  return [
+    h("h3", claim),
+    h("p", text),
+    ...(measured.length
+      ? [h("dl.facts", measured.map((fact) => h("div", h("dt", fact.text), h("dd", { "data-fact": fact.name, "data-value": fact.value, title: fact.source }, error(fact.value)))))] // prettier-ignore
+      : []),
+    ...(figures ? [table(figures, claim)] : []),
+    ...(again ? [h("p.again", "See it again: ", h("code", again))] : []),
+  ];
+}
+
+const table = ({ corner, columns, rows, numbers }: Figures, name: string): HTMLElement =>
+  h(
+    "div.scroll",
+    { tabindex: 0, role: "region", "aria-label": name },
+    h(
+      "table.figures",
+      h("thead", h("tr", h("th", { scope: "col" }, corner), columns.map((column) => h("th", { scope: "col" }, column)))), // prettier-ignore
+      h("tbody", rows.map((row, r) => h("tr", h("th", { scope: "row" }, row), numbers[r].map((number) => h("td", { "data-value": number, "data-zero": String(number === 0) }, figure(number)))))), // prettier-ignore
+    ),
+  );
+
+/** Whole numbers in full, others with three digits; 0 is exactly that. */
+export const figure = (number: number): string =>
+  Number.isInteger(number) ? number.toLocaleString("en") : number < 1e-4 ? error(number) : String(Number(number.toPrecision(3)));

@@ -1,0 +1,65 @@
+// What a person has done with the graph. It is the link to the page, and what undo brings back.
+import type { Messages } from "../contract";
+import { edits, type Shown, whole, write } from "../state";
+import { type Edges, read, ready, spelled, table } from "./edges";
+
+/** node: whose messages are listed; sends: whether what it sends is shown too. Words are known by their numbers as typed. */
+export interface GraphState extends Shown {
+  edges: Edges;
+  hidden: number[];
+  node: number;
+  sends: boolean;
+}
+
+export function initial(record: Messages): GraphState {
+  const start = record.graphs.find(({ name }) => name === record.start) ?? record.graphs[0];
+  return {
+    edges: table(start.edges, record.words.length),
+    hidden: [],
+    node: 0,
+    sends: false,
+    order: record.words.map((_, i) => i),
+    head: 0,
+    digits: 2,
+    edits: {},
+  };
+}
+
+/** What differs from the beginning, as a URL fragment; numbers count from 1 there. */
+export function toHash(state: GraphState, record: Messages): string {
+  const [begin, parts] = [initial(record), new URLSearchParams()];
+  const from1 = (numbers: number[]) => numbers.map((i) => i + 1).join(".");
+  const graph = ready(record.graphs, state.edges, record.words.length);
+  if (graph && graph.name !== record.start) parts.set("graph", graph.name);
+  if (!graph) parts.set("edges", spelled(state.edges));
+  if (state.hidden.length) parts.set("hide", from1(state.hidden));
+  if (state.node !== begin.node) parts.set("word", from1([state.node]));
+  if (state.sends) parts.set("sends", "on");
+  if (state.order.some((row, i) => row !== i)) parts.set("order", from1(state.order));
+  if (state.digits !== begin.digits) parts.set("digits", String(state.digits));
+  if (Object.keys(state.edits).length) parts.set("edits", write(state.edits));
+  return parts.toString();
+}
+
+/** The state that a fragment describes; whatever does not fit falls back to the beginning. */
+export function fromHash(hash: string, record: Messages): GraphState {
+  const [parts, state] = [new URLSearchParams(hash.replace(/^#/, "")), initial(record)];
+  const nodes = record.words.length;
+  const graph = record.graphs.find(({ name }) => name === parts.get("graph"));
+  state.edges = read(parts.get("edges"), nodes) ?? (graph ? table(graph.edges, nodes) : state.edges);
+  state.hidden = places(parts.get("hide"), nodes) ?? state.hidden;
+  state.node = places(parts.get("word"), nodes)?.[0] ?? state.node;
+  state.sends = parts.get("sends") === "on";
+  const order = places(parts.get("order"), nodes);
+  if (order?.length === nodes) state.order = order;
+  state.digits = whole(parts.get("digits"), 0, 8) ?? state.digits;
+  state.edits = edits(parts.get("edits"));
+  return state;
+}
+
+/** "3.1" as [2, 0]; nothing where a number is twice there, or no word's. */
+function places(text: string | null, nodes: number): number[] | undefined {
+  const found = (text ?? "").split(".").map((part) => (/^\d{1,3}$/.test(part) ? Number(part) - 1 : -1));
+  const fine = found.every((place) => place >= 0 && place < nodes) && new Set(found).size === found.length;
+  return fine ? found : undefined;
+}

@@ -1,0 +1,30 @@
+// From the words to the weights: the program itself, step by step. What was given can be changed.
+import { h } from "../dom";
+import { matrix } from "../marks/matrix";
+import { equation } from "../marks/steps";
+import type { GraphDesk } from "./desk";
+
+/** Every step but the messages, which have a table of their own. */
+export function steps(desk: GraphDesk): HTMLElement {
+  const { trace, roles } = desk.record;
+  const own = new Set([roles.messages, roles.sent, roles.given]);
+  const shown = new Set([roles.edges]);
+  const list = trace.steps
+    .filter(({ id, op }) => !own.has(id) && op !== "transpose")
+    .map((step) => {
+      const given = step.inputs.filter((id) => trace.leaves.some((leaf) => leaf.id === id) && !shown.has(id));
+      for (const id of given) shown.add(id);
+      return h(
+        "div.step",
+        { "data-step": step.id },
+        h("div.formula-line", equation(desk.run, step.id)),
+        h("div.row", [...given, step.id].map((id) => matrix(desk, () => desk.run, id))), // prettier-ignore
+      );
+    });
+  return h(
+    "details.part.program",
+    h("summary", h("h2", "From words to weights")),
+    h("p.quiet", "Where the weights and the values come from. A missing edge is a score of minus infinity, whose weight is 0. Numbers that are underlined can be changed."), // prettier-ignore
+    h("div.steps", list),
+  );
+}

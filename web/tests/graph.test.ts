@@ -1,0 +1,107 @@
+import { describe, expect, test } from "vitest";
+import type { Messages } from "../src/contract";
+import { count, drawn, own, read, ready, spelled, table, themselves, without } from "../src/graph/edges";
+import { anchor, angleOf, arrow, loop, turned } from "../src/graph/layout";
+import { figure } from "../src/graph/reasons";
+import { fromHash, initial, toHash } from "../src/graph/state";
+
+const every = Array.from({ length: 9 }, (_, i) => [i % 3, Math.floor(i / 3)]);
+const causal = every.filter(([sends, receives]) => sends <= receives);
+const graphs = [
+  { name: "complete", title: "complete", text: "", edges: every },
+  { name: "causal", title: "causal", text: "", edges: causal },
+];
+const record = { words: ["a", "b", "c"], graphs, start: "complete" } as unknown as Messages;
+
+describe("edges", () => {
+  test("a pair is who sends, who receives; a row of the table receives", () => {
+    expect(table([[2, 0]], 3).indexOf(true)).toBe(2);
+    expect(count(table(causal, 3))).toBe(6);
+  });
+
+  test("a hidden node neither sends nor receives", () => {
+    const left = without(table(every, 3), [1], 3);
+    expect(left.map(Number)).toEqual([1, 0, 1, 0, 0, 0, 1, 0, 1]);
+  });
+
+  test("nodes send to themselves, or do not", () => {
+    const apart = themselves(table(every, 3), 3, false);
+    expect([count(apart), own(apart, 3), own(themselves(apart, 3, true), 3)]).toEqual([6, false, true]);
+  });
+
+  test("edges drawn by chance are as many as asked for, and each can be one of them", () => {
+    let seed = 1;
+    const chance = () => (seed = (seed * 16807) % 2147483647) / 2147483647;
+    const times = Array(16).fill(0);
+    for (let i = 0; i < 400; i++) {
+      const edges = drawn(4, 5, chance);
+      expect(count(edges)).toBe(5);
+      edges.forEach((there, at) => (times[at] += Number(there)));
+    }
+    for (const time of times) expect(Math.abs(time - 125)).toBeLessThan(50);
+    expect([count(drawn(3, 0)), count(drawn(3, 9))]).toEqual([0, 9]);
+  });
+
+  test("a link spells them, four a letter", () => {
+    for (const nodes of [1, 2, 3, 5, 16]) {
+      const edges = drawn(nodes, Math.ceil((nodes * nodes) / 3));
+      expect(read(spelled(edges), nodes)).toEqual(edges);
+    }
+    expect([read("zz", 3), read("ff", 3), read("", 3), read(null, 3)]).toEqual([undefined, undefined, undefined, undefined]);
+  });
+
+  test("a ready graph is known by its edges", () => {
+    expect(ready(graphs, table(causal, 3), 3)?.name).toBe("causal");
+    expect(ready(graphs, table([[0, 1]], 3), 3)).toBeUndefined();
+  });
+});
+
+describe("the link", () => {
+  test("says only what differs from the beginning", () => {
+    const begin = initial(record);
+    expect(toHash(begin, record)).toBe("");
+    expect(toHash({ ...begin, edges: table(causal, 3) }, record)).toBe("graph=causal");
+    expect(fromHash("", record)).toEqual(begin);
+  });
+
+  test("brings everything back", () => {
+    const state = { ...initial(record), edges: drawn(3, 4), hidden: [0, 2], node: 1, sends: true, order: [2, 0, 1], digits: 4, edits: { words: { "0,1": 3 } } }; // prettier-ignore
+    const back = fromHash(toHash(state, record), record);
+    expect(JSON.parse(JSON.stringify(back))).toEqual(state);
+  });
+
+  test("leaves out what makes no sense", () => {
+    expect(fromHash("edges=zz&hide=7&word=x&order=1.1.2&digits=many&edits=1&graph=none", record)).toEqual(initial(record));
+  });
+});
+
+describe("the picture", () => {
+  test("begins on top and goes clockwise", () => {
+    expect(angleOf(0, 4)).toBeCloseTo(-Math.PI / 2);
+    expect(angleOf(1, 4)).toBeCloseTo(0);
+    expect([0, Math.PI / 2, Math.PI].map(anchor)).toEqual(["start", "middle", "end"]);
+  });
+
+  test("there and back are two lines, which both keep off the nodes", () => {
+    const [there, back] = [arrow([0, 0], [100, 0], 13, 6), arrow([100, 0], [0, 0], 13, 6)];
+    expect(Math.sign(there.middle[1])).toBe(-Math.sign(back.middle[1]));
+    const [x, y] = there.line
+      .match(/^M([\d.-]+),([\d.-]+)/)!
+      .slice(1)
+      .map(Number);
+    expect(Math.hypot(x, y)).toBeCloseTo(13, 0);
+  });
+
+  test("a loop lies outside of its node", () => {
+    expect(loop([0, 0], 0, 13, 38, 6).middle[0]).toBeGreaterThan(13);
+  });
+
+  test("words turn the shorter way round", () => {
+    expect(turned(0.1, 2 * Math.PI - 0.1, 1)).toBeCloseTo(-0.1);
+    expect(turned(0, 1, 0.5)).toBeCloseTo(0.5);
+  });
+});
+
+test("a figure that is 0 is exactly that", () => {
+  expect([0, 1048576, 0.12345, 3e-7].map(figure)).toEqual(["0", "1,048,576", "0.123", "3.0·10⁻⁷"]);
+});
