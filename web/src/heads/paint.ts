@@ -1,9 +1,9 @@
 // Numbers as colours, on canvases. Colours are those of the style sheet, so that light and dark are its matter.
 export type Colour = [number, number, number];
 
-/** A colour of the style sheet, which is written there with six digits. */
+/** A colour of the style sheet, which is written there with six digits, or with three once it was made small. */
 export function colour(name: string): Colour {
-  const hex = css(name);
+  const hex = css(name).replace(/^#(.)(.)(.)$/, "#$1$1$2$2$3$3");
   return [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16) || 0) as Colour;
 }
 
