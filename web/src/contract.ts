@@ -690,6 +690,8 @@ export interface Pair {
  *     target   what a person named; model: the class that ran
  *     rolled   all layers of a stack as one, asked for after the last of `layers`: one head from the mean of each layer's heads, one
  *              from the largest of them
+ *     says     what the model answered; None where it is no answer that can be read
+ *     across   one for each two lines of words of which one looks at the other
  *     served   numbers of a head are asked for one by one: /head?layer=L&head=H answers Numbers of one head, with &of=beside those
  *              of the other model
  */
@@ -710,15 +712,19 @@ export interface Heads {
   live?: Live | null;
   again?: Again | null;
   rolled?: Layer[];
+  says?: Says | null;
+  across?: Across[];
 }
 /**
  * What stands in a row: words of a text, patches of a picture, slices of a sound.
  *
  *     labels   one a token, as people read it
+ *     words    of each token the number of the word that it is a piece of, from 0 on; empty: not known
  *     picture  data: address of the picture whose patches these are; empty for none
  *     grid     rows and columns of patches
- *     before   tokens in front of the patches: a class token, registers
- *     seconds  when each slice begins
+ *     before   tokens in front of the patches or slices: a class token, registers
+ *     seconds  when each slice begins, without tokens in front; lasts: seconds of a slice, 0: until the next one begins
+ *     heard    the sound itself; None: it is not there
  */
 export interface Line {
   name: string;
@@ -728,6 +734,16 @@ export interface Line {
   grid?: number[];
   before?: number;
   seconds?: number[];
+  lasts?: number;
+  words?: number[];
+  heard?: Heard | null;
+}
+/**
+ * A sound as a page draws and plays it. rate: samples a second; samples: base64 of them, 16 bits each, little-endian.
+ */
+export interface Heard {
+  rate: number;
+  samples: string;
 }
 /**
  * One attention: who asks and who answers, by the number of the line; its heads; its numbers, or why there are none.
@@ -758,6 +774,8 @@ export interface Layer {
  *     entropy               of a row's weights, 0 where one token has all, 1 where all that may be seen have the same
  *     distance              tokens between who asks and who is looked at, weighted
  *     content               share of the weights' variation that neither the distance nor the place of the key explains
+ *     diagonal              of one line's looks at another: share of rows whose largest weight is at most one token from where the
+ *                           row would stand if both lines ran side by side; straight: the same share for links drawn by chance
  */
 export interface Head {
   role: "content" | "even" | "first" | "mixed" | "previous" | "self";
@@ -767,6 +785,8 @@ export interface Head {
   entropy?: number | null;
   distance?: number | null;
   content?: number | null;
+  diagonal?: number | null;
+  straight?: number | null;
 }
 /**
  * What weights are made of: softmax over m of (scale · q[n]·k[m] + bias[n, m]), among the m that n may see.
@@ -865,38 +885,451 @@ export interface Again {
   floor: number[];
 }
 /**
- * A page of masks.
+ * What the model answers, in the pass whose attention is shown: the likeliest answers, and how probable each is.
+ *
+ *     kind    class: an answer to all of the input; next: which token follows, an answer after each token of a line
+ *     line    the number of that line; first: the token after which the first row answers
+ *     names   all answers, each once
+ *     which   [P, A], numbers of names, the likeliest first; shares: their probabilities. P is 1 for a class
+ */
+export interface Says {
+  kind: "class" | "next";
+  names: string[];
+  which: Array;
+  shares: Array;
+  line?: number;
+  first?: number;
+}
+/**
+ * What one line of words draws from another: of each layer that looks across, the mean of its heads' weights.
+ *
+ *     layers   by their numbers, first one first; weights [L, N, M]; None: they would be too many
+ */
+export interface Across {
+  asks: number;
+  answers: number;
+  layers: number[];
+  weights?: Array | null;
+}
+/**
+ * A page of masks: one sentence, one small model.
+ *
+ *     words      of the sentence; begin: the token that stands before them in training
+ *     model      what the model is, in words
+ *     parameters how many numbers it learns
+ *     heads      of the traced attention
+ *     rules      masks that can be chosen and joined; patterns: those with a name
+ *     pool       numbers that the rules' programs share
+ *     lessons    examples of the sentence under the causal mask
+ *     influence  [layers, windows, layers + 1, words]: of a model with so many layers and such a window, how much the last
+ *                word's output changes with the numbers at each word, before the first layer, after it, and so on: size of the
+ *                Jacobian (root of the sum of squares); 0 beyond the layers that there are
+ *     decoding   steps by window: of 1 word, of 2 words, ...; the last has no window
+ *     cached     multiply-adds of one cached step that reads 1 key, 2 keys, ...; counted by torch while it ran
+ *     whole      multiply-adds of a pass over 1 token, 2 tokens, ...
+ *     row        multiply-adds of one token in all layers but for its pairs with others; pair: of one pair
  */
 export interface Masks {
   version?: number;
   title: string;
   summary: string;
+  words: string[];
+  begin: string;
+  model: string;
+  parameters: number;
+  heads: number;
+  seed: number;
+  rules: Rule[];
+  patterns: Pattern[];
+  pool: {
+    [k: string]: Array;
+  };
+  lessons: Lesson[];
+  influence: Array;
+  decoding: Turn[][];
+  cached: number[];
+  whole: number[];
+  row: number;
+  pair: number;
   notes?: string[];
 }
 /**
+ * One mask, and the first layer's attention traced under it.
+ *
+ *     seen     why a pair may look, as a sentence with {asks}, {answers} and {n} in it; hidden: why it may not
+ *     visible  id of the step that says who may look; empty where nobody is hidden
+ *     weights  id of the attention weights
+ */
+export interface Rule {
+  name: string;
+  title: string;
+  summary: string;
+  seen: string;
+  hidden: string;
+  trace: Trace;
+  visible: string;
+  weights: string;
+  knob?: Knob | null;
+}
+/**
+ * A number that a rule takes, from `low` to `high`.
+ *
+ *     sets       what the page changes: "parameter" of a step, "document" (words from this one on belong to a second text) or
+ *                "valid" (so many empty places stand before the words)
+ *     op         whose parameter it is, in every step of the trace that has this operation, and the parameter's name; empty for
+ *                the other two
+ */
+export interface Knob {
+  label: string;
+  low: number;
+  high: number;
+  start: number;
+  sets: "document" | "parameter" | "valid";
+  op?: string;
+  parameter?: string;
+}
+/**
+ * A mask that people know by name: one rule, or two joined by "and" or "or".
+ */
+export interface Pattern {
+  name: string;
+  title: string;
+  summary: string;
+  rules: string[];
+  join?: "and" | "or";
+}
+/**
+ * One training example of the sentence: its first `given` tokens, and the word that comes next.
+ *
+ *     together  minus the logarithm of what the model gives that word, from one pass over the whole sentence
+ *     alone     the same from a pass over these tokens only
+ */
+export interface Lesson {
+  given: number;
+  next: string;
+  together: number;
+  alone: number;
+}
+/**
+ * One step of decoding.
+ *
+ *     kept        places whose keys and values the cache held before
+ *     dropped     places that it let go afterwards, since no later query can see them
+ *     difference  largest |cached step's output - same row of the full pass|
+ */
+export interface Turn {
+  kept: number[];
+  dropped: number[];
+  difference: number;
+}
+/**
  * A page of attention on a graph.
+ *
+ *     trace    the program that the page runs again: its leaf `roles["edges"]` [N, N] says who receives (rows) from whom (columns)
+ *     roles    ids of the values that the page asks for: words, edges, queries, keys, values, scores, weights, messages, output,
+ *              and sent and given, the weights and values as they enter the messages
+ *     start    name of the graph to begin with
+ *     reasons  why a transformer is a graph network
+ *     apart    what a transformer has that a plain graph network has not
  */
 export interface Messages {
   version?: number;
   title: string;
   summary: string;
+  words: string[];
+  width: number;
+  trace: Trace;
+  roles: {
+    [k: string]: string;
+  };
+  graphs: Graph[];
+  start: string;
+  reasons: Reason[];
+  apart: Reason[];
   notes?: string[];
 }
 /**
+ * A ready graph over the words. edges: pairs (who sends, who receives), by the numbers of the words as they were typed.
+ */
+export interface Graph {
+  name: string;
+  title: string;
+  text: string;
+  edges: number[][];
+}
+/**
+ * One step of an answer.
+ *
+ *     claim    a short sentence; text: how it was measured, or why it is so
+ *     measured numbers, each with the function that gives it again
+ *     again    what to type to see them again; empty where nothing was measured
+ */
+export interface Reason {
+  claim: string;
+  text: string;
+  measured?: Fact[];
+  figures?: Figures | null;
+  again?: string;
+}
+/**
+ * A small table of measured numbers, one list a row. corner: what stands over the names of the rows.
+ */
+export interface Figures {
+  corner: string;
+  columns: string[];
+  rows: string[];
+  numbers: number[][];
+}
+/**
  * A page of costs.
+ *
+ *     sizes    that can be chosen; all others are those of a preset
+ *     speeds   None where nothing was measured
  */
 export interface Cost {
   version?: number;
   title: string;
   summary: string;
+  sizes: Size[];
+  work: Work[];
+  stores: Store[];
+  presets: Preset[];
+  speeds?: Speeds | null;
   notes?: string[];
 }
 /**
- * A page of tokens.
+ * A size that a person chooses: its letter in formulas, its name, from where to where, and the places of its slider.
+ */
+export interface Size {
+  letter: string;
+  name: string;
+  low: number;
+  high: number;
+  stops?: number[];
+}
+/**
+ * A part of a model, and what it costs.
+ *
+ *     layers      whether every layer has one
+ *     whole       multiply-adds of one pass over B sequences of N tokens
+ *     step        of one token more for each sequence, which asks N tokens, itself among them; the others' keys and values are kept
+ *     parameters  how many numbers it learns
+ *     counted     False where `whole` and `step` are no multiply-adds but exponentials, which no counter of products sees
+ */
+export interface Work {
+  name: string;
+  group: "attention" | "ends" | "feed-forward";
+  about: string;
+  layers?: boolean;
+  whole?: Term[];
+  step?: Term[];
+  parameters?: Term[];
+  counted?: boolean;
+}
+/**
+ * A product: `times`, and the size of each letter in `of`; "NDD" is N·D². only: what the model must have for it to count.
+ */
+export interface Term {
+  times: number;
+  of: string;
+  only?: string[];
+}
+/**
+ * Numbers that have to be held in memory: how many, and the bytes of one; None: of the format that is chosen.
+ */
+export interface Store {
+  name: string;
+  about: string;
+  numbers: Term[];
+  bytes?: number | null;
+}
+/**
+ * A known model.
+ *
+ *     sizes  by letter: B sequences, N tokens, D width, H heads, G heads of keys and values, F features inside the feed-forward,
+ *            L layers, V words or classes, P numbers of a patch, T places in a learned table, E tokens beside those of the input
+ *     has    what `Term.only` asks for
+ */
+export interface Preset {
+  name: string;
+  title: string;
+  sizes: {
+    [k: string]: number;
+  };
+  has: string[];
+}
+/**
+ * Times of this machine: medians of so many rounds, the parts turn by turn.
+ */
+export interface Speeds {
+  timed: Timed[];
+  rates: Rate[];
+  rounds: number;
+  dtype: string;
+  threads: number;
+  cpu: string;
+  torch: string;
+}
+/**
+ * One part of one layer, run on this machine: one sequence of n tokens, d wide.
+ *
+ *     part           "attention" with torch's fused kernel, "step by step" with the table of weights, "feed-forward"
+ *     heads          0 for a feed-forward
+ *     multiply_adds  as torch counts them while the part runs step by step
+ *     median, low, high  milliseconds: the middle, and the quartiles
+ *     fitted         whether the rate of this part was fitted to it
+ */
+export interface Timed {
+  part: "attention" | "feed-forward" | "step by step";
+  n: number;
+  d: number;
+  heads: number;
+  multiply_adds: number;
+  median: number;
+  low: number;
+  high: number;
+  fitted?: boolean;
+}
+/**
+ * What fits the times of a part best: milliseconds before the first multiply-add, and multiply-adds in a millisecond.
+ */
+export interface Rate {
+  part: "attention" | "feed-forward" | "step by step";
+  overhead: number;
+  rate: number;
+}
+/**
+ * A page of tokens: of what was given, None for the rest.
  */
 export interface Tokenised {
   version?: number;
   title: string;
   summary: string;
   notes?: string[];
+  sound?: SoundTokens | null;
+  picture?: PictureTokens | null;
+  film?: FilmTokens | null;
+}
+/**
+ * A sound and its cuts.
+ *
+ *     rate     samples a second
+ *     samples  [T]; a sample is this times `unit`: whole numbers where the sound has 16 bits
+ *     silent   no sample differs from another
+ *     note     what was done to it before it was cut; empty for nothing
+ */
+export interface SoundTokens {
+  name: string;
+  rate: number;
+  samples: Array;
+  unit: number;
+  silent: boolean;
+  cuts: SoundCut[];
+  note?: string;
+}
+/**
+ * One length of window and one hop, and the three kinds of token that they make.
+ *
+ *     window, hop            in samples; window_ms, hop_ms: in milliseconds, as they were asked for
+ *     frames_at              [N, 1] in seconds: raw frames of a window's length, one beside the next
+ *     mel, mel_at            [M, mels] natural logarithms of energies, one token each hop, and [M, 1] in seconds
+ *     patch, patches_at      windows and bands of a patch of the spectrogram, and [P, 2] in seconds and bands; empty where it is too short
+ */
+export interface SoundCut {
+  window: number;
+  hop: number;
+  window_ms: number;
+  hop_ms: number;
+  frames_at: Array;
+  mel: Array;
+  mel_at: Array;
+  bands: Bands;
+  patch?: number[];
+  patches_at?: Array | null;
+}
+/**
+ * What makes energies of mel bands from energies of frequencies: triangles, of which only what is not zero is kept.
+ *
+ *     step     hertz from one frequency of the Fourier transform to the next; the first is 0
+ *     begins   [mels], number of the first frequency that a band hears; counts: how many it hears
+ *     weights  of all bands, one after the other
+ *     floor    energies below it count as it before the logarithm is taken
+ */
+export interface Bands {
+  step: number;
+  begins: number[];
+  counts: number[];
+  weights: Array;
+  floor: number;
+}
+/**
+ * A picture and its cuts.
+ *
+ *     size     rows and columns of pixels
+ *     pixels   base64 of its bytes, row by row, three a pixel; a number of a token is a byte / 255
+ *     outputs  what each output of a linear map says
+ */
+export interface PictureTokens {
+  name: string;
+  size: number[];
+  pixels: string;
+  outputs: string[];
+  cuts: PictureCut[];
+  note?: string;
+}
+/**
+ * One way to cut a picture: a token for each cell of a grid, row by row.
+ *
+ *     side           of a cell in pixels; grid: rows and columns; numbers: of one token
+ *     rows, columns  first pixel and the one after the last that a row's, a column's tokens read: they overlap for a stem
+ */
+export interface PictureCut {
+  way: "patches" | "pixels" | "stem";
+  side: number;
+  grid: number[];
+  numbers: number;
+  rows: number[][];
+  columns: number[][];
+  mapped?: Mapped | null;
+}
+/**
+ * A linear map of the numbers of a token to a few, made by hand so that a person can read each.
+ *
+ *     weight  [numbers, outputs]
+ *     made    [N, outputs]: x @ weight, computed in float64
+ *     apart   largest |x @ weight − convolution with the same numbers|, by the largest output, both in float64
+ */
+export interface Mapped {
+  weight: Array;
+  made: Array;
+  apart: number;
+}
+/**
+ * A film and its cuts.
+ *
+ *     size     frames, rows and columns
+ *     fps      frames a second
+ *     frames   base64 of their bytes, frame by frame, as the pixels of a picture
+ *     outputs  what each output of a linear map says
+ */
+export interface FilmTokens {
+  name: string;
+  size: number[];
+  fps: number;
+  frames: string;
+  outputs: string[];
+  cuts: FilmCut[];
+  note?: string;
+}
+/**
+ * One size of tubelet: frames, rows and columns.
+ *
+ *     grid  how many along each axis; numbers: of one token; at: [N, 3] centre in seconds, row and column counted in tubelets
+ */
+export interface FilmCut {
+  size: number[];
+  grid: number[];
+  numbers: number;
+  at: Array;
+  mapped: Mapped;
 }
