@@ -1,8 +1,141 @@
-"""The page of cost."""
+"""The page of cost: what every part of a transformer multiplies, as formulas of its sizes, and what that takes on this machine.
 
+The formulas stand here and nowhere else: the page evaluates them, and tests hold them against torch's counter and `describe`.
+Sources: Vaswani et al. 2017, table 1; Kaplan et al. 2020, section 2.1; Ainslie et al. 2023 (shared keys); Dao et al. 2022 (fused).
+"""
+
+import math
+
+from equiscope.models import Spec
+from equiscope.position import Learned, LearnedNd
 from equiscope.record import Cost
+from equiscope.record.cost import Preset, Size, Speeds, Store, Term, Work
+
+WORK = [
+    Work(
+        name="embedding", group="ends", layers=False,
+        about="words are looked up in a table, which multiplies nothing; patches are mapped to the width",
+        whole=[Term(1, "BNPD", ["patches"]), Term(-1, "BEPD", ["patches"])],
+        parameters=[
+            Term(1, "VD", ["words"]), Term(1, "TD"), Term(1, "ED"), Term(1, "PD", ["patches"]), Term(1, "D", ["patches"]),
+            Term(2, "D", ["kinds"]), Term(1, "D", ["entry norm"]), Term(1, "D", ["entry norm", "shifts"]),
+        ],
+    ),
+    Work(
+        name="projections", group="attention", about="every token becomes queries, keys and values, and what it found goes back",
+        whole=[Term(2, "BNDD"), Term(2, "BNDGK")],
+        step=[Term(2, "BDD"), Term(2, "BDGK")],
+        parameters=[Term(2, "DD"), Term(2, "DGK"), Term(2, "D", ["bias"]), Term(2, "GK", ["bias"])],
+    ),
+    Work(
+        name="QKᵀ", group="attention", about="every token asks every token: K products for each head, D for all of them",
+        whole=[Term(1, "BNND")], step=[Term(1, "BND")],
+    ),
+    Work(
+        name="softmax", group="attention", about="one exponential for every pair and head, which a counter of products leaves out",
+        whole=[Term(1, "BHNN")], step=[Term(1, "BHN")], counted=False,
+    ),
+    Work(
+        name="AV", group="attention", about="every token mixes the values of every token",
+        whole=[Term(1, "BNND")], step=[Term(1, "BND")],
+    ),
+    Work(
+        name="feed-forward", group="feed-forward", about="every token alone, through F hidden features and back",
+        whole=[Term(2, "BNDF"), Term(1, "BNDF", ["gate"])],
+        step=[Term(2, "BDF"), Term(1, "BDF", ["gate"])],
+        parameters=[Term(2, "DF"), Term(1, "DF", ["gate"]), Term(1, "F", ["inner bias"]), Term(1, "D", ["inner bias"])],
+    ),
+    Work(
+        name="norms", group="ends", about="two in each layer; they scale numbers and multiply no tables",
+        parameters=[Term(2, "D"), Term(2, "D", ["shifts"])],
+    ),
+    Work(
+        name="answers", group="ends", layers=False,
+        about="every token, or one for all, is held against every word or class",
+        whole=[Term(1, "BNDV", ["each"]), Term(1, "BDV", ["one"]), Term(1, "BNDD", ["answer map"])],
+        step=[Term(1, "BDV", ["each"]), Term(1, "BDD", ["answer map"])],
+        parameters=[
+            Term(1, "DV", ["own answers"]), Term(1, "V", ["answer bias"]), Term(1, "DD", ["answer map"]),
+            Term(1, "D", ["answer map"]), Term(2, "D", ["answer norm"]),
+            Term(1, "D", ["last norm"]), Term(1, "D", ["last norm", "shifts"]),
+        ],
+    ),
+]  # fmt: skip
+STORES = [
+    Store(
+        name="cache", numbers=[Term(2, "BLNGK")],
+        about="keys and values of every token and layer, kept while a text is written",
+    ),
+    Store(
+        name="table of weights, one layer", numbers=[Term(1, "BHNN")],
+        about="attention step by step writes down a weight for every pair and head",
+    ),
+    Store(
+        name="tables of weights, all layers", numbers=[Term(1, "BLHNN")],
+        about="training step by step keeps them all for the gradient",
+    ),
+    Store(
+        name="fused kernel, one layer", numbers=[Term(1, "BHN")], bytes=4,
+        about="it makes weights block by block and keeps one sum a row, in float32: training adds nothing that grows with N²",
+    ),
+]  # fmt: skip
+KNOWN = {  # presets, how people call them, and a length to begin with
+    "gpt2": ("GPT-2", 1024), "gpt2-xl": ("GPT-2 XL", 1024), "llama-1b": ("Llama 3.2 1B", 4096), "llama-8b": ("Llama 3.1 8B", 8192),
+    "bert-base": ("BERT base", 512), "vit-b": ("ViT-B/16", 197), "vit-ti": ("ViT-Ti/16", 197),
+    "nanogpt-char": ("nanoGPT, letters", 256),
+}  # fmt: skip
+POWERS = [2**i for i in range(21)]
+SIZES = [
+    Size(letter="N", name="tokens", low=1, high=2**22, stops=sorted([*POWERS, *(3 * p // 2 for p in POWERS[4:])])),
+    Size(
+        letter="D", name="width", low=1, high=65536,
+        stops=[16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1280, 1600, 2048, 3072, 4096, 5120, 8192, 12288, 16384],
+    ),
+    Size(letter="H", name="heads", low=1, high=65536),
+    Size(letter="G", name="heads of keys and values", low=1, high=65536),
+    Size(letter="F", name="feed-forward, times the width", low=1, high=64 * 65536),
+    Size(letter="L", name="layers", low=1, high=1000, stops=[*range(1, 13), 16, 20, 24, 28, 32, 36, 40, 48, 64, 80, 96, 128]),
+    Size(letter="B", name="sequences at once", low=1, high=2**16, stops=POWERS[:11]),
+    Size(
+        letter="V", name="words or classes", low=1, high=2**22,
+        stops=[2, 10, 65, 256, 1000, 4096, 10000, 16000, 30522, 37000, 50257, 65536, 100000, 128256, 200000, 262144],
+    ),
+]  # fmt: skip
+SUMMARY = "What each part of a transformer multiplies, as formulas of its sizes, and what that takes on a machine."
+NOTES = [
+    "A multiply-add is one product and one sum; torch's FlopCounterMode counts 2 for it.",
+    "Every pair of tokens is counted, hidden or not: a causal mask spares nothing here, and a kernel that skips what is hidden "
+    "does about half of QKᵀ and AV.",
+    "Softmax, norms, activations, biases and position schemes are left out, as torch's counter leaves them out. It also counts "
+    "0 for torch's fused kernel on a CPU, so formulas are held against the path step by step.",
+]
 
 
-def cost() -> Cost:
-    """What the page holds."""
-    return Cost(title="cost", summary="")
+def cost(speeds: Speeds | None = None) -> Cost:
+    """What the page holds. speeds: of this machine; None: the page is of formulas alone."""
+    presets = [preset(name, title, Spec.of(name), tokens) for name, (title, tokens) in KNOWN.items()]
+    return Cost(
+        title="cost", summary=SUMMARY, sizes=SIZES, work=WORK, stores=STORES, presets=presets, speeds=speeds, notes=NOTES
+    )  # fmt: skip
+
+
+def preset(name: str, title: str, spec: Spec, tokens: int) -> Preset:
+    """The sizes of a spec whose layers are alike, without an encoder; tokens: those of its layers, a class token among them."""
+    a, f, norm, position = spec.one.attention, spec.one.feedforward, spec.one.norm, spec.one.attention.position
+    assert f is not None, f"{name} has no feed-forward"
+    assert norm is not None, f"{name} has no norms"
+    cells = position.shape if isinstance(position, LearnedNd) else (0,)
+    table = position.length if isinstance(position, Learned) else math.prod(cells)
+    has = {
+        "words": bool(spec.vocabulary), "patches": bool(spec.entry.features), "kinds": spec.entry.types == 2,
+        "entry norm": spec.entry.norm, "bias": a.bias is True, "gate": f.gated, "inner bias": f.bias and not f.gated,
+        "shifts": norm.kind == "layer" and norm.bias, "last norm": norm.order == "pre", "each": spec.readout == "each",
+        "one": spec.readout != "each", "own answers": not spec.tied, "answer bias": spec.head.bias,
+        "answer map": spec.head.hidden is not None, "answer norm": spec.head.norm, "causal": a.causal,
+    }  # fmt: skip
+    sizes = {
+        "B": 1, "N": tokens, "D": spec.width, "H": a.heads, "G": a.kv_heads or a.heads, "F": f.inner or 4 * spec.width,
+        "L": spec.layers, "V": spec.outputs or 0, "P": spec.entry.features or 0, "T": table,
+        "E": int(spec.readout == "class") + (spec.entry.registers or 0),
+    }  # fmt: skip
+    return Preset(name=name, title=title, sizes=sizes, has=[what for what, there in has.items() if there])

@@ -1,9 +1,12 @@
-// The page of cost.
+// The page of cost: formulas that are evaluated here, and times that were measured.
 import type { Cost } from "../contract";
 import { read, unreadable } from "../read";
-import { reveal } from "./page";
+import { type Reading, reveal } from "./page";
 import "../style.css";
+
+/** What a script on the page may reach, as `equiscope`. */
+export const running: { cost?: Reading } = {};
 
 const place = document.getElementById("app");
 const record = document.getElementById("cost");
-if (place && record) read<Cost>(record).then((found) => reveal(found, place), unreadable(place));
+if (place && record) read<Cost>(record).then((found) => (running.cost = reveal(found, place)), unreadable(place));

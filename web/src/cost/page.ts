@@ -1,7 +1,108 @@
-// The page of cost: header, parts, footer.
+// The page of cost: sizes first, then where the multiply-adds go, against the length, in memory, in time.
 import type { Cost } from "../contract";
-import { h } from "../dom";
+import { button, h } from "../dom";
+import { download } from "../figure";
+import { copied } from "../report/evidence";
+import { stacked } from "./bars";
+import { all, brief, percent, total, whole } from "./formula";
+import { saving } from "./shown";
+import { againstLength } from "./length";
+import { measured } from "./measured";
+import { memory, writing } from "./memory";
+import { copied as columns, parts } from "./parts";
+import { called, sizes } from "./sizes";
+import { chosen, type CostState, fromHash, preset, toHash } from "./state";
+import "./cost.css";
 
-export function reveal(record: Cost, root: HTMLElement): void {
-  root.replaceChildren(h("header", h("h1", record.title), h("p.lede", record.summary)));
+/** What a script on the page may reach. */
+export interface Reading {
+  cost: Cost;
+  state: CostState;
+  set(change: Partial<CostState>): void;
+}
+
+export function reveal(cost: Cost, root: HTMLElement): Reading {
+  const page: Reading = {
+    cost,
+    state: fromHash(cost, location.hash),
+    set(change) {
+      page.state = { ...page.state, ...change };
+      const hash = toHash(cost, page.state);
+      history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+      draw();
+    },
+  };
+  const answer = h("p.lede", { "aria-live": "polite" });
+  const note = h("p.notice");
+  const [bars, table] = [stacked(page), parts(page)];
+  const pieces = [sizes(page), bars, table, againstLength(page), writing(page), memory(page), ...(cost.speeds ? [measured(page, cost.speeds)] : [])]; // prettier-ignore
+  const [choice, , , ...others] = pieces;
+  const title = "Where the multiply-adds go";
+  const where = h(
+    "section.part.where",
+    h("div.head", h("h2", title), saving(() => bars.element, "equiscope-cost-parts", title)), // prettier-ignore
+    bars.element,
+    table.element,
+    h("details.notes", h("summary", "What is counted, and what is not"), h("ul", (cost.notes ?? []).map((one) => h("li", one)))), // prettier-ignore
+  );
+  const draw = () => {
+    answer.textContent = summed(page);
+    note.textContent = limited(page);
+    note.hidden = !note.textContent;
+    pieces.forEach((piece) => piece.draw());
+  };
+  document.body.classList.add("cost");
+  root.replaceChildren(
+    h("header", top(page), h("h1", "What a transformer costs"), answer, note),
+    h("main", { id: "story" }, choice.element, where, others.map(({ element }) => element)), // prettier-ignore
+    h("footer", "equiscope: every number on this page follows from the formulas inside it, or was measured when it was made. It works offline and sends nothing anywhere."), // prettier-ignore
+  );
+  draw();
+  addEventListener("hashchange", () => {
+    page.state = fromHash(cost, location.hash);
+    draw();
+  });
+  return page;
+}
+
+function top(page: Reading): HTMLElement {
+  const status = h("span.quiet", { role: "status" });
+  const copy = (text: () => string) => async () => {
+    status.textContent = (await copied(text())) ? "Copied." : "This browser does not let a file copy: save it instead.";
+  };
+  const csv = () => columns(page).replaceAll(",", "").replaceAll("\t", ",").replaceAll("\n", "\r\n");
+  return h(
+    "div.top",
+    h("p.brand", "equiscope ", h("span", "cost")),
+    h(
+      "div.buttons",
+      status,
+      button("Copy table", "Copy every part as a table for a spreadsheet", copy(() => columns(page))), // prettier-ignore
+      button("CSV", "Save every part as equiscope-cost.csv", () => download(new Blob([csv()], { type: "text/csv" }), "equiscope-cost.csv"), { "aria-label": "Save as CSV" }), // prettier-ignore
+      button("Copy link", "Copy the address with the sizes that are chosen", copy(() => location.href)), // prettier-ignore
+    ),
+  );
+}
+
+/** What a pass costs, in one sentence. */
+export function summed(page: Reading): string {
+  const model = chosen(page.cost, page.state);
+  const sum = all(page.cost, "whole", model);
+  const group = (name: string) =>
+    page.cost.work.reduce(
+      (so, work) => (work.group === name && work.counted !== false ? so + total(work, "whole", model) : so),
+      0n,
+    );
+  const { N, B } = model.sizes;
+  const many = B > 1 ? `${whole(B)} sequences of ${whole(N)} tokens` : `${whole(N)} ${N === 1 ? "token" : "tokens"}`;
+  const shares = [["attention takes", group("attention")], ["the feed-forward", group("feed-forward")], ["embedding and answers", group("ends")]] as const; // prettier-ignore
+  return `${called(page)} on ${many}: ${brief(sum)} multiply-adds a pass and ${brief(all(page.cost, "parameters", model))} parameters. Of the multiply-adds ${shares.map(([name, value]) => `${name} ${percent(value, sum)}`).join(", ")}.`; // prettier-ignore
+}
+
+/** What this model could not read. */
+function limited({ cost, state }: Reading): string {
+  const { title } = preset(cost, state.model);
+  const { N, T, E } = state.sizes;
+  const most = T + (state.sizes.P ? E : 0);
+  return T && N > most ? `${title} has learned ${whole(most)} places: it would need a longer table to read ${whole(N)} tokens. Its parameters below are those of its own table.` : ""; // prettier-ignore
 }

@@ -1,0 +1,115 @@
+// The same against the length: lines of one layer's parts, and where attention overtakes the feed-forward.
+import type { Work } from "../contract";
+import { h } from "../dom";
+import { amount, brief, crossing, letters, type Model, whole } from "./formula";
+import { figure } from "./shown";
+import type { Reading } from "./page";
+import type { Mark, Picture, Series, Upright } from "./plot";
+import { chosen } from "./state";
+
+interface Curve {
+  name: string;
+  part: string;
+  parts: Work[];
+  look: number;
+}
+
+/** What is drawn: attention's parts, attention, the feed-forward. */
+function curves(page: Reading): Curve[] {
+  const counted = page.cost.work.filter(({ layers, counted }) => layers !== false && counted !== false);
+  const of = (group: string) => counted.filter((work) => work.group === group);
+  const products = of("attention").filter(({ parameters }) => !parameters?.length);
+  return [
+    { name: "attention", part: "projections", parts: of("attention"), look: 0 },
+    { name: "its two products alone", part: "scores", parts: products, look: 1 },
+    { name: "feed-forward", part: "feed-forward", parts: of("feed-forward"), look: 0 },
+  ];
+}
+
+const sum = (parts: Work[], model: Model): bigint => parts.reduce((so, { whole }) => so + amount(whole ?? [], model), 0n);
+
+/** Powers of two from a sentence to far beyond the last crossing. */
+export function lengths(sizes: Record<string, number>, far: number): number[] {
+  const last = Math.ceil(Math.log2(Math.max(8 * sizes.D, 4 * sizes.N, 2 * far, 256)));
+  return Array.from({ length: last - 2 }, (_, i) => 2 ** (i + 3));
+}
+
+export function againstLength(page: Reading): { element: HTMLElement; draw(): void } {
+  const said = h("p.crossings");
+  const shown = figure({
+    id: "length",
+    title: "Where attention overtakes the feed-forward",
+    hint: "Point at a line, or use the arrow keys: left and right along the length, up and down between lines.",
+    before: said,
+    picture,
+    table: () => {
+      const model = chosen(page.cost, page.state);
+      const lines = curves(page);
+      const far = crossing(page.cost, model, false).at ?? 0;
+      return {
+        heads: [
+          "tokens",
+          ...lines.map(
+            ({ name, parts }) =>
+              `${name}, ${letters(
+                parts.flatMap(({ whole }) => whole ?? []),
+                model,
+              )}`,
+          ),
+        ],
+        rows: lengths(model.sizes, far).map((N) => [whole(N), ...lines.map(({ parts }) => whole(sum(parts, { ...model, sizes: { ...model.sizes, N } })))]), // prettier-ignore
+      };
+    },
+  });
+  function picture(): Picture {
+    const model = chosen(page.cost, page.state);
+    const [both, alone] = [true, false].map((projections) => crossing(page.cost, model, projections));
+    const { D, N } = model.sizes;
+    const ns = lengths(model.sizes, alone.at ?? 0);
+    const series = curves(page).map(({ name, part, parts, look }): Series => {
+      const marks = [...new Set([...ns, N])]
+        .sort((a, b) => a - b)
+        .map((length): Mark => {
+          const value = sum(parts, { ...model, sizes: { ...model.sizes, N: length } });
+          return { x: length, y: Number(value), said: `${name} at ${whole(length)} tokens: ${whole(value)} multiply-adds a layer` };
+        });
+      return { name, part, look, marks, signs: false, line: marks.map(({ x, y }) => [x, y]) };
+    });
+    const uprights: Upright[] = [{ x: N, text: `here: ${whole(N)}`, here: true }];
+    for (const [{ at }, text] of [
+      [both, "attention"],
+      [alone, "its products alone"],
+    ] as const)
+      // prettier-ignore
+      if (at) uprights.push({ x: at, text: `${text}: N = ${length(at)} = ${multiple(at, D)} D` });
+    return { series, uprights, x: "tokens N", y: "multiply-adds of one layer" };
+  }
+  const draw = () => {
+    said.textContent = sentence(page);
+    shown.draw();
+  };
+  return { element: shown.element, draw };
+}
+
+const length = (at: number): string => (at < 100 ? String(Number(at.toFixed(1))) : whole(Math.round(at)));
+const multiple = (at: number, of: number): string => String(Number((at / of).toPrecision(3)));
+
+/** Where one passes the other, with the numbers of this model. */
+export function sentence(page: Reading): string {
+  const model = chosen(page.cost, page.state);
+  const { D, N } = model.sizes;
+  const [both, alone] = [true, false].map((projections) => crossing(page.cost, model, projections));
+  const found = ({ at, forward, maps, pairs }: typeof both) => {
+    const two = (one: string) => (one.includes(" ") ? `(${one})` : one);
+    const [more, less] = [letters(forward, model), letters(maps, model)];
+    const top = maps.length ? `(${more} − ${two(less)})` : two(more);
+    const numbers = whole(amount(forward, model) - amount(maps, model));
+    return `N = ${top} / ${letters(pairs, model)} = ${numbers} / ${whole(amount(pairs, model))} = ${length(at!)} tokens, ${multiple(at!, D)} D`;
+  };
+  const first = both.at
+    ? `With its projections attention costs as much as the feed-forward at ${found(both)}, and more beyond`
+    : "With its projections attention costs more than the feed-forward at every length";
+  const now = (one: typeof both) => (one.at === undefined || N > one.at ? "past" : N === one.at ? "at" : "short of");
+  const here = now(both) === now(alone) ? `${now(both)} both` : `${now(both)} the first, ${now(alone)} the second`;
+  return `${first}. Its two products alone do at ${found(alone)}. At ${brief(N)} tokens this model is ${here}.`;
+}

@@ -1,0 +1,152 @@
+// Times of this machine, drawn over the formulas: where they part, a call costs time before its first product, or work is no product.
+import type { Rate, Speeds, Timed } from "../contract";
+import { h } from "../dom";
+import { all, amount, brief, whole } from "./formula";
+import { figure } from "./shown";
+import type { Reading } from "./page";
+import type { Mark, Picture, Series } from "./plot";
+import { type CostState, chosen } from "./state";
+
+const NAMES: Record<Timed["part"], string> = {
+  attention: "attention, fused kernel",
+  "step by step": "attention, step by step",
+  "feed-forward": "feed-forward",
+};
+const LOOKS: Record<Timed["part"], [number, string]> = { attention: [0, "projections"], "step by step": [2, "scores"], "feed-forward": [1, "feed-forward"] }; // prettier-ignore
+const VIEWS: [CostState["view"], string][] = [
+  ["work", "by multiply-adds"],
+  ["tokens", "by tokens"],
+  ["heads", "by heads"],
+];
+
+export const ms = (value: number): string => `${Number(value.toPrecision(3)).toLocaleString("en")} ms`;
+
+/** What the fit says that so many multiply-adds take. */
+export const fitted = ({ overhead, rate }: Rate, work: number): number => overhead + work / rate;
+
+const said = (one: Timed): string =>
+  `${NAMES[one.part]}, N = ${whole(one.n)}, D = ${whole(one.d)}${one.heads ? `, H = ${one.heads}` : ""}: ${ms(one.median)} (middle half ${ms(one.low)} to ${ms(one.high)}) for ${whole(one.multiply_adds)} multiply-adds, ${brief((one.multiply_adds / one.median) * 1000)} a second`; // prettier-ignore
+
+/** The width of which most lengths were timed; the size at which heads were. */
+export function subjects({ timed }: Speeds): { width: number; heads: Timed[] } {
+  const many = new Map<number, Set<number>>();
+  for (const { fitted, n, d } of timed) if (fitted !== false) many.set(d, (many.get(d) ?? new Set()).add(n));
+  const width = [...many].reduce((best, one) => (one[1].size > best[1].size ? one : best))[0];
+  const other = timed.find(({ fitted }) => fitted === false);
+  return { width, heads: other ? timed.filter(({ n, d, heads }) => n === other.n && d === other.d && heads) : [] };
+}
+
+/** The picture of one view. */
+export function picture(speeds: Speeds, view: CostState["view"]): Picture {
+  const { width, heads } = subjects(speeds);
+  const parts = (Object.keys(NAMES) as Timed["part"][]).filter((part) => view !== "heads" || part !== "feed-forward");
+  const series = parts.map((part): Series => {
+    const [look, colour] = LOOKS[part];
+    const found = (view === "heads" ? heads : speeds.timed.filter(({ fitted }) => fitted !== false)).filter(
+      (one) => one.part === part && (view !== "tokens" || one.d === width),
+    );
+    const x = (one: Timed) => (view === "work" ? one.multiply_adds : view === "tokens" ? one.n : one.heads);
+    const marks = [...found]
+      .sort((a, b) => x(a) - x(b))
+      .map((one): Mark => ({ x: x(one), y: one.median, low: one.low, high: one.high, said: said(one) }));
+    const rate = speeds.rates.find((one) => one.part === part);
+    const formula = [...found].sort((a, b) => x(a) - x(b)).map((one) => [x(one), one.multiply_adds] as const);
+    const line = rate ? formula.flatMap(([at, work], i) => between(at, work, formula[i + 1]).map(([x, work]): [number, number] => [x, fitted(rate, work)])) : []; // prettier-ignore
+    return { look, part: colour, name: NAMES[part], marks, signs: true, line, plain: true };
+  });
+  const at = heads[0];
+  const across = { work: "multiply-adds", tokens: `tokens N, at D = ${width}`, heads: at ? `heads H, at N = ${at.n}, D = ${at.d}` : "heads H" }[view]; // prettier-ignore
+  return {
+    series: series.filter(({ marks }) => marks.length),
+    uprights: [],
+    ...(view === "heads" ? { ticks: [...new Set(heads.map(({ heads }) => heads))] } : {}),
+    x: across,
+    y: "milliseconds of one layer",
+  };
+}
+
+/** A place and some on the way to the next, evenly on a logarithmic axis: what lies between is a power of the length. */
+function between(x: number, work: number, next?: readonly [number, number]): [number, number][] {
+  if (!next || next[0] <= x) return [[x, work]];
+  return Array.from({ length: 8 }, (_, i): [number, number] => [x * (next[0] / x) ** (i / 8), work * (next[1] / work) ** (i / 8)]);
+}
+
+export function measured(page: Reading, speeds: Speeds): { element: HTMLElement; draw(): void } {
+  const views = VIEWS.filter(([name]) => name !== "heads" || subjects(speeds).heads.length > 1).map(([name, title]) => {
+    const press = h<HTMLButtonElement>("button", { type: "button", onclick: () => page.set({ view: name }) }, title);
+    return { name, press };
+  });
+  const rates = speeds.rates.map(({ part, overhead, rate }) =>
+    h("div", h("dt", NAMES[part]), h("dd", `${ms(overhead)} + multiply-adds / ${brief(rate * 1000)} a second`)),
+  );
+  const [here, why] = [h("p.here"), h("p.why")];
+  const shown = figure({
+    id: "measured",
+    title: "Measured on this machine",
+    hint: "Point at a sign, or use the arrow keys: left and right along a part, up and down between parts.",
+    before: h(
+      "div",
+      h("p.about", `${speeds.cpu}, ${speeds.threads === 1 ? "one thread" : `${speeds.threads} threads`}, torch ${speeds.torch}, ${speeds.dtype}, forward, one sequence; medians of ${speeds.rounds} calls made turn by turn when this page was made. Lines are the formulas at the rate that fits best.`), // prettier-ignore
+      h("dl.facts", rates),
+    ),
+    choices: h("div.choices", { role: "group", "aria-label": "Drawn against" }, views.map(({ press }) => press)), // prettier-ignore
+    after: h("div.remarks", why, here),
+    picture: () => picture(speeds, page.state.view),
+    table: () => ({
+      heads: ["part", "tokens", "width", "heads", "multiply-adds", "ms", "lower quartile", "upper quartile", "ms by the fit"],
+      rows: speeds.timed.map((one) => {
+        const rate = speeds.rates.find(({ part }) => part === one.part);
+        return [NAMES[one.part], whole(one.n), whole(one.d), one.heads ? whole(one.heads) : "–", whole(one.multiply_adds), ...[one.median, one.low, one.high, rate ? fitted(rate, one.multiply_adds) : NaN].map((value) => (Number.isNaN(value) ? "–" : String(Number(value.toPrecision(4)))))]; // prettier-ignore
+      }),
+    }),
+  });
+  const draw = () => {
+    for (const { name, press } of views) press.setAttribute("aria-pressed", String(name === page.state.view));
+    why.textContent = explained(speeds, page.state.view);
+    here.textContent = foretold(page, speeds);
+    shown.draw();
+  };
+  return { element: shown.element, draw };
+}
+
+/** Where points leave the lines, in measured numbers. */
+export function explained(speeds: Speeds, view: CostState["view"]): string {
+  if (view === "heads") {
+    const same = subjects(speeds).heads.filter(({ part }) => part === "step by step");
+    const [least, most] = [same.reduce((a, b) => (b.median < a.median ? b : a)), same.reduce((a, b) => (b.median > a.median ? b : a))]; // prettier-ignore
+    return `Heads change no multiply-adds, ${whole(least.multiply_adds)} each time, but time: step by step ${ms(least.median)} with ${least.heads} and ${ms(most.median)} with ${most.heads}. Each head writes a table of its own, and softmax takes H·N² exponentials.`; // prettier-ignore
+  }
+  const far = speeds.timed.flatMap((one) => {
+    const rate = speeds.rates.find(({ part }) => part === one.part);
+    return rate && one.fitted !== false ? [{ one, off: one.median / (one.multiply_adds / rate.rate) }] : [];
+  });
+  if (!far.length) return "No rate fits these times: the machine was busy, or too few sizes were timed.";
+  const { one, off } = far.reduce((a, b) => (b.off > a.off ? b : a));
+  return `Small sizes lie above the rate alone, for a call costs time before its first product: ${NAMES[one.part]} at N = ${whole(one.n)}, D = ${whole(one.d)} takes ${Number(off.toPrecision(2))} times as long as its multiply-adds would.`; // prettier-ignore
+}
+
+/** What the fit says of the model that is chosen, one layer of it. */
+function foretold(page: Reading, speeds: Speeds): string {
+  const model = chosen(page.cost, page.state);
+  const one = { ...model, sizes: { ...model.sizes, L: 1 } };
+  const found = (["attention", "feed-forward"] as const).map((group) => {
+    const works = page.cost.work.filter((work) => work.group === group && work.counted !== false);
+    return Number(works.reduce((sum, work) => sum + amount(work.whole ?? [], one), 0n));
+  });
+  const rates = (["attention", "feed-forward"] as const).map((part) => speeds.rates.find((rate) => rate.part === part));
+  if (!rates[0] || !rates[1]) return "";
+  const most = Math.max(...speeds.timed.map(({ multiply_adds }) => multiply_adds));
+  const far = Math.max(...found) > 4 * most ? `; that is ${brief(Math.round(Math.max(...found) / most))} times beyond what was timed` : ""; // prettier-ignore
+  const whole = Number(all(page.cost, "whole", model));
+  const times = found.map((work, i) => fitted(rates[i]!, work));
+  return `At the sizes above the fit gives one layer ${ms(times[0])} of attention and ${ms(times[1])} of feed-forward on this machine, and a pass of ${brief(whole)} multiply-adds ${duration(whole / rates[1].rate)} at the feed-forward's rate${far}.`; // prettier-ignore
+}
+
+/** Milliseconds as a person says them. */
+export function duration(value: number): string {
+  if (value < 1000) return ms(value);
+  const seconds = value / 1000;
+  if (seconds < 120) return `${Number(seconds.toPrecision(3))} s`;
+  if (seconds < 7200) return `${Number((seconds / 60).toPrecision(3))} min`;
+  return `${brief(Number((seconds / 3600).toPrecision(3)))} h`;
+}

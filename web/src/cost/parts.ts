@@ -1,0 +1,37 @@
+// Every part as a row: its formula, the same with this model's numbers, what it comes to.
+import { h } from "../dom";
+import { table } from "../tables";
+import { all, letters, operands, percent, total, whole } from "./formula";
+import type { Reading } from "./page";
+import { chosen } from "./state";
+
+const HEADS = ["part", "a layer", "with numbers", "layers", "multiply-adds", "share", "parameters"];
+
+/** Rows as they are shown and copied. */
+export function rows(page: Reading): string[][] {
+  const model = chosen(page.cost, page.state);
+  const sum = all(page.cost, "whole", model);
+  const parts = page.cost.work.map((work) => {
+    const { name, layers, counted, whole: terms = [] } = work;
+    const value = total(work, "whole", model);
+    const unit = counted === false ? " exponentials" : "";
+    return [
+      name, letters(terms, model), value ? operands(terms, model) : "0", layers === false ? "once" : `× ${whole(model.sizes.L)}`,
+      `${whole(value)}${unit}`, counted === false ? "not counted" : percent(value, sum), whole(total(work, "parameters", model)),
+    ]; // prettier-ignore
+  });
+  return [...parts, ["all", "", "", "", whole(sum), "100 %", whole(all(page.cost, "parameters", model))]];
+}
+
+/** For a spreadsheet: columns by tabs. */
+export const copied = (page: Reading): string => [HEADS, ...rows(page)].map((row) => row.join("\t")).join("\n") + "\n";
+
+export function parts(page: Reading): { element: HTMLElement; draw(): void } {
+  const place = h("div");
+  const draw = () => {
+    const made = rows(page);
+    place.replaceChildren(table("Every part, its formula and what it comes to", HEADS, made, { class: "numbers parts" }));
+    place.querySelectorAll("tbody tr").forEach((row, i) => row.classList.toggle("all", i === made.length - 1));
+  };
+  return { element: place, draw };
+}

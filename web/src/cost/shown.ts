@@ -1,0 +1,51 @@
+// A plot with what belongs to it: the reading of the mark that is chosen, the same as a table, and the picture to save.
+import { button, h } from "../dom";
+import { save } from "../figure";
+import { table } from "../tables";
+import { type Picture, plot } from "./plot";
+
+export interface Showing {
+  id: string; // of the files that are saved
+  title: string;
+  hint: string;
+  before?: HTMLElement; // above the plot
+  choices?: HTMLElement;
+  after?: HTMLElement;
+  picture(): Picture;
+  table(): { heads: string[]; rows: string[][] };
+}
+
+export function saving(of: () => HTMLElement, file: string, title: string): HTMLElement {
+  const one = (kind: "svg" | "png") =>
+    button(kind.toUpperCase(), `Save this picture as ${kind.toUpperCase()}`, () => save(of(), file, kind), {
+      class: "keep",
+      "aria-label": `Save “${title}” as ${kind.toUpperCase()}`,
+    });
+  return h("div.buttons", one("svg"), one("png"));
+}
+
+export function figure(showing: Showing): { element: HTMLElement; draw(): void } {
+  const reading = h("div.reading", { "aria-hidden": "true" });
+  const drawing = plot(`${showing.title}: a plot, told mark by mark`, (mark) => {
+    reading.replaceChildren(mark ? h("p.place", mark.said) : h("p.quiet", showing.hint));
+  });
+  const picture = h("figure", drawing.legend, drawing.element);
+  const rows = h("div");
+  const unfold = h<HTMLDetailsElement>("details", { ontoggle: () => fill() }, h("summary", "The same as a table", h("span.spoken", `: ${showing.title}`)), rows); // prettier-ignore
+  const fill = () => {
+    if (!unfold.open) return;
+    const { heads, rows: lines } = showing.table();
+    rows.replaceChildren(table(showing.title, heads, lines, { class: "numbers" }));
+  };
+  const head = h(
+    "div.head",
+    h("h2", showing.title),
+    saving(() => picture, `equiscope-cost-${showing.id}`, showing.title),
+  );
+  const element = h(`section.part.${showing.id}`, head, showing.before, showing.choices, picture, reading, showing.after, unfold);
+  const draw = () => {
+    drawing.draw(showing.picture());
+    fill();
+  };
+  return { element, draw };
+}
