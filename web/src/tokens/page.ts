@@ -1,7 +1,109 @@
-// The page of tokens: header, parts, footer.
+// The page of tokens: a sound, a picture, a film, each cut before one's eyes; one token down to a single number.
 import type { Tokenised } from "../contract";
 import { h } from "../dom";
+import { film } from "./film";
+import { picture } from "./picture";
+import type { Player } from "./play";
+import type { Section, Tell } from "./section";
+import { sound, type SoundSection } from "./sound";
+import { type Chosen, fromHash, initial, type Kind, KINDS, toHash, type TokensState } from "./state";
+import "./tokens.css";
 
-export function reveal(record: Tokenised, root: HTMLElement): void {
-  root.replaceChildren(h("header", h("h1", record.title), h("p.lede", record.summary)));
+/** What a script on the page may reach. */
+export interface Reading {
+  record: Tokenised;
+  state: TokensState;
+  player?: Player;
+  see(kind: Kind): void;
+  set(change: Partial<Chosen>): void;
+}
+
+const NAMES: Record<Kind, string> = { sound: "Sound", picture: "Picture", film: "Film" };
+const KEPT: (keyof Chosen)[] = ["cut", "way"]; // changes that one can go back from
+
+export function reveal(record: Tokenised, root: HTMLElement): Reading {
+  const kinds = KINDS.filter((kind) => record[kind]);
+  const sections = new Map<Kind, Section>();
+  const page: Reading = {
+    record,
+    state: fromHash(location.hash, kinds, initial(kinds)),
+    see(kind) {
+      sections.get(page.state.see)?.leave?.();
+      page.state = { ...page.state, see: kind };
+      write(true);
+      draw();
+    },
+    set(change) {
+      page.state = { ...page.state, [page.state.see]: { ...page.state[page.state.see], ...change } };
+      write(KEPT.some((name) => name in change));
+      sections.get(page.state.see)?.draw();
+    },
+  };
+  const tell = (kind: Kind): Tell => ({
+    now: () => page.state[kind],
+    set: (change) => page.set(change),
+  });
+
+  /** A thing is drawn when it is first looked at. */
+  function section(kind: Kind): Section {
+    let found = sections.get(kind);
+    if (!found) {
+      if (kind === "sound") {
+        found = sound(record.sound!, tell(kind));
+        page.player = (found as SoundSection).player;
+      } else found = kind === "picture" ? picture(record.picture!, tell(kind)) : film(record.film!, tell(kind));
+      sections.set(kind, found);
+    }
+    return found;
+  }
+
+  const desk = h("main", { id: "story" });
+  const tabs = h("nav", { "aria-label": "what is cut into tokens" });
+  const notes = record.notes ?? [];
+  document.body.classList.add("tokens");
+  root.replaceChildren(
+    h(
+      "header",
+      h("div.top", h("p.brand", "equiscope ", h("span", "explore"))),
+      h("h1", record.title),
+      h("p.lede", record.summary),
+      notes.map((note) => h("p.quiet", note)),
+    ),
+    kinds.length > 1 ? tabs : "",
+    desk,
+    h("footer", "equiscope: the numbers of every token are inside this page, as training would read them. It works offline and sends nothing anywhere."), // prettier-ignore
+  );
+
+  function write(keep: boolean): void {
+    const hash = toHash(page.state, kinds);
+    if (hash === location.hash.slice(1)) return;
+    history[keep ? "pushState" : "replaceState"](null, "", hash ? `#${hash}` : location.pathname + location.search);
+  }
+  function draw(): void {
+    const { see } = page.state;
+    tabs.replaceChildren(
+      ...kinds.map((kind) => {
+        const open = (event: Event) => {
+          event.preventDefault();
+          page.see(kind);
+          tabs.querySelector<HTMLElement>("[aria-current]")?.focus();
+        };
+        return h("a", { href: `#see=${kind}`, "aria-current": kind === see ? "page" : false, onclick: open }, NAMES[kind]);
+      }),
+    );
+    const one = section(see);
+    if (desk.firstChild !== one.element) desk.replaceChildren(one.element);
+    one.draw();
+  }
+  const turned = () => {
+    if (location.hash.slice(1) === toHash(page.state, kinds)) return;
+    sections.get(page.state.see)?.leave?.();
+    page.state = fromHash(location.hash, kinds, page.state);
+    draw();
+  };
+  addEventListener("hashchange", turned);
+  addEventListener("popstate", turned);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  draw();
+  return page;
 }

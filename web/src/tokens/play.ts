@@ -1,0 +1,81 @@
+// A sound is played from its samples: nothing is asked for, no file is decoded.
+export interface Heard {
+  begin: number; // first sample
+  samples: number; // how many are in the buffer
+  rate: number; // samples a second, as they are heard
+  loop: boolean;
+  state: string; // of the audio context
+}
+
+/** Browsers take buffers of 8000 to 96000 samples a second: others are played that much slower. */
+export function speed(rate: number): { buffer: number; by: number } {
+  const by = rate < 8000 ? Math.ceil(8000 / rate) : 1;
+  return { buffer: rate * by, by: 1 / by };
+}
+
+export class Player {
+  heard: Heard | undefined; // what was played last
+  private context: AudioContext | undefined;
+  private source: AudioBufferSourceNode | undefined;
+  private started = 0;
+
+  /** samples in [-1, 1]; moved: told where in the sound it is, in seconds, at each picture; nothing at the end. */
+  constructor(
+    private readonly samples: Float32Array,
+    private readonly rate: number,
+    private readonly moved: (seconds: number | undefined) => void,
+  ) {}
+
+  get playing(): boolean {
+    return this.source !== undefined;
+  }
+
+  /** Play samples from begin to end, once or again and again. */
+  async play(begin: number, end: number, loop = false): Promise<void> {
+    this.stop();
+    this.context ??= new AudioContext();
+    const context = this.context;
+    const slice = this.samples.slice(begin, end);
+    const { buffer: wanted, by } = speed(this.rate);
+    const buffer = context.createBuffer(1, slice.length, wanted);
+    buffer.copyToChannel(slice, 0);
+    const source = context.createBufferSource();
+    source.buffer = buffer;
+    source.loop = loop;
+    source.playbackRate.value = by;
+    source.connect(context.destination);
+    source.onended = () => this.source === source && this.stop();
+    this.source = source;
+    await context.resume();
+    if (this.source !== source) return; // stopped while it waited
+    this.heard = { begin, samples: buffer.length, rate: this.rate, loop, state: context.state };
+    this.started = context.currentTime;
+    source.start();
+    this.follow(source, begin / this.rate, slice.length / this.rate, loop);
+  }
+
+  stop(): void {
+    const source = this.source;
+    this.source = undefined;
+    if (source) {
+      source.onended = null;
+      try {
+        source.stop();
+      } catch {
+        // it had not begun
+      }
+      source.disconnect();
+    }
+    this.moved(undefined);
+  }
+
+  private follow(source: AudioBufferSourceNode, from: number, lasts: number, loop: boolean): void {
+    const step = () => {
+      if (this.source !== source) return;
+      const gone = Math.max(0, this.context!.currentTime - this.started);
+      this.moved(from + (loop ? gone % lasts : Math.min(gone, lasts)));
+      requestAnimationFrame(step);
+    };
+    step();
+  }
+}

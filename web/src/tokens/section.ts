@@ -1,0 +1,23 @@
+// What each thing on the page of tokens is drawn by, and how it changes what is chosen.
+import { button, h } from "../dom";
+import { save } from "../figure";
+import type { Chosen } from "./state";
+
+export interface Section {
+  element: HTMLElement;
+  draw(): void;
+  leave?(): void; // another thing is opened
+}
+
+export interface Tell {
+  now(): Chosen;
+  set(change: Partial<Chosen>): void;
+}
+
+/** A heading, with what saves the part that it stands in as a picture. */
+export function heading(name: string, file: string): HTMLElement {
+  const press = (kind: "svg" | "png") =>
+    button(kind.toUpperCase(), `Save this as ${kind.toUpperCase()}`, () => save(head.parentElement!, `equiscope-${file}`, kind), { class: "keep" }); // prettier-ignore
+  const head = h("div.head", h("h2", name), h("div.buttons", press("svg"), press("png")));
+  return head;
+}
