@@ -121,8 +121,8 @@ def moved(
 
 
 def relabelled(lines: Sequence[Line], line: Line, order: Sequence[int]) -> list[Line]:
-    """The lines with the labels of one in another order."""
-    return [replace(one, labels=[one.labels[i] for i in order]) if order and one == line else one for one in lines]
+    """The lines with the labels of one in another order: its words are no longer together."""
+    return [replace(one, labels=[one.labels[i] for i in order], words=[]) if order and one == line else one for one in lines]
 
 
 def rounding(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], first: Sequence[Attended]) -> list[float]:

@@ -15,10 +15,12 @@ from torch import Tensor, nn
 from equiscope import record
 from equiscope.errors import InputError
 from equiscope.explore import rolled
+from equiscope.explore.across import across
 from equiscope.explore.again import again, moved, moves, read, relabelled, rounding
 from equiscope.explore.beside import beside, lonely, paired
 from equiscope.explore.compact import compact as smallest
 from equiscope.explore.rolled import stacks
+from equiscope.explore.says import Voice, says
 from equiscope.record import Head, Layer, Line, Numbers, pack
 from equiscope.trace.attended import TRUSTED, Attended, attended, rebuilt
 from equiscope.trace.places import places
@@ -29,7 +31,7 @@ RUNS = 4  # on moved tokens that are kept
 EVERY = "Every number is there without --compact, or, where that is too much for a file, without --export."
 MOST = 96_000_000  # bytes up to which it keeps them at all, in float16
 CROSS = re.compile(r"cross|encdec|encoder_attn|enc_attn", re.IGNORECASE)
-WRITES = re.compile(r"(^|\.)(decoder|blocks|cross)")  # in a model of two towers, the one that writes
+WRITES = re.compile(r"(^|\.)(decoder|cross)|^blocks")  # in a model of two towers, the one that writes
 NOUNS = {"words": "tokens"}  # a word may be several
 DOES = {
     "previous": "look at the token before", "self": "look at the token itself", "first": "look at the first token",
@@ -42,11 +44,15 @@ class Looked:
 
     def __init__(
         self, model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], lines: Sequence[Line], title: str, target: str,
-        notes: Sequence[str] = (),
+        notes: Sequence[str] = (), voice: Voice | None = None,
     ) -> None:  # fmt: skip
-        """lines: what stands in rows of so many tokens; others are numbered. Raises InputError where no attention is seen."""
-        self.found = attended(model, args, kwargs, compare=False)
-        self.offered, self.lines, self.notes = list(lines), list[Line](), list(notes)
+        """lines: what stands in rows of so many tokens; others are numbered. voice: how to read the answer; None: it is not read.
+
+        raises  InputError where no attention is seen
+        """
+        heard = list[Any]()
+        self.found = attended(model, args, kwargs, compare=False, answered=heard.append)
+        self.offered, self.lines, self.notes, self._voice = list(lines), list[Line](), list(notes), voice
         self._lock = Lock()
         layers = [self._layer(one) for one in self.found]
         grids = [(line.before, line.grid) for line in self.lines if line.grid]
@@ -56,6 +62,7 @@ class Looked:
             parameters=sum(p.numel() for p in model.parameters()),
             dtype=str(weights[0].dtype).removeprefix("torch.") if weights else "float32",
             lines=self.lines, layers=layers, places=list(places(model, grids)), notes=self.notes, served=True,
+            says=says(heard.pop(), voice, self.lines, layers[-1].asks), across=across(layers, self.found, self.lines),
         )  # fmt: skip
         self.content = msgspec.structs.replace(self.content, summary=_summary(self.content, self.found))
         self.other: Looked | None = None
@@ -165,7 +172,7 @@ class Looked:
         with self._running:
             given = moved(model, args, kwargs, self._moves, order, start)
             offered = relabelled(self.offered, self.lines[self._moves.line], order)
-            made = Looked(model, *given, offered, self.content.title, self.content.target, self.content.notes)
+            made = Looked(model, *given, offered, self.content.title, self.content.target, self.content.notes, self._voice)
             number = max(self._runs, default=0) + 1
             self._rounded = self._rounded or rounding(*self._called, self.found)
             said = again(number, self.found, made.found, self.content.layers, self._rounded, self._moves, order, start)

@@ -15,14 +15,23 @@ LineKind = Literal["words", "patches", "slices", "tokens"]
 Role = Literal["previous", "self", "first", "content", "even", "mixed"]
 
 
+class Heard(Struct, frozen=True, kw_only=True):
+    """A sound as a page draws and plays it. rate: samples a second; samples: base64 of them, 16 bits each, little-endian."""
+
+    rate: int
+    samples: str
+
+
 class Line(Struct, frozen=True, kw_only=True):
     """What stands in a row: words of a text, patches of a picture, slices of a sound.
 
     labels   one a token, as people read it
+    words    of each token the number of the word that it is a piece of, from 0 on; empty: not known
     picture  data: address of the picture whose patches these are; empty for none
     grid     rows and columns of patches
-    before   tokens in front of the patches: a class token, registers
-    seconds  when each slice begins
+    before   tokens in front of the patches or slices: a class token, registers
+    seconds  when each slice begins, without tokens in front; lasts: seconds of a slice, 0: until the next one begins
+    heard    the sound itself; None: it is not there
     """
 
     name: str
@@ -32,6 +41,9 @@ class Line(Struct, frozen=True, kw_only=True):
     grid: list[int] = field(default_factory=list)
     before: int = 0
     seconds: list[float] = field(default_factory=list)
+    lasts: float = 0.0
+    words: list[int] = field(default_factory=list)
+    heard: Heard | None = None
 
 
 def patches(grid: list[int], before: int, picture: str = "") -> Line:
@@ -48,6 +60,8 @@ class Head(Struct, frozen=True, kw_only=True):
     entropy               of a row's weights, 0 where one token has all, 1 where all that may be seen have the same
     distance              tokens between who asks and who is looked at, weighted
     content               share of the weights' variation that neither the distance nor the place of the key explains
+    diagonal              of one line's looks at another: share of rows whose largest weight is at most one token from where the
+                          row would stand if both lines ran side by side; straight: the same share for links drawn by chance
     """
 
     role: Role
@@ -57,6 +71,8 @@ class Head(Struct, frozen=True, kw_only=True):
     entropy: float | None = None
     distance: float | None = None
     content: float | None = None
+    diagonal: float | None = None
+    straight: float | None = None
 
 
 class Numbers(Struct, frozen=True, kw_only=True):
@@ -183,12 +199,43 @@ class Again(Struct, frozen=True, kw_only=True):
     floor: list[float]
 
 
+class Says(Struct, frozen=True, kw_only=True):
+    """What the model answers, in the pass whose attention is shown: the likeliest answers, and how probable each is.
+
+    kind    class: an answer to all of the input; next: which token follows, an answer after each token of a line
+    line    the number of that line; first: the token after which the first row answers
+    names   all answers, each once
+    which   [P, A], numbers of names, the likeliest first; shares: their probabilities. P is 1 for a class
+    """
+
+    kind: Literal["class", "next"]
+    names: list[str]
+    which: Array
+    shares: Array
+    line: int = 0
+    first: int = 0
+
+
+class Across(Struct, frozen=True, kw_only=True):
+    """What one line of words draws from another: of each layer that looks across, the mean of its heads' weights.
+
+    layers   by their numbers, first one first; weights [L, N, M]; None: they would be too many
+    """
+
+    asks: int
+    answers: int
+    layers: list[int]
+    weights: Array | None = None
+
+
 class Heads(Struct, frozen=True, kw_only=True):
     """A page of all heads.
 
     target   what a person named; model: the class that ran
     rolled   all layers of a stack as one, asked for after the last of `layers`: one head from the mean of each layer's heads, one
              from the largest of them
+    says     what the model answered; None where it is no answer that can be read
+    across   one for each two lines of words of which one looks at the other
     served   numbers of a head are asked for one by one: /head?layer=L&head=H answers Numbers of one head, with &of=beside those
              of the other model
     """
@@ -209,3 +256,5 @@ class Heads(Struct, frozen=True, kw_only=True):
     live: Live | None = None
     again: Again | None = None
     rolled: list[Layer] = field(default_factory=list)
+    says: Says | None = None
+    across: list[Across] = field(default_factory=list)

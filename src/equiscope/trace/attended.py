@@ -6,7 +6,7 @@ Queries and keys are seen below torch's functions; scale, bias and who is hidden
 a fused kernel was given. Put together in float64, they must give the output that the model computed: the difference is measured.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,24 +118,27 @@ class Attended:
 
 
 def attended(
-    model: nn.Module, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, compare: bool = True
-) -> list[Attended]:
+    model: nn.Module, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, compare: bool = True,
+    answered: Callable[[Any], None] = lambda _: None,
+) -> list[Attended]:  # fmt: skip
     """Every attention that runs in `model(*args, **kwargs)`, in order, of the first sequence of the batch.
 
     The fast path of the model is watched as it is. Only where it shows nothing (torch's own encoder layers fuse all they do) the
     model runs once more with gradients on, which turns that off.
     compare measure `rebuilt` now; else whoever looks at all weights does, which is `roles.survey`
+    answered is given what the model answered in the pass that was seen
     raises  InputError where no attention is seen, or where the model raises
     """
     for gradients in (False, True):
         with torch.set_grad_enabled(gradients), watching(model) as steps:
             try:
-                model(*args, **(kwargs or {}))
+                answer = model(*args, **(kwargs or {}))
             except Exception as error:
                 text = " ".join(str(error).split())[:240]
                 raise InputError(f"{type(model).__name__} raised {type(error).__name__} on this input: {text}") from error
         found = list(_assembled(steps, _cap(model)))
         if found:
+            answered(answer)
             return [rebuilt(one) for one in found] if compare else found
     raise InputError(
         f"No attention was seen in {type(model).__name__}: neither scaled_dot_product_attention nor a softmax over products of "

@@ -87,6 +87,18 @@ def _on(weights: Tensor, columns: Tensor, where: Tensor) -> float | None:
     return weights[where.nonzero()[:, 0], columns[where]].mean().item() if bool(where.any()) else None
 
 
+def _straight(rows: Tensor, weights: Tensor) -> dict[str, float | None]:
+    """How often the largest weight of a row lies on the straight way from the first token with the first to the last with the last.
+
+    At most one token beside it counts. straight: what links by chance come to, which is the share of tokens that count.
+    """
+    last = weights.shape[-1] - 1
+    place = rows.double() * (last / max(1, int(rows.max())))
+    near = (torch.arange(last + 1)[None, :] - place[:, None]).abs() <= 1
+    met = near.gather(1, weights.argmax(-1, keepdim=True))
+    return {"diagonal": met.double().mean().item(), "straight": near.double().mean().item()}
+
+
 class _Pairs:
     """Who may see whom, in rows that may see two or more, and what can be said of weights on these pairs.
 
@@ -123,6 +135,8 @@ class _Pairs:
         entropy = torch.special.entr(weights).sum(-1) / self.counts.log()
         found: dict[str, float | None] = {"entropy": entropy.mean().item()}
         found["first"] = _on(weights, torch.zeros_like(rows), rows > 0) if self.own else weights[:, 0].mean().item()
+        if not self.own and min(len(rows), weights.shape[-1]) > 1:
+            found |= _straight(rows, weights)
         if self.own:
             found["previous"] = _on(weights, rows - 1, rows > 0)
             found["own"] = _on(weights, rows, rows < weights.shape[-1])

@@ -16,6 +16,7 @@ from equiscope.data.line import Unknown, held
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import Built, Model, Sampling, generate
 from equiscope.record import Line, Sample
+from equiscope.tokens.labels import labels
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.train.looking import attention_of, due, room
 from equiscope.train.recipe import Recipe
@@ -118,9 +119,9 @@ class LanguageTask(TextTask):
 
     def asked(self, model: Built, said: str) -> Asked:
         ids = self._ids(said)
-        labels = [self.tokenizer.decode([token]) for token in ids]
+        written = labels(self.tokenizer.inner, ids)
         return Asked(
-            (torch.tensor([ids], device=next(model.parameters()).device),), [Line(name="text", kind="words", labels=labels)]
+            (torch.tensor([ids], device=next(model.parameters()).device),), [Line(name="text", kind="words", labels=written)]
         )
 
     def _ids(self, text: str) -> list[int]:

@@ -166,10 +166,13 @@ class SoundsTask(Task):
         heard = tokens_of(self.config, self.hearing, [self._wave(said, LOOKED)]).to(device=next(model.parameters()).device)
         spec = model.spec
         front = 1 + (spec.entry.registers or 0) if isinstance(spec, Spec) and spec.readout == "class" else 0
-        at = heard.at.reshape(-1, heard.at.shape[-1])[:, 0].tolist()
-        times = at if self.config.places == "seconds" else [place * self.config.hop_ms / 1000 for place in at]
-        labels = [*["class", *(f"register {i}" for i in range(1, front))][:front], *(f"{time:.3g} s" for time in times)]
-        return Asked((heard,), [Line(name="sound", kind="slices", labels=labels, seconds=times, before=front)])
+        at, config = heard.at.reshape(-1, heard.at.shape[-1])[:, 0].tolist(), self.config
+        many = config.patch[0] if config.tokens == "patches" else 1  # windows of a slice
+        lasts = (config.window_ms + (many - 1) * config.hop_ms) / 1000
+        begins = [max(0.0, t - lasts / 2) if config.places == "seconds" else t * many * config.hop_ms / 1000 for t in at]
+        labels = [*["class", *(f"register {i}" for i in range(1, front))][:front], *(f"{time:.3g} s" for time in begins)]
+        line = Line(name="sound", kind="slices", labels=labels, seconds=begins, lasts=lasts, before=front)
+        return Asked((heard,), [line])
 
     @torch.no_grad()
     def samples(self, model: Built, step: int) -> list[Sample]:

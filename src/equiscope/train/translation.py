@@ -19,6 +19,7 @@ from equiscope.data.translation import END, PADDING, START, Pairs, Row, Translat
 from equiscope.errors import InputError
 from equiscope.models import Baseline, Beams, Built, Model, Spec, generate, prepared
 from equiscope.record import Line, Sample
+from equiscope.tokens.labels import labels, words
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.train import bleu
 from equiscope.train.looking import attention_of, due, room
@@ -169,9 +170,9 @@ class TranslationTask(TextTask):
         text = said.strip().lower() if self.data.lower else said.strip()
         source = encoded(self.tokenizer, text, self.end)
         answer = encoded(self.tokenizer, self.translated(model, [said])[0], self.end)
-        inputs = [self.start, *answer][: len(answer)]
+        inputs, inner = [self.start, *answer][: len(answer)], self.tokenizer.inner
         lines = [
-            Line(name=name, kind="words", labels=[self._sign(token) for token in ids])
+            Line(name=name, kind="words", labels=(written := labels(inner, ids)), words=words(inner, ids, written))
             for name, ids in (("source", source), ("translation", inputs))
         ]
         return Asked((torch.tensor([inputs], device=device),), lines, {"source": torch.tensor([source], device=device)})
