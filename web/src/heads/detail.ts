@@ -14,6 +14,7 @@ import { badge, figures } from "./roles";
 import { percent, weighed } from "./rounded";
 import { isRolled } from "./rollout";
 import type { HeadsState } from "./state";
+import { strip } from "./strip";
 import { Attention, largest, most, NONE } from "./weights";
 
 const MOST = 7; // of those who are looked at most
@@ -31,6 +32,7 @@ export interface View {
   before: Attention;
   signed: boolean; // the difference of both is shown
   against?: Against; // the head of another model beside it
+  links?: number[]; // of each row the cell that has a ring
   models?: [string, string]; // where the difference is between two models: which one is now, which one was
 }
 
@@ -63,7 +65,8 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
   const one = number(page);
   const change = changes(page);
   const by = choice("whose weights", [["asks", "who is looked at", "Tint the tokens by what the chosen one looks at"], ["answers", "who looks at it", "Tint the tokens by who looks at the chosen one"]], (value) => turn(value as HeadsState["by"])); // prettier-ignore
-  const seeing = h("div.seeing", h("div.choices", which?.element, by.element), said, lines, ranking);
+  const every = strip(page);
+  const seeing = h("div.seeing", h("div.choices", which?.element, by.element), said, lines, ranking, every.element);
   const saved = (kind: "svg" | "png") => {
     const name = () => `equiscope-${called(record, view!.layer, view!.head).replace(/[^\w]+/g, "-")}`;
     return button(kind.toUpperCase(), `Save the map as ${kind.toUpperCase()}`, () => view && save(map.element, name(), kind), { class: "keep", "aria-label": `Save the map as ${kind.toUpperCase()}` }); // prettier-ignore
@@ -185,6 +188,7 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
     map.draw(view, ...cell);
     if (view.against?.view) second.draw(view.against.view, ...cell);
     which?.draw(sideOf(page, view.layer));
+    every.draw(view, cell[0]);
     one.draw(view, ...cell);
     hover();
   }

@@ -95,9 +95,18 @@ export function weightMap(listener: MapListener): WeightMap {
     const image = pooled.image(colour(signed ? "--positive" : "--role"), colour("--negative"));
     context.imageSmoothingEnabled = image.width > box.width * 2;
     context.drawImage(image, left, top, box.width, box.height);
+    if (view.links) rings(context, view.links);
     if (top) names(context, side);
     mark(row, column);
     field.setAttribute("aria-label", `weights, ${rows} by ${columns}: arrow keys choose who asks and who answers`);
+  }
+
+  /** A ring around one cell of each row. */
+  function rings(context: CanvasRenderingContext2D, links: number[]): void {
+    const [wide, high] = [box.width / view!.now.given.columns, box.height / view!.now.given.rows];
+    context.strokeStyle = css("--ink");
+    context.lineWidth = 1.5;
+    links.forEach((m, n) => context.strokeRect(box.left + m * wide + 1.5, box.top + n * high + 1.5, wide - 3, high - 3));
   }
 
   function names(context: CanvasRenderingContext2D, side: number): void {

@@ -5,17 +5,32 @@ import { save } from "../figure";
 import { moving } from "./again";
 import { besides, otherOf, sides } from "./beside";
 import { changesOf } from "./changes";
+import { align } from "./align";
 import { detail } from "./detail";
 import { legend, mosaic } from "./mosaic";
 import { places } from "./places";
 import { withRolled } from "./rollout";
+import { says } from "./says";
 import { fromHash, type HeadsState, toHash } from "./state";
 import { statistics } from "./statistics";
 import { Supply } from "./supply";
 import { Attention, NONE, type Score } from "./weights";
 import "./heads.css";
 
-const KEPT: (keyof HeadsState)[] = ["open", "by", "show", "side", "causal", "mask", "bias", "hidden", "edits"]; // changes that one can go back from
+const KEPT: (keyof HeadsState)[] = [
+  "open",
+  "by",
+  "show",
+  "side",
+  "causal",
+  "mask",
+  "bias",
+  "hidden",
+  "edits",
+  "align",
+  "whole",
+  "read",
+]; // changes that one can go back from
 
 /** What a script on the page may reach. */
 export interface Reading {
@@ -23,6 +38,7 @@ export interface Reading {
   first: Heads; // as the page was opened; `record` may be of a later run
   state: HeadsState;
   supply: Supply;
+  more: Supply; // for panels that show several heads, so that nobody's question makes the chosen head's stale
   other?: Heads; // another model beside this one
   others?: Supply; // and where its numbers come from
   cursor: { row?: number; column?: number } | undefined; // what is pointed at
@@ -103,6 +119,8 @@ export function reveal(whole: Heads, root: HTMLElement): Reading {
   function draw(all = true): void {
     desk.dataset.open = String(Boolean(page.state.open));
     shown.one.draw();
+    shown.answer?.draw();
+    shown.links?.draw();
     if (all) shown.draw();
   }
   const turned = () => {
@@ -121,13 +139,14 @@ export function reveal(whole: Heads, root: HTMLElement): Reading {
 /** Where the numbers of a record come from: of the run that it is of, and of the model beside. */
 function sources(record: Heads) {
   const other = otherOf(record);
-  const supply = new Supply(record, undefined, record.again ? `&run=${record.again.run}` : "");
-  return other ? { supply, other, others: new Supply(other, undefined, "&of=beside") } : { supply };
+  const [supply, more] = [0, 1].map(() => new Supply(record, undefined, record.again ? `&run=${record.again.run}` : ""));
+  return other ? { supply, more, other, others: new Supply(other, undefined, "&of=beside") } : { supply, more };
 }
 
 /** What shows one record: it is made anew where another run is shown. */
 function parts(page: Reading) {
   const [overview, roles, one, table] = [mosaic(page), legend(page), detail(page), statistics(page)];
+  const [answer, links] = [says(page), align(page)];
   const [which, pairs] = page.other ? [sides(page), besides(page)] : [];
   const picture = (kind: "svg" | "png") =>
     button(kind.toUpperCase(), `Save this picture as ${kind.toUpperCase()}`, () => save(overview.element, "equiscope-heads", kind), { class: "keep", "aria-label": `Save the overview as ${kind.toUpperCase()}` }); // prettier-ignore
@@ -140,7 +159,16 @@ function parts(page: Reading) {
   return {
     overview,
     one,
-    elements: [whole, one.element, ...(pairs ? [pairs.element] : []), table.element],
+    answer,
+    links,
+    elements: [
+      ...(answer ? [answer.element] : []),
+      ...(links ? [links.element] : []),
+      whole,
+      one.element,
+      ...(pairs ? [pairs.element] : []),
+      table.element,
+    ],
     draw() {
       roles.draw();
       overview.draw();

@@ -1,7 +1,7 @@
 // Patches on their picture: it is lit where the weights are large. Tokens in front of the patches stand beside it.
 import type { Line } from "../contract";
 import { h } from "../dom";
-import { brief, visible } from "./labels";
+import { front } from "./front";
 import { type LineView, type Listener, scaled, type Shown } from "./lines";
 import { colour, fitted, pixel, pixels, sized } from "./paint";
 
@@ -28,15 +28,8 @@ export function patches(line: Line, label: string, listener: Listener): LineView
     frame,
     other,
   );
-  const buttons = Array.from({ length: before }, (_, i) => {
-    const press = () => listener.pick(i);
-    return h("button.token", { type: "button", title: visible(line.labels[i], i), onclick: press, onpointerenter: () => listener.point(i), onpointerleave: () => listener.point(undefined) }, h("bdi", brief(line.labels[i], i))); // prettier-ignore
-  });
-  const element = h(
-    "div.patches",
-    before > 0 && h("div.before", { role: "group", "aria-label": "tokens in front of the patches" }, buttons),
-    field,
-  );
+  const tokens = front(line, listener, "tokens in front of the patches");
+  const element = h("div.patches", tokens.element, field);
   const image = pixels(columns, rows);
   let now: Shown = { signed: false, hidden: [] };
 
@@ -44,12 +37,13 @@ export function patches(line: Line, label: string, listener: Listener): LineView
     const [width, height] = [field.clientWidth, field.clientHeight];
     if (!width) return;
     const scale = scaled(now);
+    const own = scaled({ ...now, weights: now.weights?.subarray(before) }); // what lies in front of the patches does not dim them
     const out = new Set(now.hidden);
     const data = new ImageData(columns, rows);
     const [more, less, veil] = [colour(now.signed ? "--positive" : "--role"), colour("--negative"), colour("--paper")];
     const lit = Boolean(line.picture) && !now.signed;
     for (let i = 0; i < cells; i++) {
-      const value = scale.of(before + i);
+      const value = own.of(i);
       if (out.has(before + i)) pixel(data.data, i, veil, 1);
       else if (lit) pixel(data.data, i, veil, now.weights ? 0.9 * (1 - Math.abs(value)) : 0);
       else pixel(data.data, i, value < 0 ? less : more, Math.abs(value) * 0.85);
@@ -66,11 +60,7 @@ export function patches(line: Line, label: string, listener: Listener): LineView
       box.hidden = !(i >= 0 && i < cells);
       box.style.cssText = `left:${(100 * (i % columns)) / columns}%;top:${(100 * Math.floor(i / columns)) / rows}%;width:${100 / columns}%;height:${100 / rows}%`;
     }
-    buttons.forEach((one, i) => {
-      one.style.setProperty("--tint", String(Math.round(Math.abs(scale.of(i)) * 60)));
-      one.dataset.mark = [i === now.chosen && "chosen", i === now.other && "other", out.has(i) && "out"].filter(Boolean).join(" ");
-      one.setAttribute("aria-pressed", String(i === now.chosen));
-    });
+    tokens.draw(scale.of, now);
   };
   const under = (event: MouseEvent) => {
     const box = field.getBoundingClientRect();

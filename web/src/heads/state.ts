@@ -27,6 +27,10 @@ export interface HeadsState {
   mask: boolean; // the model's own list of what may be seen
   bias: boolean;
   temperature: number;
+  align: number[]; // whose links are shown between two lines of words: none: the mean of all layers; a layer's mean; or one head
+  word?: number; // the target word whose links are shown
+  whole: boolean; // pieces of words are put together
+  read: boolean; // a target row stands for the word that it reads, not for the one that is said after it
   hidden: Record<number, number[]>; // tokens by the number of their line
   edits: Edit[];
 }
@@ -39,6 +43,9 @@ export const initial = (): HeadsState => ({
   mask: true,
   bias: true,
   temperature: 1,
+  align: [],
+  whole: false,
+  read: false,
   hidden: {},
   edits: [],
 });
@@ -57,6 +64,10 @@ export function toHash(state: HeadsState): string {
   if (!state.mask) parts.set("mask", "off");
   if (!state.bias) parts.set("bias", "off");
   if (state.temperature !== 1) parts.set("temperature", String(state.temperature));
+  if (state.align.length) parts.set("align", from1(...state.align));
+  if (state.word !== undefined) parts.set("word", from1(state.word));
+  if (state.whole) parts.set("whole", "on");
+  if (state.read) parts.set("read", "on");
   for (const [line, tokens] of Object.entries(state.hidden)) {
     if (tokens.length) parts.append("hide", `${from1(Number(line))}_${from1(...tokens)}`);
   }
@@ -87,6 +98,7 @@ export function fromHash(hash: string, heads: number[]): HeadsState {
     }
   }
   const causal = parts.get("causal");
+  const align = counted(parts.get("align")) ?? [];
   return {
     open: open && known(open) ? [open[0], open[1]] : undefined,
     row: counted(parts.get("asks"), 1)?.[0],
@@ -98,6 +110,10 @@ export function fromHash(hash: string, heads: number[]): HeadsState {
     causal: causal === "on" ? true : causal === "off" ? false : undefined,
     mask: parts.get("mask") !== "off",
     bias: parts.get("bias") !== "off",
+    align: align.length === 1 ? (align[0] in heads ? align : []) : align.length === 2 && known(align) ? align : [],
+    word: counted(parts.get("word"), 1)?.[0],
+    whole: parts.get("whole") === "on",
+    read: parts.get("read") === "on",
     temperature: temperature >= COLDEST && temperature <= HOTTEST ? temperature : 1,
     hidden,
     edits,

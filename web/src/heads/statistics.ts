@@ -3,7 +3,7 @@ import type { Head } from "../contract";
 import { button, h } from "../dom";
 import { called, groups, number } from "./mosaic";
 import type { Reading } from "./page";
-import { badge, FIGURES, type Figure, figure, SAYS } from "./roles";
+import { badge, counted, type Figure, figure, SAYS } from "./roles";
 import { own } from "./rollout";
 import type { Role } from "./state";
 
@@ -35,6 +35,7 @@ export function statistics(page: Reading): { element: HTMLElement; draw(): void 
       heads.map((found, head) => ({ layer, head, found })),
     );
   const grouped = groups(record);
+  const figures = counted(every().map(({ found }) => found));
   let sort: Sort = { by: "place", down: false };
   let shown = ROWS;
   const body = h("tbody");
@@ -43,7 +44,7 @@ export function statistics(page: Reading): { element: HTMLElement; draw(): void 
   const columns: { by: Sort["by"]; title: string; about: string }[] = [
     { by: "place", title: "head", about: "Heads in the order in which the model has them." },
     { by: "role", title: "role", about: "What the figures beside it come to." },
-    ...FIGURES.map(({ name, title, about }) => ({ by: name, title, about })),
+    ...figures.map(({ name, title, about }) => ({ by: name, title, about })),
   ];
   const heads = columns.map((column) => {
     const choose = () => {
@@ -78,7 +79,7 @@ export function statistics(page: Reading): { element: HTMLElement; draw(): void 
               button(short, `Open ${title}`, () => page.open(layer, head), { "aria-label": `${short}: open ${title}` }),
             ),
             h("td", badge(found.role as Role)),
-            FIGURES.map(({ name }) =>
+            figures.map(({ name }) =>
               h(
                 "td",
                 { style: name !== "distance" && found[name] != null ? `--share:${found[name]!.toFixed(3)}` : "--share:0" },
@@ -124,7 +125,7 @@ export function statistics(page: Reading): { element: HTMLElement; draw(): void 
       h("summary", "What the columns and roles mean"),
       h(
         "dl.meanings",
-        FIGURES.map(({ title, about }) => h("div", h("dt", title), h("dd", about))),
+        figures.map(({ title, about }) => h("div", h("dt", title), h("dd", about))),
         Object.entries(SAYS).map(([role, { about }]) => h("div", h("dt", badge(role as Role)), h("dd", `It ${about}.`))),
       ),
     ),

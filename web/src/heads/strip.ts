@@ -1,0 +1,101 @@
+// One row in every head of a layer at once: for a class token the map over the photograph of each head, as small photographs that
+// are lit where the weights are large. A click opens the head.
+import { digits } from "../axis";
+import type { Line } from "../contract";
+import { h } from "../dom";
+import { changesOf } from "./changes";
+import type { View } from "./detail";
+import { named, visible } from "./labels";
+import type { Reading } from "./page";
+import { colour, pixel, pixels, sized } from "./paint";
+import { Attention, largest } from "./weights";
+
+const SIDE = 116; // pixels of the longer side
+
+/** How strong each patch is lit, 0 to 1: the root of its weight, relative to the largest on a patch; and what lies on all of them. */
+export function lit(weights: ArrayLike<number>, before: number): { share: number; strengths: number[] } {
+  const own = Array.from(weights).slice(before);
+  const most = Math.max(...own, 0);
+  return {
+    share: own.reduce((sum, weight) => sum + weight, 0),
+    strengths: own.map((weight) => (most ? Math.sqrt(weight / most) : 0)),
+  };
+}
+
+export function strip(page: Reading): { element: HTMLElement; draw(view: View, row: number): void } {
+  const title = h("span");
+  const heads = h("div.strip", { role: "group", "aria-label": "the same row in every head of this layer" });
+  const element = h<HTMLDetailsElement>("details.every", { open: true, hidden: true, ontoggle: () => last && draw(...last) }, h("summary", title), heads, h("p.quiet", "Beside each head: how much of the row's weight lies on patches. Brightest is its largest weight on one.")); // prettier-ignore
+  const made = new Map<number, Attention>();
+  const photo = new Image();
+  let [kept, filling] = ["", 0];
+  let last: [View, number] | undefined;
+  let places: { canvas: HTMLCanvasElement; told: HTMLElement; press: HTMLButtonElement }[] = [];
+  photo.addEventListener("load", () => last && draw(...last));
+
+  function draw(view: View, row: number): void {
+    const { asks: line, layer, found, same, against, models } = view;
+    last = [view, row];
+    element.hidden = !(line.kind === "patches" && line.grid?.length && same && !against && !models);
+    if (element.hidden) return;
+    title.replaceChildren("Where ", named(line, row), ` looks, in each of the ${found.heads.length} heads of this layer`);
+    if (!element.open) return;
+    if (/^data:image\//.test(line.picture ?? "") && photo.src !== line.picture) photo.src = line.picture!;
+    const changes = found.heads.map((_, head) => changesOf(page.state, layer, head, found.answers));
+    const next = JSON.stringify([layer, changes]);
+    if (next !== kept) {
+      kept = next;
+      made.clear();
+      build(view);
+    }
+    places.forEach(({ press }, head) => press.setAttribute("aria-pressed", String(head === view.head)));
+    void fill(view, row, ++filling);
+  }
+
+  function build({ layer, found }: View): void {
+    places = found.heads.map((_, head) => {
+      const [canvas, told] = [h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" }), h("span")];
+      const press = h<HTMLButtonElement>("button", { type: "button", onclick: () => page.set({ open: [layer, head] }) }, canvas, told); // prettier-ignore
+      return { canvas, told, press };
+    });
+    heads.replaceChildren(...places.map(({ press }) => press));
+  }
+
+  /** One head after the other; where another row is wanted meanwhile, the rest is left. */
+  async function fill({ layer, asks: line, found }: View, row: number, mine: number): Promise<void> {
+    for (let head = 0; head < found.heads.length; head++) {
+      if (!made.has(head)) {
+        const given = page.more.ready(layer, head) ?? (await page.more.get(layer, head).catch(() => undefined));
+        if (mine !== filling || !given) return;
+        made.set(head, new Attention(given, changesOf(page.state, layer, head, found.answers)));
+      }
+      paint(line, head, made.get(head)!.row(Math.min(row, made.get(head)!.given.rows - 1)));
+    }
+  }
+
+  function paint(line: Line, head: number, weights: Float64Array): void {
+    const [rows, columns] = line.grid!;
+    const before = line.before ?? 0;
+    const { canvas, told, press } = places[head];
+    const { share, strengths } = lit(weights, before);
+    const [width, height] = [Math.min(SIDE, (SIDE * columns) / rows), Math.min(SIDE, (SIDE * rows) / columns)];
+    const context = sized(canvas, width, height);
+    const seen = photo.complete && photo.naturalWidth > 0;
+    if (seen) context.drawImage(photo, 0, 0, width, height);
+    const data = new ImageData(columns, rows);
+    const paper = colour(seen ? "--paper" : "--role");
+    strengths.forEach((strength, i) => pixel(data.data, i, paper, seen ? 0.9 * (1 - strength) : 0.85 * strength));
+    const small = pixels(columns, rows);
+    small.getContext("2d")!.putImageData(data, 0, 0);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(small, 0, 0, width, height);
+    const at = before + largest(weights.slice(before));
+    const text = `head ${head + 1} · ${share.toFixed(2)}`;
+    if (told.textContent !== text) told.textContent = text;
+    const about = `Head ${head + 1}: ${share.toFixed(2)} of the weight lies on patches, most on ${visible(line.labels[at], at)}, ${digits(weights[at])}`;
+    press.title = about;
+    press.setAttribute("aria-label", about);
+  }
+
+  return { element, draw };
+}
