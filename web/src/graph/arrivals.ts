@@ -19,7 +19,7 @@ export function arrivals(desk: GraphDesk): { element: HTMLElement; draw(): void 
   const [arriving, leaving] = [messages(desk, "arrives"), messages(desk, "leaves")];
   const going = h("div.leaving", h("h3"), leaving.element);
   const element = h(
-    "section.part.arrivals",
+    "section.arrivals",
     { "aria-label": "messages of the chosen word" },
     h("div.head", heading, h("div.buttons", sends, hide)),
     said,
@@ -32,7 +32,7 @@ export function arrivals(desk: GraphDesk): { element: HTMLElement; draw(): void 
     const { text } = desk.words[node];
     const gone = hidden.includes(node);
     const count = desk.state.order.filter((from) => desk.there(node, from)).length;
-    heading.replaceChildren("Messages to ", word(desk.words[node]));
+    heading.replaceChildren("Messages to ", word(short(desk.words[node], 24)));
     hide.textContent = gone ? `Show ${brief(text, 0, 12)}` : `Hide ${brief(text, 0, 12)}`;
     hide.title = gone ? "The word and its edges come back" : "The word neither sends nor receives";
     hide.setAttribute("aria-pressed", String(gone));
@@ -42,21 +42,20 @@ export function arrivals(desk: GraphDesk): { element: HTMLElement; draw(): void 
     arriving.draw();
     arriving.element.hidden = !count;
     going.hidden = !on;
-    going.querySelector("h3")!.replaceChildren("What ", word(desk.words[node]), " sends: its value, times the weight that each gives it"); // prettier-ignore
+    going.querySelector("h3")!.replaceChildren("What ", word(short(desk.words[node], 24)), " sends: its value, times the weight that each gives it"); // prettier-ignore
     if (on) leaving.draw();
   }
 
   function sentence(text: string, gone: boolean, count: number): (string | Node)[] {
     if (gone) return [`${text} is hidden: it neither sends nor receives, and its output is 0.`];
     if (!count) return [`No edge leads to ${text}: nothing arrives, so its output is 0.`];
-    return [
-      count === 1 ? "One message arrives, so its weight is 1: " : `${count} messages arrive, and their weights sum to 1: `,
-      "each is weight × value. Their sum is the output.",
-    ];
+    if (count === 1) return ["One message arrives, so its weight is 1. It is the output."];
+    return [`${count} messages arrive, each weight × value; the weights sum to 1. The sum of the messages is the output.`];
   }
   return { element, draw };
 }
 
+const short = ({ text, colour }: Name, letters: number): Name => ({ text: brief(text, 0, letters), colour });
 const word = ({ text, colour }: Name): HTMLElement => h("bdi.word", { "data-colour": colour }, text);
 
 /** The messages that arrive at the chosen word, or those that leave it, as a table. */
@@ -111,7 +110,7 @@ function messages(desk: GraphDesk, way: Way): { element: HTMLElement; draw(): vo
     rows.forEach(({ name, line }, at) => {
       const other = order[at];
       line.hidden = arrives ? !desk.there(node, other) : !desk.there(other, node);
-      name.replaceChildren(word({ ...desk.words[other], text: brief(desk.words[other].text, 0, 14) }));
+      name.replaceChildren(word(short(desk.words[other], 14)));
       name.title = desk.words[other].text;
       line.dataset.colour = String(desk.words[arrives ? other : node].colour);
     });

@@ -41,7 +41,7 @@ export function loop(at: Point, angle: number, gap: number, far: number, size: n
   return {
     line: `M${written(start)} C${written(first)} ${written(second)} ${written(end)}`,
     tip: triangle(point, end, size),
-    middle: onCircle(at, far * 1.05, angle),
+    middle: onCircle(at, far * 0.92, angle - turn * 1.6), // beside the loop: the word stands beyond it
   };
 }
 

@@ -32,8 +32,9 @@ export function speaking(desk: Desk & { run: Run }, grid: HTMLElement, ids: stri
     const shown = find(event);
     if (!shown || event.ctrlKey || event.metaKey) return;
     const rows = listed().filter(([first]) => !first.cell.closest("[hidden]"));
-    const r = rows.findIndex((row) => row.includes(shown));
-    const c = rows[r].indexOf(shown);
+    const mine = ({ cell }: Shown) => cell === shown.cell;
+    const r = rows.findIndex((row) => row.some(mine));
+    const c = rows[r].findIndex(mine);
     const below = (to: number) => rows[to] && [to, Math.max(0, rows[to].length - (rows[r].length - c))]; // columns end together
     const [row, column] = { ArrowLeft: [r, c - 1], ArrowRight: [r, c + 1], ArrowUp: below(r - 1), ArrowDown: below(r + 1), Home: [r, 0], End: [r, rows[r].length - 1] }[event.key] ?? []; // prettier-ignore
     if (event.key === "Escape") desk.pin(undefined);

@@ -50,10 +50,12 @@ export function reveal(record: Messages, root: HTMLElement): GraphDesk {
         "section.part.whole",
         { "aria-label": "the graph" },
         parts.chosen.element,
-        h("div.sides", parts.picture.element, h("div.right", parts.edges.element, parts.shuffle.element)),
-        parts.chosen.status,
+        h(
+          "div.sides",
+          h("div.left", parts.picture.element, parts.chosen.status),
+          h("div.right", parts.messages.element, parts.edges.element, parts.shuffle.element),
+        ),
       ),
-      parts.messages.element,
       steps(desk),
       reasons(record),
     ),
@@ -129,8 +131,12 @@ function controls(desk: GraphDesk): { element: HTMLElement; status: HTMLElement;
     range.setAttribute("aria-valuetext", read.textContent);
     digits.querySelector("select")!.value = String(places);
     const [messages, all] = [desk.messages, nodes * nodes];
-    const adds = (edges: number) => (edges * 2 * record.width).toLocaleString("en");
-    cost.textContent = `${messages} message${messages === 1 ? "" : "s"}${hidden.length ? `, ${hidden.length} of ${nodes} words hidden` : ""}: ${adds(messages)} multiply-adds for scores and messages; full attention takes ${all} messages and ${adds(all)}.`; // prettier-ignore
+    const [takes, whole] = [messages, all].map((edges) => (edges * 2 * record.width).toLocaleString("en"));
+    const out = hidden.length ? `, ${hidden.length} of ${nodes} words hidden` : "";
+    cost.textContent =
+      messages === all
+        ? `${all} message${all === 1 ? "" : "s"}, as in full attention: ${whole} multiply-adds for scores and messages.`
+        : `${messages} of the ${all} messages of full attention${out}: ${takes} multiply-adds for scores and messages instead of ${whole}.`;
     if (said.textContent !== desk.told) said.textContent = desk.told;
   }
   return { element, status: h("p.counted", cost, " ", said), draw };
@@ -138,12 +144,13 @@ function controls(desk: GraphDesk): { element: HTMLElement; status: HTMLElement;
 
 /** Another order of the words: the picture turns, the numbers go along. */
 function shuffle(desk: GraphDesk): { element: HTMLElement; draw(): void } {
-  const { record } = desk;
+  const { record, nodes } = desk;
   const typed = record.words.map((_, i) => i);
   const measured = h("div.measured");
   const order = (next: number[], said: string) => desk.change({ order: next }, said);
   const element = h(
     "div.shuffle",
+    { hidden: nodes < 2 },
     h("h3", "Another order"),
     h(
       "div.buttons",

@@ -7,7 +7,9 @@ import type { GraphDesk } from "./desk";
 import { anchor, angleOf, arrow, loop, onCircle, type Point, turned } from "./layout";
 
 const [DOT, GAP, FAR, TOUCHED] = [9, 13, 38, 17]; // pixels: a node, from its middle to arrows, to the end of a loop, what a finger meets
-const [LARGEST, LETTERS, NARROW] = [600, 14, 460];
+const [LARGEST, LETTERS, NARROW] = [600, 11, 460];
+const WIDEST = 0.26; // share of the picture that a word may take
+const TALL = 210; // the largest radius: the whole picture fits into a window
 const WRITTEN = 8; // words up to which weights stand at the arrows
 const GLIDE = 450; // milliseconds
 
@@ -34,7 +36,7 @@ export function picture(desk: GraphDesk): { element: HTMLElement; draw(): void }
   let angles = all.map((word) => angleOf(desk.place(word), nodes));
   let order = desk.state.order;
   let hovered: Edge | undefined;
-  let size = { width: 0, middle: [0, 0] as Point, radius: 0, letters: LETTERS };
+  let size = { width: 0, middle: [0, 0] as Point, radius: 0 };
   let moving = 0;
 
   function edge(to: number, from: number): Edge {
@@ -124,15 +126,24 @@ export function picture(desk: GraphDesk): { element: HTMLElement; draw(): void }
       .map((from) => edges[desk.state.node * nodes + from])
       .filter((one) => one.group.getAttribute("role") === "button");
 
+  /** Write a word, shortened until it is as narrow as wanted; how wide it is then. */
+  function named(word: number, letters: number, widest: number): number {
+    const text = marks[word].text as SVGTextElement;
+    text.textContent = brief(words[word].text, word, letters);
+    const wide = text.getComputedTextLength();
+    return wide > widest && letters > 2 ? named(word, letters - 1, widest) : wide;
+  }
+
   function fit(): void {
     const width = Math.min(LARGEST, Math.floor(element.clientWidth));
     if (!width || width === size.width) return;
     const letters = width < NARROW ? 7 : LETTERS;
-    const wide = (text: string) => Array.from(text).reduce((sum, letter) => sum + (letter > "\u2e80" ? 14 : 8), 0);
-    const longest = Math.max(...words.map(({ text }) => Math.min(wide(brief(text, 0, letters)), width * 0.24)));
-    const radius = Math.max(40, width / 2 - longest - FAR - 12);
-    const height = 2 * (radius + FAR + 26);
-    size = { width, middle: [width / 2, height / 2], radius, letters };
+    const longest = Math.max(...all.map((word) => named(word, letters, width * WIDEST)));
+    const radius = Math.max(40, Math.min(width / 2 - longest - FAR - 8, TALL));
+    const lowest = Math.max(...all.map((place) => Math.sin(angleOf(place, nodes))));
+    const [top, below] = [radius + FAR + 22, lowest * radius + FAR + 22];
+    const height = top + below;
+    size = { width, middle: [width / 2, top], radius };
     root.setAttribute("viewBox", `0 0 ${width} ${height}`);
     root.style.height = `${height}px`;
     root.style.width = `${width}px`;
@@ -197,7 +208,7 @@ export function picture(desk: GraphDesk): { element: HTMLElement; draw(): void }
 
   /** Where each arrow and each word lies. */
   function put(): void {
-    const { middle, radius, letters } = size;
+    const { middle, radius } = size;
     const points = angles.map((angle) => onCircle(middle, radius, angle));
     for (const one of edges) {
       const weight = Number(one.group.style.getPropertyValue("--weight"));
@@ -216,8 +227,6 @@ export function picture(desk: GraphDesk): { element: HTMLElement; draw(): void }
       text.setAttribute("x", dx.toFixed(1));
       text.setAttribute("y", dy.toFixed(1));
       text.setAttribute("text-anchor", anchor(angle));
-      const name = brief(words[word].text, word, letters);
-      if (text.textContent !== name) text.textContent = name;
     });
   }
 
