@@ -135,11 +135,7 @@ def test_nobody_is_waited_for_who_does_not_ask(monkeypatch):
 def served():
     live = live_of(run(done=3))
     with server(live.page, 18865, {"/entries": live.answer}) as made:
-        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        thread.start()
-        yield live, made.server_address[1]
-        made.shutdown()
-        thread.join()
+        yield live, made.port
 
 
 def ask(port, path, host=None):

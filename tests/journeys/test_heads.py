@@ -2,7 +2,6 @@
 
 import os
 import re
-import threading
 from pathlib import Path
 
 import msgspec
@@ -734,8 +733,7 @@ def test_a_served_page_asks_for_one_head_at_a_time(browser):
     tab = context.new_page()
     tab.on("pageerror", lambda error: troubles.append(str(error)))
     with server(html(looked.content, policy=POLICY), 18995, {"/head": answer}) as made:
-        threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        tab.goto(f"http://127.0.0.1:{made.server_address[1]}/#head=2.4&asks=6&answers=2")
+        tab.goto(f"{made.url}#head=2.4&asks=6&answers=2")
         tab.locator("[data-step='weight'] b").wait_for()
         assert printed(tab) == pytest.approx(theirs[1][3][5, 1], rel=2e-5)
         tab.get_by_role("button", name="The head before").click()
@@ -743,8 +741,7 @@ def test_a_served_page_asks_for_one_head_at_a_time(browser):
         tab.locator("[data-step='weight'] b").wait_for()
         tab.get_by_role("button", name="The next head").click()
         assert asked == [("1", "3"), ("1", "2")], "what was heard is kept"
-        made.shutdown()
     tab.evaluate("equiscope.heads.open(0, 0)")
-    tab.locator(".detail > .notice", has_text="see whether the command still runs, then choose the head again").wait_for()
+    tab.locator(".detail > .notice", has_text="see whether the command still runs, then ask again").wait_for()
     context.close()
     assert troubles == []

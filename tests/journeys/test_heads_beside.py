@@ -1,7 +1,5 @@
 """Two models beside each other in a real browser: numbers of both are numpy's; what changed most leads to its head."""
 
-import threading
-
 import numpy as np
 import pytest
 import torch
@@ -113,9 +111,7 @@ def test_served_both_are_asked_for(browser, made):
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     tab = context.new_page()
     with server(html(looked.content, policy=POLICY), 18895, {"/head": looked.answer}) as running:
-        threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        tab.goto(f"http://127.0.0.1:{running.server_address[1]}/#head=2.1&asks=6&answers=2&side=other")
+        tab.goto(f"{running.url}#head=2.1&asks=6&answers=2&side=other")
         tab.locator("[data-step='weight'] b").wait_for()
         assert printed(tab) == pytest.approx(other[1][0][5, 1], rel=2e-5)
-        running.shutdown()
     context.close()

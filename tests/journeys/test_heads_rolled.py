@@ -1,7 +1,5 @@
 """All layers rolled out on the page, in a real browser: after the layers, over words and over patches, with what it is not."""
 
-import threading
-
 import pytest
 
 from equiscope.explore import rolled
@@ -54,9 +52,7 @@ def test_of_many_tokens_it_is_asked_for(browser, monkeypatch):
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     tab = context.new_page()
     with server(html(made.content, policy=POLICY), 18695, {"/head": made.answer, "/again": made.again}) as running:
-        threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        tab.goto(f"http://127.0.0.1:{running.server_address[1]}/#head=3.2&asks=7&answers=4")
+        tab.goto(f"{running.url}#head=3.2&asks=7&answers=4")
         tab.locator("[data-step='weight'] b").wait_for()
         assert printed(tab) == pytest.approx(kept[1, 6, 3], rel=1e-6)
-        running.shutdown()
     context.close()

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import msgspec
@@ -222,8 +221,7 @@ def tab(browser):
 def test_the_curve_grows_while_the_page_is_open(tab):
     live = Live(run(done=0, samples=[], scores=[]), [])
     with server(live.page, 18965, {"/entries": live.answer}) as made:
-        threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        tab.goto(f"http://127.0.0.1:{made.server_address[1]}/")
+        tab.goto(made.url)
         assert "Beginning" in tab.locator(".summary").inner_text()
         for last in (5, 12):
             for step in range(last - 4, last + 1):
@@ -237,7 +235,6 @@ def test_the_curve_grows_while_the_page_is_open(tab):
         assert readout(tab)["step"] == 1, "what is pointed at stays"
         live.state(run())
         tab.get_by_text(course(run()).summary).wait_for()
-        made.shutdown()
     tab.wait_for_timeout(1500)
     assert tab.locator(".summary").inner_text() == course(run()).summary
     assert tab.locator(".notice").count() == 0, "a run that has ended needs no server"

@@ -1,19 +1,24 @@
 """`equiscope explore`: trace a sentence under every position scheme, draw a model, or look at a run, and show the page."""
 
+import os
+import signal
 import sys
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from equiscope import explore
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore.page import Content
-from equiscope.explore.server import Answer, server
 from equiscope.models import Model, Spec
 from equiscope.record import course, read_run
 from equiscope.record.run import RUN
+
+if TYPE_CHECKING:
+    from equiscope.explore.server import Answer
 
 CONFIG = "config.json"
 HEAVY = 50_000_000  # bytes of weights that are not read for a drawing: a small model stands for them
@@ -153,18 +158,24 @@ def _wrote(path: Path) -> None:
 
 
 def serve(
-    page: str | Callable[[], str], port: int, open_browser: bool, answers: dict[str, Answer] | None = None
+    page: str | Callable[[], str], port: int, open_browser: bool, answers: "Mapping[str, Answer] | None" = None,
+    runs: "Mapping[str, Answer] | None" = None,
 ) -> None:  # fmt: skip
-    """Serve until Ctrl-C."""
-    with server(page, port, answers) as running:
-        url = f"http://127.0.0.1:{running.server_address[1]}/"
-        print(f"equiscope shows the page at {url}  (Ctrl-C ends)", flush=True)
-        if open_browser and not opened(url):
-            print("No browser could be opened here: open the address above yourself.", flush=True)
+    """Serve until Ctrl-C. runs: answers that run a model, one at a time."""
+    from equiscope.explore.server import server  # here alone: who serves nothing loads no server
+
+    with server(page, port, answers, runs) as running:
         try:
-            running.serve_forever(poll_interval=0.1)
+            print(f"equiscope shows the page at {running.url}  (Ctrl-C ends)", flush=True)
+            if open_browser and not opened(running.url):
+                print("No browser could be opened here: open the address above yourself.", flush=True)
+            running.wait()
         except KeyboardInterrupt:
-            print("\nThe page has ended.")
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # once was enough
+            print("\nThe page has ended.", flush=True)
+    if running.busy:  # nothing can stop a model in the middle, and Python would end around it with an abort
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def opened(url: str) -> bool:

@@ -1,9 +1,7 @@
 """Who watches a run while it trains: its page on this machine, TensorBoard's files. The loop hands over, and waits for nobody."""
 
 import sys
-import threading
 from contextlib import AbstractContextManager, suppress
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -13,6 +11,7 @@ from equiscope.record.run import Entry, Run, read_entries, read_run
 
 if TYPE_CHECKING:
     from equiscope.explore import Live
+    from equiscope.explore.server import Server
     from equiscope.train.tensorboard import Board
 
 
@@ -25,7 +24,7 @@ class Watching(AbstractContextManager["Watching"]):
     def __init__(self, folder: Path, live: int | None, open_browser: bool, tensorboard: bool) -> None:
         self.folder, self.port, self.open_browser, self.tensorboard = folder, live, open_browser, tensorboard
         self._live: Live | None = None
-        self._server: ThreadingHTTPServer | None = None
+        self._server: Server | None = None
         self._board: Board | None = None
         if tensorboard:
             from equiscope.train.tensorboard import checked
@@ -53,10 +52,8 @@ class Watching(AbstractContextManager["Watching"]):
 
         self._live = Live(run, past)
         self._server = server(self._live.page, port, {"/entries": self._live.answer})
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{self._server.server_address[1]}/"
-        print(f"The run can be watched at {url}", file=sys.stderr, flush=True)
-        if self.open_browser and not opened(url):
+        print(f"The run can be watched at {self._server.url}", file=sys.stderr, flush=True)
+        if self.open_browser and not opened(self._server.url):
             print("No browser could be opened here: open the address above yourself.", file=sys.stderr, flush=True)
 
     def entry(self, entry: Entry) -> None:
@@ -74,5 +71,4 @@ class Watching(AbstractContextManager["Watching"]):
             self._live.state(read_run(self.folder, entries=False))
         if not isinstance(error, KeyboardInterrupt):
             self._live.wait()
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.close()

@@ -1,0 +1,83 @@
+"""The command that serves ends when it is told to, and costs nobody who serves nothing."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+SERVES = """
+import sys, time
+from equiscope.cli.explore import serve
+def slow(asked):
+    print("begun", flush=True)
+    {slow}
+serve("<p>page</p>", 18965, False, {{}}, {{"/again": slow}})
+print("after", flush=True)
+"""
+BUSY = "import torch\n    x = torch.zeros(3000, 3000)\n    while True: x = x @ x"
+
+
+def test_what_serves_nothing_loads_no_server():
+    code = (
+        "import sys, equiscope, equiscope.cli.app, equiscope.cli.explore, equiscope.cli.check, equiscope.cli.heads;"
+        "print(*sorted({'starlette', 'uvicorn', 'h11', 'anyio'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+@pytest.fixture
+def serving():
+    """serving(slow) -> a process that serves, and the line on which its model runs."""
+    begun = []
+
+    def begin(slow):
+        process = subprocess.Popen(
+            [sys.executable, "-c", SERVES.format(slow=slow)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        begun.append(process)
+        said = process.stdout.readline()
+        assert said.startswith("equiscope shows the page at http://127.0.0.1:"), process.stderr.read()
+        port = int(said.split(":")[2].split("/")[0])
+        line = socket.create_connection(("127.0.0.1", port), timeout=20)
+        line.sendall(f"GET /again HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        assert process.stdout.readline() == "begun\n"
+        return process, line
+
+    yield begin
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of a process")
+@pytest.mark.parametrize("slow", ["time.sleep(600)", BUSY], ids=["sleeps", "computes"])
+def test_ctrl_c_ends_it_while_the_model_runs(serving, slow):
+    process, _ = serving(slow)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (0, "\nThe page has ended.\n", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of a process")
+def test_an_impatient_person_sees_no_traceback(serving):
+    process, _ = serving("time.sleep(0.2); return b''")
+    for _ in range(5):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+    assert out.startswith("\nThe page has ended.\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of a process")
+def test_it_can_be_told_to_end(serving):
+    process, _ = serving("time.sleep(600)")
+    process.terminate()
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (-signal.SIGTERM, "", "")
