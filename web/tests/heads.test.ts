@@ -353,9 +353,7 @@ describe("numbers", () => {
 
   test("that do not come are told with the next step", async () => {
     const supply = new Supply(record({ served: true, layers: [layer()] }), async () => answer({}, false));
-    await expect(supply.get(0, 0)).rejects.toThrow(
-      "(No such head): see whether the command still runs, then choose the head again.",
-    );
+    await expect(supply.get(0, 0)).rejects.toThrow("The numbers of this head did not come. No such head.");
   });
 });
 

@@ -3,10 +3,11 @@
 import type { Again, Heads } from "../contract";
 import { button, h } from "../dom";
 import { called } from "./mosaic";
+import { Newest, type Asking } from "./newest";
 import type { Reading } from "./page";
-import type { Asking } from "./supply";
 
 const [FIRST, ROWS] = [100, 24]; // places that a text is slid by at first; layers that are listed at first
+const FAR = 1000; // places at the right end of the slider; the field beside it takes more
 
 /** Every place once, by chance, and never all of them where they were. */
 export function shuffled(count: number, chance: () => number = Math.random): number[] {
@@ -40,7 +41,7 @@ export function told(again: Again, name: (layer: number) => string): string {
   return `${name(first)} is the first to notice ${what}: a weight differs by ${small(again.differs[first])}, where rounding may make ${small(again.floor[first])}.`;
 }
 
-export function moving(page: Reading, ask: Asking = (address, options) => fetch(address, options)): HTMLElement | undefined {
+export function moving(page: Reading, ask?: Asking): HTMLElement | undefined {
   const { live, served } = page.record;
   if (!live) return undefined;
   const heading = h("h2", "Move the tokens");
@@ -52,46 +53,52 @@ export function moving(page: Reading, ask: Asking = (address, options) => fetch(
   const status = h("p.said", { role: "status" });
   const result = h("div.answered");
   const by = h<HTMLInputElement>("input", { type: "number", min: 1, max: 1000000, step: 1, value: FIRST, "aria-label": "places that the text is slid by" }); // prettier-ignore
-  let asked: AbortController | undefined;
+  const drag = h<HTMLInputElement>("input", { type: "range", min: 1, max: FAR, step: 1, value: FIRST, "aria-label": "drag to slide the text" }); // prettier-ignore
+  const slideBy = () => void run(`from=${encodeURIComponent(by.value)}`);
+  drag.oninput = () => {
+    by.value = drag.value;
+    slideBy(); // what was asked for on the way is stale
+  };
+  by.oninput = () => (drag.value = by.value);
+  const newest = new Newest(ask);
+  let clock = 0;
 
   async function run(question: string): Promise<void> {
-    asked?.abort();
-    const mine = (asked = new AbortController());
     const began = performance.now();
-    const seconds = () => Math.round((performance.now() - began) / 1000);
-    const tell = () => (status.textContent = `The model runs … ${seconds() ? `${seconds()} s` : ""}`);
-    const clock = setInterval(tell, 1000);
+    const tell = () => {
+      const seconds = Math.round((performance.now() - began) / 1000);
+      status.textContent = `The model runs … ${seconds ? `${seconds} s` : ""}`;
+    };
+    clearInterval(clock);
+    clock = window.setInterval(tell, 1000);
     tell();
     stop.hidden = false;
     try {
-      const answer = await ask(`/again?${question}`, { signal: mine.signal });
-      if (!answer.ok) throw new Error((await answer.text()).trim() || `It answered ${answer.status}.`);
-      const found: Heads = await answer.json();
-      if (mine.signal.aborted) return;
+      const found = await newest.get<Heads>(`/again?${question}`);
+      if (!found) return;
       page.renew(found);
-      status.textContent = "";
+      settle("");
       result.replaceChildren(...results(page.record));
     } catch (error) {
-      if (mine.signal.aborted) return;
-      status.textContent = error instanceof TypeError ? "Nobody answers: see whether the command still runs." : String((error as Error).message); // prettier-ignore
-    } finally {
-      clearInterval(clock);
-      if (asked === mine) stop.hidden = true;
+      settle((error as Error).message);
     }
   }
 
-  const length = () => page.first.lines[line].labels.length;
-  const stop = button("Leave it", "Do not wait for the answer", () => {
-    asked?.abort();
-    status.textContent = "The answer will be dropped.";
+  /** Nothing is waited for any more. */
+  function settle(said: string): void {
+    newest.drop();
+    clearInterval(clock);
     stop.hidden = true;
-  });
+    status.textContent = said;
+  }
+
+  const length = () => page.first.lines[line].labels.length;
+  const stop = button("Leave it", "Do not wait for the answer", () => settle("The answer will be dropped."));
   stop.hidden = true;
   const back = button("Back to the first run", "Show the tokens where they were", () => {
-    asked?.abort();
+    settle("");
     page.renew(page.first);
     result.replaceChildren();
-    status.textContent = "";
   });
 
   function results(record: Heads): HTMLElement[] {
@@ -142,7 +149,7 @@ export function moving(page: Reading, ask: Asking = (address, options) => fetch(
         : button("Shuffle the tokens", "Run the model on the same tokens in another order", () => void run(`order=${shuffled(length()).join(",")}`)), // prettier-ignore
       slide
         ? h("p.quiet", `No slide: ${slide}`)
-        : h("span.slide", button("Slide the text", "Run the model on the same tokens, each at a later place", () => void run(`from=${encodeURIComponent(by.value)}`)), h("label", " by ", by, " places")), // prettier-ignore
+        : h("span.slide", button("Slide the text", "Run the model on the same tokens, each at a later place", slideBy), h("label", " by ", by, " places"), drag), // prettier-ignore
       stop,
     ),
     status,

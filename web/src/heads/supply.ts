@@ -1,21 +1,22 @@
 // Where the numbers of a head come from: the record inside the page, or the command on this machine, asked for one head at a time.
-// The last few are kept. Whoever asks again makes an earlier question stale: its answer is dropped.
+// The last few are kept. Whoever asks for another head waits no longer for the one before.
 import type { Heads, Numbers } from "../contract";
+import { Newest, type Asking } from "./newest";
 import { given, type Given } from "./weights";
 
 const KEPT = 6;
 
-export type Asking = (address: string, options: { signal: AbortSignal }) => Promise<Response>;
-
 export class Supply {
   private readonly kept = new Map<string, Given>();
-  private asked?: AbortController;
+  private readonly newest: Newest;
 
   constructor(
     private readonly record: Heads,
-    private readonly ask: Asking = (address, options) => fetch(address, options),
+    ask?: Asking,
     private readonly more = "", // of what else the numbers are asked for
-  ) {}
+  ) {
+    this.newest = new Newest(ask);
+  }
 
   /** Whether a head has numbers, at hand or to be asked for. */
   has(layer: number): boolean {
@@ -34,21 +35,12 @@ export class Supply {
   async get(layer: number, head: number): Promise<Given | undefined> {
     const found = this.ready(layer, head);
     if (found || !this.record.served) return found;
-    this.asked?.abort();
-    const mine = (this.asked = new AbortController());
-    let numbers: Numbers;
     try {
-      const answer = await this.ask(`/head?layer=${layer}&head=${head}${this.more}`, { signal: mine.signal });
-      if (!answer.ok) throw new Error((await answer.text()).trim().replace(/\.$/, "") || `it answered ${answer.status}`);
-      numbers = await answer.json();
+      const numbers = await this.newest.get<Numbers>(`/head?layer=${layer}&head=${head}${this.more}`);
+      return numbers && this.keep(`${layer}.${head}`, given(numbers, 0, 1));
     } catch (error) {
-      if (mine.signal.aborted) return undefined;
-      const why = error instanceof Error ? error.message : String(error);
-      throw new Error(
-        `The numbers of this head did not come (${why}): see whether the command still runs, then choose the head again.`,
-      );
+      throw new Error(`The numbers of this head did not come. ${(error as Error).message}`);
     }
-    return mine.signal.aborted ? undefined : this.keep(`${layer}.${head}`, given(numbers, 0, 1));
   }
 
   private keep(key: string, found: Given): Given {

@@ -2,6 +2,7 @@
 import type { News } from "../contract";
 
 const [OFTEN, SELDOM] = [1000, 2000]; // milliseconds; the server waits a little longer for its last words to be heard
+const LOST = 20000; // milliseconds after which an answer is not waited for: a command that was suspended keeps its connections
 
 export interface Listener {
   hear(news: News): void;
@@ -13,7 +14,7 @@ export function listen(series: string, known: () => number, listener: Listener):
   const ask = async () => {
     let wait = OFTEN;
     try {
-      const answer = await fetch(`/entries?from=${known()}`, { cache: "no-store" });
+      const answer = await fetch(`/entries?from=${known()}`, { cache: "no-store", signal: AbortSignal.timeout(LOST) });
       if (!answer.ok) throw new Error(String(answer.status));
       const news: News = await answer.json();
       if (news.series !== series) {

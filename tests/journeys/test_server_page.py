@@ -1,0 +1,160 @@
+"""Tabs in a real browser ask one server: a slider that is dragged ends with its newest answer, a model that fails is no end."""
+
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from equiscope.explore.page import html
+from equiscope.explore.run import POLICY
+from equiscope.explore.server import server
+from tests.journeys.test_heads_again import gpt2, looked, press
+
+pytestmark = pytest.mark.browser
+SLIDER = "drag to slide the text"
+
+
+@pytest.fixture
+def tabs(browser):
+    """tabs(looked, again) -> what opens a tab on the page; `again` answers instead of the model."""
+
+    @contextmanager
+    def open_server(made, again):
+        context, troubles = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce"), []
+        with server(html(made.content, policy=POLICY), 18895, {"/head": made.answer}, {"/again": again}) as running:
+
+            def tab(fragment=""):
+                opened = context.new_page()
+                opened.on("pageerror", lambda error: troubles.append(str(error)))
+                opened.goto(f"{running.url}#{fragment}")
+                opened.wait_for_selector("main h2")
+                return opened
+
+            yield tab
+        context.close()
+        assert troubles == []
+
+    return open_server
+
+
+def drag(tab, steps=40):
+    """Pull the slider over most of its length without waiting for anything; returns where it stands."""
+    slider = tab.get_by_label(SLIDER)
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    middle = box["y"] + box["height"] / 2
+    tab.mouse.move(box["x"] + box["width"] * 0.1, middle)
+    tab.mouse.down()
+    tab.mouse.move(box["x"] + box["width"] * 0.13, middle, steps=steps)
+    tab.mouse.up()
+    return int(slider.input_value())
+
+
+def answered(tab, places):
+    tab.locator(".answered", has_text=f"slid by {places} places").wait_for()
+    assert tab.get_by_label("places that the text is slid by").input_value() == str(places)
+    assert tab.locator(".moving > .said").inner_text() == ""
+
+
+def test_a_slider_that_is_dragged_ends_with_its_newest_answer(tabs):
+    made, begun, asked = looked(gpt2), [], []
+    free = threading.Event()
+
+    def again(question):
+        begun.append(int(question["from"]))
+        assert free.wait(20)
+        return made.again(question)
+
+    with tabs(made, again) as open_tab:
+        tab = open_tab("head=1.2")
+        tab.on("request", lambda request: asked.append(request.url) if "/again" in request.url else None)
+        last = drag(tab)
+        assert len(asked) > 5, "it asks while it is dragged"
+        tab.locator(".moving > .said", has_text="The model runs").wait_for()
+        tab.wait_for_timeout(300)
+        free.set()
+        answered(tab, last)
+        assert begun[-1] == last
+        assert len(begun) <= 3, "what is stale is not begun"
+        tab.wait_for_timeout(500)
+        answered(tab, last)
+
+
+def test_the_keys_move_it_as_well(tabs):
+    made = looked(gpt2)
+    with tabs(made, made.again) as open_tab:
+        tab = open_tab()
+        tab.get_by_label("places that the text is slid by").fill("40")
+        slider = tab.get_by_label(SLIDER)
+        assert slider.input_value() == "40"
+        slider.focus()
+        for _ in range(12):
+            tab.keyboard.press("ArrowRight")
+        answered(tab, 52)
+
+
+def test_two_tabs_show_two_runs(tabs):
+    made = looked(gpt2)
+    with tabs(made, made.again) as open_tab:
+        both = [open_tab("head=1.1"), open_tab("head=1.1")]
+        for tab, places in zip(both, (5, 9), strict=True):
+            tab.get_by_label("places that the text is slid by").fill(str(places))
+        for tab in both:
+            press(tab, "Slide the text")
+        for tab, places in zip(both, (5, 9), strict=True):
+            answered(tab, places)
+            run = next(run for run in made._runs.values() if run.content.again.start == places)
+            row = tab.evaluate("equiscope.heads.weights(0, 0, 5)")
+            assert row == pytest.approx(run.found[0].weigh(0)[5].tolist(), rel=1e-5)
+
+
+def test_while_a_model_runs_another_tab_opens_and_reads(tabs):
+    made, free, begun = looked(gpt2), threading.Event(), threading.Event()
+
+    def again(question):
+        begun.set()
+        assert free.wait(20)
+        return made.again(question)
+
+    with tabs(made, again) as open_tab:
+        tab = open_tab()
+        press(tab, "Slide the text")
+        assert begun.wait(20)
+        other = open_tab("head=2.3&asks=7&answers=4")
+        other.locator("[data-step='weight'] b").wait_for()
+        press(tab, "Leave it")
+        assert tab.locator(".moving > .said").inner_text() == "The answer will be dropped."
+        free.set()
+        tab.wait_for_timeout(500)
+        assert tab.locator(".answered").inner_text() == ""
+
+
+def test_a_model_that_fails_is_told_and_runs_again(tabs):
+    made, fail = looked(gpt2), [MemoryError("4 GB"), RuntimeError("<b>device</b> lost\nTraceback")]
+
+    def again(question):
+        if fail:
+            raise fail.pop()
+        return made.again(question)
+
+    with tabs(made, again) as open_tab:
+        tab = open_tab()
+        said = tab.locator(".moving > .said")
+        press(tab, "Slide the text")
+        tab.locator(".moving > .said", has_text="This could not be computed").wait_for()
+        assert said.inner_text() == (
+            "This could not be computed (RuntimeError: <b>device</b> lost). The page goes on: ask for something else."
+        )
+        press(tab, "Slide the text")
+        tab.locator(".moving > .said", has_text="There is not enough memory for this (MemoryError: 4 GB)").wait_for()
+        press(tab, "Slide the text")
+        answered(tab, 100)
+
+
+def test_the_slider_fits_a_phone(tabs):
+    made = looked(gpt2)
+    with tabs(made, made.again) as open_tab:
+        tab = open_tab()
+        tab.set_viewport_size({"width": 360, "height": 740})
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+        assert tab.get_by_label(SLIDER).is_visible()

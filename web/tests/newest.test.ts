@@ -1,0 +1,55 @@
+// Of questions to the command on this machine only the newest is waited for.
+import { describe, expect, test, vi } from "vitest";
+import { Newest, NOBODY, type Asking } from "../src/heads/newest";
+
+const answer = (body: unknown, status = 200) => new Response(typeof body === "string" ? body : JSON.stringify(body), { status });
+
+/** Asks, which are answered when the test says so, whatever was taken back. */
+function slow() {
+  const asked: { address: string; signal: AbortSignal; answer: (response: Response) => void }[] = [];
+  const ask: Asking = (address, { signal }) => new Promise((answer) => asked.push({ address, signal, answer }));
+  return { asked, newest: new Newest(ask) };
+}
+
+describe("the newest question", () => {
+  test("is answered, and every earlier one is taken back", async () => {
+    const { asked, newest } = slow();
+    const found = [1, 2, 3].map((from) => newest.get(`/again?from=${from}`));
+    expect(asked.map(({ signal }) => signal.aborted)).toEqual([true, true, false]);
+    for (const from of [3, 2, 1]) asked[from - 1].answer(answer(from));
+    expect(await Promise.all(found)).toEqual([undefined, undefined, 3]);
+  });
+
+  test("drops an answer that comes while its body is read", async () => {
+    const body = vi.fn();
+    const newest = new Newest(async () => ({ ok: true, json: () => new Promise(body) }) as unknown as Response);
+    const first = newest.get("/again?from=1");
+    await Promise.resolve().then(() => undefined);
+    newest.drop();
+    body.mock.calls[0][0]("late");
+    expect(await first).toBeUndefined();
+  });
+
+  test("of another kind is not touched", async () => {
+    const [heads, runs] = [slow(), slow()];
+    const [head, run] = [heads.newest.get("/head?layer=0&head=0"), runs.newest.get("/again?from=1")];
+    heads.asked[0].answer(answer("[1]"));
+    runs.asked[0].answer(answer("[2]"));
+    expect([await head, await run]).toEqual([[1], [2]]);
+  });
+
+  test("is refused with the sentence of the command", async () => {
+    const says = (said: Response) => new Newest(async () => said).get("/again");
+    await expect(says(answer("The model could not do that.\n", 500))).rejects.toThrow("The model could not do that.");
+    await expect(says(answer("", 503))).rejects.toThrow("The command answered 503.");
+  });
+
+  test("that nobody answers says what to do; one that was taken back says nothing", async () => {
+    const gone = new Newest(() => Promise.reject(new TypeError("Failed to fetch")));
+    await expect(gone.get("/again")).rejects.toThrow(NOBODY);
+    const left = new Newest((_, { signal }) => new Promise((_, refuse) => (signal.onabort = () => refuse(signal.reason))));
+    const asked = left.get("/again");
+    left.drop();
+    expect(await asked).toBeUndefined();
+  });
+});
