@@ -197,8 +197,8 @@ def test_pieces_are_read_by_keyboard_with_their_operands(read):
 def test_where_attention_overtakes_is_said_and_marked(read, wide):
     tab = read(wide=wide)
     said = tab.locator(".crossings").inner_text()
-    assert "= 1,536 tokens, 2 D" in said
-    assert "= 3,072 tokens, 4 D" in said
+    assert "N = 1,536 = 2 D\n(8D² − 4D²) / 2D = 2,359,296 / 1,536" in said
+    assert "N = 3,072 = 4 D\n8D² / 2D = 4,718,592 / 1,536" in said
     assert "short of both" in said
     marks = tab.locator(".length .plot .crossing").all_text_contents()
     assert marks == ["here: 1,024", "attention: N = 1,536 = 2 D", "its products alone: N = 3,072 = 4 D"]
@@ -207,7 +207,7 @@ def test_where_attention_overtakes_is_said_and_marked(read, wide):
     assert "past the first, short of the second" in tab.locator(".crossings").inner_text()
     field(tab, "F").fill("2")
     field(tab, "F").press("Enter")
-    assert "attention costs more than the feed-forward at every length" in tab.locator(".crossings").inner_text()
+    assert "costs more at every length\n(4D² − 4D²) = 0" in tab.locator(".crossings").inner_text()
 
 
 def test_a_curve_is_read_by_keyboard_and_stands_in_a_table(read):
@@ -219,6 +219,7 @@ def test_a_curve_is_read_by_keyboard_and_stands_in_a_table(read):
     value = sum(amount(WORK[i].whole, GPT.sizes | {"N": n}, []) for i in (1, 2, 4))
     assert plot.get_attribute("aria-valuetext") == f"attention at {n} tokens: {value:,} multiply-adds a layer"
     tab.locator(".length summary").click()
+    tab.locator(".length table").wait_for()
     first = tab.locator(".length table tbody tr").first.locator("th, td").all_inner_texts()
     assert first[:2] == ["8", f"{value:,}"]
 
@@ -239,7 +240,8 @@ def test_a_token_more_with_the_cache_and_without(read):
     tab = read()
     step = sum(amount(w.step, GPT.sizes, GPT.has) * (12 if w.layers else 1) for w in WORK if w.counted)
     said = tab.locator(".writing").inner_text()
-    assert f"{step:,} multiply-adds" in said
+    assert f"{step:,} multiply-adds\nL · (12D² + 2ND) + DV\n= 12 · (12 · 768² + 2 · 1,024 · 768) + 768 · 50,257" in said
+    assert step == 12 * (12 * 768**2 + 2 * 1024 * 768) + 768 * 50257
     assert f"{PRESETS['gpt2']().describe(1024).multiply_adds:,} multiply-adds" in said
     tab.locator(".known").get_by_role("button", name="BERT base").click()
     assert "looks both ways" in tab.locator(".writing").inner_text()
@@ -268,6 +270,7 @@ def test_measured_points_are_those_of_the_record(read, wide):
     assert "Heads change no multiply-adds" in tab.locator(".measured .why").inner_text()
     tab.get_by_role("button", name="by tokens").click()
     tab.locator(".measured summary").click()
+    tab.locator(".measured table").wait_for()
     assert tab.locator(".measured table tbody tr").count() == len(found.timed)
 
 

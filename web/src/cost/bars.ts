@@ -59,7 +59,7 @@ export function told(
   return { head, line, said: `${head}. ${line}` };
 }
 
-export function stacked(page: Reading): { element: HTMLElement; draw(): void } {
+export function stacked(page: Reading): { element: HTMLElement; picture: HTMLElement; draw(): void } {
   let made: Bar[] = [];
   let at: [number, number] | undefined;
   const reading = h("div.reading", { "aria-hidden": "true" });
@@ -69,6 +69,8 @@ export function stacked(page: Reading): { element: HTMLElement; draw(): void } {
     "aria-label": "Where it goes, piece by piece",
     "aria-valuemin": 0,
   });
+  const legend = h("div.legend");
+  const picture = h("figure", legend, element);
   const pick = (next: [number, number] | undefined) => {
     if (next?.join() === at?.join()) return;
     at = next;
@@ -103,6 +105,9 @@ export function stacked(page: Reading): { element: HTMLElement; draw(): void } {
   }
   function draw(): void {
     made = bars(page);
+    const names = new Set(made.flatMap(({ pieces }) => pieces.map(({ work }) => work.name)));
+    const known = page.cost.work.filter(({ name }) => names.has(name));
+    legend.replaceChildren(...known.map(({ name }) => h("span.entry", { "data-part": part(name) }, h("i"), name)));
     if (at && !made[at[0]]?.pieces[at[1]]) at = undefined;
     show();
   }
@@ -111,7 +116,7 @@ export function stacked(page: Reading): { element: HTMLElement; draw(): void } {
     if (made.length && element.clientWidth !== before) show();
     before = element.clientWidth;
   }).observe(element);
-  return { element: h("div", element, reading), draw };
+  return { element: h("div", picture, reading), picture, draw };
 }
 
 /** The piece that a key leads to; nothing for other keys. counts: pieces of each bar. */

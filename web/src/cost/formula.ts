@@ -90,6 +90,17 @@ const size = (times: number, powers: unknown[]): string => (Math.abs(times) === 
 const sum = (parts: { times: number; text: string }[]): string =>
   parts.map(({ times, text }, i) => (i ? (times < 0 ? " − " : " + ") : times < 0 ? "−" : "") + text).join("") || "0";
 
+/** The whole model in one line: L · (12ND² + 2N²D) + NDV, and the same with its numbers. */
+export function together({ work }: Cost, column: Column, model: Model): { letters: string; operands: string } {
+  const of = (layers: boolean) =>
+    work.flatMap((one) => ((one.layers ?? true) === layers && one.counted !== false ? (one[column] ?? []) : []));
+  const line = (write: (terms: Term[], model: Model) => string, times: string) => {
+    const [inside, once] = [write(of(true), model), write(of(false), model)];
+    return `${times} · (${inside})${once === "0" ? "" : ` + ${once}`}`;
+  };
+  return { letters: line(letters, "L"), operands: line(operands, whole(model.sizes.L)) };
+}
+
 /** 1,024: in full, whatever its size. */
 export const whole = (value: number | bigint): string => value.toLocaleString("en");
 

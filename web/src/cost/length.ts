@@ -1,7 +1,7 @@
 // The same against the length: lines of one layer's parts, and where attention overtakes the feed-forward.
 import type { Work } from "../contract";
 import { h } from "../dom";
-import { amount, brief, crossing, letters, type Model, whole } from "./formula";
+import { amount, crossing, letters, type Model, whole } from "./formula";
 import { figure } from "./shown";
 import type { Reading } from "./page";
 import type { Mark, Picture, Series, Upright } from "./plot";
@@ -35,7 +35,7 @@ export function lengths(sizes: Record<string, number>, far: number): number[] {
 }
 
 export function againstLength(page: Reading): { element: HTMLElement; draw(): void } {
-  const said = h("p.crossings");
+  const said = h("div.crossings");
   const shown = figure({
     id: "length",
     title: "Where attention overtakes the feed-forward",
@@ -85,7 +85,7 @@ export function againstLength(page: Reading): { element: HTMLElement; draw(): vo
     return { series, uprights, x: "tokens N", y: "multiply-adds of one layer" };
   }
   const draw = () => {
-    said.textContent = sentence(page);
+    said.replaceChildren(...overtaking(page));
     shown.draw();
   };
   return { element: shown.element, draw };
@@ -95,21 +95,22 @@ const length = (at: number): string => (at < 100 ? String(Number(at.toFixed(1)))
 const multiple = (at: number, of: number): string => String(Number((at / of).toPrecision(3)));
 
 /** Where one passes the other, with the numbers of this model. */
-export function sentence(page: Reading): string {
+function overtaking(page: Reading): HTMLElement[] {
   const model = chosen(page.cost, page.state);
   const { D, N } = model.sizes;
   const [both, alone] = [true, false].map((projections) => crossing(page.cost, model, projections));
-  const found = ({ at, forward, maps, pairs }: typeof both) => {
-    const two = (one: string) => (one.includes(" ") ? `(${one})` : one);
-    const [more, less] = [letters(forward, model), letters(maps, model)];
-    const top = maps.length ? `(${more} − ${two(less)})` : two(more);
-    const numbers = whole(amount(forward, model) - amount(maps, model));
-    return `N = ${top} / ${letters(pairs, model)} = ${numbers} / ${whole(amount(pairs, model))} = ${length(at!)} tokens, ${multiple(at!, D)} D`;
+  const line = (name: string, { at, forward, maps, pairs }: typeof both) => {
+    const enclosed = (text: string) => (text.includes(" ") ? `(${text})` : text);
+    const more = maps.length ? `(${letters(forward, model)} − ${enclosed(letters(maps, model))})` : letters(forward, model);
+    const numbers = `${whole(amount(forward, model) - amount(maps, model))} / ${whole(amount(pairs, model))}`;
+    const found = at === undefined ? "costs more at every length" : `N = ${length(at)} = ${multiple(at, D)} D`;
+    const formula = at === undefined ? more : `${more} / ${letters(pairs, model)}`;
+    return h("div", h("dt", name), h("dd", h("b", found), h("span.arithmetic", `${formula} = ${at === undefined ? numbers.split(" /")[0] : numbers}`))); // prettier-ignore
   };
-  const first = both.at
-    ? `With its projections attention costs as much as the feed-forward at ${found(both)}, and more beyond`
-    : "With its projections attention costs more than the feed-forward at every length";
-  const now = (one: typeof both) => (one.at === undefined || N > one.at ? "past" : N === one.at ? "at" : "short of");
-  const here = now(both) === now(alone) ? `${now(both)} both` : `${now(both)} the first, ${now(alone)} the second`;
-  return `${first}. Its two products alone do at ${found(alone)}. At ${brief(N)} tokens this model is ${here}.`;
+  const side = ({ at }: typeof both) => (at === undefined || N > at ? "past" : N === at ? "at" : "short of");
+  const here = side(both) === side(alone) ? `${side(both)} both` : `${side(both)} the first, ${side(alone)} the second`;
+  return [
+    h("p", `Attention grows with N², the feed-forward with N. They cost the same where N is as below; at ${whole(N)} tokens this model is ${here}.`), // prettier-ignore
+    h("dl.facts", line("attention with its projections", both), line("its two products alone, QKᵀ and AV", alone)),
+  ];
 }

@@ -1,6 +1,6 @@
 // What has to be held: weights, the cache, tables of attention weights against a fused kernel; and writing a text with the cache or without.
 import { h, select } from "../dom";
-import { all, amount, brief, letters, operands, stored, total, whole } from "./formula";
+import { all, amount, brief, letters, operands, stored, together, total, whole } from "./formula";
 import { saving } from "./shown";
 import type { Reading } from "./page";
 import { chosen, FORMATS } from "./state";
@@ -79,18 +79,15 @@ export function writing(page: Reading): { element: HTMLElement; draw(): void } {
       .reduce((sum, work) => sum + total(work, "step", model), 0n);
     const cache = page.cost.stores.find(({ name }) => name === "cache");
     const reads = (all(page.cost, "parameters", model) + amount(cache?.numbers ?? [], model)) * BigInt(page.state.bytes);
-    const facts: [string, string, string][] = [
-      ["with the cache", `${whole(step)} multiply-adds`, `of them ${whole(grows)} grow with the ${whole(N)} tokens that are asked`],
-      [
-        "without",
-        `${whole(pass)} multiply-adds`,
-        `the whole pass again: ${brief(Math.round(Number(pass) / Number(step)))} times as much`,
-      ],
-      ["memory read", `${stored(reads)}`, `every weight and the whole cache once: ${(Number(step) / Number(reads)).toPrecision(2)} multiply-adds a byte, against ${brief(Math.round(Number(pass) / Number(reads)))} in a pass`], // prettier-ignore
+    const [one, every] = [together(page.cost, "step", model), together(page.cost, "whole", model)];
+    const facts: [string, string, string[], string][] = [
+      ["with the cache", `${whole(step)} multiply-adds`, [one.letters, one.operands], `of them ${whole(grows)} grow with the ${whole(N)} tokens that are asked`], // prettier-ignore
+      ["without", `${whole(pass)} multiply-adds`, [every.letters, every.operands], `the whole pass again: ${brief(Math.round(Number(pass) / Number(step)))} times as much`], // prettier-ignore
+      ["memory read", stored(reads), [], `every weight and the whole cache once: ${(Number(step) / Number(reads)).toPrecision(2)} multiply-adds a byte, against ${brief(Math.round(Number(pass) / Number(reads)))} in a pass`], // prettier-ignore
     ];
     body.replaceChildren(
       h("p", `With ${whole(N)} tokens in all${B > 1 ? ` in each of ${whole(B)} sequences` : ""}, the last one costs:`),
-      h("dl.facts", facts.map(([name, value, why]) => h("div", h("dt", name), h("dd", h("b", value), h("span.quiet", why))))), // prettier-ignore
+      h("dl.facts", facts.map(([name, value, lines, why]) => h("div", h("dt", name), h("dd", h("b", value), lines.map((line, i) => h("span.arithmetic", i ? `= ${line}` : line)), h("span.quiet", why))))), // prettier-ignore
     );
   };
   return { element, draw };

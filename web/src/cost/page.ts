@@ -40,7 +40,7 @@ export function reveal(cost: Cost, root: HTMLElement): Reading {
   const title = "Where the multiply-adds go";
   const where = h(
     "section.part.where",
-    h("div.head", h("h2", title), saving(() => bars.element, "equiscope-cost-parts", title)), // prettier-ignore
+    h("div.head", h("h2", title), saving(() => bars.picture, "equiscope-cost-parts", title)), // prettier-ignore
     bars.element,
     table.element,
     h("details.notes", h("summary", "What is counted, and what is not"), h("ul", (cost.notes ?? []).map((one) => h("li", one)))), // prettier-ignore

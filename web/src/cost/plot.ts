@@ -134,7 +134,7 @@ function drawn(picture: Picture, width: number, chosen: Chosen | undefined): { e
       const room = box.right - px > text.length * LETTER + 8;
       return [
         svg("line.upright", { x1: n(px), x2: n(px), y1: 24 + ROW * i, y2: box.bottom, "data-here": here ? "true" : false }),
-        svg("text.crossing", { x: n(px + (room ? 6 : -6)), y: 32 + ROW * i, "text-anchor": room ? "start" : "end", "data-here": here ? "true" : false }, text), // prettier-ignore
+        svg("text.crossing", { "paint-order": "stroke", x: n(px + (room ? 6 : -6)), y: 32 + ROW * i, "text-anchor": room ? "start" : "end", "data-here": here ? "true" : false }, text), // prettier-ignore
       ];
     }),
     series.map((one, s) =>
