@@ -1,0 +1,214 @@
+"""Models of points in space: energies that stay when a molecule turns, forces that turn with it.
+
+An energy is a sum over atoms; forces are its gradient, and stress is how it answers to a strain, so all three agree by themselves.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+import msgspec
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiscope.attention.space import Neighbours
+from equiscope.errors import InputError, ShapeError
+from equiscope.geometry import PLAIN, Features, Norm, SpaceBlock, length, neighbours
+from equiscope.models import spec as specs
+from equiscope.models.spec import Size
+from equiscope.symmetry import Action, named
+from equiscope.tokens.elements import SYMBOLS
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+@dataclass(frozen=True)
+class SpaceSpec(specs._Checked):
+    """A transformer of points in space.
+
+    elements  symbols of the atoms that there are
+    group     "E(3)": mirror images are alike; "SE(3)": they may be told apart
+    width     numbers of a point; arrows: arrows of a point. mirrored: numbers whose sign a mirror changes, and axes (E(3) only)
+    heads     divide width, arrows and mirrored; layers: blocks; inner: features between, in a feed-forward (2 x width unless said)
+    carried   ways home of each head; radial: functions of the distance; products: channels of products in a feed-forward
+    cutoff    in angstrom, beyond which nobody is seen, so that cost grows with the number of atoms; None: all see all
+    filtered  messages are multiplied by functions of the distance (needs radial; lists of neighbours)
+    reads     "energy": one number for all atoms; "atoms": features of each
+    """
+
+    elements: tuple[str, ...]
+    group: Literal["E(3)", "SE(3)"] = "E(3)"
+    width: Size = 64
+    arrows: Count = 32
+    mirrored: Count = 0
+    heads: Size = 4
+    layers: Size = 2
+    inner: Size | None = None
+    carried: Size = 4
+    radial: Count = 16
+    products: Count = 0
+    cutoff: float | None = None
+    filtered: bool = False
+    reads: Literal["energy", "atoms"] = "energy"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "elements", tuple(self.elements))
+        unknown = [symbol for symbol in self.elements if symbol not in SYMBOLS]
+        if unknown or not self.elements:
+            raise InputError(f"Elements are symbols such as H and C, each once, but got {self.elements}.")
+        if self.group == "SE(3)" and self.mirrored:
+            raise InputError("SE(3) knows no mirror, so it has no mirrored features. Use E(3), or mirrored=0.")
+        if self.filtered and not self.radial:
+            raise InputError("Filters are functions of the distance: filtered=True needs radial=8 or so.")
+        if self.cutoff is not None and not self.cutoff > 0:
+            raise InputError(f"A cutoff is above 0, but got {self.cutoff}.")
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """Channels of each kind."""
+        plain, arrow = PLAIN[self.group]
+        more = {"0o": self.mirrored, "1e": self.mirrored} if self.mirrored else {}
+        return {plain: self.width, arrow: self.arrows, **more}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data with the version of the format; defaults are left out."""
+        return {"version": specs.VERSION, **specs._plain(self)}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> Self:
+        data = dict(data)
+        if (version := data.pop("version", specs.VERSION)) != specs.VERSION:
+            raise InputError(f"This spec has version {version!r}, but this equiscope reads version {specs.VERSION}.")
+        made: Self = specs._object(cls, data, "spec")
+        return made
+
+
+@dataclass(frozen=True)
+class Answer:
+    """energy [B]; forces [B, N, 3], minus the gradient; stress [B, 3, 3], by the volume of the cell, None where none was asked."""
+
+    energy: Tensor
+    forces: Tensor
+    stress: Tensor | None = None
+
+
+class SpaceModel(nn.Module):
+    """Atomic numbers [B, N] (0: no atom) and positions [B, N, 3] to energies [B], or to features of each atom.
+
+    Energies are in the unit of `references` and `scale`, which say what an atom alone has and how far energies spread: the data
+    decides both (`settle`), as the data's own unit.
+    """
+
+    references: Tensor
+    scale: Tensor
+    row: Tensor
+
+    def __init__(self, spec: SpaceSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.facts: dict[str, Any] = {}
+        widths, plain = spec.widths, PLAIN[spec.group][0]
+        self.plain = plain
+        self.table = nn.Parameter(torch.randn(len(spec.elements), spec.width))
+        inner, own = spec.inner or 2 * spec.width, {kind: width for kind, width in widths.items() if width}
+        self.blocks = nn.ModuleList(
+            SpaceBlock(own, spec.heads, inner, spec.group, spec.carried, spec.radial, spec.cutoff, spec.filtered, spec.products)
+            for _ in range(spec.layers)
+        )
+        self.norm = Norm(widths, spec.group)
+        self.first, self.last = nn.Linear(sum(widths.values()), spec.width), nn.Linear(spec.width, 1)
+        rows = torch.full((len(SYMBOLS) + 1,), -1)
+        for i, symbol in enumerate(spec.elements):
+            rows[SYMBOLS.index(symbol) + 1] = i
+        self.register_buffer("row", rows, persistent=False)
+        self.register_buffer("references", torch.zeros(len(spec.elements), dtype=torch.float64))
+        self.register_buffer("scale", torch.ones((), dtype=torch.float64))
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        """What the answer does not notice."""
+        names = ("permute", "reverse", "rotate", "translate", *(("reflect",) if self.spec.group == "E(3)" else ()))
+        return frozenset(named(name) for name in names)
+
+    def forward(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None, near: Neighbours | None = None) -> Tensor:
+        """Energies [B]; with reads="atoms" the numbers that are each atom's, [B, N, width].
+
+        cell  [B, 3, 3] of what is periodic, which needs a cutoff
+        near  lists made before; their ways have to come from these positions
+        """
+        x, valid, row = self._features(numbers, positions, cell, near)
+        if self.spec.reads == "atoms":
+            return x[self.plain]
+        told = [length(part) if kind[0] == "1" else part if kind == self.plain else part.square() for kind, part in x.items()]
+        each = self.last(F.silu(self.first(torch.cat(told, -1)))).squeeze(-1)
+        own = each.to(self.scale.dtype) * self.scale + self.references[row]
+        energy = torch.where(valid, own, 0.0).sum(-1)
+        return energy if positions.dtype == torch.float64 else energy.to(positions.dtype)
+
+    def features(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None) -> Features:
+        """Of each atom, by kind: numbers [B, N, C], arrows [B, N, 3, C], which turn as the positions do."""
+        return self._features(numbers, positions, cell, None)[0]
+
+    def answer(
+        self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None, stress: bool = False, learn: bool = False
+    ) -> Answer:  # fmt: skip
+        """Energy, forces and stress. learn: what is learned from forces, so that they have a gradient themselves."""
+        with torch.enable_grad():
+            at = positions.detach().requires_grad_()
+            strain, moved, box = None, at, cell
+            if stress:
+                if cell is None:
+                    raise InputError("Stress is a force by an area, so it needs a cell. Give one, or leave stress out.")
+                strain = torch.zeros_like(cell).requires_grad_()
+                bend = torch.eye(3, dtype=at.dtype, device=at.device) + 0.5 * (strain + strain.mT)
+                moved, box = at @ bend, cell @ bend
+            energy = self(numbers, moved, box)
+            asked = [at] if strain is None else [at, strain]
+            found = torch.autograd.grad(energy.sum(), asked, create_graph=learn)
+        pressed = None
+        if strain is not None and cell is not None:
+            pressed = found[1] / cell.det().abs()[:, None, None]
+        energy = energy if learn else energy.detach()
+        return Answer(energy, -found[0], pressed)
+
+    @torch.no_grad()
+    def settle(self, references: Tensor, scale: float) -> None:
+        """What an atom of each element has alone, and how far energies (or forces) spread: of the training data only."""
+        if references.shape != self.references.shape:
+            raise ShapeError(f"There are {len(self.references)} elements, but {tuple(references.shape)} reference energies.")
+        self.references.copy_(references)
+        self.scale.fill_(scale)
+
+    def _features(
+        self, numbers: Tensor, positions: Tensor, cell: Tensor | None, near: Neighbours | None
+    ) -> tuple[Features, Tensor, Tensor]:
+        if numbers.shape != positions.shape[:-1] or positions.shape[-1:] != (3,) or numbers.ndim != 2:
+            raise ShapeError(
+                f"Atoms are numbers [B, N] and positions [B, N, 3], but got {tuple(numbers.shape)} and {tuple(positions.shape)}."
+            )
+        valid = numbers > 0
+        row = self.row[numbers.clamp(0, len(SYMBOLS))]
+        if bool((valid & (row < 0)).any()):
+            other = SYMBOLS[int(numbers[valid & (row < 0)][0]) - 1]
+            raise InputError(f"This model knows {', '.join(self.spec.elements)}, but there is an atom of {other}.")
+        row = row.clamp_min(0)
+        if cell is not None and self.spec.cutoff is None:
+            raise InputError("In a periodic cell all would see infinitely many. Give the spec a cutoff.")
+        if near is None and (self.spec.cutoff is not None):
+            near = neighbours(positions, self.spec.cutoff, cell, valid=valid)
+        kind = self.table.dtype
+        begin = self.table[row] * valid.unsqueeze(-1)
+        x = Features({self.plain: begin})
+        for name, width in self.spec.widths.items():
+            if name != self.plain and width:
+                arrow = name[0] == "1"
+                x[name] = begin.new_zeros(*begin.shape[:2], *([3] if arrow else []), width)
+        at = positions if positions.dtype == torch.float64 or kind == positions.dtype else positions.to(kind)
+        for block in self.blocks:
+            x = block(x, at, near, valid)
+        return self.norm(x), valid, row
