@@ -1,8 +1,275 @@
-"""The page of masks."""
+"""The page of masks: one sentence and one small model, looked at through everything that a mask decides.
 
-from equiscope.record import Masks
+The model is built as any other; its numbers follow from the seed, its words' numbers from their letters. Weights are traced, so
+that the page can run them again under any mask; losses, influence and decoding are measured here, in float64.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import cast
+
+import msgspec
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from equiscope import blocks
+from equiscope.attention import Blocks, Cache, Causal, Dilated, Everything, Mask, Prefix, Window
+from equiscope.errors import InputError
+from equiscope.explore.exhibit import numbers
+from equiscope.models import Attention, Block, FeedForward, Model, Spec, build, windowed
+from equiscope.position import Rope
+from equiscope.record import Masks, Trace, pack
+from equiscope.record.array import Array
+from equiscope.record.masks import Knob, Lesson, Pattern, Rule, Turn
+from equiscope.tokens import Tokens, spelled, vocabulary, words
+from equiscope.trace import watch
+
+LIMIT = 24  # words: a grid of more is no longer read cell by cell
+LAYERS, WIDTH, HEADS = 4, 8, 2
+BEGIN = "‹begin›"
+EMPTY = 4  # places that can stand empty before the words
+ATTENTION = "blocks.0.attention"
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """A rule before it is traced. knob: label, lowest, highest and first number, what it sets, the operation that takes it."""
+
+    name: str
+    title: str
+    summary: str
+    seen: str
+    hidden: str
+    mask: Callable[[int], Mask] = lambda _: Everything()
+    knob: tuple[str, int, int, int, str] | None = None
 
 
 def masks(sentence: str, seed: int) -> Masks:
-    """What the page holds."""
-    return Masks(title="masks", summary="")
+    """Trace and measure. Raises InputError for a sentence without words, or with more than LIMIT."""
+    names = words(sentence)
+    if len(names) > LIMIT:
+        raise InputError(
+            f"The page of masks draws every word against every word and takes {LIMIT} words, but the sentence has {len(names)}. "
+            "Give fewer words."
+        )
+    known = vocabulary([BEGIN, *names])
+    ids = torch.tensor([known[name] for name in names])
+    made = model(list(known), seed)
+    pool: dict[str, Array] = {}
+    rules = [_rule(offer, made, ids, pool) for offer in _offers(len(names))]
+    cached, whole = _multiply_adds(made, ids)
+    return Masks(
+        title=f"Masks: {' '.join(names)}", summary=_summary(), words=names, begin=BEGIN, model=_said(seed),
+        parameters=sum(p.numel() for p in made.parameters()), heads=HEADS, seed=seed, rules=rules,
+        patterns=[p for p in PATTERNS if {*p.rules} <= {r.name for r in rules}], pool=pool,
+        lessons=lessons(made, [known[BEGIN], *ids.tolist()], names), influence=pack(influence(list(known), ids, seed).numpy()),
+        decoding=[*(decoded(windowed(made, size), ids) for size in range(1, len(names))), decoded(made, ids)],
+        cached=cached, whole=whole, row=_row(made.spec), pair=LAYERS * 2 * WIDTH,
+    )  # fmt: skip
+
+
+def model(names: list[str], seed: int, layers: int = LAYERS) -> Model:
+    """A small decoder in float64: a layer has the same numbers however many there are."""
+    attention = Attention(heads=HEADS, position=Rope(), causal=True, backend="eager")
+    block = Block(attention=attention, feedforward=FeedForward(2 * WIDTH, "relu"))
+    made = build(Spec(width=WIDTH, vocabulary=len(names), layers=layers, block=block, outputs=len(names))).double().eval()
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            if name == "embedding.table":
+                parameter.copy_(spelled(names, WIDTH, seed))
+            elif parameter.ndim > 1:
+                parameter.copy_(numbers(name, tuple(parameter.shape), WIDTH, seed + 1))
+    return made
+
+
+def _said(seed: int) -> str:
+    return f"a decoder of {LAYERS} layers, {WIDTH} wide, {HEADS} heads, RoPE; its weights are random numbers of seed {seed}"
+
+
+def _summary() -> str:
+    return (
+        "A mask says who may look at whom. It makes one sentence into many training examples, it limits how far a word can see, "
+        "and it lets a decoder remember keys and values instead of computing them again."
+    )
+
+
+# --- who may look at whom ---------------------------------------------------------------------------------------------
+def _offers(count: int) -> list[_Offer]:
+    """The rules for a sentence of so many words."""
+    far = max(count - 1, 1)
+    made = [
+        _Offer("full", "all words", "Every word may look at every word.", "nobody is hidden", ""),
+        _Offer(
+            "causal", "causal", "A word may look at itself and at earlier words.", "{answers} does not come after {asks}",
+            "{answers} comes after {asks}", lambda _: Causal(),
+        ),
+        _Offer(
+            "window", "near words", "A word may look less than so many words away, on both sides.",
+            "{answers} is less than {n} away from {asks}", "{answers} is {n} or more away from {asks}", Window,
+            ("window", 1, count, min(2, count), "below"),
+        ),
+        _Offer(
+            "dilated", "every n-th word", "A word may look at every second one, or third one, counted from itself.",
+            "the distance is a multiple of {n}", "the distance is no multiple of {n}", Dilated,
+            ("step", 1, far, min(2, far), "modulo"),
+        ),
+        _Offer(
+            "blocks", "blocks", "The sentence falls into blocks; a word may look inside its own.",
+            "both are in one block of {n}", "they are in different blocks of {n}", Blocks,
+            ("block", 1, count, min(2, count), "block"),
+        ),
+        _Offer(
+            "prefix", "the first words", "Everybody may look at the first words, nobody at others.",
+            "{answers} is one of the first {n}", "{answers} is not one of the first {n}", Prefix, ("prefix", 0, count, 1, "below"),
+        ),
+        _Offer(
+            "texts", "own text", "Two texts are packed into one row; a word may look inside its own.",
+            "both belong to one text", "{answers} belongs to another text: the second begins after word {n}",
+            knob=("first text", 1, count - 1, max(count // 2, 1), "document"),
+        ),
+        _Offer(
+            "padded", "no empty places", "Empty places before the sentence may not be looked at.",
+            "{answers} is a word", "{answers} is an empty place", knob=("empty places", 0, EMPTY, 1, "valid"),
+        ),
+    ]  # fmt: skip
+    return [offer for offer in made if offer.knob is None or offer.knob[1] <= offer.knob[2]]
+
+
+PATTERNS = [
+    Pattern(name="full", title="full", summary="An encoder: every word may look at every word.", rules=["full"]),
+    Pattern(name="causal", title="causal", summary="A decoder: a word may look at itself and at earlier words.", rules=["causal"]),
+    Pattern(name="window", title="window", summary="A word may look at near words, on both sides.", rules=["window"]),
+    Pattern(
+        name="sliding", title="sliding window", summary="Earlier words, and only the near ones: what long decoders use.",
+        rules=["causal", "window"],
+    ),
+    Pattern(
+        name="dilated", title="dilated", summary="Earlier words, with gaps: as many steps reach further.",
+        rules=["causal", "dilated"],
+    ),
+    Pattern(name="blocks", title="blocks", summary="The sentence falls into blocks; nobody looks out of one.", rules=["blocks"]),
+    Pattern(
+        name="prefix", title="prefix", summary="A question that all may read, and an answer that is written word by word.",
+        rules=["causal", "prefix"], join="or",
+    ),
+    Pattern(
+        name="packed", title="two texts packed", summary="Two texts in one row, which do not see each other.",
+        rules=["causal", "texts"],
+    ),
+    Pattern(
+        name="padded", title="padded left",
+        summary="Empty places before a short sentence, so that it ends where a longer one does.",
+        rules=["causal", "padded"],
+    ),
+]  # fmt: skip
+
+
+def _rule(offer: _Offer, made: Model, ids: Tensor, pool: dict[str, Array]) -> Rule:
+    label, low, high, start, takes = offer.knob or ("", 0, 0, 0, "")
+    tokens = made.tokens(ids)
+    if takes == "document":
+        tokens = replace(tokens, document=torch.arange(len(ids)) // max(start, 1))
+    if takes == "valid":
+        tokens = replace(tokens, valid=torch.ones(len(ids), dtype=torch.bool))
+    trace = _traced(made, offer.mask(max(start, 1)), tokens, pool)
+    hiding = next((step for step in trace.steps if step.op == "mask"), None)
+    knob: Knob | None = None
+    if takes in ("document", "valid"):
+        knob = Knob(label=label, low=low, high=high, start=start, sets="document" if takes == "document" else "valid")
+    elif takes:
+        step = next(s for s in trace.steps if s.op == takes)
+        knob = Knob(label=label, low=low, high=high, start=start, sets="parameter", op=takes, parameter=next(iter(step.params)))
+    return Rule(
+        name=offer.name, title=offer.title, summary=offer.summary, seen=offer.seen, hidden=offer.hidden, trace=trace,
+        visible=hiding.inputs[1] if hiding else "", weights=next(s.id for s in trace.steps if s.op == "softmax"), knob=knob,
+    )  # fmt: skip
+
+
+def _traced(made: Model, mask: Mask, tokens: Tokens, pool: dict[str, Array]) -> Trace:
+    """The first layer's attention under a mask; its numbers stand in the pool, by leaf."""
+    attention = cast(blocks.Block, made.blocks[0]).attention
+    before, attention.mask = attention.mask, mask
+    try:
+        trace = watch(made, tokens, only=ATTENTION, arrays=False, title=mask.name)
+    finally:
+        attention.mask = before
+    for leaf in trace.leaves:
+        assert leaf.array is not None
+        assert pool.setdefault(leaf.id, leaf.array) == leaf.array
+    return msgspec.structs.replace(trace, leaves=[msgspec.structs.replace(leaf, array=None, pool=leaf.id) for leaf in trace.leaves])
+
+
+# --- one sentence, many examples --------------------------------------------------------------------------------------
+@torch.no_grad()
+def lessons(made: Model, ids: list[int], names: list[str]) -> list[Lesson]:
+    """What comes after each prefix, with its loss in one pass over all of them and in a pass of its own."""
+    given, wanted = torch.tensor(ids[:-1]), torch.tensor(ids[1:])
+    together = cross_entropy(made(given), wanted, reduction="none")
+    alone = [cross_entropy(made(given[: t + 1])[-1:], wanted[t : t + 1]) for t in range(len(given))]
+    return [
+        Lesson(given=t + 1, next=name, together=float(together[t]), alone=float(alone[t])) for t, name in enumerate(names)
+    ]  # fmt: skip
+
+
+# --- how far a word sees ----------------------------------------------------------------------------------------------
+def influence(names: list[str], ids: Tensor, seed: int) -> Tensor:
+    """[layers, windows, layers + 1, words]: size of d(last word's output) / d(numbers at a word, after so many layers)."""
+    found = torch.zeros(LAYERS, len(ids), LAYERS + 1, len(ids), dtype=torch.float64)
+    for layers in range(1, LAYERS + 1):
+        deep = model(names, seed, layers)
+        for size in range(1, len(ids) + 1):
+            found[layers - 1, size - 1, : layers + 1] = _felt(windowed(deep, size), ids)
+    return found
+
+
+def _felt(made: Model, ids: Tensor) -> Tensor:
+    """[layers + 1, words]. One copy of the sentence for each feature of the output, so that one way back gives all rows."""
+    tokens = made.entered(made.tokens(ids.expand(WIDTH, -1)))
+    streams = [tokens.x.detach().requires_grad_()]
+    for block in made.blocks:
+        streams.append(block(replace(tokens, x=streams[-1]), made.position))
+    last = streams[-1][:, -1].diagonal().sum()  # copy d asks for feature d
+    return torch.stack([g.square().sum((0, -1)).sqrt() for g in torch.autograd.grad(last, streams)])
+
+
+# --- word by word, with a cache ---------------------------------------------------------------------------------------
+@torch.no_grad()
+def decoded(made: Model, ids: Tensor) -> list[Turn]:
+    """Read one word after the other with the model's own caches, beside the full pass."""
+    whole, caches, turns = made(ids), made.caches(), []
+    for step in range(len(ids)):
+        before = _held(caches[0])
+        row = made(ids[step : step + 1], caches)[0]
+        gone = sorted({*before, step} - {*_held(caches[0])})
+        turns.append(Turn(kept=before, dropped=gone, difference=float((row - whole[step]).abs().max())))
+    return turns
+
+
+def _held(cache: Cache) -> list[int]:
+    return [int(rank) for rank in cache.rows["order"]] if cache.rows else []
+
+
+@torch.no_grad()
+def _multiply_adds(made: Model, ids: Tensor) -> tuple[list[int], list[int]]:
+    """Of a cached step that reads 1, 2, ... keys, and of a pass over 1, 2, ... tokens. Torch counts 2 for one."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    cached, whole, caches = [], [], made.caches()
+    for step in range(len(ids)):
+        with FlopCounterMode(display=False) as counter:
+            made(ids[step : step + 1], caches)
+        cached.append(counter.get_total_flops() // 2)
+        with FlopCounterMode(display=False) as counter:
+            made(ids[: step + 1])
+        whole.append(counter.get_total_flops() // 2)
+    return cached, whole
+
+
+def _row(spec: Spec) -> int:
+    """Four projections and a feed-forward in every layer, and the map to the vocabulary."""
+    forward = spec.blocks[0].feedforward
+    assert forward is not None
+    assert forward.inner is not None
+    assert spec.outputs is not None
+    return spec.layers * (4 * WIDTH * WIDTH + 2 * WIDTH * forward.inner) + WIDTH * spec.outputs

@@ -1,0 +1,143 @@
+// The page of masks: masks that are joined, places that are empty, and what the link keeps.
+import { describe, expect, test } from "vitest";
+import type { Knob, Leaf, Masks, Rule, Step } from "../src/contract";
+import { behind } from "../src/masks/arithmetic";
+import { may, reason, under } from "../src/masks/joined";
+import { fromHash, initial, type MasksState, patternOf, toHash } from "../src/masks/state";
+import { at } from "../src/tensor";
+import { leaf, step } from "./toy";
+
+const WORDS = ["Love", "conquers", "all", "things"];
+const X = leaf("X", [[1, 0], [0, 1], [1, 1], [2, 1]], "content", ["token", "feature"]); // prettier-ignore
+const ORDER = leaf("order", [0, 1, 2, 3], "order", ["token"]);
+const scores = [step("Xᵀ", "transpose", ["X"]), step("S", "matmul", ["X", "Xᵀ"])];
+const columns = [step("o↓", "column", ["order"]), step("o→", "row", ["order"])];
+
+function rule(name: string, mask: Step[], more: Partial<Rule> = {}, leaves: Leaf[] = []): Rule {
+  const visible = mask.at(-1)?.id ?? "";
+  const hiding = mask.length ? [step("S∘M", "mask", ["S", visible])] : [];
+  const steps = [...scores, ...mask, ...hiding, step("A", "softmax", [mask.length ? "S∘M" : "S"])];
+  const all = [X, ...(mask.some(({ inputs }) => inputs.includes("order")) ? [ORDER] : []), ...leaves];
+  const pooled = all.map((one) => ({ ...one, array: null, pool: one.id }));
+  return { name, title: name, summary: `${name}.`, seen: `${name} shows {answers} to {asks} by {n}`, hidden: `${name} hides {answers} from {asks} by {n}`, trace: { leaves: pooled, steps, outputs: ["A"] }, visible, weights: "A", ...more }; // prettier-ignore
+}
+
+const knob = (more: Partial<Knob>): Knob => ({ label: "n", low: 0, high: 4, start: 2, sets: "parameter", ...more });
+const VALID = leaf("valid", [1, 1, 1, 1], "valid", ["token"]);
+const TEXTS = leaf("document", [0, 0, 1, 1], "document", ["token"]);
+const record: Masks = {
+  title: "Masks",
+  summary: "",
+  words: WORDS,
+  begin: "‹begin›",
+  model: "toy",
+  parameters: 0,
+  heads: 1,
+  seed: 0,
+  rules: [
+    rule("full", []),
+    rule("causal", [...columns, step("M", "not_after", ["o→", "o↓"])]),
+    rule("window", [...columns, step("|i−j|", "distance", ["o↓", "o→"]), step("M", "below", ["|i−j|"], { number: 2 })], { knob: knob({ op: "below", parameter: "number" }) }), // prettier-ignore
+    rule("texts", [step("d↓", "column", ["document"]), step("d→", "row", ["document"]), step("M", "equal", ["d↓", "d→"])], { knob: knob({ sets: "document" }) }, [TEXTS]), // prettier-ignore
+    rule("padded", [step("M", "row", ["valid"])], { knob: knob({ sets: "valid", start: 1 }) }, [VALID]),
+  ],
+  patterns: [
+    { name: "full", title: "full", summary: "", rules: ["full"] },
+    { name: "causal", title: "causal", summary: "", rules: ["causal"] },
+    { name: "sliding", title: "sliding window", summary: "", rules: ["causal", "window"] },
+    { name: "either", title: "either", summary: "", rules: ["causal", "window"], join: "or" },
+  ],
+  pool: Object.fromEntries([X, ORDER, VALID, TEXTS].map((one) => [one.id, one.array!])),
+  lessons: WORDS.map((next, i) => ({ given: i + 1, next, together: 1, alone: 1 })),
+  influence: { shape: [0], dtype: "float64", data: [] },
+  decoding: [],
+  cached: [],
+  whole: [],
+  row: 0,
+  pair: 0,
+};
+const state = (more: Partial<MasksState>): MasksState => ({ ...initial(record), ...more });
+const of = (...rules: [string, number][]) => rules.map(([name, n]) => ({ name, n }));
+const table = (given: Partial<MasksState>): string[] => {
+  const now = under(record, state(given));
+  return now.names.map((_, i) => now.names.map((_, j) => (may(now, now.visible, i, j) ? "1" : "0")).join(""));
+};
+
+describe("masks that are joined", () => {
+  test("one rule is its own program, with its number", () => {
+    expect(table({ rules: of(["full", 0]) })).toEqual(["1111", "1111", "1111", "1111"]);
+    expect(table({ rules: of(["causal", 0]) })).toEqual(["1000", "1100", "1110", "1111"]);
+    expect(table({ rules: of(["window", 2]) })).toEqual(["1100", "1110", "0111", "0011"]);
+    expect(table({ rules: of(["window", 3]) })).toEqual(["1110", "1111", "1111", "0111"]);
+  });
+
+  test("two rules are what both allow, or one of them", () => {
+    expect(table({ rules: of(["causal", 0], ["window", 2]) })).toEqual(["1000", "1100", "0110", "0011"]);
+    expect(table({ rules: of(["causal", 0], ["window", 2]), join: "or" })).toEqual(["1100", "1110", "1111", "1111"]);
+    expect(table({ rules: of(["window", 3], ["window", 2]) })).toEqual(["1100", "1110", "0111", "0011"]);
+    expect(table({ rules: of(["causal", 0], ["texts", 1]) })).toEqual(["1000", "0100", "0110", "0111"]);
+  });
+
+  test("all words and a rule is the rule; all words or a rule is all words", () => {
+    expect(table({ rules: of(["full", 0], ["causal", 0]) })).toEqual(["1000", "1100", "1110", "1111"]);
+    expect(table({ rules: of(["causal", 0], ["full", 0]), join: "or" })).toEqual(["1111", "1111", "1111", "1111"]);
+  });
+
+  test("empty places stand before the words, and who sees nobody has weights of 0", () => {
+    const given = state({ rules: of(["causal", 0], ["padded", 1]) });
+    expect(table(given)).toEqual(["00000", "01000", "01100", "01110", "01111"]);
+    const now = under(record, given);
+    expect(now.names.map(({ text }) => text)).toEqual(["empty", ...WORDS]);
+    const weights = now.program.get(now.weights);
+    expect([0, 1, 2, 3, 4].map((j) => at(weights, [0, j]))).toEqual([0, 0, 0, 0, 0]);
+    expect(at(weights, [2, 2])).toBeCloseTo(Math.E / (1 + Math.E), 14); // scores 0 and 1
+  });
+
+  test("why a pair may look says who decided", () => {
+    const both = state({ rules: of(["causal", 0], ["window", 2]) });
+    const now = under(record, both);
+    expect(reason(now, "and", 2, 1)).toBe("“all” 3 may look at “conquers” 2: causal shows “conquers” 2 to “all” 3 by 0 words, and window shows “conquers” 2 to “all” 3 by 2 words."); // prettier-ignore
+    expect(reason(now, "and", 2, 0)).toBe("“all” 3 may not look at “Love” 1: window hides “Love” 1 from “all” 3 by 2 words.");
+    const either = under(record, { ...both, join: "or" });
+    expect(reason(either, "or", 2, 0)).toBe("“all” 3 may look at “Love” 1: causal shows “Love” 1 to “all” 3 by 0 words.");
+    expect(reason(under(record, state({ rules: of(["full", 0]) })), "and", 0, 3)).toMatch(/nobody is hidden\.$/);
+  });
+
+  test("a weight leads back to the products of query and key", () => {
+    const { trace, weights } = under(record, state({}));
+    expect(behind(trace, weights)).toEqual(["A", "S∘M", "S"]);
+  });
+});
+
+describe("the link", () => {
+  test("keeps every choice and nothing else", () => {
+    expect(toHash(initial(record), record)).toBe("");
+    const chosen = state({ rules: of(["window", 3], ["texts", 1]), join: "or", cell: [2, 0], lesson: 3, window: 4, layers: 1, step: 2, keep: 2 }); // prettier-ignore
+    const hash = toHash(chosen, record);
+    expect(hash).toBe("mask=window-3.texts-1&join=or&cell=3.1&lesson=4&step=3&window=4&layers=1&keep=2");
+    expect(fromHash(hash, record)).toEqual(chosen);
+  });
+
+  test("what makes no sense is left out", () => {
+    for (const wrong of [
+      "mask=nonsense",
+      "mask=window-9",
+      "mask=causal.window.full",
+      "cell=0.1",
+      "cell=1",
+      "layers=5",
+      "keep=1.5",
+      "head=2",
+      "join=or",
+    ])
+      // prettier-ignore
+      expect(fromHash(wrong, record)).toEqual(initial(record));
+  });
+
+  test("a pattern is known by its rules and how they are joined", () => {
+    const rules = of(["causal", 0], ["window", 4]);
+    expect(patternOf(record, state({ rules }))?.name).toBe("sliding");
+    expect(patternOf(record, state({ rules, join: "or" }))?.name).toBe("either");
+    expect(patternOf(record, state({ rules: of(["window", 4]) }))).toBeUndefined();
+  });
+});
