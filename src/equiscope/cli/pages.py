@@ -25,7 +25,7 @@ class Said:
 def masks(said: Said) -> Masks:
     from equiscope.explore.masks import masks
 
-    return masks(said.sentence or WORDS, said.seed)
+    return masks(WORDS if said.sentence is None else said.sentence, said.seed)
 
 
 def graph(said: Said) -> Messages:
