@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from equiscope import explore
 from equiscope.explore.compare import write_page
+from equiscope.explore.cost import cost
 from equiscope.explore.golden import drawn
 from equiscope.explore.heads import Looked
 from equiscope.record import Comparison, read_run
@@ -89,8 +90,17 @@ SHOTS: dict[str, Shot] = {
     "looking": ("head=3.2", WIDE, around(".learned")),
     "heads": ("", WIDE, around(".desk")),
     "comparison": ("", WIDE, around("#app h1", ".candidates")),
+    "cost": ("", WIDE, around(".where h2", ".stack")),
 }  # fmt: skip
-MADE = {"drawing": "drawing", "report": "report", "run": "run", "looking": "run", "heads": "heads", "comparison": "comparison"}
+MADE = {
+    "drawing": "drawing",
+    "report": "report",
+    "run": "run",
+    "looking": "run",
+    "heads": "heads",
+    "comparison": "comparison",
+    "cost": "cost",
+}
 RECIPE = Path(__file__).parents[1] / "recipes" / "shakespeare-char-cpu.toml"  # trained on the sample beside it, for a minute
 CHANGES = ["budget.steps=600", "evaluation.every=50"]
 ANSWER = RECIPE.parent / "questions" / "results" / "schemes-text.json"
@@ -110,7 +120,7 @@ def take(browser: Browser, page_file: Path, name: str) -> Path:
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
     page.goto(f"{page_file.as_uri()}#{link}")
-    page.locator("figure.matrix, table.rows, canvas.chart, .desk canvas, .candidates").first.wait_for()
+    page.locator("figure.matrix, table.rows, canvas.chart, .desk canvas, .candidates, .stack").first.wait_for()
     page.wait_for_timeout(400)  # tables of measurements are filled a moment later
     clip = act(page)
     target = FOLDER / f"{name}.png"
@@ -150,6 +160,11 @@ def comparison_file(folder: Path) -> Path:
     return write_page(msgspec.json.decode(ANSWER.read_bytes(), type=Comparison), folder / "comparison.html")
 
 
+def cost_file(folder: Path) -> Path:
+    """Formulas alone: times would be of the machine that makes the picture."""
+    return explore.write(cost(), folder / "cost.html")
+
+
 def run_file(folder: Path) -> Path:
     """The page of a short run; trained when a picture of it is asked for."""
     page = folder / "run.html"
@@ -173,6 +188,7 @@ def main(names: list[str]) -> None:
         page_file = explore.write(explore.explorable(explore.Choice()), Path(folder) / "page.html")
         make = {
             "drawing": drawing_file, "report": report_file, "run": run_file, "heads": heads_file, "comparison": comparison_file,
+            "cost": cost_file,
         }  # fmt: skip
         browser = playwright.chromium.launch(executable_path=browser_path(), args=list(QUIET))
         for name in names or SHOTS:
