@@ -167,7 +167,7 @@ function shuffle(desk: GraphDesk): { element: HTMLElement; draw(): void } {
     const found = equivariance(trace, desk.leaves(typed), permute(by), record.roles.output);
     measured.replaceChildren(
       verdict("‖f(gX) − g f(X)‖ / ‖f(X)‖", found),
-      h("p.quiet", `Do the outputs travel with their words, where edges do? Measured ${moved ? "with this order" : "with the first word moved to the end"}.`), // prettier-ignore
+      h("p.quiet", `Do the outputs travel with their words and edges? Measured ${moved ? "with this order" : "with the first word moved to the end"}.`), // prettier-ignore
     );
   }
   return { element, draw };
