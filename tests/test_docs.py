@@ -18,8 +18,9 @@ PAGES = Path(__file__).parents[1] / "docs" / "howto"
 
 
 RUN = [
-    "attention.md", "check.md", "drawing.md", "generate.md", "heads.md", "model.md", "position.md", "report.md", "tokens.md",
-    "train.md",
+    "attention.md", "check.md", "cost.md", "drawing.md", "generate.md", "graph.md", "heads.md", "model.md",
+    "notebook.md", "position.md",
+    "report.md", "tokens.md", "train.md",
 ]  # fmt: skip
 
 

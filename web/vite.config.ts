@@ -2,7 +2,8 @@ import { defineConfig } from "vitest/config";
 
 // A script and a style sheet with fixed names: Python wraps them into a page, a notebook cell or one offline file. The report of a
 // check, the pages of a run, of a comparison and of all heads, and the pages of one subject have their own: no page carries another's.
-const OWN = ["report", "run", "compare", "heads", "masks", "graph", "cost", "tokens"];
+// In a notebook a page stands in a frame: what runs in that frame before it, and the module that anywidget puts around it.
+const OWN = ["report", "run", "compare", "heads", "masks", "graph", "cost", "tokens", "widget", "frame"];
 
 export default defineConfig(({ mode }) => {
   const own = OWN.includes(mode) ? mode : undefined;
@@ -17,8 +18,8 @@ export default defineConfig(({ mode }) => {
       reportCompressedSize: false,
       cssCodeSplit: false,
       lib: {
-        entry: own ? `src/${own}/main.ts` : "src/main.ts",
-        formats: ["iife"],
+        entry: mode === "frame" ? "src/widget/frame.ts" : own ? `src/${own}/main.ts` : "src/main.ts",
+        formats: [mode === "widget" ? "es" : "iife"],
         name: "equiscope",
         fileName: () => `${own ?? "page"}.js`,
         cssFileName: own ?? "page",

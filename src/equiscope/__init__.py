@@ -42,6 +42,7 @@ _NAMES = {
     "check": "audit",
     "load": "pretrained",
     "save": "pretrained",
+    "show": "explore.notebook",
     "watch": "trace",
 }
 __all__ = [*_ROOMS, *_NAMES, "__version__"]

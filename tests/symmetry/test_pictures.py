@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from equiscope.audit import check
-from equiscope.audit.adapt import patch as patch_of
 from equiscope.errors import ShapeError, UnknownName
 from equiscope.symmetry import inputs_of, named
 from equiscope.symmetry.grids import layouts
@@ -20,6 +19,7 @@ from equiscope.symmetry.pictures import (
     PatchShift,
     patch,
 )
+from equiscope.trace.places import patch as patch_of
 
 SIZE = (8, 8)
 FINE = 1e-12

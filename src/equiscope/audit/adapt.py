@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from equiscope.audit.state import State
 from equiscope.audit.subject import arguments
 from equiscope.symmetry import Inputs, Kind
+from equiscope.trace.places import patch
 
 
 def completed(model: nn.Module, inputs: Inputs) -> Inputs:
@@ -37,12 +38,6 @@ def _steps(model: nn.Module, inputs: Inputs) -> Inputs:
         return inputs
     changed: dict[str, Kind] = {n: "steps" for n, v in inputs.of("features").items() if isinstance(v, Tensor) and v.ndim == 3}
     return replace(inputs, kinds=inputs.kinds | changed)
-
-
-def patch(model: nn.Module) -> int | None:
-    """The side of the patches into which a model cuts pictures: the first convolution that neither overlaps nor leaves gaps."""
-    convolutions = (m for m in model.modules() if isinstance(m, nn.Conv2d))
-    return next((int(m.stride[0]) for m in convolutions if m.stride == m.kernel_size and m.stride[0] > 1), None)
 
 
 def _tokens(model: nn.Module, inputs: Inputs) -> Inputs:

@@ -66,3 +66,9 @@ def places_of(model: nn.Module) -> int | None:
     most = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     turns = any("rotary" in type(module).__name__.lower() for module in model.modules())
     return most if isinstance(most, int) and not turns else None
+
+
+def patch(model: nn.Module) -> int | None:
+    """The side of the patches into which a model cuts pictures: the first convolution that neither overlaps nor leaves gaps."""
+    convolutions = (m for m in model.modules() if isinstance(m, nn.Conv2d))
+    return next((int(m.stride[0]) for m in convolutions if m.stride == m.kernel_size and m.stride[0] > 1), None)
