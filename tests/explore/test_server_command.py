@@ -8,7 +8,11 @@ import sys
 import time
 
 import pytest
+from tests.cli.test_cli import equi
 
+from equiscope.cli import heads
+
+__all__ = ["equi"]  # the fixture
 SERVES = """
 import sys, time
 from equiscope.cli.explore import serve
@@ -28,6 +32,29 @@ def test_what_serves_nothing_loads_no_server():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+FACTORY = """
+import torch
+from torch import nn
+def made():
+    layer = nn.TransformerEncoderLayer(512, 4, 512, batch_first=True)
+    layer.self_attn.out_proj.weight = layer.linear1.weight
+    return layer, torch.ones(1, 250, 512)
+"""
+
+
+def test_what_is_kept_in_memory_is_said(equi, tmp_path, monkeypatch):
+    asked = {}
+    monkeypatch.setattr(heads, "serve", lambda page, port, browser, answers, runs: asked.update(answers=answers, runs=runs))
+    (tmp_path / "two.py").write_text(FACTORY, encoding="utf-8")
+    code, out, err = equi("explore", "--model", f"{tmp_path / 'two.py'}:made")
+    assert (code, err) == (0, "")
+    parameters = 5 * 512 * 512 + 10 * 512  # queries, keys, values, the feed-forward's two, of which one is also behind the heads
+    held = 4 * 250 * 512  # queries, keys, values, and what they give
+    assert (f"{4 * parameters / 1e6:.1f}", f"{4 * held / 1e6:.1f}") == ("5.3", "2.0")
+    assert out.startswith("In memory: 5.3 MB of parameters, 2.0 MB of queries, keys and values; each of the last 4 runs ")
+    assert (list(asked["answers"]), list(asked["runs"])) == (["/head"], ["/again"])
 
 
 @pytest.fixture

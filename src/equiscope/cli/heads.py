@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.data.picture_files import address, converted, picture
 from equiscope.errors import InputError
 from equiscope.explore import write
-from equiscope.explore.heads import Looked
+from equiscope.explore.heads import RUNS, Looked
 from equiscope.explore.page import html
 from equiscope.explore.run import POLICY
 from equiscope.models.spec import read_object
@@ -83,12 +83,13 @@ def run(
     ready = _ready(source, asked, seed)
     name = Path(source).resolve().name if Path(source).is_dir() else source
     if beside is None:
-        looked = _looked(ready, f"{name}: {asked.told}", source, seed)
+        looked, models = _looked(ready, f"{name}: {asked.told}", source, seed), [ready.model]
     else:
         other, called = _ready(beside, asked, seed), names(source, beside)
         fed(ready, other, asked == Asked())
         looked = _looked(ready, f"{called[0]} beside {called[1]}: {asked.told}", source, seed)
         looked.set_beside(_looked(other, called[1], beside, seed), called)
+        models = [ready.model, other.model]
     if json:
         sys.stdout.write(msgspec.json.encode(looked.file(compact)).decode() + "\n")
     elif export is not None:
@@ -98,7 +99,24 @@ def run(
         if size > LARGE and not compact:
             print("It has every query, key and value; --compact makes a smaller one, in which they are rounded or left out.")
     else:
-        serve(html(looked.content, policy=POLICY), port, open_browser, {"/head": looked.answer, "/again": looked.again})
+        print(_memory(looked, models), flush=True)
+        serve(html(looked.content, policy=POLICY), port, open_browser, {"/head": looked.answer}, {"/again": looked.again})
+
+
+def _memory(looked: Looked, models: Sequence[nn.Module]) -> str:
+    """What a page that is served keeps in memory, in a sentence."""
+    read = [*looked.found, *(looked.other.found if looked.other is not None else [])]
+    parameters = _bytes(t for model in models for t in (*model.parameters(), *model.buffers()))
+    held = _bytes(t for one in read for t in vars(one).values() if isinstance(t, Tensor))
+    return (
+        f"In memory: {parameters / 1e6:.1f} MB of parameters, {held / 1e6:.1f} MB of queries, keys and values; "
+        f"each of the last {RUNS} runs on moved tokens adds as much as those."
+    )
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    """Of those that share memory, once."""
+    return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
 
 
 def _ready(source: str, asked: Asked, seed: int) -> Ready:
