@@ -85,7 +85,11 @@ def test_a_text_in_any_script_has_a_label_for_each_token(equi, folders, text):
     found = page(equi, text, "--model", folders / "gpt2")
     (line,) = found["lines"]
     assert len(line["labels"]) == len(text.encode())
-    assert all(label and label in text for label in line["labels"])
+    seen = {"\u0301": "◌\u0301", "\u200d": "U+200D"}
+    cut = [(letter, byte) for letter in text for byte in letter.encode()]
+    whole = [x if len(x.encode()) == 1 else f"⟨{byte:02X} of {seen.get(x, x)}⟩" for x, byte in cut]
+    assert line["labels"] == whole
+    assert bool(found["notes"]) == any("⟨" in label for label in whole)
     assert [(layer["where"], len(layer["heads"])) for layer in found["layers"]] == [
         ("transformer.h.0.attn", 4), ("transformer.h.1.attn", 4),
     ]  # fmt: skip
@@ -257,3 +261,35 @@ def test_a_large_file_names_the_way_to_a_small_one(equi, folders, tmp_path, monk
     asked = ("explore", "the dog", "--model", folders / "gpt2", "--export", tmp_path / "page.html")
     assert "--compact makes a smaller one" in equi(*asked)[1]
     assert "--compact" not in equi(*asked, "--compact")[1]
+
+
+def test_a_run_on_sounds_brings_the_sound_and_says_where_it_is_silent(equi, tmp_path):
+    run = tmp_path / "run"
+    assert equi("train", RECIPES / "fsdd-mel.toml", "--small", *FEW, "--out", run)[0] == 0
+    sounds = {"noise": np.random.default_rng(0).normal(size=6000) / 9, "silence": np.zeros(6000)}
+    for name, wave in sounds.items():
+        soundfile.write(tmp_path / f"{name}.wav", wave.astype(np.float32), 8000)
+        found = page(equi, "--audio", tmp_path / f"{name}.wav", "--model", run)
+        (line,) = found["lines"]
+        assert line["heard"]["rate"] == 8000
+        samples = len(line["heard"]["samples"]) * 3 // 4 // 2 / 8000
+        assert samples == pytest.approx(line["seconds"][-1] + line["lasts"], abs=0.01)
+        assert line["seconds"][0] == pytest.approx(0, abs=1e-6)
+        assert (found["notes"] == ["The sound is silent: all its samples are alike."]) == (name == "silence")
+        assert (found["says"]["kind"], found["says"]["shares"]["shape"]) == ("class", [1, 5])
+
+
+def test_what_a_model_says_is_named(equi, folders, photo, tmp_path):
+    said = page(equi, "a b", "--model", folders / "gpt2")["says"]
+    assert (said["kind"], said["shares"]["shape"]) == ("next", [3, 5])
+    assert all(name == "<s>" or len(name) == 1 or name.startswith("⟨") for name in said["names"])
+    answer = page(equi, "love conquers all", "--model", folders / "t5")
+    assert answer["lines"][answer["says"]["line"]]["name"] == "answer"
+    assert [answer["lines"][answer["across"][0][name]]["name"] for name in ("asks", "answers")] == ["answer", "text"]
+    assert page(equi, "--image", photo, "--model", folders / "vit")["says"] is None
+    names = {i: f"thing {i}" for i in range(3)}
+    config = transformers.ViTConfig(image_size=32, patch_size=8, **TINY, id2label=names)
+    transformers.ViTForImageClassification(config).save_pretrained(tmp_path / "named")
+    assert set(page(equi, "--image", photo, "--model", tmp_path / "named")["says"]["names"]) == set(names.values())
+    timms = page(equi, "--image", photo, "--model", Path(__file__).parents[1] / "pictures_of_timm.py:vit")["says"]
+    assert set(timms["names"]) == {f"class {i}" for i in range(5)}

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Array as ArrayRecord, Head, Heads, Layer, Numbers } from "../src/contract";
 import { notices, shuffled, told } from "../src/heads/again";
+import { joined, means, spokenLabels, straight, strongest } from "../src/heads/align";
 import { changed, otherOf, paired, sideOf, summed } from "../src/heads/beside";
 import { chosen } from "../src/heads/detail";
 import { brief, direction, spaced, visible } from "../src/heads/labels";
@@ -8,6 +9,9 @@ import { along, scaled } from "../src/heads/lines";
 import { pool } from "../src/heads/map";
 import { called, groups } from "../src/heads/mosaic";
 import { shifts } from "../src/heads/places";
+import { answers } from "../src/heads/says";
+import { envelope, sampled } from "../src/heads/sound";
+import { lit } from "../src/heads/strip";
 import { isRolled, own, withRolled } from "../src/heads/rollout";
 import { fromHash, type HeadsState, initial, toHash } from "../src/heads/state";
 import { percent, pictured, weighed } from "../src/heads/rounded";
@@ -204,7 +208,7 @@ test("the largest are found in order", () => {
 });
 
 describe("the state is its link", () => {
-  const state: HeadsState = { open: [2, 4], row: 0, column: 11, by: "answers", show: "change", side: "other", roles: ["first", "even"], causal: false, mask: false, bias: false, temperature: 0.5, hidden: { 1: [0, 3] }, edits: [{ layer: 1, head: 0, of: "k", token: 3, feature: 2, value: -1.5e-7 }] }; // prettier-ignore
+  const state: HeadsState = { open: [2, 4], row: 0, column: 11, by: "answers", show: "change", side: "other", roles: ["first", "even"], causal: false, mask: false, bias: false, temperature: 0.5, align: [1, 3], word: 4, whole: true, read: true, hidden: { 1: [0, 3] }, edits: [{ layer: 1, head: 0, of: "k", token: 3, feature: 2, value: -1.5e-7 }] }; // prettier-ignore
 
   test("and comes back from it", () => {
     expect(fromHash(`#${toHash(state)}`, [8, 8, 8])).toEqual(state);
@@ -255,7 +259,13 @@ describe("labels", () => {
   test("are cut between letters", () => expect(brief("😀".repeat(30), 0, 5)).toBe("😀😀😀😀…"));
 
   test("say in which direction they run", () => {
-    expect([["1", "שלום"], ["“", "Hello"], ["عالم", "x"], ["😀"]].map(direction)).toEqual(["rtl", "ltr", "rtl", "ltr"]);
+    expect([["1", "שלום"], ["“", "Hello"], ["عالم", "x"], ["😀"], ["⟨D7 of ש⟩", "⟨A9 of ש⟩"]].map(direction)).toEqual([
+      "rtl",
+      "ltr",
+      "rtl",
+      "ltr",
+      "rtl",
+    ]);
     expect([spaced(["The", " dog"]), spaced(["The", "dog"])]).toEqual([true, false]);
   });
 });
@@ -461,4 +471,75 @@ test("layers rolled out stand after the others, and are none of them", () => {
   expect(own(record)).toEqual([one]);
   expect(groups(record).map(({ title }) => title)).toEqual(["text looks at itself", "text: all layers, rolled out"]);
   expect([called(record, 0, 1), called(record, 1, 0)]).toEqual(["layer 1, head 2", "all layers, rolled out, from the mean of the heads"]); // prettier-ignore
+});
+
+describe("words of one line and those of another", () => {
+  const links = { weights: Float64Array.of(0.5, 0.3, 0.2, 0.1, 0.2, 0.7), targets: ["a", "b"], sources: ["x", "y", "z"] };
+
+  test("each is linked to the one that it draws most from", () => expect(strongest(links)).toEqual([0, 2]));
+
+  test("over pieces weights are added, of pieces they are averaged", () => {
+    const whole = joined(links, [4, 4], [0, 1, 1]);
+    expect([whole.targets, whole.sources]).toEqual([["ab"], ["x", "yz"]]);
+    close(whole.weights, [0.3, 0.7]);
+  });
+
+  test("words without pieces stay what they are", () => close(joined(links, [0, 1], [0, 1, 2]).weights, [...links.weights]));
+
+  test("the straight way leads from first to first to last to last", () => {
+    expect(straight([0, 1, 2], 3)).toEqual({ met: 3, chance: 7 / 3 });
+    expect(straight([2, 1, 0], 3).met).toBe(1);
+    expect(straight([0, 4], 5)).toEqual({ met: 2, chance: 4 / 5 });
+    expect(straight([0], 1)).toEqual({ met: 1, chance: 1 });
+  });
+
+  test("a row stands for the word that is said after it", () => {
+    const one = array([3, 1], [0, 1, 2]);
+    const says = { kind: "next" as const, names: ["a", "b", "end"], which: one, shares: array([3, 1], [1, 1, 1]), line: 0 };
+    expect(spokenLabels(["<s>", "a", "b"], 0, says)).toEqual(["a", "b", "end"]);
+    expect(spokenLabels(["<s>", "a", "b"], 1, says)).toEqual(["a", "b", "…"]);
+    expect(spokenLabels(["<s>"], 0, undefined)).toEqual(["…"]);
+  });
+
+  test("means are of a layer, or of all", () => {
+    const across = { asks: 1, answers: 0, layers: [3, 5], weights: array([2, 1, 2], [0.2, 0.8, 0.6, 0.4]) };
+    close(means(across, 5), [0.6, 0.4]);
+    close(means(across, undefined), [0.4, 0.6]);
+  });
+});
+
+describe("what is beside the weights", () => {
+  test("answers after a token, the likeliest first", () => {
+    const says = {
+      kind: "next" as const,
+      names: ["cat", "dog"],
+      which: array([2, 2], [1, 0, 0, 1]),
+      shares: array([2, 2], [0.75, 0.25, 0.5, 0.5]),
+      first: 4,
+    };
+    expect(answers(says, 4)).toEqual([["dog", 0.75], ["cat", 0.25]]); // prettier-ignore
+    expect(answers(says, 5)[0]).toEqual(["cat", 0.5]);
+    expect([answers(says, 3), answers(says, 6)]).toEqual([[], []]);
+  });
+
+  test("a class is answered to all of it", () =>
+    expect(answers({ kind: "class", names: ["cat"], which: array([1, 1], [0]), shares: array([1, 1], [1]) }, 7)).toEqual([["cat", 1]])); // prettier-ignore
+
+  test("samples of 16 bits are numbers from -1 to 1", () =>
+    expect([...sampled({ rate: 8000, samples: btoa("\x00\x00\xff\x7f\x01\x80") })]).toEqual([0, 1, -1]));
+
+  test("the shape of a wave is the lowest and highest of each stretch", () => {
+    const wave = Float32Array.of(0.5, -0.5, 1, 0, -1, 0);
+    expect(envelope(wave, 0, 6, 3)).toEqual([[-0.5, 0.5], [0, 1], [-1, 0]]); // prettier-ignore
+    expect(envelope(wave, 0, 6, 12)).toHaveLength(12);
+    expect(envelope(wave, 6, 12, 1)).toEqual([[0, 0]]);
+  });
+
+  test("patches are lit relative to the strongest of them, whatever lies in front", () => {
+    const { share, strengths } = lit([0.6, 0.1, 0.3], 1);
+    expect(share).toBeCloseTo(0.4);
+    expect(strengths[1]).toBe(1);
+    expect(strengths[0]).toBeCloseTo(Math.sqrt(1 / 3));
+    expect(lit([1, 0, 0], 1).strengths).toEqual([0, 0]);
+  });
 });

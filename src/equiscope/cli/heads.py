@@ -2,6 +2,7 @@
 
 import re
 import sys
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from equiscope.audit.adapt import patch
 from equiscope.audit.targets import Target, target
+from equiscope.cli import voices
 from equiscope.cli.beside import fed, names
 from equiscope.cli.explore import is_run, serve
 from equiscope.cli.tokenizer import TOKENIZER, tokenizer
@@ -21,18 +23,22 @@ from equiscope.data.picture_files import address, converted, picture
 from equiscope.errors import InputError
 from equiscope.explore import write
 from equiscope.explore.heads import RUNS, Looked
+from equiscope.explore.heard import heard
 from equiscope.explore.page import html
 from equiscope.explore.run import POLICY
+from equiscope.explore.says import Voice
 from equiscope.models.spec import read_object
 from equiscope.record import Line
 from equiscope.record.heads import patches
 from equiscope.tokens import read_sound
+from equiscope.tokens.labels import labels, told, words
 from equiscope.trace.places import places_of
 from equiscope.train import load_run, recall
 
 LONGEST = 8192  # tokens that are looked at
 ANSWER = 32  # tokens that a model with a decoder answers, before they are looked at
 PIXELS, SECONDS = 100_000_000, 60.0  # of a picture, of a sound
+SILENT = "The sound is silent: all its samples are alike."
 LARGE = 8_000_000  # bytes of a file from which on a smaller one is offered
 IN_FRONT = range(17)  # tokens that may stand before the patches: class token, one for distillation, registers
 
@@ -56,13 +62,14 @@ class Asked:
 
 @dataclass
 class Ready:
-    """A model, what it is called with, and what stands in its rows."""
+    """A model, what it is called with, what stands in its rows, and how its answer is read."""
 
     model: nn.Module
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    voice: Voice | None = None
 
 
 def run(
@@ -126,7 +133,7 @@ def _ready(source: str, asked: Asked, seed: int) -> Ready:
 def _looked(ready: Ready, title: str, source: str, seed: int) -> Looked:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Looked(ready.model, ready.args, ready.kwargs, ready.lines, title, source, ready.notes)
+        return Looked(ready.model, ready.args, ready.kwargs, ready.lines, title, source, ready.notes, ready.voice)
 
 
 def _of_run(folder: Path, asked: Asked) -> Ready:
@@ -144,7 +151,19 @@ def _of_run(folder: Path, asked: Asked) -> Ready:
     model = load_run(folder).eval()
     with torch.no_grad():
         made = task.asked(model, str(given))
-    return Ready(model, made.args, made.kwargs, made.lines)
+    lines = [_with_sound(line, asked.audio) for line in made.lines] if asked.audio is not None else made.lines
+    ready = Ready(model, made.args, made.kwargs, lines, voice=voices.of_run(task))
+    if any(line.heard is not None and not any(b64decode(line.heard.samples)) for line in lines):
+        ready.notes.append(SILENT)
+    _told(ready)
+    return ready
+
+
+def _with_sound(line: Line, path: Path) -> Line:
+    """A line of slices with the sound that they cover."""
+    wave, rate = read_sound(path, longest=SECONDS)
+    covered = round((line.seconds[-1] + line.lasts) * rate)
+    return msgspec.structs.replace(line, heard=heard(wave[:covered], rate))
 
 
 def _of_target(source: str, asked: Asked, seed: int) -> Ready:
@@ -158,7 +177,15 @@ def _of_target(source: str, asked: Asked, seed: int) -> Ready:
         _hear(ready, found, Path(source), asked.audio)
     else:
         ready.notes.append("No input was given, so these are made-up ones of the right shapes.")
+    ready.voice = voices.of_target(found.model, tokenizer(Path(source)))
+    _told(ready)
     return ready
+
+
+def _told(ready: Ready) -> None:
+    """A note where labels are no whole letters."""
+    note = next((said for line in ready.lines if line.kind == "words" and (said := told(line.labels))), "")
+    ready.notes += [note] if note else []
 
 
 # ---------------------------------------------------------------------------------------------------------------------- text
@@ -170,7 +197,7 @@ def _read_text(ready: Ready, found: Target, folder: Path, text: str) -> None:
     name, slot = _slot(ready, lambda n, v: n == "input_ids" or (n.isdigit() and not v.is_floating_point() and v.ndim == 2))
     if name is None:
         raise InputError(f"{type(found.model).__name__} takes no text, but {_takes(ready)}.")
-    ids, labels = _encoded(folder, text)
+    ids, line = _encoded(folder, text)
     if len(ids) > LONGEST:
         raise InputError(f"The text has {len(ids)} tokens; at most {LONGEST} are looked at. Give a shorter one.")
     vocabulary = _vocabulary(found.model)
@@ -184,7 +211,7 @@ def _read_text(ready: Ready, found: Target, folder: Path, text: str) -> None:
     slot(torch.tensor([ids], device=next(found.model.parameters()).device))
     for beside in ("attention_mask", "token_type_ids", "position_ids"):  # of the made-up input, of another length
         ready.kwargs.pop(beside, None)
-    ready.lines.append(Line(name="text", kind="words", labels=labels))
+    ready.lines.append(line)
     if "decoder_input_ids" in ready.kwargs:
         _answer(ready, found.model, folder, torch.tensor([ids]))
 
@@ -202,11 +229,11 @@ def _answer(ready: Ready, model: Any, folder: Path, ids: Tensor) -> None:
         return
     said = said[:-1] if len(said) > 1 else said  # the last one is not read
     ready.kwargs["decoder_input_ids"] = torch.tensor([said])
-    ready.lines.append(Line(name="answer", kind="words", labels=_signs(folder, said)))
+    ready.lines.append(_line("answer", tokenizer(folder), said))
 
 
-def _encoded(folder: Path, text: str) -> tuple[list[int], list[str]]:
-    """Ids and what a person reads of each: the letters that it stands for; a special token by its name."""
+def _encoded(folder: Path, text: str) -> tuple[list[int], Line]:
+    """Ids, and the line of what a person reads of each: the letters that it stands for; a special token by its name."""
     reads = tokenizer(folder)
     if reads is None:
         if not re.fullmatch(r"[\d\s,]+", text):
@@ -214,18 +241,19 @@ def _encoded(folder: Path, text: str) -> tuple[list[int], list[str]]:
                 f"{folder} has no {TOKENIZER}, which turns a text into ids. Add it, or give the ids instead: '12 7 3'."
             )
         ids = [int(word) for word in text.replace(",", " ").split()]
-        return ids, [str(i) for i in ids]
+        return ids, _line("text", None, ids)
     made = reads.encode(text)
     if not made.ids:
         raise InputError(f"The tokenizer of {folder} makes no token of {text!r}. Give another text.")
-    return made.ids, [text[start:end] or sign for (start, end), sign in zip(made.offsets, made.tokens, strict=True)]
+    return made.ids, _line("text", reads, made.ids, text, made.offsets)
 
 
-def _signs(folder: Path, ids: list[int]) -> list[str]:
-    reads = tokenizer(folder)
+def _line(name: str, reads: Any | None, ids: list[int], text: str | None = None, offsets: Sequence[tuple[int, int]] = ()) -> Line:
+    """Ids as words; as numbers where nothing reads them."""
     if reads is None:
-        return [str(i) for i in ids]
-    return [reads.decode([i]) or str(reads.id_to_token(i)) for i in ids]
+        return Line(name=name, kind="words", labels=[str(i) for i in ids])
+    written = labels(reads, ids, text, offsets)
+    return Line(name=name, kind="words", labels=written, words=words(reads, ids, written))
 
 
 def _vocabulary(model: Any) -> int | None:
@@ -292,13 +320,17 @@ def _hear(ready: Ready, found: Target, folder: Path, path: Path) -> None:
     quiet = wave.std() < 1e-7
     slot(((wave - wave.mean()) / (1.0 if quiet else wave.std()))[None].float())
     if quiet:
-        ready.notes.append("The sound is silent: all its samples are alike.")
+        ready.notes.append(SILENT)
     convolutions = [m for m in found.model.modules() if isinstance(m, nn.Conv1d) and m.stride[0] > 1]
-    hop = int(np.prod([m.stride[0] for m in convolutions])) if convolutions else 0
-    if hop:
+    hop, seen = 1, 1  # samples from slice to slice, and in one
+    for one in convolutions:
+        seen, hop = seen + (one.kernel_size[0] - 1) * hop, hop * one.stride[0]
+    if convolutions:
+        whole = heard(wave, rate)
         for count in range(max(1, len(wave) // hop - 2), len(wave) // hop + 2):
             times = [i * hop / rate for i in range(count)]
-            ready.lines.append(Line(name="sound", kind="slices", labels=[f"{t:.3g} s" for t in times], seconds=times))
+            said = [f"{t:.3g} s" for t in times]
+            ready.lines.append(Line(name="sound", kind="slices", labels=said, seconds=times, lasts=seen / rate, heard=whole))
 
 
 def _slot(ready: Ready, fits: Any) -> tuple[str | None, Any]:

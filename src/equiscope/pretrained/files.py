@@ -59,7 +59,7 @@ def shards(folder: Path) -> list[str]:
             "Convert it where you trust it: transformers' model.save_pretrained(folder, safe_serialization=True) writes "
             f"{ONE}."
         )
-    raise InputError(f"{folder} has no {ONE} and no {INDEX}.")
+    raise InputError(f"{folder} has no {ONE} and no {INDEX}, which hold the weights. Add them, or give a folder that has them.")
 
 
 def write(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) -> None:

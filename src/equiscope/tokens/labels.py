@@ -5,6 +5,7 @@ A tokenizer of bytes may cut a letter in two. Such a piece is written as the byt
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ GOES_ON = "##"  # how WordPiece writes that a word goes on
 BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # a byte among pieces that are no bytes
 UNKNOWN = ("[UNK]", "<unk>", "<UNK>", "<unknown>")
 NUMBERS = {sign: byte for byte, sign in enumerate(BYTES)}
-PART = re.compile(r"⟨[0-9A-F]{2}( [0-9A-F]{2})*( of .)?⟩")  # of a letter, as it is written here
+PART = re.compile(r"⟨[0-9A-F]{2}( [0-9A-F]{2})*( of [^⟩]+)?⟩")  # of a letter, as it is written here
 
 
 def labels(inner: Any, ids: Sequence[int], text: str | None = None, offsets: Sequence[tuple[int, int]] = ()) -> list[str]:
@@ -105,13 +106,19 @@ def _cut(pieces: Sequence[bytes]) -> list[str]:
             first, last, letter = letters[number]
             inside = stream[max(first, begin) : min(last, end)]
             whole = letter and first >= begin and last <= end
-            label += letter if whole else f"⟨{inside.hex(' ').upper()}{f' of {letter}' if letter else ''}⟩"
+            label += letter if whole else f"⟨{inside.hex(' ').upper()}{f' of {_seen(letter)}' if letter else ''}⟩"
             if last > end:
                 break
             number += 1
         made.append(label)
         begin = end
     return made
+
+
+def _seen(letter: str) -> str:
+    """A letter that can be seen: marks on a circle, what is empty or a control as its number."""
+    kind = unicodedata.category(letter)[0]
+    return f"◌{letter}" if kind == "M" else f"U+{ord(letter):04X}" if kind in "CZ" else letter
 
 
 def _letter(part: bytes) -> str:

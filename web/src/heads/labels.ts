@@ -5,7 +5,7 @@ import { h } from "../dom";
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/gu;
 const EDGE = /^[\u200c\u200d]+|[\u200c\u200d]+$/gu; // joiners, which inside a word or an emoji are letters like others
 const SIGNS: Record<string, string> = { "\n": "↵", "\t": "⇥", "\r": "↤" };
-const PIECE = /⟨[0-9A-F]{2}(?: [0-9A-F]{2})*(?: of (.))?⟩/gu; // bytes of a letter, as the command writes them
+const PIECE = /⟨[0-9A-F]{2}(?: [0-9A-F]{2})*(?: of ([^⟩]+))?⟩/gu; // bytes of a letter, as the command writes them
 const RIGHT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 
 const written = (text: string): string =>
