@@ -6,6 +6,7 @@ import wave as waves
 import zlib
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -17,7 +18,7 @@ from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore import drawn
 from equiscope.explore.page import html
 from equiscope.explore.tokens import readable, tokens
-from equiscope.record import unpack
+from equiscope.record import Tokenised, unpack
 
 ROOT = Path(__file__).parents[2]
 DIGIT = ROOT / "recipes" / "samples" / "fsdd" / "7_theo_11.wav"
@@ -305,7 +306,7 @@ def test_a_short_film_keeps_the_tubelets_that_fill_it(tiny):
     assert [cut.size[0] for cut in found.cuts] == [2, 1, 4, 2, 2]
     frames = bytes_of(found.frames, (4, 96, 96, 3)).float()
     assert frames.mean((1, 2, 3)).tolist() == pytest.approx([0, 40, 80, 120], abs=1)
-    assert "It has 80×60 pixels and 4 frames a second; here are 4 of them from its beginning, one after another" in found.note
+    assert "It has 80×60 pixels and 4 frames a second; here are 4 of them, one after another, from 0 s on" in found.note
 
 
 @pytest.mark.skipif(not FILMS.exists(), reason="the films are not here")
@@ -315,7 +316,28 @@ def test_a_real_film_becomes_tubelets(name):
     found = tokens(None, None, FILMS / name).film
     assert found.size == [16, 64, 128]
     assert found.fps == pytest.approx(4, abs=0.3)
-    assert len({frame.tobytes() for frame in bytes_of(found.frames, (16, 64, 128, 3)).numpy()}) > 1
+    moved = np.abs(unpack(found.cuts[0].mapped.made)[:, 3])
+    assert moved.max() > 0.05, "something moves in what was taken"
+
+
+def test_frames_are_taken_where_something_moves(tmp_path):
+    av = pytest.importorskip("av")
+    path = tmp_path / "late.mkv"
+    with av.open(str(path), "w") as file:
+        stream = file.add_stream("ffv1", rate=4)
+        stream.width, stream.height, stream.pix_fmt = 64, 64, "bgr0"
+        for i in range(60):
+            pixels = np.zeros((64, 64, 3), dtype=np.uint8)
+            if 30 <= i < 46:
+                pixels[:, 4 * (i - 30) : 4 * (i - 30) + 8] = 255
+            for packet in stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24").reformat(format="bgr0")):
+                file.mux(packet)
+        for packet in stream.encode():
+            file.mux(packet)
+    found = tokens(None, None, path).film
+    lit = bytes_of(found.frames, (16, 96, 96, 3)).float().mean((1, 2, 3)) > 10
+    assert int(lit.sum()) >= 15
+    assert "from 7." in found.note
 
 
 # --- the page ----------------------------------------------------------------------------------------------------------
@@ -347,3 +369,16 @@ def test_drawn_things_have_something_to_see():
     assert len(np.unique(drawn.meadow(56).reshape(3, -1), axis=1).T) > 20
     assert drawn.bounce(4, 16).shape == (4, 3, 16, 16)
     assert 0.5 < float(drawn.voice().abs().max()) <= 1
+
+
+def test_the_command_prints_the_record_or_refuses(capsys, tmp_path):
+    from equiscope.cli import pages
+
+    def run(**files):
+        said = pages.Said(sentence=None, **{kind: files.get(kind) for kind in ("image", "audio", "video")}, seed=0)
+        pages.run("tokens", said, [], None, 0, False, json=True)
+
+    run(audio=DIGIT)
+    assert msgspec.json.decode(capsys.readouterr().out, type=Tokenised) == tokens(None, DIGIT, None)
+    with pytest.raises(InputError, match="There is no picture"):
+        run(image=tmp_path / "none.png")

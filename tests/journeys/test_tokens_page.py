@@ -128,43 +128,39 @@ def test_the_products_of_a_band_add_up_to_its_energy(read, opened):
     assert np.log(sum(row[2] for row in rows)) == pytest.approx(wanted, rel=1e-4)
 
 
-@pytest.mark.parametrize("cut", range(4))
-def test_numbers_of_a_patch_are_those_of_training(read, opened, cut):
+def test_numbers_of_a_patch_are_those_of_training(read, opened):
     tab = read("made", "see=picture")
-    picture = opened("made")[1].picture
-    side = picture.cuts[cut].side
-    found = eq.patches(torch.from_numpy(drawn.meadow()).float() / 255, (side, side))
-    many, width = found.x.shape
-    for token, place in [(0, 0), (many // 2 + 3, width // 2), (many - 1, width - 1)]:
-        tab.evaluate("(change) => equiscope.tokens.set(change)", {"cut": cut, "token": token, "number": place})
-        assert value(tab) == pytest.approx(float(found.x[token, place]), rel=1e-6)
-        row, column = (int(n) for n in found.at[token])
-        assert f"coordinates are ({row}, {column})" in tab.locator(".one .where:visible").inner_text()
-        outputs = [number(text) for text in tab.locator(".output .value").all_inner_texts()]
-        assert outputs == pytest.approx(unpack(picture.cuts[cut].mapped.made)[token].tolist(), rel=1e-6, abs=1e-9)
-        again = [
-            number(re.search(r"here again: (\S+);", text)[1]) for text in tab.locator(".output .quiet").all_inner_texts()
-        ]  # fmt: skip
-        assert again == pytest.approx(outputs, abs=1e-6)
-    assert "computed both ways in float64, the largest difference is 0" in tab.locator(".measured").inner_text()
+    picture, image = opened("made")[1].picture, torch.from_numpy(drawn.meadow()).float() / 255
+    for c, cut in enumerate(picture.cuts[:4]):
+        found = eq.patches(image, (cut.side, cut.side))
+        many, width = found.x.shape
+        for token, place in [(0, 0), (many // 2 + 3, width // 2), (many - 1, width - 1)]:
+            tab.evaluate("(change) => equiscope.tokens.set(change)", {"cut": c, "token": token, "number": place})
+            assert value(tab) == pytest.approx(float(found.x[token, place]), rel=1e-6)
+            row, column = (int(n) for n in found.at[token])
+            assert f"coordinates are ({row}, {column})" in tab.locator(".one .where:visible").inner_text()
+            outputs = [number(text) for text in tab.locator(".output .value").all_inner_texts()]
+            assert outputs == pytest.approx(unpack(cut.mapped.made)[token].tolist(), rel=1e-6, abs=1e-9)
+            said = tab.locator(".output .quiet").all_inner_texts()
+            again = [number(re.search(r"here again: (\S+);", text)[1]) for text in said]
+            assert again == pytest.approx(outputs, abs=1e-6)
+        assert "computed both ways in float64, the largest difference is" in tab.locator(".measured").inner_text()
 
 
-@pytest.mark.parametrize("cut", range(5))
-def test_numbers_of_a_tubelet_are_those_of_training(read, opened, cut):
+def test_numbers_of_a_tubelet_are_those_of_training(read, opened):
     tab = read("made", "see=film")
-    film = opened("made")[1].film
-    found = eq.tubelets(torch.from_numpy(drawn.bounce()).float() / 255, tuple(film.cuts[cut].size), film.fps)
-    many, width = found.x.shape
-    for token, place in [(0, 0), (many // 2 + 3, width // 2 + 5), (many - 1, width - 1)]:
-        tab.evaluate(
-            "(change) => equiscope.tokens.set(change)", {"cut": cut, "token": token, "number": place, "frame": None}
-        )  # fmt: skip
-        assert value(tab) == pytest.approx(float(found.x[token, place]), rel=1e-6)
-        seconds, row, column = found.at[token].tolist()
-        said = re.search(r"\((\S+) s, row (\d+), column (\d+)\)", tab.locator(".one .where").inner_text())
-        assert [number(n) for n in said.groups()] == pytest.approx([seconds, row, column])
-        outputs = [number(text) for text in tab.locator(".output .value").all_inner_texts()]
-        assert outputs == pytest.approx(unpack(film.cuts[cut].mapped.made)[token].tolist(), rel=1e-6, abs=1e-9)
+    film, video = opened("made")[1].film, torch.from_numpy(drawn.bounce()).float() / 255
+    for c, cut in enumerate(film.cuts):
+        found = eq.tubelets(video, tuple(cut.size), film.fps)
+        many, width = found.x.shape
+        for token, place in [(0, 0), (many // 2 + 3, width // 2 + 5), (many - 1, width - 1)]:
+            tab.evaluate("(change) => equiscope.tokens.set(change)", {"cut": c, "token": token, "number": place, "frame": None})
+            assert value(tab) == pytest.approx(float(found.x[token, place]), rel=1e-6)
+            seconds, row, column = found.at[token].tolist()
+            said = re.search(r"\((\S+) s, row (\d+), column (\d+)\)", tab.locator(".one .where").inner_text())
+            assert [number(n) for n in said.groups()] == pytest.approx([seconds, row, column])
+            outputs = [number(text) for text in tab.locator(".output .value").all_inner_texts()]
+            assert outputs == pytest.approx(unpack(cut.mapped.made)[token].tolist(), rel=1e-6, abs=1e-9)
 
 
 def test_a_stem_overlaps_and_pixels_do_not(read):
@@ -335,6 +331,16 @@ def test_the_token_that_is_heard_is_lit(read):
     assert tab.get_by_role("button", name="Stop").is_disabled()
 
 
+def test_a_close_view_follows_what_is_heard(read):
+    tab = read("made", "span=0.1&token=11")
+    before = tab.locator("[data-way='frames'] canvas").evaluate("c => c.toDataURL()")
+    tab.get_by_role("button", name="Play all").click()
+    until(tab, "Number(document.querySelector('[data-way=mel] .lit').dataset.token) >= 30")
+    assert tab.locator(".playhead").is_visible()
+    tab.get_by_role("button", name="Stop").click()
+    assert tab.locator("[data-way='frames'] canvas").evaluate("c => c.toDataURL()") == before, "back to what is chosen"
+
+
 def test_silence_is_said(read):
     tab = read("silent")
     assert "This sound is silent" in tab.locator(".notice").inner_text()
@@ -374,6 +380,15 @@ def test_the_dark_has_its_own_colours(read):
     light.emulate_media(color_scheme="dark")
     light.wait_for_timeout(100)
     assert light.locator("[data-way='mel'] canvas").evaluate("c => c.toDataURL()") == pictures[1]
+
+
+def test_pictures_are_saved(read):
+    tab = read("made", "see=picture")
+    for kind, begins in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
+        with tab.expect_download() as waiting:
+            tab.get_by_role("button", name=f"Save the picture as {kind}").click()
+        assert waiting.value.suggested_filename == f"equiscope-picture.{kind.lower()}"
+        assert waiting.value.path().read_bytes().startswith(begins)
 
 
 @pytest.mark.parametrize(("wide", "dark"), [(1280, False), (360, True)])

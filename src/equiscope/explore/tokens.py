@@ -39,6 +39,7 @@ HALVINGS = 4  # of the stem, which makes a token of every 16 pixels
 CHANNELS = (3, 24, 48, 96, 192)  # of that stem, as `Stem` suggests them
 BOXES = ((2, 16, 16), (1, 16, 16), (4, 16, 16), (2, 8, 8), (2, 32, 32))  # of tubelets: frames, rows, columns
 FRAMES, EACH_SECOND = 16, 4  # of a film: how many are taken, and how many in a second
+SEARCHED, DECODED = 30.0, 1800  # seconds of a film in which they are looked for, at most so many frames
 LONG = 1.4  # a picture that is so much longer than wide is shown twice as long as wide
 SEEN = ["brightness", "left − right", "top − bottom", "red − blue"]
 MOVED = ["brightness", "left − right", "top − bottom", "later − earlier"]
@@ -261,14 +262,26 @@ def _read_film(path: Path) -> tuple[Tensor, float, str]:
     scale = max(rows / high, columns / wide)
     size = (max(rows, round(high * scale)), max(columns, round(wide * scale)))
     every = max(1, round(rate / EACH_SECOND))
-    found, fps = read_video(path, frames=FRAMES, every=every, size=size)
+    start = _liveliest(path, rate, every)
+    found, fps = read_video(path, start, frames=FRAMES, every=every, size=size)
     found = found[: next(n for n in (FRAMES, 12, 8, 4, 2, 1) if n <= len(found))]  # so that tubelets fill it
     top, left = (size[0] - rows) // 2, (size[1] - columns) // 2
     note = (
-        f"It has {wide}×{high} pixels and {rate:.4g} frames a second; here are {len(found)} of them from its beginning, "
-        f"{'one after another' if every == 1 else f'one of every {every}'}, cut to the middle and brought to {columns}×{rows}."
+        f"It has {wide}×{high} pixels and {rate:.4g} frames a second; here are {len(found)} of them, "
+        f"{'one after another' if every == 1 else f'one of every {every}'}, from {start:.3g} s on, where most moves in the first "
+        f"{min(SEARCHED, DECODED / rate):.3g} s, cut to the middle and brought to {columns}×{rows}."
     )
     return found[..., top : top + rows, left : left + columns].contiguous(), fps, note
+
+
+def _liveliest(path: Path, rate: float, every: int) -> float:
+    """Seconds at which those frames begin that differ most, one from the next, as small as stamps."""
+    stamps, _ = read_video(path, frames=max(1, round(min(SEARCHED * rate, DECODED) / every)), every=every, size=(18, 32))
+    if len(stamps) <= FRAMES:
+        return 0.0
+    differs = (stamps[1:] - stamps[:-1]).abs().mean((1, 2, 3))
+    first = int(differs.unfold(0, FRAMES - 1, 1).sum(-1).argmax())
+    return max(0.0, (first * every - 0.5) / rate)
 
 
 def _told(path: Path) -> tuple[int, int, float]:

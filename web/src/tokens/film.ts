@@ -38,7 +38,7 @@ export function film(record: FilmTokens, tell: Tell): Section {
   const table = counts("Ways to cut this film", many / record.fps);
   const sliding = h("div.sliding");
   let running: ReturnType<typeof setInterval> | undefined;
-  const run = button("Play", "Play the film", () => (running ? halt() : begin()), { class: "run" });
+  const run = button("Play", "Play the film", () => (running ? (halt(), tell.set({})) : begin()), { class: "run" });
   const element = h(
     "div.kind",
     h(
@@ -68,16 +68,17 @@ export function film(record: FilmTokens, tell: Tell): Section {
   }
 
   /** Another frame, with the token of that time at the same place. */
-  function show(f: number): void {
+  function show(f: number, passing = false): void {
     const { grid, size, token } = shown;
     const [, row, column] = cellOf(grid, token);
-    tell.set({ frame: f, token: tokenOf(grid, [Math.floor(f / size[0]), row, column]) });
+    tell.set({ frame: f, token: tokenOf(grid, [Math.floor(f / size[0]), row, column]) }, passing);
   }
   const begin = () => {
     run.textContent = "Stop";
-    running = setInterval(() => show((shown.frame + 1) % many), 1000 / Math.min(record.fps, 12));
+    running = setInterval(() => show((shown.frame + 1) % many, true), 1000 / Math.min(record.fps, 12));
   };
   const halt = () => {
+    if (!running) return;
     clearInterval(running);
     running = undefined;
     run.textContent = "Play";

@@ -2,7 +2,7 @@
 import { axis } from "../axis";
 import type { SoundCut } from "../contract";
 import { h } from "../dom";
-import { type Colour, colour, css, fitted, pixels as blank, sized } from "../heads/paint";
+import { type Colour, colour, css, fitted, pixel, pixels as blank, sized } from "../heads/paint";
 import type { Tensor } from "../tensor";
 import { step } from "./cells";
 import { count, reads } from "./spectrum";
@@ -43,6 +43,7 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
   const foot = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
   const stack = h("div.stack", made.map(({ whole }) => whole), h("div.foot", foot), head); // prettier-ignore
   let now: LanesShown | undefined;
+  let painted: { mel: Tensor; colours: string; picture: HTMLCanvasElement } | undefined; // made again when numbers or colours change
   const width = () => Math.floor(stack.clientWidth);
   const x = (seconds: number) => ((seconds - now!.view[0]) / (now!.view[1] - now!.view[0])) * width();
 
@@ -83,7 +84,9 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
     const wide = width();
     if (!wide || !now) return;
     const { cut, mel, view } = now;
-    const picture = spectrogram(mel);
+    const colours = ["--empty", "--loud", "--ink"].map(css).join();
+    if (painted?.mel !== mel || painted.colours !== colours) painted = { mel, colours, picture: spectrogram(mel) };
+    const { picture } = painted;
     for (const { way, canvas, field, title, whole } of made) {
       const many = count(cut, way);
       whole.hidden = many === 0;
@@ -107,7 +110,7 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
       if (chosen) {
         const [left, broad, top, tall] = place(way, now.token);
         context.fillStyle = css("--mark");
-        context.globalAlpha = way === "frames" ? 0.35 : 0.28;
+        context.globalAlpha = way === "frames" ? 0.35 : 0.2;
         context.fillRect(left, top * high, Math.max(broad, 2), tall * high);
         context.globalAlpha = 1;
         context.lineWidth = 2;
@@ -230,7 +233,7 @@ export function spectrogram(mel: Tensor): HTMLCanvasElement {
   const image = new ImageData(many, bands);
   const paint = loudness(mel.data);
   for (let n = 0; n < many; n++)
-    for (let b = 0; b < bands; b++) image.data.set([...paint(mel.data[n * bands + b]), 255], 4 * ((bands - 1 - b) * many + n));
+    for (let b = 0; b < bands; b++) pixel(image.data, (bands - 1 - b) * many + n, paint(mel.data[n * bands + b]), 1);
   picture.getContext("2d")!.putImageData(image, 0, 0);
   return picture;
 }

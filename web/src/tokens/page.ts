@@ -15,7 +15,7 @@ export interface Reading {
   state: TokensState;
   player?: Player;
   see(kind: Kind): void;
-  set(change: Partial<Chosen>): void;
+  set(change: Partial<Chosen>, passing?: boolean): void;
 }
 
 const NAMES: Record<Kind, string> = { sound: "Sound", picture: "Picture", film: "Film" };
@@ -33,15 +33,15 @@ export function reveal(record: Tokenised, root: HTMLElement): Reading {
       write(true);
       draw();
     },
-    set(change) {
+    set(change, passing = false) {
       page.state = { ...page.state, [page.state.see]: { ...page.state[page.state.see], ...change } };
-      write(KEPT.some((name) => name in change));
+      if (!passing) write(KEPT.some((name) => name in change));
       sections.get(page.state.see)?.draw();
     },
   };
   const tell = (kind: Kind): Tell => ({
     now: () => page.state[kind],
-    set: (change) => page.set(change),
+    set: (change, passing) => page.set(change, passing),
   });
 
   /** A thing is drawn when it is first looked at. */

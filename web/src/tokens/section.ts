@@ -11,13 +11,13 @@ export interface Section {
 
 export interface Tell {
   now(): Chosen;
-  set(change: Partial<Chosen>): void;
+  set(change: Partial<Chosen>, passing?: boolean): void; // passing: it is not written into the link
 }
 
 /** A heading, with what saves the part that it stands in as a picture. */
 export function heading(name: string, file: string): HTMLElement {
   const press = (kind: "svg" | "png") =>
-    button(kind.toUpperCase(), `Save this as ${kind.toUpperCase()}`, () => save(head.parentElement!, `equiscope-${file}`, kind), { class: "keep" }); // prettier-ignore
+    button(kind.toUpperCase(), `Save the ${file} as ${kind.toUpperCase()}`, () => save(head.parentElement!, `equiscope-${file}`, kind), { class: "keep", "aria-label": `Save the ${file} as ${kind.toUpperCase()}` }); // prettier-ignore
   const head = h("div.head", h("h2", name), h("div.buttons", press("svg"), press("png")));
   return head;
 }

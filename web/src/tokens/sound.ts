@@ -31,6 +31,7 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
 
   const player = new Player(Float32Array.from(wave), rate, (seconds) => {
     if (!shown) return;
+    follow(seconds);
     view.hear(seconds, shown);
     clock.textContent = seconds === undefined ? "" : `${seconds.toFixed(2)} s`;
     const over = seconds === undefined && !player.playing;
@@ -79,6 +80,19 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
     table.element,
   );
 
+  /** While it plays, what is heard is seen; then what was chosen is seen again. */
+  function follow(seconds: number | undefined): void {
+    const [from, to] = shown.view;
+    if (seconds === undefined) {
+      const { view: before } = read();
+      if (before[0] === from && before[1] === to) return;
+      shown = { ...shown, view: before };
+    } else if (seconds < from || seconds > to) {
+      const start = Math.max(0, Math.min(lasts - (to - from), seconds));
+      shown = { ...shown, view: [start, start + to - from] };
+    } else return;
+    view.draw(shown);
+  }
   const own = (): [number, number] => reads(shown.cut, shown.way, shown.token);
   function read(): LanesShown {
     const now: Chosen = tell.now();
