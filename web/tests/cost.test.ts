@@ -1,7 +1,19 @@
 import { describe, expect, test } from "vitest";
 import type { Cost, Speeds, Term, Timed } from "../src/contract";
 import { walked } from "../src/cost/bars";
-import { all, amount, brief, crossing, divisors, letters, type Model, operands, percent, stored } from "../src/cost/formula";
+import {
+  all,
+  amount,
+  brief,
+  crossing,
+  divisors,
+  letters,
+  type Model,
+  operands,
+  percent,
+  stored,
+  together,
+} from "../src/cost/formula";
 import { lengths } from "../src/cost/length";
 import { duration, explained, fitted, picture, subjects } from "../src/cost/measured";
 import { begin, changed, chosen, fitting, fromHash, nearest, refusal, sized, toHash } from "../src/cost/state";
@@ -58,6 +70,14 @@ describe("a formula", () => {
     expect(letters(cost.work[3].whole!, model({ F: 33 }, "gate"))).toBe("3NDF");
     expect(letters([term(1, "NPD"), term(-1, "EPD")], model())).toBe("NPD − EPD");
     expect(letters([], model())).toBe("0");
+  });
+
+  test("of a whole model is one line", () => {
+    expect(together(cost, "whole", model())).toEqual({
+      letters: "L · (12ND² + 2N²D) + NDV",
+      operands: "2 · (12 · 10 · 8² + 2 · 10² · 8) + 10 · 8 · 5",
+    });
+    expect(together(cost, "step", model()).letters).toBe("L · (0)");
   });
 });
 
@@ -179,7 +199,7 @@ describe("times", () => {
   });
 
   test("say where they leave it", () => {
-    expect(explained(speeds, "work")).toContain("N = 1, D = 8 takes 100 times as long");
+    expect(explained(speeds, "work")).toMatch(/N = 1, D = 8 takes 100 times as long .* A call costs time/);
     expect(explained(speeds, "heads")).toContain("5 ms with 2 and 9 ms with 8");
     expect(explained({ ...speeds, rates: [] }, "work")).toContain("No rate fits");
   });

@@ -76,6 +76,7 @@ export function measured(page: Reading, speeds: Speeds): { element: HTMLElement;
     const press = h<HTMLButtonElement>("button", { type: "button", onclick: () => page.set({ view: name }) }, title);
     return { name, press };
   });
+  const view = () => (views.some(({ name }) => name === page.state.view) ? page.state.view : "work"); // a link may ask for what was not timed
   const rates = speeds.rates.map(({ part, overhead, rate }) =>
     h("div", h("dt", NAMES[part]), h("dd", `${ms(overhead)} + multiply-adds / ${brief(rate * 1000)} a second`)),
   );
@@ -91,7 +92,7 @@ export function measured(page: Reading, speeds: Speeds): { element: HTMLElement;
     ),
     choices: h("div.choices", { role: "group", "aria-label": "Drawn against" }, views.map(({ press }) => press)), // prettier-ignore
     after: h("div.remarks", why, here),
-    picture: () => picture(speeds, page.state.view),
+    picture: () => picture(speeds, view()),
     table: () => ({
       heads: ["part", "tokens", "width", "heads", "multiply-adds", "ms", "lower quartile", "upper quartile", "ms by the fit"],
       rows: speeds.timed.map((one) => {
@@ -101,8 +102,8 @@ export function measured(page: Reading, speeds: Speeds): { element: HTMLElement;
     }),
   });
   const draw = () => {
-    for (const { name, press } of views) press.setAttribute("aria-pressed", String(name === page.state.view));
-    why.textContent = explained(speeds, page.state.view);
+    for (const { name, press } of views) press.setAttribute("aria-pressed", String(name === view()));
+    why.textContent = explained(speeds, view());
     here.textContent = foretold(page, speeds);
     shown.draw();
   };
@@ -118,11 +119,14 @@ export function explained(speeds: Speeds, view: CostState["view"]): string {
   }
   const far = speeds.timed.flatMap((one) => {
     const rate = speeds.rates.find(({ part }) => part === one.part);
-    return rate && one.fitted !== false ? [{ one, off: one.median / (one.multiply_adds / rate.rate) }] : [];
+    if (!rate || one.fitted === false) return [];
+    const alone = one.multiply_adds / rate.rate;
+    return [{ one, times: one.median / alone, start: rate.overhead > (one.median - alone) / 2 }];
   });
   if (!far.length) return "No rate fits these times: the machine was busy, or too few sizes were timed.";
-  const { one, off } = far.reduce((a, b) => (b.off > a.off ? b : a));
-  return `Small sizes lie above the rate alone, for a call costs time before its first product: ${NAMES[one.part]} at N = ${whole(one.n)}, D = ${whole(one.d)} takes ${Number(off.toPrecision(2))} times as long as its multiply-adds would.`; // prettier-ignore
+  const { one, times, start } = far.reduce((a, b) => (b.times > a.times ? b : a));
+  const where = `${NAMES[one.part]} at N = ${whole(one.n)}, D = ${whole(one.d)} takes ${Number(times.toPrecision(2))} times as long as its multiply-adds would at that rate`; // prettier-ignore
+  return `Farthest above the rate alone: ${where}. ${start ? "A call costs time before its first product." : "Its softmax and its tables are no products, or the machine was busy."}`; // prettier-ignore
 }
 
 /** What the fit says of the model that is chosen, one layer of it. */
@@ -137,9 +141,9 @@ function foretold(page: Reading, speeds: Speeds): string {
   if (!rates[0] || !rates[1]) return "";
   const most = Math.max(...speeds.timed.map(({ multiply_adds }) => multiply_adds));
   const far = Math.max(...found) > 4 * most ? `; that is ${brief(Math.round(Math.max(...found) / most))} times beyond what was timed` : ""; // prettier-ignore
-  const whole = Number(all(page.cost, "whole", model));
+  const pass = Number(all(page.cost, "whole", model));
   const times = found.map((work, i) => fitted(rates[i]!, work));
-  return `At the sizes above the fit gives one layer ${ms(times[0])} of attention and ${ms(times[1])} of feed-forward on this machine, and a pass of ${brief(whole)} multiply-adds ${duration(whole / rates[1].rate)} at the feed-forward's rate${far}.`; // prettier-ignore
+  return `At the sizes above the fit gives one layer ${ms(times[0])} of attention and ${ms(times[1])} of feed-forward on this machine, and a pass of ${brief(pass)} multiply-adds ${duration(pass / rates[1].rate)} at the feed-forward's rate${far}.`; // prettier-ignore
 }
 
 /** Milliseconds as a person says them. */
