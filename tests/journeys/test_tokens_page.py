@@ -312,6 +312,15 @@ def test_a_token_is_played_by_its_own_samples(read):
     until(tab, "equiscope.tokens.player.heard.loop")
     heard = tab.evaluate("equiscope.tokens.player.heard")
     assert (heard["begin"], heard["samples"]) == (16 * 80, 15 * 80 + 200)
+    tab.locator("[data-way='patches']").focus()
+    tab.keyboard.press("ArrowRight")
+    until(tab, "equiscope.tokens.player.heard.begin === 32 * 80")
+    assert tab.evaluate("equiscope.tokens.player.heard.loop"), "what is held follows what is chosen"
+    tab.keyboard.press("Escape")
+    assert tab.evaluate("equiscope.tokens.player.playing") is False
+    tab.keyboard.press("Enter")
+    until(tab, "!equiscope.tokens.player.heard.loop")
+    assert tab.evaluate("equiscope.tokens.player.heard.begin") == 32 * 80
     tab.get_by_role("button", name="Stop").click()
     assert tab.evaluate("equiscope.tokens.player.playing") is False
 

@@ -94,7 +94,7 @@ export function lanes(samples: Float64Array, rate: number, pick: (way: Way, toke
       const high = HIGH[way];
       title.textContent = `${TITLES[way]}: ${many.toLocaleString("en")} tokens`;
       field.dataset.open = String(way === now.way);
-      field.setAttribute("aria-label", `${TITLES[way]}: ${many} tokens. ${way === now.way ? `Token ${now.token + 1} is chosen. ` : ""}Arrow keys choose one.`); // prettier-ignore
+      field.setAttribute("aria-label", `${TITLES[way]}: ${many} tokens. ${way === now.way ? `Token ${now.token + 1} is chosen. ` : ""}Arrow keys choose one, Enter plays it.`); // prettier-ignore
       const context = sized(canvas, wide, high);
       context.fillStyle = css("--empty");
       context.fillRect(0, 0, wide, high);

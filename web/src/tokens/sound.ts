@@ -40,7 +40,7 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
   const [all, one, hold] = [
     button("Play all", "Play the whole sound", () => player.play(0, wave.length)),
     button("Play the token", "Play the samples that the token reads", () => player.play(...own())),
-    button("Hold the token", "Play the token again and again", () => player.play(...own(), true)),
+    button("Hold the token", "Play the token again and again, and each that is chosen then", () => player.play(...own(), true)),
   ];
   const stop = button("Stop", "Stop playing", () => player.stop(), { disabled: true });
   const clock = h("span.clock", { "aria-hidden": "true" });
@@ -93,6 +93,10 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
     } else return;
     view.draw(shown);
   }
+  view.element.addEventListener("keydown", ({ key }) => {
+    if (key === "Enter") player.play(...own());
+    if (key === "Escape") player.stop();
+  });
   const own = (): [number, number] => reads(shown.cut, shown.way, shown.token);
   function read(): LanesShown {
     const now: Chosen = tell.now();
@@ -179,6 +183,8 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
         `, the middle of what it reads: ${whole(end - begin)} samples, from ${digits(Number((begin / rate).toFixed(6)))} to ${digits(Number((end / rate).toFixed(6)))} s.`,
       );
       view.draw(shown);
+      if (player.playing && player.heard?.loop && (player.heard.begin !== begin || player.heard.samples !== end - begin))
+        player.play(begin, end, true); // what is held follows what is chosen
       const number = within(now.number, numbers(cut, way), 0);
       row.element.hidden = way === "patches";
       square.element.hidden = way !== "patches";
