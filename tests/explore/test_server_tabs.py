@@ -86,8 +86,9 @@ def test_a_question_that_was_taken_back_is_not_begun(running, model):
     until(lambda: len(running._uvicorn.server_state.connections) == 2)  # by now it has heard that they are gone
     assert ask(running, "/head")[1] == "head"
     model.go.set()
-    assert last.recv(1 << 16).endswith(b'"30"')
-    assert first.recv(1 << 16).endswith(b'"1"')
+    with first, last:
+        assert last.recv(1 << 16).endswith(b'"30"')
+        assert first.recv(1 << 16).endswith(b'"1"')
     assert model.began == ["1", "30"]
 
 
@@ -129,6 +130,7 @@ def heard(line):
             text += more
     except ConnectionResetError:
         pass
+    line.close()
     return text
 
 

@@ -98,6 +98,7 @@ class Server(AbstractContextManager["Server"]):
         self._thread = Thread(target=self._run, args=(listening,), name="equiscope page", daemon=True)
         self._thread.start()
         self._answers.wait()
+        assert self._uvicorn.started
 
     @property
     def busy(self) -> bool:
@@ -152,6 +153,7 @@ class _Http(H11Protocol):
         self._look_later()
 
     def on_response_complete(self) -> None:
+        self._left = 0
         self._look_later()
         super().on_response_complete()
 
@@ -166,10 +168,10 @@ class _Http(H11Protocol):
         self._timer = self.loop.call_later(SLOW, self._look)
 
     def _look(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
-            return  # it is being answered
-        left = self.transport.get_write_buffer_size()
-        if left == 0 or left == self._left:
+        left, before = self.transport.get_write_buffer_size(), self._left
+        answering = self.cycle is not None and not self.cycle.response_complete
+        stuck = left == before if left else not answering
+        if stuck:
             self.transport.abort()
         else:
             self._left = left
@@ -202,7 +204,10 @@ class _Lane:
             answer, make = asked
             if answer.set_running_or_notify_cancel():
                 self.busy = True
-                answer.set_result(make())
+                try:
+                    answer.set_result(make())
+                except BaseException as error:  # one that cannot even be put into words
+                    answer.set_exception(error)
                 self.busy = False
             del asked, answer, make  # nothing is kept while it waits
 
