@@ -18,6 +18,7 @@ from equiscope.attention import Edges, GraphAttention, MultiHeadAttention
 from equiscope.attention.scores import look
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore.exhibit import numbers
+from equiscope.explore.explorable import LIMIT as MOST
 from equiscope.explore.explorable import Choice, rows
 from equiscope.position import NoPosition
 from equiscope.record import Fact, Messages, Step, Trace
@@ -73,7 +74,7 @@ def graph(sentence: str, seed: int) -> Messages:
     if len(names) > LIMIT:
         raise InputError(
             f"The picture of a graph holds {LIMIT} words, as each may send to each, but the sentence has {len(names)}. "
-            f"Give at most {LIMIT}, or see all of them without --page."
+            f"Give at most {LIMIT}, or leave --page out: that page takes {MOST}."
         )
     count = len(names)
     model = Passing(torch.ones(count, count, dtype=torch.bool), seed=seed)

@@ -70,8 +70,8 @@ export function reveal(record: Messages, root: HTMLElement): GraphDesk {
     if (location.hash.slice(1) !== desk.link()) desk.follow(fromHash(location.hash, record), "");
   });
   document.addEventListener("keydown", (event) => {
-    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || (event.target as HTMLElement).tagName === "INPUT")
-      return;
+    const writing = (event.target as Element).matches("input[type=number]"); // which takes back its own letters
+    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || writing) return;
     event.preventDefault();
     if (event.shiftKey) desk.redo();
     else desk.undo();
