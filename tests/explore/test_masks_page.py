@@ -10,7 +10,7 @@ from tests.cli.test_cli import equi, refused
 
 from equiscope.errors import InputError
 from equiscope.explore import page
-from equiscope.explore.masks import BEGIN, HEADS, LAYERS, LIMIT, WIDTH, masks, model
+from equiscope.explore.masks import BEGIN, HEADS, LAYERS, LIMIT, WIDTH, masks, model, plain
 from equiscope.models import windowed
 from equiscope.record import Masks, unpack
 from equiscope.tokens import vocabulary
@@ -159,6 +159,10 @@ def test_any_script_is_words():
     found = masks(" ".join(ODD), 0)
     assert found.words == ODD
     assert [one.next for one in found.lessons] == ODD
+
+
+def test_words_are_escaped_in_the_tables_without_a_script():
+    assert "<script" not in plain(masks(" ".join(ODD[:2]), 0))
 
 
 def test_a_long_sentence_is_refused_with_its_length():

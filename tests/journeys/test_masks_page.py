@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from equiscope.attention import Blocks, Causal, Dilated, Everything, Prefix, Window
-from equiscope.explore.masks import BEGIN, masks, model
+from equiscope.explore.masks import BEGIN, masks, model, plain
 from equiscope.explore.page import write
 from equiscope.record import unpack
 from equiscope.tokens import Tokens, vocabulary
@@ -336,10 +336,13 @@ def test_a_part_is_saved_as_a_picture(read):
     assert waiting.value.path().read_text(encoding="utf-8").count("<circle") >= 9
 
 
-def test_without_a_script_the_page_says_what_it_needs(watched, opened):
+def test_without_a_script_there_are_tables(watched, tmp_path):
     tab = watched(java_script_enabled=False)
-    tab.goto(opened(THREE).as_uri())
+    tab.goto(write(made(THREE), tmp_path / "plain.html", plain(made(THREE))).as_uri())
     assert "needs JavaScript" in tab.locator("body").inner_text()
+    rows = [row.locator("td").all_inner_texts() for row in tab.locator("table").first.locator("tbody tr").all()]
+    assert [row[:2] for row in rows] == [["‹begin›", "Love"], ["‹begin› Love", "conquers"], ["‹begin› Love conquers", "all"]]
+    assert tab.locator("table").count() == 3
 
 
 @pytest.mark.parametrize(("sentence", "wide", "dark"), [(SIX, 1280, False), (THREE, 360, True), (LONG, 1280, True)])

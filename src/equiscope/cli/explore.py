@@ -12,7 +12,7 @@ import msgspec
 
 from equiscope import explore
 from equiscope.errors import InputError, UnknownName
-from equiscope.explore.page import Content
+from equiscope.explore.page import PLAIN, Content
 from equiscope.models import Model, Spec
 from equiscope.record import course, read_run
 from equiscope.record.run import RUN
@@ -142,15 +142,15 @@ def _model(source: str) -> Model | Spec:
     return family.read(config)
 
 
-def show(content: Content, export: Path | None, port: int, open_browser: bool, json: bool) -> None:
-    """Print a page's data, write its file, or serve it."""
+def show(content: Content, export: Path | None, port: int, open_browser: bool, json: bool, plain: str = PLAIN) -> None:
+    """Print a page's data, write its file, or serve it. plain: markup for a browser without JavaScript."""
     if json:
         sys.stdout.write(msgspec.json.encode(content).decode() + "\n")
         return
     if export is not None:
-        _wrote(explore.write(content, export))
+        _wrote(explore.write(content, export, plain))
         return
-    serve(explore.html(content), port, open_browser)
+    serve(explore.html(content, plain), port, open_browser)
 
 
 def _wrote(path: Path) -> None:

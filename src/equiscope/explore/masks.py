@@ -6,6 +6,7 @@ that the page can run them again under any mask; losses, influence and decoding 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from html import escape
 from typing import cast
 
 import msgspec
@@ -17,9 +18,10 @@ from equiscope import blocks
 from equiscope.attention import Blocks, Cache, Causal, Dilated, Everything, Mask, Prefix, Window
 from equiscope.errors import InputError
 from equiscope.explore.exhibit import numbers
+from equiscope.explore.page import PLAIN, number, table
 from equiscope.models import Attention, Block, FeedForward, Model, Spec, build, windowed
 from equiscope.position import Rope
-from equiscope.record import Masks, Trace, pack
+from equiscope.record import Masks, Trace, pack, unpack
 from equiscope.record.array import Array
 from equiscope.record.masks import Knob, Lesson, Pattern, Rule, Turn
 from equiscope.tokens import Tokens, spelled, vocabulary, words
@@ -67,6 +69,37 @@ def masks(sentence: str, seed: int) -> Masks:
         decoding=[*(decoded(windowed(made, size), ids) for size in range(1, len(names))), decoded(made, ids)],
         cached=cached, whole=whole, row=_row(made.spec), pair=LAYERS * 2 * WIDTH,
     )  # fmt: skip
+
+
+def plain(made: Masks) -> str:
+    """Markup for a browser without JavaScript: what was measured, as tables."""
+    words, reach = made.words, unpack(made.influence)
+    examples = [
+        [" ".join([made.begin, *words][: one.given]), one.next, number(one.together), number(abs(one.together - one.alone))]
+        for one in made.lessons
+    ]
+    heard = [
+        [str(size), *(str(int((reach[layers, size - 1, 0] > 0).sum())) for layers in range(LAYERS))]
+        for size in range(1, len(words) + 1)
+    ]
+    steps = [
+        [
+            words[step],
+            " ".join(words[i] for i in turn.kept),
+            str(made.cached[len(turn.kept)]),
+            str(made.whole[step]),
+            number(turn.difference),
+        ]
+        for step, turn in enumerate(made.decoding[-1])
+    ]
+    counts = [f"{n} layer{'s'[: n > 1]}" for n in range(1, LAYERS + 1)]
+    columns = ["reads", "from the cache", "multiply-adds", "without the cache", "difference"]
+    return (
+        f"<h1>{escape(made.title)}</h1>\n<p>{escape(made.summary)}</p>\n<p>{PLAIN}</p>\n"
+        + table("The training examples of one sentence", ["given", "next", "loss", "difference to a pass of its own"], examples)
+        + table("How many words reach the last one", ["window", *counts], heard)
+        + table("Word by word, with a cache", columns, steps)
+    )
 
 
 def model(names: list[str], seed: int, layers: int = LAYERS) -> Model:

@@ -8,10 +8,12 @@ import { type Cell, grid } from "./grid";
 import { may, reason, type Under, under } from "./joined";
 import { figure } from "./lessons";
 import type { Reading } from "./page";
+import type { MasksState } from "./state";
 
 const ROWS: Name[] = ["query", "keys", "values", "weights"].map((text) => ({ text, colour: -1 }));
 
 export function decoding(page: Reading) {
+  const reads: (keyof MasksState)[] = ["step", "keep", "head"];
   const { record } = page;
   const { words, cached, whole, row, pair } = record;
   const count = words.length;
@@ -138,7 +140,7 @@ export function decoding(page: Reading) {
 
   const named = (word: number): string => `“${words[word]}” ${word + 1}`;
 
-  return { element, draw };
+  return { element, reads, draw };
 
   /** A slider that stays where it is while it is dragged. */
   function turnTo(

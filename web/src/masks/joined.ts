@@ -123,13 +123,14 @@ export function reason(under: Under, join: "and" | "or", asks: number, answers: 
     .filter((part) => able || may(under, part.visible, asks, answers) === able)
     .map((part) => {
       const seen = may(under, part.visible, asks, answers);
-      const text = seen && asks === answers && part.rule.name === "causal" ? "it is the word itself" : seen ? part.rule.seen : part.rule.hidden; // prettier-ignore
+      const text = seen ? part.rule.seen : part.rule.hidden;
+      if (asks === answers && text.includes("{asks}")) return "it is the word itself";
       return text.replaceAll("{asks}", name(asks)).replaceAll("{answers}", name(answers)).replaceAll("{n}", counted(part));
     });
-  return `${begins}: ${told.length ? told.join(", and ") : "nobody is hidden"}.`;
+  return `${begins}: ${told.length ? [...new Set(told)].join(", and ") : "nobody is hidden"}.`;
 }
 
-const counted = ({ rule, n }: Part): string => (rule.name === "texts" ? String(n) : `${n} word${n === 1 ? "" : "s"}`);
+const counted = ({ rule, n }: Part): string => (rule.knob?.sets === "document" ? String(n) : `${n} word${n === 1 ? "" : "s"}`);
 
 /** “Love” 1, or the second empty place. */
 export const named = ({ names, before }: Under, i: number): string =>

@@ -4,10 +4,12 @@ import { number, scientific } from "../format";
 import { COLOURS, type Name } from "../names";
 import { grid } from "./grid";
 import type { Reading } from "./page";
+import type { MasksState } from "./state";
 
 const WORDS = 6; // of a long example that are printed in the list
 
 export function lessons(page: Reading) {
+  const reads: (keyof MasksState)[] = ["lesson"];
   const { record } = page;
   const { lessons, words, begin } = record;
   const count = lessons.length;
@@ -88,7 +90,7 @@ export function lessons(page: Reading) {
     said.textContent = `From ${given} token${given === 1 ? "" : "s"} the model gives “${next}” a probability of ${number(chance, 4)}: loss = −ln ${number(chance, 4)} = ${number(together, 4)}. In a pass of its own: ${number(alone, 4)}.`; // prettier-ignore
   }
 
-  return { element, draw: light };
+  return { element, reads, draw: light };
 }
 
 export const figure = (name: string, value: string, how: string): HTMLElement =>

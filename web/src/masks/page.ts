@@ -26,7 +26,7 @@ export function reveal(record: Masks, root: HTMLElement): Reading {
       page.state = { ...page.state, ...change };
       const hash = toHash(page.state, record);
       history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
-      draw();
+      draw(change);
     },
     weights(head) {
       const { program, weights, names } = looking.now();
@@ -36,7 +36,10 @@ export function reveal(record: Masks, root: HTMLElement): Reading {
   };
   const looking = who(page);
   const parts = [looking, lessons(page), reach(page), decoding(page)];
-  const draw = () => parts.forEach((one) => one.draw());
+  /** The parts that read what was changed; all of them unless said. */
+  const draw = (change?: Partial<MasksState>) => {
+    for (const one of parts) if (!change || one.reads.some((name) => name in change)) one.draw();
+  };
   document.body.classList.add("masks");
   root.replaceChildren(
     header(record),

@@ -5,11 +5,12 @@ import { COLOURS } from "../names";
 import { offset, unpack } from "../tensor";
 import { figure } from "./lessons";
 import type { Reading } from "./page";
-import { LAYERS } from "./state";
+import { LAYERS, type MasksState } from "./state";
 
 const [LEVEL, WIDEST] = [64, 104]; // pixels: from layer to layer, and from word to word at most
 
 export function reach(page: Reading) {
+  const reads: (keyof MasksState)[] = ["window", "layers"];
   const { words, influence } = page.record;
   const count = words.length;
   const measured = unpack(influence);
@@ -153,7 +154,7 @@ export function reach(page: Reading) {
   }
 
   new ResizeObserver(() => place.clientWidth !== width && paint()).observe(place);
-  return { element, draw };
+  return { element, reads, draw };
 }
 
 const words_ = (n: number): string => `${n} word${n === 1 ? "" : "s"}`;

@@ -6,9 +6,10 @@ import { behind, rung } from "./arithmetic";
 import { grid } from "./grid";
 import { may, named, reason, type Under, under } from "./joined";
 import type { Reading } from "./page";
-import { begun, chosen, patternOf, ruleOf } from "./state";
+import { begun, chosen, type MasksState, patternOf, ruleOf } from "./state";
 
 export function who(page: Reading) {
+  const reads: (keyof MasksState)[] = ["rules", "join", "head", "cell"];
   const { record } = page;
   let now: Under;
   let made = "";
@@ -120,7 +121,7 @@ export function who(page: Reading) {
     place.replaceChildren(slider(knob.label, [knob.low, knob.high], rule.n, move));
   }
 
-  return { element, draw, now: () => now };
+  return { element, reads, draw, now: () => now };
 }
 
 export function choose(place: HTMLElement, value: string): void {
