@@ -2,18 +2,20 @@
 
 import json
 from functools import partial
+from html import escape
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.test_cli import equi, refused
+from tests.explore.costs import HOSTILE, PAGES, RECORDED
 from torch.utils.flop_counter import FlopCounterMode
 
 import equiscope as eq
 from equiscope.attention import Causal, MultiHeadAttention, look_up, scaled_dot
 from equiscope.blocks import FeedForward as Inner
-from equiscope.explore.cost import KNOWN, STORES, WORK, cost, preset
+from equiscope.explore.cost import KNOWN, STORES, WORK, cost, plain, preset
 from equiscope.models import PRESETS, Attention, Block, FeedForward, Spec
 from equiscope.position import NoPosition
 from equiscope.record.cost import amount
@@ -147,6 +149,17 @@ def test_what_torch_does_not_count_is_said():
     assert counted(lambda: torch.nn.functional.scaled_dot_product_attention(q, q, q)) == 0
     assert "0 for torch's fused kernel on a CPU" in said
     assert "Every pair of tokens is counted, hidden or not" in said
+
+
+def test_without_javascript_there_are_tables_whose_texts_are_escaped():
+    text = plain(PAGES["hostile"]())
+    assert "<td>2BND² + 2BNDGK</td>" in text
+    assert "<td>BNPD (patches) − BEPD (patches)</td>" in text
+    assert f"<td>{PRESETS['gpt2']().describe(1024).multiply_adds:,}</td><td>124,439,808</td>" in text
+    assert HOSTILE not in text
+    assert escape(HOSTILE) in text
+    assert text.count("<tr>") == 4 + len(WORK) + len(STORES) + len(KNOWN) + len(RECORDED)
+    assert "Milliseconds" not in plain(cost())
 
 
 def test_a_slider_begins_at_sizes_that_can_be_chosen():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from equiscope.explore.cost import WORK, cost
+from equiscope.explore.cost import WORK, cost, plain
 from equiscope.explore.page import write
 from equiscope.models import PRESETS
 from equiscope.record.cost import amount
@@ -24,7 +24,8 @@ def priced(tmp_path_factory):
 
     def page(name):
         if name not in made:
-            made[name] = write(PAGES[name](), folder / f"{name}.html")
+            content = PAGES[name]()
+            made[name] = write(content, folder / f"{name}.html", plain(content))
         return made[name]
 
     return page
@@ -307,8 +308,13 @@ def test_the_table_is_saved_for_a_spreadsheet(read):
     assert found["all"] == str(PRESETS["gpt2"]().describe(1024).multiply_adds)
 
 
-def test_without_javascript_the_page_says_what_it_needs(read):
-    assert "needs JavaScript" in read(script=False).locator("body").inner_text()
+@pytest.mark.parametrize("name", ["recorded", "hostile"])
+def test_without_javascript_the_page_is_tables(read, name):
+    tab = read(name=name, script=False)
+    assert "needs JavaScript" in tab.locator("body").inner_text()
+    assert tab.get_by_role("cell", name="145,824,153,600").count() == 1
+    assert tab.locator("h2").count() == 4
+    assert tab.locator("img").count() == 0
 
 
 @pytest.mark.parametrize(("wide", "dark", "fragment"), [(1280, False, ""), (360, True, "view=heads&N=5000"), (1280, True, "")])

@@ -5,11 +5,13 @@ Sources: Vaswani et al. 2017, table 1; Kaplan et al. 2020, section 2.1; Ainslie 
 """
 
 import math
+from html import escape
 
+from equiscope.explore.page import PLAIN, number, table
 from equiscope.models import Spec
 from equiscope.position import Learned, LearnedNd
 from equiscope.record import Cost
-from equiscope.record.cost import Preset, Size, Speeds, Store, Term, Work
+from equiscope.record.cost import Preset, Size, Speeds, Store, Term, Work, amount
 
 WORK = [
     Work(
@@ -139,3 +141,55 @@ def preset(name: str, title: str, spec: Spec, tokens: int) -> Preset:
         "E": int(spec.readout == "class") + (spec.entry.registers or 0),
     }  # fmt: skip
     return Preset(name=name, title=title, sizes=sizes, has=[what for what, there in has.items() if there])
+
+
+def plain(page: Cost) -> str:
+    """The formulas, the known models and the times as tables, as markup."""
+    formulas = [[w.name, written(w.whole), written(w.step), written(w.parameters), w.about] for w in page.work]
+    stores = [[s.name, written(s.numbers), s.about] for s in page.stores]
+    known = [[one.title, *(f"{one.sizes[size.letter]:,}" for size in page.sizes), *_sums(page, one)] for one in page.presets]
+    times = [
+        [
+            t.part,
+            f"{t.n:,}",
+            f"{t.d:,}",
+            str(t.heads or ""),
+            f"{t.multiply_adds:,}",
+            number(t.median),
+            number(t.low),
+            number(t.high),
+        ]
+        for t in (page.speeds.timed if page.speeds else [])
+    ]
+    about = f"{page.speeds.cpu}, torch {page.speeds.torch}, {page.speeds.dtype}, one sequence" if page.speeds else ""
+    heads = ["part", "one pass", "one token more", "parameters", "what it is"]
+    return (
+        f'<div class="bare-report"><h1>What a transformer costs</h1>\n<p>{escape(page.summary)}</p>\n<p>{PLAIN}</p>\n'
+        + table("Formulas, of one layer where layers repeat", heads, formulas)
+        + table("Numbers to hold", ["what", "how many", "why"], stores)
+        + table("Known models", ["model", *(s.name for s in page.sizes), "multiply-adds of a pass", "parameters"], known)
+        + table(f"Milliseconds of one layer: {about}",
+                ["part", "tokens", "width", "heads", "multiply-adds", "median", "lower quartile", "upper quartile"], times)
+        + "".join(f"<p>{escape(note)}</p>\n" for note in page.notes)
+        + "</div>"
+    )  # fmt: skip
+
+
+def _sums(page: Cost, one: Preset) -> list[str]:
+    """Multiply-adds of a pass, and parameters."""
+    found = []
+    for column in ("whole", "parameters"):
+        parts = [w for w in page.work if w.counted or column == "parameters"]
+        found.append(sum(amount(getattr(w, column), one.sizes, one.has) * (one.sizes["L"] if w.layers else 1) for w in parts))
+    return [f"{value:,}" for value in found]
+
+
+def written(terms: list[Term]) -> str:
+    """2BND² + BNDF (gate): a formula in letters, with what the model must have for a part of it to count."""
+    return " ".join(("− " if t.times < 0 else "+ " if i else "") + _product(t) for i, t in enumerate(terms)) or "0"
+
+
+def _product(term: Term) -> str:
+    powers = "".join(letter + ("", "", "²", "³")[term.of.count(letter)] for letter in dict.fromkeys(term.of))
+    only = f" ({', '.join(term.only)})" if term.only else ""
+    return f"{abs(term.times) if abs(term.times) > 1 else ''}{powers}{only}"
