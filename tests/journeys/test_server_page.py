@@ -1,7 +1,9 @@
 """Tabs in a real browser ask one server: a slider that is dragged ends with its newest answer, a model that fails is no end."""
 
+import os
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from equiscope.explore.server import server
 from tests.journeys.test_heads_again import gpt2, looked, press
 
 pytestmark = pytest.mark.browser
+ROOT = Path(__file__).parents[2]
 SLIDER = "drag to slide the text"
 
 
@@ -151,10 +154,19 @@ def test_a_model_that_fails_is_told_and_runs_again(tabs):
         answered(tab, 100)
 
 
-def test_the_slider_fits_a_phone(tabs):
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_slider_fits_a_phone_and_is_named(tabs, dark):
+    axe = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+    if not axe.exists():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("axe-core is not here: `npm ci` in web/ brings it")
     made = looked(gpt2)
     with tabs(made, made.again) as open_tab:
         tab = open_tab()
+        tab.emulate_media(color_scheme="dark" if dark else "light")
         tab.set_viewport_size({"width": 360, "height": 740})
+        press(tab, "Slide the text")
+        answered(tab, 100)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 360
-        assert tab.get_by_label(SLIDER).is_visible()
+        tab.evaluate(axe.read_text(encoding="utf-8"))
+        found = tab.evaluate("axe.run('.moving').then((r) => r.violations.map((v) => [v.impact, v.id, v.nodes[0].html]))")
+        assert [v for v in found if v[0] in ("serious", "critical", "moderate")] == []
