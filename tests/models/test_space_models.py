@@ -6,7 +6,7 @@ from tests.geometry.space import places, randomised, turn
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.models.space import SpaceModel, SpaceSpec
-from equiscope.symmetry import named
+from equiscope.symmetry import derive
 
 SPECS = {
     "dense": {}, "dense, SE(3)": {"group": "SE(3)", "products": 4}, "dense, typed": {"mirrored": 4, "products": 4},
@@ -40,7 +40,9 @@ def test_a_mirror_is_noticed_where_the_group_says_so(name):
     plain, mirrored = one(numbers, at), one(numbers, -at)
     apart = float(((mirrored - plain).abs().max() / plain.abs().max()).detach())
     assert (apart > 1e-6) == ("SE(3)" in name)
-    assert (named("reflect") in one.preserves) == ("SE(3)" not in name)
+    claims = {claim.action: claim for claim in derive(one)}
+    assert claims["reflect"].holds == ("SE(3)" not in name)
+    assert all(claims[action].holds for action in ("permute", "rotate", "translate"))
 
 
 @pytest.mark.parametrize("name", list(SPECS))

@@ -151,7 +151,8 @@ class Symmetry(Statement):
     def claimed(self, subject: Subject) -> tuple[Claimed, str]:
         from equiscope.symmetry import derive
 
-        if not hasattr(subject.model, "moving_parts") or not self.listed or not isinstance(self.action, type):
+        ours = hasattr(subject.model, "moving_parts") or hasattr(subject.model, "claimed")
+        if not ours or not self.listed or not isinstance(self.action, type):
             return "unknown", ""
         claim = next((c for c in derive(subject.model) if c.action == self.name), None)
         if claim is None:

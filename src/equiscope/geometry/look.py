@@ -14,7 +14,7 @@ from equiscope.attention import space
 from equiscope.attention.space import Neighbours
 from equiscope.errors import ShapeError
 from equiscope.geometry.features import PLAIN, Features, Group, Widths, checked, is_arrow
-from equiscope.geometry.maps import Map
+from equiscope.geometry.maps import IN_SPACE, Map
 from equiscope.geometry.radial import Radial, envelope
 
 
@@ -27,6 +27,8 @@ class SpaceAttention(nn.Module):
     cutoff    beyond it nobody is seen, and weights end there smoothly; None: all see all
     filtered  messages are multiplied by functions of the distance too, which only lists of neighbours can do
     """
+
+    preserves = IN_SPACE
 
     def __init__(
         self, widths: Widths, heads: int = 1, group: Group = "E(3)", carried: int = 1, radial: int = 0, cutoff: float | None = None,

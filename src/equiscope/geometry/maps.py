@@ -9,9 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.geometry.features import PLAIN, Features, Group, Widths, checked, is_arrow, product_kinds
+from equiscope.symmetry.actions import Action, Permute
+from equiscope.symmetry.space import Reflect, Rotate, Translate
 from equiscope.trace import ops
 from equiscope.trace.ops import Activation
 
+IN_SPACE: frozenset[type[Action]] = frozenset(
+    {Permute, Rotate, Translate, Reflect}
+)  # what a part that turns with its input respects
 TINY = 1e-4  # under the root of a squared length: below a hundredth, a length is as good as its square
 
 
@@ -20,6 +25,8 @@ class Map(nn.Module):
 
     A kind that does not come in goes out as zeros.
     """
+
+    preserves = IN_SPACE
 
     def __init__(self, widths: Widths, out: Widths, group: Group = "E(3)", bias: bool = True) -> None:
         super().__init__()
@@ -52,6 +59,8 @@ class Map(nn.Module):
 class Norm(nn.Module):
     """Every point's features brought to one size, kind by kind: numbers as by LayerNorm, the others by their root mean square."""
 
+    preserves = IN_SPACE
+
     def __init__(self, widths: Widths, group: Group = "E(3)") -> None:
         super().__init__()
         self.group, widths = group, checked(widths, group)
@@ -76,6 +85,13 @@ class Products(nn.Module):
     Two arrows give a number (dot) and an axis (cross), a number and an arrow an arrow; a mirror's sign follows by itself. In SE(3)
     an axis is an arrow, so that a product of three tells left from right.
     """
+
+    because = "a cross of two arrows is taken for an arrow, which tells left from right"
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        """In SE(3) all but a mirror."""
+        return IN_SPACE if self.group == "E(3)" else IN_SPACE - {Reflect}
 
     def __init__(self, widths: Widths, channels: int, group: Group = "E(3)") -> None:
         super().__init__()
@@ -111,6 +127,8 @@ class Gated(nn.Module):
 
     inner   channels between; products: channels of each product of two features that join them
     """
+
+    preserves = IN_SPACE
 
     def __init__(
         self, widths: Widths, inner: int, group: Group = "E(3)", products: int = 0, activation: Activation = "silu"

@@ -4,6 +4,7 @@ from equiscope.models.baselines import KINDS as BASELINES
 from equiscope.models.baselines import Baseline, spec_of
 from equiscope.models.beam import Beams, Found, search
 from equiscope.models.build import Built, Memory, Model, build
+from equiscope.models.calculator import calculator
 from equiscope.models.compiled import Compiled
 from equiscope.models.describe import Description, describe
 from equiscope.models.export import export_onnx
@@ -17,6 +18,7 @@ from equiscope.models.readout import READOUTS, ClassToken, Concatenation, Each, 
 from equiscope.models.resize import resized
 from equiscope.models.rollout import rollout, weights
 from equiscope.models.sampling import Sampling
+from equiscope.models.space import Answer, SpaceModel, SpaceSpec
 from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 from equiscope.models.speculate import Draft
 from equiscope.models.window import windowed
@@ -25,6 +27,7 @@ __all__ = [
     "BASELINES",
     "PRESETS",
     "READOUTS",
+    "Answer",
     "Attention",
     "Baseline",
     "Beams",
@@ -55,8 +58,11 @@ __all__ = [
     "Probe",
     "Readout",
     "Sampling",
+    "SpaceModel",
+    "SpaceSpec",
     "Spec",
     "build",
+    "calculator",
     "describe",
     "export_onnx",
     "fast_products",

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from torch import Tensor, nn
 
@@ -20,18 +20,27 @@ from equiscope.symmetry import Action
 from equiscope.tokens import Embedding, Tokens
 from equiscope.trace import ops
 
+if TYPE_CHECKING:
+    from equiscope.models.space import SpaceModel, SpaceSpec
+
 
 @overload
 def build(source: "specs.Spec | str | Path") -> "Model": ...
 @overload
 def build(source: Baseline) -> Network: ...
 @overload
+def build(source: "SpaceSpec") -> "SpaceModel": ...
+@overload
 def build(source: "dict[str, Any] | specs.Spec | Baseline") -> "Built": ...
 
 
-def build(source: "specs.Spec | Baseline | dict[str, Any] | str | Path") -> "Built":
+def build(source: "specs.Spec | Baseline | SpaceSpec | dict[str, Any] | str | Path") -> "Built | SpaceModel":
     """A model with fresh random parameters (torch's global seed). Raises where the spec does not fit together, and says where."""
-    made = spec_of(source) if isinstance(source, dict) else source
+    if type(source).__name__ == "SpaceSpec":
+        from equiscope.models.space import SpaceModel
+
+        return SpaceModel(cast("SpaceSpec", source))
+    made = spec_of(source) if isinstance(source, dict) else cast("specs.Spec | Baseline | str | Path", source)
     return NETWORKS[made.baseline](made) if isinstance(made, Baseline) else Model(specs.Spec.of(made))
 
 

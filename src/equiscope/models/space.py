@@ -5,7 +5,7 @@ An energy is a sum over atoms; forces are its gradient, and stress is how it ans
 
 import json
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 import torch
@@ -17,7 +17,8 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.geometry import PLAIN, Features, Norm, SpaceBlock, length, neighbours
 from equiscope.models import spec as specs
 from equiscope.models.spec import Size
-from equiscope.symmetry import Action, named
+from equiscope.symmetry.actions import Action, Permute
+from equiscope.symmetry.space import Reflect, Rotate, Translate
 from equiscope.tokens.elements import SYMBOLS
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -104,6 +105,7 @@ class SpaceModel(nn.Module):
     decides both (`settle`), as the data's own unit.
     """
 
+    claimed: ClassVar[tuple[type[Action], ...]] = (Permute, Rotate, Translate, Reflect)
     references: Tensor
     scale: Tensor
     row: Tensor
@@ -128,12 +130,6 @@ class SpaceModel(nn.Module):
         self.register_buffer("row", rows, persistent=False)
         self.register_buffer("references", torch.zeros(len(spec.elements), dtype=torch.float64))
         self.register_buffer("scale", torch.ones((), dtype=torch.float64))
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        """What the answer does not notice."""
-        names = ("permute", "reverse", "rotate", "translate", *(("reflect",) if self.spec.group == "E(3)" else ()))
-        return frozenset(named(name) for name in names)
 
     def forward(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None, near: Neighbours | None = None) -> Tensor:
         """Energies [B]; with reads="atoms" the numbers that are each atom's, [B, N, width].

@@ -14,8 +14,8 @@ from equiscope.symmetry.actions import CLAIMED, Action
 
 
 def derive(model: nn.Module) -> list[Claim]:
-    """What the model claims about every action, and which part decides."""
-    return [_claim(model, action) for action in CLAIMED]
+    """What the model claims about every action, and which part decides. Of a model with `claimed`: about those actions."""
+    return [_claim(model, action) for action in getattr(model, "claimed", CLAIMED)]
 
 
 def _claim(model: nn.Module, action: type[Action]) -> Claim:
@@ -42,4 +42,5 @@ def _parts(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module, 
 
 def _cause(model: nn.Module, action: type[Action]) -> type[Action] | None:
     """An action that the model respects and that implies this one."""
-    return next((a for a in CLAIMED if action.name in a.implies and _claim(model, a).holds), None)
+    listed = getattr(model, "claimed", CLAIMED)
+    return next((a for a in listed if action.name in a.implies and _claim(model, a).holds), None)
