@@ -182,5 +182,18 @@ def test_json_is_the_record():
     assert torch.equal(found["output"][0], found["output"][4]), "the same word hears the same"
 
 
+def test_without_a_script_there_are_tables_and_words_are_text():
+    made = graph("<b>one</b> 愛", 0)
+    text = page.plain(made)
+    assert "&lt;b&gt;one&lt;/b&gt;" in text
+    assert "<b>" not in text
+    found = numbers(made)
+    assert f"<td>{float(found['weights'][0, 1]):.6g}</td>" in text
+    assert f"<td>{float(found['output'][1, 0]):.6g}</td>" in text
+    for reason in made.reasons:
+        for fact in reason.measured:
+            assert f"{fact.value:.6g}" in text
+
+
 def test_the_file_is_small(tmp_path):
     assert write(graph("Love conquers all", 0), tmp_path / "love.html").stat().st_size < 300_000

@@ -7,6 +7,7 @@ gives it. What arrives at a node is added up; that sum is attention. Measured nu
 
 import math
 from collections.abc import Callable
+from html import escape
 from itertools import product
 from operator import mul
 
@@ -20,12 +21,14 @@ from equiscope.errors import InputError, UnknownName
 from equiscope.explore.exhibit import numbers
 from equiscope.explore.explorable import LIMIT as MOST
 from equiscope.explore.explorable import Choice, rows
+from equiscope.explore.page import PLAIN, number
+from equiscope.explore.page import table as markup
 from equiscope.position import NoPosition
 from equiscope.record import Fact, Messages, Step, Trace
 from equiscope.record.messages import Figures, Graph, Reason
 from equiscope.symmetry import Measurement, floor, relative_error, verdict
 from equiscope.tokens import Tokens, words
-from equiscope.trace import constant, ops, watch
+from equiscope.trace import constant, ops, replay, watch
 
 LIMIT = 16  # words: their 256 edges can still be told apart
 WIDTH = 2  # numbers of a word, as in the docs
@@ -86,6 +89,30 @@ def graph(sentence: str, seed: int) -> Messages:
         words=names, width=WIDTH, trace=trace, roles=_roles(trace), graphs=[_ready(name, count) for name in READY],
         start="complete", reasons=reasons(), apart=apart(),
     )  # fmt: skip
+
+
+def plain(made: Messages) -> str:
+    """Markup for a browser without JavaScript: weights and outputs of the graph to begin with, and the answer."""
+    found = {role: replay(made.trace)[ident] for role, ident in made.roles.items() if role in ("weights", "output")}
+    listed = [
+        [word, *map(number, weights), *map(number, output)]
+        for word, weights, output in zip(made.words, found["weights"].tolist(), found["output"].tolist(), strict=True)
+    ]
+    heads = ["receives", *made.words, *(f"output {d + 1}" for d in range(made.width))]
+    more = [[reason.claim, reason.text] for reason in made.apart]
+    why = [[reason.claim, reason.text, f"{fact.text}: {number(fact.value)}"] for reason in made.reasons for fact in reason.measured]
+    return (
+        f"<h1>{escape(made.title)}</h1>\n<p>{escape(made.summary)}</p>\n<p>{PLAIN}</p>\n"
+        + markup("What every word gives every other one, and what comes out", heads, listed)
+        + markup("Why is a transformer a graph network?", ["because", "measured how", "number"], why)
+        + "".join(_figures(reason.claim, reason.figures) for reason in made.reasons if reason.figures)
+        + markup("What a transformer has that a plain graph network has not", ["what", "why"], more)
+    )
+
+
+def _figures(claim: str, shown: Figures) -> str:
+    lines = [[name, *map(number, line)] for name, line in zip(shown.rows, shown.numbers, strict=True)]
+    return markup(claim, [shown.corner, *shown.columns], lines)
 
 
 def table(name: str, count: int) -> Tensor:
