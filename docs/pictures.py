@@ -22,6 +22,7 @@ from equiscope.explore.cost import cost
 from equiscope.explore.golden import drawn
 from equiscope.explore.graph import graph
 from equiscope.explore.heads import Looked
+from equiscope.explore.tokens import tokens
 from equiscope.record import Comparison, read_run
 from equiscope.train import Recipe, load_run, open_task, read_recipe, recall, train
 
@@ -93,6 +94,8 @@ SHOTS: dict[str, Shot] = {
     "comparison": ("", WIDE, around("#app h1", ".candidates")),
     "cost": ("", WIDE, around(".where h2", ".stack")),
     "graph": ("graph=chain&word=3", WIDE, around(".sides .picture", ".edges")),
+    "sound": ("token=60", WIDE, around(".said", ".stack")),
+    "patches": ("see=picture&token=109&number=100", WIDE, around(".said", ".beside")),
 }  # fmt: skip
 MADE = {
     "drawing": "drawing",
@@ -103,6 +106,8 @@ MADE = {
     "comparison": "comparison",
     "cost": "cost",
     "graph": "graph",
+    "sound": "tokens",
+    "patches": "tokens",
 }
 RECIPE = Path(__file__).parents[1] / "recipes" / "shakespeare-char-cpu.toml"  # trained on the sample beside it, for a minute
 CHANGES = ["budget.steps=600", "evaluation.every=50"]
@@ -123,7 +128,7 @@ def take(browser: Browser, page_file: Path, name: str) -> Path:
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
     page.goto(f"{page_file.as_uri()}#{link}")
-    page.locator("figure.matrix, table.rows, canvas.chart, .desk canvas, .candidates, .stack, .edge").first.wait_for()
+    page.locator("figure.matrix, table.rows, canvas.chart, .desk canvas, .candidates, .stack, .edge, .photo").first.wait_for()
     page.wait_for_timeout(400)  # tables of measurements are filled a moment later
     clip = act(page)
     target = FOLDER / f"{name}.png"
@@ -173,6 +178,11 @@ def graph_file(folder: Path) -> Path:
     return explore.write(graph("only who can prevent forest fires", 0), folder / "graph.html")
 
 
+def tokens_file(folder: Path) -> Path:
+    """A sound, a picture and a film that are made."""
+    return explore.write(tokens(None, None, None), folder / "tokens.html")
+
+
 def run_file(folder: Path) -> Path:
     """The page of a short run; trained when a picture of it is asked for."""
     page = folder / "run.html"
@@ -196,7 +206,7 @@ def main(names: list[str]) -> None:
         page_file = explore.write(explore.explorable(explore.Choice()), Path(folder) / "page.html")
         make = {
             "drawing": drawing_file, "report": report_file, "run": run_file, "heads": heads_file, "comparison": comparison_file,
-            "cost": cost_file, "graph": graph_file,
+            "cost": cost_file, "graph": graph_file, "tokens": tokens_file,
         }  # fmt: skip
         browser = playwright.chromium.launch(executable_path=browser_path(), args=list(QUIET))
         for name in names or SHOTS:
