@@ -69,6 +69,14 @@ def test_a_tokenizer_of_transformers_gives_the_same_rows():
     assert one == other
 
 
+def test_the_page_says_what_the_model_answers():
+    said, model = eq.show(gpt2(), "the dog", tokenizer=tokenizer()).content.says, gpt2()
+    with torch.no_grad():
+        best = model(torch.tensor([[1, 2]])).logits[0].argmax(-1).tolist()
+    assert (said.kind, said.which.shape) == ("next", [2, 5])
+    assert [said.names[i] for i in unpack(said.which)[:, 0]] == [tokenizer().id_to_token(i) or str(i) for i in best]
+
+
 def test_a_model_with_a_decoder_reads_its_own_answer():
     torch.manual_seed(0)
     sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4, "decoder_start_token_id": 0}

@@ -162,6 +162,17 @@ def test_what_python_chooses_is_shown_and_no_step_of_going_back(cell):
     assert made.tab.evaluate("history.length") == before
 
 
+def test_in_a_low_cell_the_head_that_python_chooses_comes_into_sight(cell):
+    made = cell(eq.show(gpt2(), IDS, labels=WORDS, height=500))
+    made.choose(layer=1, head=1)
+    top = "document.querySelector('.detail').getBoundingClientRect().top"
+    made.until(lambda: abs(made.frame.evaluate(top)) < 5)
+    made.frame.evaluate("scrollTo(0, 0)")
+    made.choose(row=3)  # the same head: where one reads, one stays
+    made.tab.wait_for_timeout(300)
+    assert made.frame.evaluate("scrollY") == 0
+
+
 def test_what_is_much_is_asked_for_head_by_head(cell, monkeypatch):
     monkeypatch.setattr(notebook, "LIVE", 0)
     made = cell()

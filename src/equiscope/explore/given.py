@@ -86,9 +86,9 @@ def encoded(tokenizer: Any, text: str) -> tuple[list[int], Line]:
 
     raises  InputError where that is no tokenizer, or it makes no token of the text
     """
-    inner = _inner(tokenizer)
+    fast = inner(tokenizer)
     try:
-        found: Any = None if inner is None else inner.encode(text)
+        found: Any = None if fast is None else fast.encode(text)
         ids = [int(i) for i in (tokenizer(text)["input_ids"] if callable(tokenizer) else found.ids)]
     except Exception as error:  # other people's code
         raise InputError(
@@ -101,18 +101,18 @@ def encoded(tokenizer: Any, text: str) -> tuple[list[int], Line]:
     return ids, _line("text", tokenizer, ids, text if same else None, found.offsets if same else ())
 
 
-def _inner(tokenizer: Any) -> Any | None:
+def inner(tokenizer: Any) -> Any | None:
     """The one of tokenizers that transformers' fast ones are made of; None of others."""
-    inner = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    return inner if hasattr(inner, "id_to_token") else None
+    found = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    return found if hasattr(found, "id_to_token") else None
 
 
 def _line(name: str, tokenizer: Any, ids: list[int], text: str | None = None, offsets: Sequence[tuple[int, int]] = ()) -> Line:
     """Ids as words; as numbers where nothing reads them."""
-    inner = _inner(tokenizer)
-    if inner is not None:
-        written = labels(inner, ids, text, offsets)
-        return Line(name=name, kind="words", labels=written, words=words(inner, ids, written))
+    fast = inner(tokenizer)
+    if fast is not None:
+        written = labels(fast, ids, text, offsets)
+        return Line(name=name, kind="words", labels=written, words=words(fast, ids, written))
     return Line(name=name, kind="words", labels=[str(i) if tokenizer is None else tokenizer.decode([i]) or f"<{i}>" for i in ids])
 
 

@@ -28,8 +28,9 @@ from equiscope.errors import InputError, UnknownName
 from equiscope.explore import compare, page, report, run
 from equiscope.explore.drawing import drawing
 from equiscope.explore.explorable import Choice, explorable
-from equiscope.explore.given import given
+from equiscope.explore.given import given, inner
 from equiscope.explore.heads import Looked
+from equiscope.explore.voices import of_target
 from equiscope.models import Model, Spec
 from equiscope.record import Audit, Comparison, Course, Heads, Layer, Report, Run, course, read_run
 from equiscope.record import report as reported
@@ -146,11 +147,10 @@ class Shown:
             text = framed(page.html(content, small=True), self.link)
             size = f"This copy has {len(text.encode()) / 1000:,.0f} kB. {said}".strip()
             self._static = (
-                f'<p style="margin:.4em 0"><strong>{escape(content.title)}</strong><br>{escape(_told(content))}</p>\n'
                 f'<iframe title="{escape(_named(content))}" sandbox="allow-scripts allow-downloads" srcdoc="{escape(text)}" '
                 f'style="width:100%;height:{self.height or HEIGHT}px;border:1px solid #8884;border-radius:8px"></iframe>\n'
-                f"<details><summary>The same without the page</summary>\n{self._bare()}</details>\n"
-                f"<p><small>{escape(size)}</small></p>\n"
+                f"<details><summary>{escape(content.title)}, without the page</summary>\n"
+                f"<p>{escape(_told(content))}</p>\n{self._bare()}</details>\n<p><small>{escape(size)}</small></p>\n"
             )
         return self._static
 
@@ -224,7 +224,7 @@ def _looked(
         made = given(model, inputs, kwargs, tokenizer, labels)
         name = type(model).__name__
         told = title or (f"{name}: {made.told}" if made.told else name)
-        return Looked(model, made.args, made.kwargs, made.lines, told, name, made.notes)
+        return Looked(model, made.args, made.kwargs, made.lines, told, name, made.notes, of_target(model, inner(tokenizer)))
 
 
 @contextmanager

@@ -18,9 +18,26 @@ function keep(link: string): void {
 
 /** Show what somebody else has chosen. */
 function choose(link: string): void {
-  if (link === linkOf(location.href)) return;
+  const before = linkOf(location.href);
+  if (link === before) return;
   keep(link);
   dispatchEvent(new HashChangeEvent("hashchange"));
+  if (head(link) && head(link) !== head(before)) reveal();
+}
+
+const head = (link: string): string | null => new URLSearchParams(link).get("head");
+
+/** A cell is lower than its page: the chosen head is brought into sight, as soon as it is there. The notebook itself stays. */
+function reveal(): void {
+  const look = () => {
+    const found = document.querySelector(".detail:not([hidden])");
+    if (!found) return;
+    seen.disconnect();
+    setTimeout(() => found.scrollIntoView({ block: "start" }), 100); // what stands above it has found its size
+  };
+  const seen = new MutationObserver(look);
+  seen.observe(document, { subtree: true, childList: true, attributeFilter: ["hidden"] });
+  look();
 }
 
 // Going back would take the whole notebook back, so that no choice makes a step of it.
@@ -63,4 +80,4 @@ addEventListener("message", (event) => {
 });
 
 const first = document.currentScript?.dataset.link;
-if (first) keep(first);
+if (first) choose(first);
