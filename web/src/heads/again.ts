@@ -132,7 +132,7 @@ export function moving(page: Reading, ask?: Asking): HTMLElement | undefined {
     return [
       h("p.lede", h("b", told(again, name))),
       h("p", `Everything below shows run ${again.run}: the tokens ${whose}. `, back),
-      h("div.scroll", { tabindex: 0, role: "region", "aria-label": "layers and what they notice" }, h("table", h("caption.spoken", "Layers and what they notice"), h("thead", h("tr", ["layer", "differs", "rounding may make", ""].map((title) => h("th", { scope: "col" }, title)))), body)), // prettier-ignore
+      h("div.scroll", { tabindex: 0, role: "region", "aria-label": "layers and what they notice" }, h("table", h("caption.spoken", "Layers and what they notice"), h("thead", h("tr", ["layer", "differs", "rounding may make", "so it"].map((title) => h("th", { scope: "col" }, title)))), body)), // prettier-ignore
       h("div.buttons", all),
       h("p.quiet", `${how} What rounding may make is measured: the first run again, every module's output wrong by one unit in its last place, times 4${again.start ? "; for a slide with what rounding makes of angles at such places" : ""}.`), // prettier-ignore
     ];

@@ -1,0 +1,88 @@
+"""Nobody meets a barrier on the panels of the page of all heads: two models, moved tokens, all layers, links, answers, sounds."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from equiscope.explore.heads import Looked
+from equiscope.explore.page import html, write
+from equiscope.explore.run import POLICY
+from equiscope.explore.says import Voice, numbered
+from equiscope.explore.server import server
+from equiscope.record import Line
+from equiscope.record.heads import patches
+from tests.journeys.heads import photo
+from tests.journeys.test_heads import IDS, SENTENCE
+from tests.journeys.test_heads_across import looked as translated
+from tests.journeys.test_heads_across import marian
+from tests.journeys.test_heads_again import gpt2, looked
+from tests.journeys.test_heads_beside import eager
+from tests.journeys.test_heads_sound import content as sounding
+from tests.pictures_of_timm import vit as timm_vit
+
+pytestmark = pytest.mark.browser
+AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def barriers(tab):
+    """What axe finds."""
+    if not AXE.exists():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("axe-core is not here: `npm ci` in web/ brings it")
+    for summary in tab.locator("summary").all():
+        if summary.is_visible() and not summary.evaluate("s => s.parentElement.open"):
+            summary.click()
+    tab.add_script_tag(content=AXE.read_text(encoding="utf-8"))
+    return tab.evaluate("axe.run().then(({ violations }) => violations.map((v) => [v.impact, v.id, v.nodes[0].html]))")
+
+
+def beside():
+    pair = [
+        Looked(eager(seed, 2)[0], (IDS,), {}, [Line(name="text", kind="words", labels=SENTENCE[:8])], "two models", "x")
+        for seed in (0, 1)
+    ]
+    pair[0].set_beside(pair[1], ["before", "after"])
+    return pair[0].file()
+
+
+def picture():
+    model, pixels = timm_vit()
+    return Looked(model, (pixels,), {}, [patches([4, 4], 3, photo(32))], "a ViT", "timm", voice=Voice("class", numbered)).file()
+
+
+PAGES = {
+    "beside": (beside, "head=1.2&side=apart"),
+    "rolled": (lambda: looked(gpt2).file(), "head=3.1"),
+    "across": (lambda: translated(marian)[0].file(), "word=3&whole=on"),
+    "says": (picture, "head=2.1&asks=1"),
+    "sound": (sounding, "head=1.2&asks=80"),
+}
+
+
+@pytest.mark.parametrize(("wide", "dark"), [(1280, False), (360, True)])
+@pytest.mark.parametrize("name", list(PAGES))
+def test_a_panel_has_no_barriers(watched, tmp_path, name, wide, dark):
+    made, fragment = PAGES[name]
+    tab = watched(wide, dark, bypass_csp=True, has_touch=wide < 500)
+    tab.goto(f"{write(made(), tmp_path / 'page.html').as_uri()}#{fragment}")
+    tab.wait_for_selector("main h2")
+    assert barriers(tab) == []
+    assert tab.evaluate("document.documentElement.scrollWidth") <= wide
+    assert tab.evaluate("document.querySelectorAll('*').length") < 2000
+
+
+@pytest.mark.parametrize(("wide", "dark"), [(1280, True), (360, False)])
+def test_moved_tokens_meet_no_barrier(browser, wide, dark):
+    made = looked(gpt2)
+    context = browser.new_context(
+        viewport={"width": wide, "height": 900}, reduced_motion="reduce", bypass_csp=True, color_scheme="dark" if dark else "light"
+    )
+    tab = context.new_page()
+    with server(html(made.content, policy=POLICY), 18495, {"/head": made.answer, "/again": made.again}) as running:
+        tab.goto(f"{running.url}#head=2.3")
+        for name in ("Shuffle the tokens", "Slide the text"):
+            tab.get_by_role("button", name=name).click()
+            tab.locator(".answered .lede").wait_for()
+        assert barriers(tab) == []
+        assert tab.evaluate("document.documentElement.scrollWidth") <= wide
+    context.close()

@@ -1,0 +1,151 @@
+"""What the model says beside where it looked, in a real browser: a ViT of timm, one of our runs, a language model."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from equiscope.explore.heads import Looked
+from equiscope.explore.page import write
+from equiscope.explore.says import Voice, numbered
+from equiscope.record import Line, unpack
+from equiscope.record.heads import patches
+from equiscope.train import load_run, recall
+from tests.cli.test_cli import equi
+from tests.journeys.heads import photo
+from tests.journeys.test_heads import IDS, SENTENCE, number, printed
+from tests.pictures_of_timm import vit as timm_vit
+
+__all__ = ["equi"]  # the fixture
+pytestmark = pytest.mark.browser
+RECIPES = Path(__file__).parents[2] / "recipes"
+CHOSEN = [(0, 0, 0, 5), (1, 3, 7, 2), (1, 2, 0, 0)]  # layer, head, row, column
+
+
+def read(tab, path, fragment=""):
+    tab.goto(f"{path.as_uri()}#{fragment}")
+    tab.wait_for_selector("main h2")
+    return tab
+
+
+def told(tab):
+    """Answers and probabilities as a person reads them."""
+    rows = tab.locator(".answers li").all()
+    return {row.locator("bdi").inner_text(): number(row.locator("b").get_attribute("title")) for row in rows}
+
+
+def numbers_are(tab, looked):
+    for layer, head, row, column in CHOSEN:
+        tab.evaluate("([l, h, n, m]) => equiscope.heads.set({ open: [l, h], row: n, column: m })", [layer, head, row, column])
+        assert printed(tab) == pytest.approx(looked.found[layer].weigh(head)[row, column].item(), rel=2e-5)
+
+
+@pytest.fixture(scope="module")
+def timms():
+    model, pixels = timm_vit()
+    with torch.no_grad():
+        chances = model(pixels).double().softmax(-1)[0]
+    line = patches([4, 4], 3, photo(32))
+    return Looked(model, (pixels,), {}, [line], "a ViT of timm", "timm", voice=Voice("class", numbered)), chances
+
+
+def test_a_vit_of_timm_says_its_classes_and_where_it_looked(watched, timms, tmp_path):
+    looked, chances = timms
+    tab = read(watched(1280), write(looked.file(), tmp_path / "page.html"))
+    assert told(tab) == pytest.approx({f"class {i}": float(p) for i, p in enumerate(chances)}, rel=1e-5)
+    assert tab.locator(".says img").is_visible()
+    numbers_are(tab, looked)
+    assert tab.locator(".before button").all_inner_texts() == ["class", "register 1", "register 2"]
+
+
+def test_the_class_token_is_shown_in_every_head_at_once(watched, timms, tmp_path):
+    looked, _ = timms
+    tab = read(watched(1280), write(looked.file(), tmp_path / "page.html"), "head=2.1&asks=1")
+    pictures = tab.locator(".strip button")
+    assert pictures.count() == 4
+    for head in range(4):
+        row = looked.found[1].weigh(head)[0]
+        best = int(row[3:].argmax())
+        where = f"row {best // 4 + 1}, column {best % 4 + 1}"
+        wanted = f"Head {head + 1}: {row[3:].sum():.2f} of the weight lies on patches, most on {where}, "
+        said = pictures.nth(head).get_attribute("aria-label")
+        assert said.startswith(wanted)
+        assert number(said.removeprefix(wanted)) == pytest.approx(float(row[3:].max()), rel=1e-5)
+    assert len({one.locator("canvas").evaluate("c => c.toDataURL()") for one in pictures.all()}) == 4
+    pictures.nth(2).focus()
+    tab.keyboard.press("Enter")
+    assert tab.evaluate("equiscope.heads.state.open") == [1, 2]
+    assert pictures.nth(2).get_attribute("aria-pressed") == "true"
+
+
+def test_a_click_on_the_photograph_asks_that_patch(watched, timms, tmp_path):
+    looked, _ = timms
+    tab = read(watched(1280), write(looked.file(), tmp_path / "page.html"), "head=1.2")
+    box = tab.locator(".photo").bounding_box()
+    tab.locator(".photo").click(position={"x": box["width"] * 0.6, "y": box["height"] * 0.3})
+    place = 3 + 1 * 4 + 2
+    assert tab.evaluate("equiscope.heads.state.row") == place
+    row = looked.found[0].weigh(1)[place]
+    assert printed(tab) == pytest.approx(float(row.max()), rel=2e-5)
+    assert "“row 2, column 3”" in tab.locator(".every summary").inner_text()
+
+
+def test_one_of_our_runs_says_the_garment_and_where_the_class_token_looks(watched, equi, tmp_path):
+    run, file, page = tmp_path / "run", tmp_path / "garment.png", tmp_path / "page.html"
+    few = ("--small", "--set", "budget.steps=1", "--set", "optimiser.warmup=0")
+    code, _, err = equi("train", RECIPES / "fashion-mnist.toml", *few, "--out", run)
+    assert code == 0, err
+    Image.fromarray((255 * np.tri(28)).astype(np.uint8)).save(file)
+    assert equi("explore", "--model", run, "--image", file, "--export", page)[0] == 0
+    model, (_, task) = load_run(run).eval(), recall(run)
+    with torch.no_grad():
+        asked = task.asked(model, str(file))
+        chances = model(*asked.args).double().softmax(-1)[0]
+    tab = read(watched(1280), page, "head=1.1&asks=1")
+    wanted = {task.sight.classes[int(i)]: float(chances[i]) for i in chances.topk(5).indices}
+    assert told(tab) == pytest.approx(wanted, rel=1e-5)
+    assert tab.locator(".says img").is_visible()
+    looked = Looked(model, asked.args, {}, asked.lines, "a run", "run")
+    for layer, head, row, column in [(0, 0, 0, 5), (1, 1, 9, 2)]:
+        tab.evaluate("([l, h, n, m]) => equiscope.heads.set({ open: [l, h], row: n, column: m })", [layer, head, row, column])
+        assert printed(tab) == pytest.approx(looked.found[layer].weigh(head)[row, column].item(), rel=2e-5)
+    assert tab.locator(".strip button").count() == looked.found[1].heads
+
+
+def test_a_language_model_says_the_next_token_after_the_chosen_one(watched, tmp_path):
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=32)).eval()
+    line = Line(name="text", kind="words", labels=SENTENCE[:8])
+    content = Looked(model, (IDS,), {}, [line], "a tiny GPT-2", "gpt2", voice=Voice("next", lambda i: f" word{i}")).file()
+    with torch.no_grad():
+        chances = model(IDS).logits[0].double().softmax(-1)
+    tab = read(watched(1280), write(content, tmp_path / "page.html"))
+    for fragment, row in (("", 7), ("head=1.1&asks=3", 2)):
+        tab.evaluate("hash => { location.hash = hash }", fragment)
+        tab.locator(".says p", has_text=f"“{SENTENCE[row]}”").wait_for()
+        best = chances[row].topk(5)
+        wanted = {f"word{int(i)}": float(p) for p, i in zip(best.values, best.indices, strict=True)}
+        assert told(tab) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_rolled_out_layers_lie_over_the_photograph(watched, timms, tmp_path):
+    looked, _ = timms
+    content = looked.file()
+    tab = read(watched(1280), write(content, tmp_path / "page.html"), "head=3.1&asks=1&answers=6")
+    assert printed(tab) == pytest.approx(unpack(content.rolled[0].numbers.weights)[0, 0, 5], rel=1e-6)
+    assert tab.locator(".strip button").count() == 2
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_fits_a_phone_and_is_touched(watched, timms, tmp_path, dark):
+    looked, _ = timms
+    tab = read(watched(360, dark, has_touch=True), write(looked.file(), tmp_path / "page.html"), "head=1.1&asks=1")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+    tab.locator(".strip button").nth(1).scroll_into_view_if_needed()
+    tab.locator(".strip button").nth(1).tap()
+    assert tab.evaluate("equiscope.heads.state.open") == [0, 1]
+    assert re.findall(r"NaN|undefined|\[object", tab.locator("body").inner_text()) == []
