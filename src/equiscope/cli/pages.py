@@ -76,4 +76,8 @@ def _plain(content: Content) -> str:
         from equiscope.explore import cost
 
         return cost.plain(content)
+    if isinstance(content, Messages):
+        from equiscope.explore import graph
+
+        return graph.plain(content)
     return PLAIN
