@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from equiscope.explore.graph import graph, table
+from equiscope.explore.graph import graph, plain, table
 from equiscope.explore.page import write
 from equiscope.trace import replay
 
@@ -326,6 +326,15 @@ def test_the_answer_shows_what_was_measured(see, pages):
             table = tab.get_by_role("region", name=reason.claim)
             found = [float(one.get_attribute("data-value")) for one in table.locator("td").all()]
             assert found == [number for row in reason.figures.numbers for number in row]
+
+
+def test_without_a_script_there_are_tables(watched, pages, tmp_path):
+    record = pages(HOSTILE)[1]
+    tab = watched(360, java_script_enabled=False)
+    tab.goto(write(record, tmp_path / "plain.html", plain(record)).as_uri())
+    assert tab.locator("table").count() == 5
+    assert HOSTILE.split()[0] in tab.locator("tbody").first.inner_text()
+    assert tab.locator("noscript script, noscript img").count() == 0
 
 
 @pytest.mark.parametrize("sentence", [LOVE, LONG, "one", HOSTILE], ids=["love", "long", "one", "hostile"])
