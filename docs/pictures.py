@@ -22,6 +22,7 @@ from equiscope.explore.cost import cost
 from equiscope.explore.golden import drawn
 from equiscope.explore.graph import graph
 from equiscope.explore.heads import Looked
+from equiscope.explore.masks import masks
 from equiscope.explore.tokens import tokens
 from equiscope.record import Comparison, read_run
 from equiscope.train import Recipe, load_run, open_task, read_recipe, recall, train
@@ -95,6 +96,7 @@ SHOTS: dict[str, Shot] = {
     "cost": ("", WIDE, around(".where h2", ".stack")),
     "graph": ("graph=chain&word=3", WIDE, around(".sides .picture", ".edges")),
     "sound": ("token=60", WIDE, around(".said", ".stack")),
+    "masks": ("mask=causal.window-3&cell=5.4", WIDE, around(".part h2", ".who")),
     "patches": ("see=picture&token=109&number=100", WIDE, around(".said", ".beside")),
 }  # fmt: skip
 MADE = {
@@ -108,6 +110,7 @@ MADE = {
     "graph": "graph",
     "sound": "tokens",
     "patches": "tokens",
+    "masks": "masks",
 }
 RECIPE = Path(__file__).parents[1] / "recipes" / "shakespeare-char-cpu.toml"  # trained on the sample beside it, for a minute
 CHANGES = ["budget.steps=600", "evaluation.every=50"]
@@ -128,7 +131,7 @@ def take(browser: Browser, page_file: Path, name: str) -> Path:
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
     page.goto(f"{page_file.as_uri()}#{link}")
-    page.locator("figure.matrix, table.rows, canvas.chart, .desk canvas, .candidates, .stack, .edge, .photo").first.wait_for()
+    page.locator("figure.matrix, table.rows, canvas.chart, .desk canvas, .candidates, .stack, .edge, .photo, .who").first.wait_for()
     page.wait_for_timeout(400)  # tables of measurements are filled a moment later
     clip = act(page)
     target = FOLDER / f"{name}.png"
@@ -183,6 +186,11 @@ def tokens_file(folder: Path) -> Path:
     return explore.write(tokens(None, None, None), folder / "tokens.html")
 
 
+def masks_file(folder: Path) -> Path:
+    """Six words."""
+    return explore.write(masks("the dog is on the lawn", 0), folder / "masks.html")
+
+
 def run_file(folder: Path) -> Path:
     """The page of a short run; trained when a picture of it is asked for."""
     page = folder / "run.html"
@@ -207,6 +215,7 @@ def main(names: list[str]) -> None:
         make = {
             "drawing": drawing_file, "report": report_file, "run": run_file, "heads": heads_file, "comparison": comparison_file,
             "cost": cost_file, "graph": graph_file, "tokens": tokens_file,
+            "masks": masks_file,
         }  # fmt: skip
         browser = playwright.chromium.launch(executable_path=browser_path(), args=list(QUIET))
         for name in names or SHOTS:
