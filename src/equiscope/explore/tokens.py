@@ -294,7 +294,9 @@ def _told(path: Path) -> tuple[int, int, float]:
             stream = file.streams.video[0]
             wide, high, rate = stream.width, stream.height, float(stream.average_rate or stream.guessed_rate or 0)
     except av.error.FFmpegError as error:
-        raise InputError(f"{path} cannot be read as a film: {error}. Give a file that FFmpeg reads, e.g. MP4.") from error
+        raise InputError(
+            f"{path} cannot be read as a film: {error.strerror or error}. Give a file that FFmpeg reads, e.g. MP4."
+        ) from error
     if not (wide and high and rate):
         raise InputError(
             f"{path} does not say how large its frames are, or how many come in a second. Write it again, e.g. as MP4."
