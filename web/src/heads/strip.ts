@@ -25,7 +25,8 @@ export function lit(weights: ArrayLike<number>, before: number): { share: number
 export function strip(page: Reading): { element: HTMLElement; draw(view: View, row: number): void } {
   const title = h("span");
   const heads = h("div.strip", { role: "group", "aria-label": "the same row in every head of this layer" });
-  const element = h<HTMLDetailsElement>("details.every", { open: true, hidden: true, ontoggle: () => last && draw(...last) }, h("summary", title), heads, h("p.quiet", "Beside each head: how much of the row's weight lies on patches. Brightest is its largest weight on one.")); // prettier-ignore
+  const element = h("div");
+  const details = h<HTMLDetailsElement>("details.every", { open: true, ontoggle: () => last && draw(...last) }, h("summary", title), heads, h("p.quiet", "Beside each head: how much of the row's weight lies on patches. Brightest is its largest weight on one.")); // prettier-ignore
   const made = new Map<number, Attention>();
   const photo = new Image();
   let [kept, filling] = ["", 0];
@@ -36,10 +37,10 @@ export function strip(page: Reading): { element: HTMLElement; draw(view: View, r
   function draw(view: View, row: number): void {
     const { asks: line, layer, found, same, against, models } = view;
     last = [view, row];
-    element.hidden = !(line.kind === "patches" && line.grid?.length && same && !against && !models);
-    if (element.hidden) return;
+    if (line.kind !== "patches" || !line.grid?.length || !same || against || models) return element.replaceChildren();
+    if (!element.firstChild) element.append(details);
     title.replaceChildren("Where ", named(line, row), ` looks, in each of the ${found.heads.length} heads of this layer`);
-    if (!element.open) return;
+    if (!details.open) return;
     if (/^data:image\//.test(line.picture ?? "") && photo.src !== line.picture) photo.src = line.picture!;
     const changes = found.heads.map((_, head) => changesOf(page.state, layer, head, found.answers));
     const next = JSON.stringify([layer, changes]);
