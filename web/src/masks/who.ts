@@ -102,7 +102,8 @@ export function who(page: Reading) {
       part.steps.flatMap(({ id }) => rung(trace, program, id, [i, j], id === part.visible) ?? []),
     );
     const joined = parts.length > 1 ? rung(trace, program, visible, [i, j], true) : undefined;
-    looks.replaceChildren(...decides, ...(joined ? [joined] : []));
+    const counted = decides.length > 0 && h("p.quiet", "Places count from 0 here.");
+    looks.replaceChildren(...decides, ...(joined ? [joined] : []), ...(counted ? [counted] : []));
     weighs.replaceChildren(...behind(trace, weights).flatMap((id) => rung(trace, program, id, [page.state.head, i, j]) ?? []));
   }
 
