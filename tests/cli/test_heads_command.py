@@ -162,6 +162,8 @@ def test_a_run_of_each_task_is_looked_into(equi, tmp_path, photo, recipe, given,
     sound = next((RECIPES / "samples" / "fsdd").glob("*.wav"))
     found = page(equi, *({"PHOTO": photo, "SOUND": sound}.get(word, word) for word in given), "--model", run)
     assert {line["kind"] for line in found["lines"]} == {kind}
+    assert found["says"]["kind"] == ("next" if kind == "words" else "class")
+    assert bool(found["across"]) == (recipe == "multi30k")
     assert found["layers"]
     assert all(layer["rebuilt"] is not None and layer["rebuilt"] < 1e-5 and not layer["why"] for layer in found["layers"])
 

@@ -10,8 +10,10 @@ from PIL import Image
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from equiscope.explore.heads import Looked
-from equiscope.explore.page import write
+from equiscope.explore.page import html, write
+from equiscope.explore.run import POLICY
 from equiscope.explore.says import Voice, numbered
+from equiscope.explore.server import server
 from equiscope.record import Line, unpack
 from equiscope.record.heads import patches
 from equiscope.train import load_run, recall
@@ -80,6 +82,19 @@ def test_the_class_token_is_shown_in_every_head_at_once(watched, timms, tmp_path
     tab.keyboard.press("Enter")
     assert tab.evaluate("equiscope.heads.state.open") == [1, 2]
     assert pictures.nth(2).get_attribute("aria-pressed") == "true"
+
+
+def test_served_the_other_heads_are_asked_for_too(browser, timms):
+    looked, _ = timms
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    tab = context.new_page()
+    with server(html(looked.content, policy=POLICY), 18395, {"/head": looked.answer}, {"/again": looked.again}) as running:
+        tab.goto(f"{running.url}#head=1.2&asks=1")
+        tab.locator(".strip button").nth(3).get_by_text("head 4").wait_for()
+        for head in range(4):
+            share = float(looked.found[0].weigh(head)[0, 3:].sum())
+            assert tab.locator(".strip button").nth(head).inner_text() == f"head {head + 1} · {share:.2f}"
+    context.close()
 
 
 def test_a_click_on_the_photograph_asks_that_patch(watched, timms, tmp_path):

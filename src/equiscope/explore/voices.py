@@ -23,10 +23,13 @@ def of_target(model: nn.Module, inner: Any | None) -> Voice | None:
         return of_tokens(inner)
     named = getattr(config, "id2label", None)
     if isinstance(named, dict) and "Classification" in name and "Token" not in name:
-        several = getattr(config, "problem_type", None) == "multi_label_classification"
+        kind = getattr(config, "problem_type", None)
+        if kind == "regression":
+            return None
+        several = kind == "multi_label_classification"
         return Voice("class", lambda i: str(named.get(i, numbered(i))), several)
     told = getattr(model, "pretrained_cfg", None) or getattr(model, "default_cfg", None)
-    if told is not None or type(model).__module__.startswith("timm."):
+    if (told is not None or type(model).__module__.startswith("timm.")) and getattr(model, "num_classes", None) != 0:
         known = told.get("label_names") if isinstance(told, dict) else None
         return Voice("class", classes(list(known)) if known else numbered)
     return None
@@ -34,6 +37,8 @@ def of_target(model: nn.Module, inner: Any | None) -> Voice | None:
 
 def _ours(model: Model, inner: Any | None) -> Voice | None:
     spec = model.spec
+    if spec.outputs is None:
+        return None
     if spec.readout != "each":
         return Voice("class", numbered)
     return of_tokens(inner) if spec.vocabulary is not None and spec.outputs == spec.vocabulary else None
