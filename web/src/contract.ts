@@ -1233,7 +1233,7 @@ export interface SoundTokens {
  *     window, hop            in samples; window_ms, hop_ms: in milliseconds, as they were asked for
  *     frames_at              [N, 1] in seconds: raw frames of a window's length, one beside the next
  *     mel, mel_at            [M, mels] natural logarithms of energies, one token each hop, and [M, 1] in seconds
- *     patch, patches_at      windows and bands of a patch of the spectrogram, and [P, 2] in seconds and bands; empty where it is too short
+ *     patch, patches_at      windows and bands of a patch of the spectrogram, and [P, 2] in seconds and bands; none where it is short
  */
 export interface SoundCut {
   window: number;
