@@ -1,5 +1,6 @@
 """What a model says stands beside where it looked, and comes from the same pass."""
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -16,7 +17,7 @@ from transformers import (
 from equiscope.explore import across as room
 from equiscope.explore.heads import Looked
 from equiscope.explore.says import ROWS, Voice, classes, says
-from equiscope.record import Line, unpack
+from equiscope.record import Heads, Line, unpack
 from equiscope.record.heads import patches
 
 IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])
@@ -62,6 +63,18 @@ def test_after_each_token_the_next_one_is_told():
         assert max(chances(made, row).items(), key=lambda one: one[1])[0] == str(int(wanted[row].argmax()))
         for name, chance in chances(made, row).items():
             assert chance == pytest.approx(float(wanted[row, int(name)]), rel=1e-6)
+
+
+def test_when_the_tokens_move_the_answer_is_that_of_the_moved_ones():
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, n_positions=16)).eval()
+    order = [5, 0, 3, 1, 2, 4]
+    looked = Looked(model, (IDS,), {}, [line()], "a title", "gpt2", voice=Voice("next", str))
+    made = msgspec.json.decode(looked.again({"order": ",".join(map(str, order))}), type=Heads).says
+    with torch.no_grad():
+        wanted = model(IDS[:, order]).logits[0].double().softmax(-1)
+    for name, chance in chances(made, 3).items():
+        assert chance == pytest.approx(float(wanted[3, int(name)]), rel=1e-6)
 
 
 def test_of_a_long_text_the_last_answer_is_kept():

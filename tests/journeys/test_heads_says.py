@@ -109,9 +109,10 @@ def test_a_click_on_the_photograph_asks_that_patch(watched, timms, tmp_path):
     assert "“row 2, column 3”" in tab.locator(".every summary").inner_text()
 
 
-def test_one_of_our_runs_says_the_garment_and_where_the_class_token_looks(watched, equi, tmp_path):
+@pytest.mark.parametrize("readout", ["mean", "class"])
+def test_one_of_our_runs_says_the_garment_and_where_it_looks(watched, equi, tmp_path, readout):
     run, file, page = tmp_path / "run", tmp_path / "garment.png", tmp_path / "page.html"
-    few = ("--small", "--set", "budget.steps=1", "--set", "optimiser.warmup=0")
+    few = ("--small", "--set", "budget.steps=1", "--set", "optimiser.warmup=0", "--set", f"model.readout={readout}")
     code, _, err = equi("train", RECIPES / "fashion-mnist.toml", *few, "--out", run)
     assert code == 0, err
     Image.fromarray((255 * np.tri(28)).astype(np.uint8)).save(file)
@@ -129,6 +130,7 @@ def test_one_of_our_runs_says_the_garment_and_where_the_class_token_looks(watche
         tab.evaluate("([l, h, n, m]) => equiscope.heads.set({ open: [l, h], row: n, column: m })", [layer, head, row, column])
         assert printed(tab) == pytest.approx(looked.found[layer].weigh(head)[row, column].item(), rel=2e-5)
     assert tab.locator(".strip button").count() == looked.found[1].heads
+    assert tab.locator(".before button").all_inner_texts() == (["class"] if readout == "class" else [])
 
 
 def test_a_language_model_says_the_next_token_after_the_chosen_one(watched, tmp_path):
