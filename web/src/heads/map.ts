@@ -85,11 +85,12 @@ export function weightMap(listener: MapListener): WeightMap {
     const wanted = (labels: string[], most: number) =>
       Math.min(most, 12 + FONT * 0.56 * Math.max(2, ...labels.slice(0, 200).map((one) => Math.min(14, one.length))));
     let [left, top] = [wanted(asks.labels, width * 0.28), wanted(answers.labels, 92)];
-    let side = Math.min((Math.min(width, LARGE + left) - left) / columns, LARGE / rows, 44);
+    const slant = Math.min(40, top * 0.5); // pixels that the last column's name leans over
+    let side = Math.min((Math.min(width, LARGE + left) - left - slant) / columns, LARGE / rows, 44);
     if (side < NAMED) [left, top, side] = [0, 0, Math.min(Math.min(width, LARGE) / columns, LARGE / rows)];
     else side = Math.floor(side);
     box = { left, top, width: side * columns, height: Math.max(side * rows, rows === 1 ? 14 : 1) };
-    const context = sized(canvas, left + box.width + (top ? Math.min(40, width - left - box.width) : 0), top + box.height);
+    const context = sized(canvas, left + box.width + (top ? slant : 0), top + box.height);
     context.fillStyle = css("--empty");
     context.fillRect(left, top, box.width, box.height);
     const image = pooled.image(colour(signed ? "--positive" : "--role"), colour("--negative"));
