@@ -20,7 +20,7 @@ PAGES = Path(__file__).parents[1] / "docs" / "howto"
 RUN = [
     "attention.md", "check.md", "cost.md", "drawing.md", "generate.md", "graph.md", "heads.md", "masks.md", "model.md",
     "notebook.md", "position.md",
-    "report.md", "tokens.md", "train.md",
+    "report.md", "space.md", "tokens.md", "train.md",
 ]  # fmt: skip
 
 
