@@ -153,6 +153,7 @@ def test_nothing_is_chosen_at_first(view):
         ("head=2.4&asks=3&answers=1", {"layer": 1, "head": 3, "row": 2, "column": 0}),
         ("asks=6", {"row": 5}),
         ("head=x&asks=&answers=1.2", {}),
+        ("head=0.1&asks=-1&answers=٣", {}),
     ],
 )
 def test_a_link_counts_from_one_and_a_selection_from_zero(view, link, chosen):

@@ -22,6 +22,7 @@ from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.data.picture_files import address, converted, picture
 from equiscope.errors import InputError
 from equiscope.explore import write
+from equiscope.explore.given import ANSWER, IN_FRONT, LONGEST, vocabulary
 from equiscope.explore.heads import RUNS, Looked
 from equiscope.explore.heard import heard
 from equiscope.explore.page import html
@@ -35,12 +36,9 @@ from equiscope.tokens.labels import labels, told, words
 from equiscope.trace.places import places_of
 from equiscope.train import load_run, recall
 
-LONGEST = 8192  # tokens that are looked at
-ANSWER = 32  # tokens that a model with a decoder answers, before they are looked at
 PIXELS, SECONDS = 100_000_000, 60.0  # of a picture, of a sound
 SILENT = "The sound is silent: all its samples are alike."
 LARGE = 8_000_000  # bytes of a file from which on a smaller one is offered
-IN_FRONT = range(17)  # tokens that may stand before the patches: class token, one for distillation, registers
 
 
 @dataclass(frozen=True)
@@ -200,11 +198,9 @@ def _read_text(ready: Ready, found: Target, folder: Path, text: str) -> None:
     ids, line = _encoded(folder, text)
     if len(ids) > LONGEST:
         raise InputError(f"The text has {len(ids)} tokens; at most {LONGEST} are looked at. Give a shorter one.")
-    vocabulary = _vocabulary(found.model)
-    if vocabulary is not None and max(ids) >= vocabulary:
-        raise InputError(
-            f"The tokenizer of {folder} gives the id {max(ids)}, but the model knows {vocabulary} ids. They do not fit."
-        )
+    known = vocabulary(found.model)
+    if known is not None and max(ids) >= known:
+        raise InputError(f"The tokenizer of {folder} gives the id {max(ids)}, but the model knows {known} ids. They do not fit.")
     most = places_of(found.model)
     if most is not None and len(ids) > most:
         raise InputError(f"The text has {len(ids)} tokens, but the model has places for {most}. Give a shorter one.")
@@ -254,14 +250,6 @@ def _line(name: str, reads: Any | None, ids: list[int], text: str | None = None,
         return Line(name=name, kind="words", labels=[str(i) for i in ids])
     written = labels(reads, ids, text, offsets)
     return Line(name=name, kind="words", labels=written, words=words(reads, ids, written))
-
-
-def _vocabulary(model: Any) -> int | None:
-    try:
-        rows = model.get_input_embeddings().num_embeddings
-    except Exception:  # not every class has one
-        return None
-    return rows if isinstance(rows, int) else None
 
 
 # ------------------------------------------------------------------------------------------------------------- picture, sound

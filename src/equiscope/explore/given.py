@@ -69,7 +69,7 @@ def _read(made: Given, model: nn.Module, text: str, tokenizer: Any) -> None:
     if not text.strip():
         raise InputError("The text is empty. Give at least one word.")
     ids, line = encoded(tokenizer, text)
-    known, most = _vocabulary(model), places_of(model)
+    known, most = vocabulary(model), places_of(model)
     if known is not None and max(ids) >= known:
         raise InputError(f"The tokenizer gives the id {max(ids)}, but the model knows {known} ids. They do not fit.")
     if most is not None and len(ids) > most:
@@ -165,7 +165,8 @@ def _picture(made: Given, model: nn.Module) -> None:
     made.notes.append("The picture is shown as the model got it: its smallest number black, its largest white.")
 
 
-def _vocabulary(model: Any) -> int | None:
+def vocabulary(model: Any) -> int | None:
+    """How many ids a model of transformers knows; None where it does not say."""
     try:
         rows = model.get_input_embeddings().num_embeddings
     except Exception:  # not every class has one

@@ -9,6 +9,7 @@ With the extra `notebook` (anywidget) the page is tied to this object: `explore/
 it stands alone, in a copy of bounded size that needs no kernel and no network; where no frame is drawn, a table stands instead.
 """
 
+import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -85,7 +86,6 @@ class Shown:
 
     def __init__(self, content: page.Content, looked: Looked | None, link: str, height: int) -> None:
         self.content, self.looked, self.link, self.height = content, looked, link, height
-        self._static = ""
 
     @property
     def selection(self) -> dict[str, Any]:
@@ -142,17 +142,15 @@ class Shown:
 
     def static(self) -> str:
         """Markup for a notebook's file: the page in a frame, of at most some megabytes, and a table for who draws no frame."""
-        if not self._static:
-            content, said = self._kept()
-            text = framed(page.html(content, small=True), self.link)
-            size = f"This copy has {len(text.encode()) / 1000:,.0f} kB. {said}".strip()
-            self._static = (
-                f'<iframe title="{escape(_named(content))}" sandbox="allow-scripts allow-downloads" srcdoc="{escape(text)}" '
-                f'style="width:100%;height:{self.height or HEIGHT}px;border:1px solid #8884;border-radius:8px"></iframe>\n'
-                f"<details><summary>{escape(content.title)}, without the page</summary>\n"
-                f"<p>{escape(_told(content))}</p>\n{self._bare()}</details>\n<p><small>{escape(size)}</small></p>\n"
-            )
-        return self._static
+        content, said = self._kept()
+        text = framed(page.html(content, small=True), self.link)
+        size = f"This copy has {len(text.encode()) / 1000:,.0f} kB. {said}".strip()
+        return (
+            f'<iframe title="{escape(_named(content))}" sandbox="allow-scripts allow-downloads" srcdoc="{escape(text)}" '
+            f'style="width:100%;height:{self.height or HEIGHT}px;border:1px solid #8884;border-radius:8px"></iframe>\n'
+            f"<details><summary>{escape(content.title)}, without the page</summary>\n"
+            f"<p>{escape(_told(content))}</p>\n{self._bare()}</details>\n<p><small>{escape(size)}</small></p>\n"
+        )
 
     def _kept(self) -> tuple[page.Content, str]:
         """The record of such a copy, and what was left out of it."""
@@ -254,7 +252,7 @@ def selected(content: page.Content, link: str) -> dict[str, Any]:
     found: dict[str, Any] = dict.fromkeys(CHOSEN)
     for name, places in PLACES.items():
         numbers = parts.get(name, "").split(".")
-        if len(numbers) == len(places) and all(n.isdecimal() for n in numbers):
+        if len(numbers) == len(places) and all(re.fullmatch(r"[1-9][0-9]{0,6}", n) for n in numbers):
             found |= {place: int(n) - 1 for place, n in zip(places, numbers, strict=True)}
     return found
 

@@ -25,7 +25,7 @@ class Widget(Shown, anywidget.AnyWidget):
     selection = traitlets.Dict()  # type: ignore[override]
 
     def __init__(self, content: page.Content, looked: Looked | None, link: str, height: int) -> None:
-        self.content, self.looked, self._static = content, looked, ""
+        self.content, self.looked = content, looked
         chosen = selected(content, link)
         anywidget.AnyWidget.__init__(
             self, _page=self.document(), _title=_named(content), link=link, height=height, selection=chosen
