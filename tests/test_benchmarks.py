@@ -79,3 +79,9 @@ def test_the_page_of_all_heads_can_be_measured(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "| equiscope all heads, --compact |" in done.stdout
     assert "failed" not in next(tmp_path.glob("*.json")).read_text()
+
+
+def test_attention_in_space_can_be_measured():
+    done = run("benchmarks.geometry", "--quick")
+    assert done.returncode == 0, done.stderr
+    assert "| ours, dense |" in done.stdout
