@@ -111,7 +111,7 @@ def main():
         "# Attention among points in space\n",
         f"{day}, {before['cpu']}, {before['threads']} thread; load {before['load']} before, {after['load']} after.",
         f"Versions: {with_what}.\n",
-        f"Forward and backward of two layers with four heads, float32, some {NEAR} neighbours within the cutoff; {asked.turns} turns.",
+        f"Forward and backward of two layers with four heads, float32, some {NEAR} within the cutoff; {asked.turns} turns.",
         "dense sees all pairs; local and e3nn those within the cutoff; the others the 16 nearest.",
     ]
     path = ROOT / "benchmarks" / "results" / f"geometry-{day}"
