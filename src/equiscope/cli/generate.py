@@ -12,7 +12,7 @@ from torch import Tensor
 
 from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.errors import InputError
-from equiscope.models import Beams, Model, Sampling, generate, prepared, stream, windowed
+from equiscope.models import Beams, Model, Sampling, SpaceModel, generate, prepared, stream, windowed
 from equiscope.models.spec import read_object
 from equiscope.pretrained import load
 
@@ -24,6 +24,8 @@ def run(
     model = load(folder)
     if not isinstance(model, Model) and (window is not None or beams is not None):
         raise InputError(f"{folder} holds a baseline, which writes token by token. Leave --window and --beams out.")
+    if isinstance(model, SpaceModel):
+        raise InputError(f"{folder} holds a model of points in space, which writes no texts. Ask it: equiscope predict.")
     model = windowed(model, window) if window is not None and isinstance(model, Model) else model
     writer = prepared(model) if isinstance(model, Model) else model
     text = None if ids else _tokenizer(folder)

@@ -18,6 +18,7 @@ from equiscope.record import Claim
 
 if TYPE_CHECKING:
     from equiscope.models.describe import Description, Part
+    from equiscope.models.space import SpaceSpec
 
 KINDS = ("lstm", "mlp", "convnet")
 
@@ -137,6 +138,10 @@ def foreign(data: dict[str, Any]) -> list[str]:
     return [name for name in data if name not in own and name in {f.name for f in fields(Spec)}]
 
 
-def spec_of(data: dict[str, Any]) -> Spec | Baseline:
-    """What a run's record, or a recipe, says of its model: a baseline where it says one, else a spec."""
+def spec_of(data: dict[str, Any]) -> "Spec | Baseline | SpaceSpec":
+    """What a run's record says of its model: a baseline where it says one, points in space where it has elements, else a spec."""
+    if "elements" in data:
+        from equiscope.models.space import SpaceSpec
+
+        return SpaceSpec.of(data)
     return Baseline.of(data) if "baseline" in data else Spec.of(data)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import Any, cast, overload
 
 from torch import Tensor, nn
 
@@ -15,13 +15,11 @@ from equiscope.models.baselines import Baseline, spec_of
 from equiscope.models.entry import Entry, Head
 from equiscope.models.networks import NETWORKS, Network
 from equiscope.models.readout import READOUTS, ClassToken
+from equiscope.models.space import SpaceModel, SpaceSpec
 from equiscope.position import Position, to_json
 from equiscope.symmetry import Action
 from equiscope.tokens import Embedding, Tokens
 from equiscope.trace import ops
-
-if TYPE_CHECKING:
-    from equiscope.models.space import SpaceModel, SpaceSpec
 
 
 @overload
@@ -29,18 +27,16 @@ def build(source: "specs.Spec | str | Path") -> "Model": ...
 @overload
 def build(source: Baseline) -> Network: ...
 @overload
-def build(source: "SpaceSpec") -> "SpaceModel": ...
+def build(source: SpaceSpec) -> SpaceModel: ...
 @overload
-def build(source: "dict[str, Any] | specs.Spec | Baseline") -> "Built": ...
+def build(source: "dict[str, Any] | specs.Spec | Baseline | SpaceSpec") -> "Built": ...
 
 
-def build(source: "specs.Spec | Baseline | SpaceSpec | dict[str, Any] | str | Path") -> "Built | SpaceModel":
+def build(source: "specs.Spec | Baseline | SpaceSpec | dict[str, Any] | str | Path") -> "Built":
     """A model with fresh random parameters (torch's global seed). Raises where the spec does not fit together, and says where."""
-    if type(source).__name__ == "SpaceSpec":
-        from equiscope.models.space import SpaceModel
-
-        return SpaceModel(cast("SpaceSpec", source))
-    made = spec_of(source) if isinstance(source, dict) else cast("specs.Spec | Baseline | str | Path", source)
+    made = spec_of(source) if isinstance(source, dict) else source
+    if isinstance(made, SpaceSpec):
+        return SpaceModel(made)
     return NETWORKS[made.baseline](made) if isinstance(made, Baseline) else Model(specs.Spec.of(made))
 
 
@@ -225,7 +221,7 @@ class Model(nn.Module):
             yield path, part, frozenset() if between else preserves
 
 
-Built = Model | Network  # what `build` makes: with attention, or a baseline
+Built = Model | Network | SpaceModel  # what `build` makes: with attention, a baseline, or of points in space
 
 
 class _Schemes:

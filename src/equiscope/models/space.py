@@ -5,7 +5,7 @@ An energy is a sum over atoms; forces are its gradient, and stress is how it ans
 
 import json
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 import torch
@@ -21,6 +21,9 @@ from equiscope.symmetry.actions import Action, Permute
 from equiscope.symmetry.space import Reflect, Rotate, Translate
 from equiscope.tokens.elements import SYMBOLS
 
+if TYPE_CHECKING:
+    from equiscope.models.describe import Description
+
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -28,9 +31,9 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 class SpaceSpec(specs._Checked):
     """A transformer of points in space.
 
-    elements  symbols of the atoms that there are
+    elements  symbols of the atoms that there are; the data says it
     group     "E(3)": mirror images are alike; "SE(3)": they may be told apart
-    width     numbers of a point; arrows: arrows of a point. mirrored: numbers whose sign a mirror changes, and axes (E(3) only)
+    width     numbers of a point; arrows: arrows of a point; mirrored: numbers whose sign a mirror changes, and axes (E(3) only)
     heads     divide width, arrows and mirrored; layers: blocks; inner: features between, in a feed-forward (2 x width unless said)
     carried   ways home of each head; radial: functions of the distance; products: channels of products in a feed-forward
     cutoff    in angstrom, beyond which nobody is seen, so that cost grows with the number of atoms; None: all see all
@@ -73,6 +76,12 @@ class SpaceSpec(specs._Checked):
         more = {"0o": self.mirrored, "1e": self.mirrored} if self.mirrored else {}
         return {plain: self.width, arrow: self.arrows, **more}
 
+    def describe(self, tokens: int | None = None, source: int = 0) -> "Description":
+        """Parameters, and multiply-adds of one energy. tokens: atoms, all of which are counted as seen by all."""
+        from equiscope.models.described_space import described
+
+        return described(self, 32 if tokens is None else tokens)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data with the version of the format; defaults are left out."""
         return {"version": specs.VERSION, **specs._plain(self)}
@@ -106,6 +115,7 @@ class SpaceModel(nn.Module):
     """
 
     claimed: ClassVar[tuple[type[Action], ...]] = (Permute, Rotate, Translate, Reflect)
+    settled: ClassVar[tuple[str, ...]] = ("references", "scale")  # buffers that the data decides: a checkpoint holds them
     references: Tensor
     scale: Tensor
     row: Tensor
@@ -145,6 +155,14 @@ class SpaceModel(nn.Module):
         own = each.to(self.scale.dtype) * self.scale + self.references[row]
         energy = torch.where(valid, own, 0.0).sum(-1)
         return energy if positions.dtype == torch.float64 else energy.to(positions.dtype)
+
+    def elements(self, numbers: Tensor) -> Tensor:
+        """Which of the model's elements each atom is, 0 where there is none. Raises InputError for one that it does not know."""
+        row = self.row[numbers.clamp(0, len(SYMBOLS))]
+        if bool(((numbers > 0) & (row < 0)).any()):
+            other = SYMBOLS[int(numbers[(numbers > 0) & (row < 0)][0]) - 1]
+            raise InputError(f"This model knows {', '.join(self.spec.elements)}, but there is an atom of {other}.")
+        return row.clamp_min(0)
 
     def features(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None) -> Features:
         """Of each atom, by kind: numbers [B, N, C], arrows [B, N, 3, C], which turn as the positions do."""
@@ -187,12 +205,7 @@ class SpaceModel(nn.Module):
             raise ShapeError(
                 f"Atoms are numbers [B, N] and positions [B, N, 3], but got {tuple(numbers.shape)} and {tuple(positions.shape)}."
             )
-        valid = numbers > 0
-        row = self.row[numbers.clamp(0, len(SYMBOLS))]
-        if bool((valid & (row < 0)).any()):
-            other = SYMBOLS[int(numbers[valid & (row < 0)][0]) - 1]
-            raise InputError(f"This model knows {', '.join(self.spec.elements)}, but there is an atom of {other}.")
-        row = row.clamp_min(0)
+        valid, row = numbers > 0, self.elements(numbers)
         if cell is not None and self.spec.cutoff is None:
             raise InputError("In a periodic cell all would see infinitely many. Give the spec a cutoff.")
         if near is None and (self.spec.cutoff is not None):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from equiscope.errors import EquiscopeError, InputError, UnknownName
-from equiscope.models import Baseline, Built, Model, Network, Spec, spec_of
+from equiscope.models import Baseline, Built, Model, Network, SpaceModel, SpaceSpec, Spec, spec_of
 from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, runs, t5, vit
 from equiscope.pretrained.family import Family
 from equiscope.record.run import RUN, read_run
@@ -41,7 +41,7 @@ def load(folder: str | Path, dtype: torch.dtype | None = None) -> Built:
     return model.eval()
 
 
-def read_spec(folder: str | Path) -> Spec | Baseline:
+def read_spec(folder: str | Path) -> Spec | Baseline | SpaceSpec:
     """The spec of a Hugging Face folder, by its config.json alone, or of a run. Raises InputError as `load` does."""
     if (Path(folder) / RUN).is_file():
         return spec_of(read_run(Path(folder), entries=False).spec)
@@ -57,6 +57,8 @@ def save(model: Built, folder: str | Path, family: str | None = None) -> Path:
     """
     if isinstance(model, Network):
         raise InputError(f'No family of checkpoints holds a baseline "{model.spec.baseline}". The folder of its run keeps it.')
+    if isinstance(model, SpaceModel):
+        raise InputError("No family of checkpoints holds a model of points in space. The folder of its run keeps it.")
     folder = Path(folder)
     made = [f for f in FAMILIES if family is None or f.name == family]
     if not made:

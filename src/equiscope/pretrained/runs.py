@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load
-from torch import Tensor
+from torch import Tensor, nn
 
 from equiscope.errors import InputError
-from equiscope.models import Baseline, Built, Spec, build, spec_of
+from equiscope.models import Baseline, Built, SpaceSpec, Spec, build, spec_of
 from equiscope.record import Run, read_run
 
 MANIFEST, WEIGHTS, AVERAGE, BEST, STEPS = "checkpoint.json", "model.safetensors", "average.safetensors", "best", "checkpoints"
@@ -131,12 +131,19 @@ def weights_of(folder: Path, run: Run, weights: str = "best") -> dict[str, Tenso
     return newest.tensors(WEIGHTS) | newest.tensors(AVERAGE)
 
 
-def filled(spec: Spec | Baseline, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> Built:
+def kept(model: nn.Module) -> dict[str, Tensor]:
+    """What a checkpoint holds of a model by name: its parameters, and those buffers that the data has settled."""
+    settled: tuple[str, ...] = getattr(model, "settled", ())
+    return dict(model.named_parameters()) | {name: model.get_buffer(name) for name in settled}
+
+
+def filled(spec: Spec | Baseline | SpaceSpec, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> Built:
     """A model with these parameters."""
-    model: Built = build(spec)  # buffers are computed, not loaded
-    for name, parameter in model.named_parameters():
+    model: Built = build(spec)  # other buffers are computed, not loaded
+    for name, parameter in kept(model).items():
         if name not in tensors or tensors[name].shape != parameter.shape:
             has = f"a {name} of {tuple(tensors[name].shape)}" if name in tensors else f"no {name}"
             raise InputError(f"The checkpoint has {has}, but the run's model has one of {tuple(parameter.shape)}.")
-        parameter.data = tensors[name].to(dtype or tensors[name].dtype)
+        learned = isinstance(parameter, nn.Parameter)
+        parameter.data = tensors[name].to(dtype if learned and dtype is not None else tensors[name].dtype)
     return model.eval()

@@ -14,7 +14,7 @@ from equiscope.data import Language, Passages
 from equiscope.data.language import IGNORED
 from equiscope.data.line import Unknown, held
 from equiscope.errors import InputError, UnknownName
-from equiscope.models import Built, Model, Sampling, generate
+from equiscope.models import Built, Model, Sampling, SpaceModel, generate
 from equiscope.record import Line, Sample
 from equiscope.tokens.labels import labels
 from equiscope.tokens.tokenizer import Tokenizer
@@ -135,6 +135,7 @@ class LanguageTask(TextTask):
 
     def _continued(self, model: Built, ids: list[int], steps: int, sampling: Sampling, seed: int, stops: Sequence[str] = ()) -> str:
         """No passage is longer than those that were learned: when one is full, its later half begins the next."""
+        assert not isinstance(model, SpaceModel)
         span, device, new = self.config.context, next(model.parameters()).device, []  # type: int, Any, list[int]
         while len(new) < steps:
             seen = [*ids, *new]

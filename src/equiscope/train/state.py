@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
+from equiscope.pretrained.runs import kept
 
 OPTIMISER = "optimiser.safetensors"
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter by name, whole, on the CPU. Every process has to ask."""
-    return together(dict(model.named_parameters()))
+    """What a checkpoint holds of a model, by name, whole, on the CPU. Every process has to ask."""
+    return together(kept(model))
 
 
 def together(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -38,7 +39,7 @@ def remembered(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer]) ->
 
 def take_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Give the model these parameters. Raises InputError where they are others than its own, before one has changed."""
-    own = dict(model.named_parameters())
+    own = kept(model)
     if own.keys() != tensors.keys():
         wrong = sorted(own.keys() ^ tensors.keys())[0]
         raise InputError(f"The checkpoint has {'no' if wrong in own else 'a'} {wrong}: it is of another model.")

@@ -1,0 +1,60 @@
+"""What a model of points in space costs, before it is made.
+
+Every matrix is applied once for each atom, and three times where it maps arrows; attention looks at every pair of atoms.
+"""
+
+import torch
+from torch import nn
+
+from equiscope.errors import InputError
+from equiscope.geometry import Map, SpaceBlock
+from equiscope.geometry.features import is_arrow
+from equiscope.models.describe import Description, Part
+from equiscope.models.space import SpaceModel, SpaceSpec
+from equiscope.symmetry import derive
+
+
+def described(spec: SpaceSpec, atoms: int) -> Description:
+    """Parameters and multiply-adds of one energy; forces cost about twice as much again."""
+    if atoms < 1:
+        raise InputError(f"A description is of one atom or more, but got {atoms}.")
+    with torch.device("meta"):
+        model = SpaceModel(spec)
+    block, width = model.blocks[0], spec.width
+    assert isinstance(block, SpaceBlock)
+    look = block.attention
+    each = (look.told + 5) + (look.told + 4 * spec.carried) + spec.radial  # queries with keys, weights with what they carry
+    pairs = atoms * atoms * spec.heads * each
+    kinds = ", ".join(f"{width} {kind}" for kind, width in spec.widths.items() if width)
+    seen = "all see all" if spec.cutoff is None else f"within {spec.cutoff:g} Å"
+    parts = (
+        Part("table", f"elements {', '.join(spec.elements)}", (atoms, width), model.table.numel(), 0),
+        Part(
+            "blocks",
+            f"{spec.heads} heads, {seen}, {kinds}",
+            (atoms, width),
+            _size(block),
+            atoms * _products(block) + pairs,
+            spec.layers,
+        ),
+        Part(
+            "head",
+            "an energy of each atom",
+            (1,),
+            _size(model.norm, model.first, model.last),
+            atoms * _products(model.first, model.last),
+        ),
+    )
+    return Description(atoms, None, parts, tuple(derive(model)))
+
+
+def _size(*parts: nn.Module) -> int:
+    return sum(p.numel() for part in parts for p in part.parameters())
+
+
+def _products(*parts: nn.Module) -> int:
+    """Multiply-adds of the matrices of some parts, for one atom."""
+    maps = [module for part in parts for module in part.modules()]
+    plain = sum(m.weight.numel() for m in maps if isinstance(m, nn.Linear))
+    typed = [(kind, w.numel()) for m in maps if isinstance(m, Map) for kind, w in m.weights.items()]
+    return plain + sum(size * (3 if is_arrow(kind) else 1) for kind, size in typed)
