@@ -19,6 +19,7 @@ import equiscope as eq
 from equiscope.cli.data import needed
 from equiscope.data.catalogue import catalogue
 from equiscope.train import read_recipe
+from equiscope.train.recipe import TASKS
 from tests.cli.test_cli import equi, refused  # noqa: F401
 
 FOLDER = Path(__file__).parents[2] / "recipes"
@@ -40,6 +41,9 @@ def asked(task, folder):
         shape = (28, 28) if "idx" in folder or "fashion" in folder else (32, 32, 3)
         Image.fromarray(np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)).save("picture.png")
         return "picture.png"
+    if task == "molecules":
+        Path("methanol.xyz").write_text("6\n\nC 0 0 0\nO 1.4 0 0\nH -0.4 1 0\nH -0.4 -0.5 0.9\nH -0.4 -0.5 -0.9\nH 1.7 0.9 0\n")
+        return "methanol.xyz"
     return {"language": "To be", "translation": "A man sleeps.", "sounds": FOLDER / "samples" / "fsdd" / "0_theo_5.wav"}[task]
 
 
@@ -47,7 +51,7 @@ def asked(task, folder):
 
 
 def test_there_is_a_recipe_of_every_task():
-    assert {read_recipe(path).to_dict()["data"]["task"] for path in RECIPES} == {"language", "translation", "images", "sounds"}
+    assert {read_recipe(path).to_dict()["data"]["task"] for path in RECIPES} == set(TASKS)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

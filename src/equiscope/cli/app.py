@@ -300,14 +300,14 @@ def evaluate(
 @app.command(short_help="Let a run answer.")
 def predict(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
-    inputs: Annotated[list[str], typer.Argument(help="Texts to go on with or to translate; files of pictures or sounds.")],
+    inputs: Annotated[list[str], typer.Argument(help="Texts to go on with or to translate; files of pictures, sounds, molecules.")],
     steps: Annotated[int | None, typer.Option(min=1, help="New tokens at most.")] = None,
     temperature: Annotated[float | None, typer.Option(min=0, help="Of texts: 0 takes the best token; larger is more even.")] = None,
     beams: Annotated[int | None, typer.Option(min=1, help="Of translations: beginnings that are kept.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Seed of what is drawn.")] = None,
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Continue texts, translate lines, name what is in pictures and sounds."""
+    """Continue texts, translate lines, name what is in pictures and sounds, tell energies of molecules."""
     from equiscope.cli.train import predict as run
 
     options = {"steps": steps, "temperature": temperature, "beams": beams, "seed": seed}

@@ -105,6 +105,7 @@ def needed(data: dict[str, Any]) -> list[str]:
     """The files that a recipe's data names."""
     held = [data.get(part) for part in ("train", "validation", "test")]
     files = [name for one in held if one is not None for name in ([one] if isinstance(one, str) else one)]
+    files += [name for name in [data.get("references")] if name not in (None, "fitted")]
     tokens = data.get("tokens")
     return list(dict.fromkeys([*files, *([tokens] if isinstance(tokens, str) and tokens.endswith(".json") else [])]))
 

@@ -114,7 +114,11 @@ def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool
     _, task = recall(folder)
     answers = task.predict(load_run(folder), inputs, **options)
     if json:
-        print(json_text.dumps([{"input": a.given, "answer": a.answer, **({"more": a.more} if a.more else {})} for a in answers]))
+        print(
+            json_text.dumps(
+                [{"input": a.given, "answer": a.answer, **({"more": a.more} if a.more else {}), **a.arrays} for a in answers]
+            )
+        )
         return
     for answer in answers:
         print(answer.text())

@@ -3,6 +3,7 @@
 from equiscope.data.files import Missing, digest, found, sources
 from equiscope.data.images import Images
 from equiscope.data.language import Language, Passages
+from equiscope.data.molecules import Molecules
 from equiscope.data.order import Order, generator
 from equiscope.data.sounds import Sounds
 from equiscope.data.translation import Translation
@@ -11,6 +12,7 @@ __all__ = [
     "Images",
     "Language",
     "Missing",
+    "Molecules",
     "Order",
     "Passages",
     "Sounds",

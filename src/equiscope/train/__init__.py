@@ -9,6 +9,7 @@ from equiscope.train.folder import same_data
 from equiscope.train.images import ImagesTask
 from equiscope.train.language import LanguageTask
 from equiscope.train.loop import Watcher, train
+from equiscope.train.molecules import MoleculesTask
 from equiscope.train.reading import read_recipe, recipe
 from equiscope.train.recipe import Recipe
 from equiscope.train.schema import schema
@@ -16,7 +17,7 @@ from equiscope.train.sounds import SoundsTask
 from equiscope.train.task import Answer, Batch, Task, settle
 from equiscope.train.translation import TranslationTask
 
-TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, ImagesTask, SoundsTask)
+TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, ImagesTask, SoundsTask, MoleculesTask)
 
 
 def open_task(found: Recipe, beside: Path | None = None) -> Task:
@@ -45,6 +46,7 @@ __all__ = [
     "Batch",
     "ImagesTask",
     "LanguageTask",
+    "MoleculesTask",
     "Recipe",
     "Run",
     "SoundsTask",

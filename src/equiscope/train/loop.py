@@ -17,13 +17,14 @@ import msgspec
 import torch
 
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.models import Baseline, Built, Spec, build
+from equiscope.models import Baseline, Built, SpaceSpec, Spec, build
 from equiscope.pretrained.runs import BEST, STEPS, WEIGHTS, Checkpoint, identity
 from equiscope.record.run import Entry, Point, Run, Score, write_run
 from equiscope.train import checkpoint, folder, state
 from equiscope.train.cost import best_rate
 from equiscope.train.engine import Diverged, Engine
 from equiscope.train.memory import few_primitives
+from equiscope.train.processes import counted
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Batch, Task, settle
 
@@ -47,9 +48,16 @@ def train(
     raises   InputError where the folder holds another run, nothing whole, or cannot be written; Diverged where a loss is no number
     """
     few_primitives()
+    if task.single and (count := counted(devices)) > 1:
+        raise InputError(
+            f"The task {task.name} is learned in one process, but {count} are asked for. Start one, without --devices."
+        )
     spec = settle(task)
     torch.manual_seed(recipe.seed)
-    engine = Engine(recipe, tried(begun_model(recipe, spec), task), devices)
+    model = begun_model(recipe, spec)
+    if "start" not in recipe.model:
+        model = task.begun(model)
+    engine = Engine(recipe, tried(model, task), devices)
     try:
         with ExitStack() as stack:
 
@@ -68,7 +76,7 @@ def train(
         ) from error
 
 
-def begun_model(recipe: Recipe, spec: Spec | Baseline) -> Built:
+def begun_model(recipe: Recipe, spec: Spec | Baseline | SpaceSpec) -> Built:
     """Fresh weights by the seed, or those of the checkpoint or run that a recipe starts from."""
     model: Built = build(spec)
     if "start" in recipe.model:
@@ -86,7 +94,7 @@ def tried(model: Built, task: Task) -> Built:
     return model
 
 
-def fresh(recipe: Recipe, task: Task, spec: Spec | Baseline, engine: Engine, beside: Path | None) -> Run:
+def fresh(recipe: Recipe, task: Task, spec: Spec | Baseline | SpaceSpec, engine: Engine, beside: Path | None) -> Run:
     """The record of a run that has not begun."""
     return Run(
         title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=json.loads(spec.to_json()), data=task.sources,
@@ -99,7 +107,7 @@ def fresh(recipe: Recipe, task: Task, spec: Spec | Baseline, engine: Engine, bes
 
 class _Loop:
     def __init__(
-        self, recipe: Recipe, task: Task, spec: Spec | Baseline, engine: Engine, out: Path, run: Run, watcher: Watcher
+        self, recipe: Recipe, task: Task, spec: Spec | Baseline | SpaceSpec, engine: Engine, out: Path, run: Run, watcher: Watcher
     ) -> None:  # fmt: skip
         self.recipe, self.task, self.spec, self.engine, self.out, self.run, self.watcher = (
             recipe, task, spec, engine, out, run, watcher,

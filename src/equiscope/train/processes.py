@@ -147,6 +147,11 @@ def processes(recipe: Recipe, devices: int = 1) -> Alone:
     return Together(recipe, devices, nodes)
 
 
+def counted(devices: int = 1) -> int:
+    """How many there will be: as torchrun says, or so many on this machine."""
+    return int(os.environ["WORLD_SIZE"]) if "TORCHELASTIC_RUN_ID" in os.environ else devices
+
+
 def first() -> bool:
     """Whether this process was started by a person, or first by torchrun; known before `processes` has started the others."""
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0

@@ -19,12 +19,15 @@ import msgspec
 from msgspec import Struct
 
 from equiscope import position
+from equiscope.data import Molecules
 from equiscope.errors import InputError, UnknownName
-from equiscope.models import BASELINES, PRESETS, Baseline, Spec
+from equiscope.models import BASELINES, PRESETS, Baseline, SpaceSpec, Spec
 from equiscope.models.baselines import foreign
 from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm
 from equiscope.train import fields
 from equiscope.train.recipe import TASKS, Data, Recipe
+
+Kind = type[Spec] | type[Baseline] | type[SpaceSpec]  # of a model
 
 
 def read_recipe(path: Path, changes: list[str] | None = None, small: bool = False) -> Recipe:
@@ -150,7 +153,10 @@ def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
         for path, number in _numbers(data.get(part), part):
             if not math.isfinite(number):
                 raise InputError(f"{origin.of(path)}: {path} is {number}, but takes a finite number.")
-    _look_at_model(made.model, origin)
+    if isinstance(made.data, Molecules):
+        _look_in_space(made, origin)
+    else:
+        _look_at_model(made.model, origin)
     return made
 
 
@@ -262,6 +268,27 @@ def _look_at_model(model: dict[str, Any], origin: Origin) -> None:
     _look_at_fields(model, merged(PRESETS[preset]().to_dict() if preset else {"width": 1}, said), Spec, origin)
 
 
+def _look_in_space(made: Recipe, origin: Origin) -> None:
+    """Refuse fields that a model of points in space does not have, and what cannot be computed for one."""
+    model, start = made.model, made.model.get("start")
+    for name in ("preset", "baseline"):
+        if name in model:
+            raise InputError(
+                f"{origin.of(f'model.{name}')}: model.{name} belongs to other tasks: molecules take a model of points in space, "
+                "whose fields model says. Leave it out."
+            )
+    if start is not None and not isinstance(start, str):
+        raise InputError(f"{origin.of('model.start')}: model.start is {_shown(start)}, but takes a folder, as a text in quotes.")
+    for name, usual in (("precision", "float32"), ("compile", False), ("recompute", False), ("products", "torch")):
+        if (said := getattr(made.engine, name)) != usual:
+            raise InputError(
+                f"{origin.of(f'engine.{name}')}: engine.{name} is {_shown(said)}, but forces are slopes of an energy, which are "
+                f"learned with {_shown(usual)}. Leave it out."
+            )
+    said = {name: value for name, value in model.items() if name != "start"}
+    _look_at_fields(model, {"elements": ["H"]} | said, SpaceSpec, origin)
+
+
 def _look_at_baseline(model: dict[str, Any], origin: Origin) -> None:
     """Refuse a baseline that there is not, and what only a transformer has."""
     kind = model["baseline"]
@@ -279,7 +306,7 @@ def _look_at_baseline(model: dict[str, Any], origin: Origin) -> None:
     _look_at_fields(model, unknown | model, Baseline, origin)
 
 
-def _look_at_fields(model: dict[str, Any], said: dict[str, Any], kind: type[Spec] | type[Baseline], origin: Origin) -> None:
+def _look_at_fields(model: dict[str, Any], said: dict[str, Any], kind: Kind, origin: Origin) -> None:
     """Refuse fields that a kind of model does not have, and values that they do not take, with their places."""
     try:
         kind.of(said)
@@ -300,11 +327,11 @@ def _look_at_fields(model: dict[str, Any], said: dict[str, Any], kind: type[Spec
         if place is not None:
             path, value = f"model{place[1]}", place[3] or place[4]
             raise InputError(f"{origin.of(path)}: {path} is {value}, but takes {_wanted_by_spec(place[1][1:], kind)}.") from error
-        if kind is Baseline:
+        if kind is not Spec:
             raise InputError(f"{origin.of('model')}: {error}") from error
 
 
-def _wanted_by_spec(path: str, kind: type[Spec] | type[Baseline]) -> str:
+def _wanted_by_spec(path: str, kind: Kind) -> str:
     """What a field of a spec may be, in words."""
     hint: Any = kind
     for name in path.split("."):
@@ -366,7 +393,7 @@ def _parts_without_none(model: Any) -> Any:
 @cache
 def _optional() -> frozenset[str]:
     """The names of a spec's fields that may be None."""
-    parts = (Spec, Block, Attention, Norm, FeedForward, Entry, Head)
+    parts = (Spec, Block, Attention, Norm, FeedForward, Entry, Head, SpaceSpec)
     hints = [(f.name, typing.get_type_hints(part, include_extras=True)[f.name]) for part in parts for f in dataclasses.fields(part)]
     return frozenset(name for name, hint in hints if type(None) in typing.get_args(hint))
 

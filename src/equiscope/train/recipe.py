@@ -5,14 +5,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-from equiscope.data import Images, Language, Sounds, Translation
+from equiscope.data import Images, Language, Molecules, Sounds, Translation
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
-Data = Language | Translation | Images | Sounds  # the field `task` says which
-TASKS: dict[str, type[Struct]] = {str(kind.__struct_config__.tag): kind for kind in (Language, Translation, Images, Sounds)}
+Data = Language | Translation | Images | Sounds | Molecules  # the field `task` says which
+TASKS: dict[str, type[Struct]] = {
+    str(kind.__struct_config__.tag): kind for kind in (Language, Translation, Images, Sounds, Molecules)
+}
 
 
 class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,8 +104,9 @@ class Recipe(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     title       one line
     seed        of everything that is random
-    data        what is learned from; its field `task` says which of the four tasks it is
-    model       `preset`, a name; or `start`, a checkpoint or run to go on from; and the fields of a Spec, which change a preset's
+    data        what is learned from; its field `task` says which of the five tasks it is
+    model       `preset`, a name; or `start`, a checkpoint or run to go on from; and the fields of a Spec, which change a preset's;
+                for molecules those of a SpaceSpec
     budget      how much is learned
     optimiser   how weights follow the gradient
     evaluation  when the validation part is measured, and what is kept

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
-from equiscope.models import Baseline, Built, Spec
+from equiscope.models import Baseline, Built, SpaceSpec, Spec
 from equiscope.record import Line, Sample, Source
 from equiscope.train.reading import merged
 from equiscope.train.recipe import Recipe
@@ -43,14 +43,16 @@ class Batch:
 class Answer:
     """What a model makes of one input.
 
-    more   numbers beside it, e.g. the probability of each class
-    alone  the answer is read without what was given, as a translation is
+    more    numbers beside it, e.g. the probability of each class
+    alone   the answer is read without what was given, as a translation is
+    arrays  what is too long to be read, by name: as JSON only
     """
 
     given: str
     answer: str
     more: dict[str, float] = field(default_factory=dict)
     alone: bool = False
+    arrays: dict[str, Any] = field(default_factory=dict)
 
     def text(self) -> str:
         """As a person reads it."""
@@ -73,6 +75,7 @@ class Task(ABC):
     """Data of a recipe and what to do with it. Made by `open_task` (with data), or `recall` (for a run's answers, without).
 
     baselines  that it takes in place of a transformer
+    single   whether it is learned in one process only
     better   whether the first number of `evaluate` is to fall or to rise
     notes    sentences about the data that a person should read: what was left out
     signatures  how numbers of the last `final` were counted, where their names do not say it
@@ -82,6 +85,7 @@ class Task(ABC):
     name: ClassVar[str]
     better: ClassVar[Literal["less", "more"]] = "less"
     baselines: ClassVar[tuple[str, ...]] = ()
+    single: ClassVar[bool] = False
     sources: list[Source]
     notes: Sequence[str] = ()
     signatures: Mapping[str, str] = {}
@@ -97,6 +101,10 @@ class Task(ABC):
     def sizes(self, baseline: str) -> dict[str, Any]:
         """What the data decides of one of its `baselines`."""
         raise NotImplementedError
+
+    def begun(self, model: Built) -> Built:
+        """The model with fresh weights, and what the data decides of them."""
+        return model
 
     @abstractmethod
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
@@ -148,13 +156,15 @@ class Task(ABC):
         """What the model makes of fixed examples."""
         return []
 
-    def multiply_adds(self, spec: Spec | Baseline, batch: Batch) -> float:
+    def multiply_adds(self, spec: Spec | Baseline | SpaceSpec, batch: Batch) -> float:
         """Of one forward pass over a batch."""
         return float(spec.describe(max(batch.length, 1), max(batch.source, 1)).multiply_adds * batch.size)
 
 
-def settle(task: Task) -> Spec | Baseline:
+def settle(task: Task) -> Spec | Baseline | SpaceSpec:
     """The model of a recipe: a preset's or a checkpoint's, with the fields that the recipe says and those that the data decides."""
+    if task.name == "molecules":
+        return _in_space(task)
     said = dict(task.recipe.model)
     preset, start = said.pop("preset", None), said.pop("start", None)
     base: dict[str, Any] = {}
@@ -170,6 +180,8 @@ def settle(task: Task) -> Spec | Baseline:
         base = spec.to_dict()
         if isinstance(spec, Baseline):
             return _baseline(task, base | said, f"The checkpoint of model.start = {start!r} has")
+        if isinstance(spec, SpaceSpec):
+            raise InputError(f"The checkpoint of model.start = {start!r} is of points in space, which only molecules begin with.")
     elif "baseline" in said:
         return _baseline(task, said, "The recipe says")
     elif preset is not None:
@@ -179,6 +191,21 @@ def settle(task: Task) -> Spec | Baseline:
     if task.name in ("language", "translation"):
         _says_the_next(made)
     return made
+
+
+def _in_space(task: Task) -> SpaceSpec:
+    """A model of points in space: the recipe's fields, or those of the run that it starts from, and the elements of the data."""
+    said = dict(task.recipe.model)
+    start = said.pop("start", None)
+    if start is None:
+        return SpaceSpec.of(task.settled(said))
+    from equiscope.pretrained import read_spec
+
+    spec = read_spec(start)
+    if said or not isinstance(spec, SpaceSpec):
+        what = f"beside which model says nothing, but got {', '.join(said)}" if said else "but that is none"
+        raise InputError(f"model.start = {start!r} takes a run of molecules with a spec of its own, {what}.")
+    return SpaceSpec.of(task.settled(spec.to_dict()))
 
 
 def _baseline(task: Task, said: dict[str, Any], who: str) -> Baseline:

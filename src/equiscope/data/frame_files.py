@@ -1,0 +1,268 @@
+"""Files of frames: molecules with what was computed for them, each file with names and units of its own, which are said.
+
+Whatever a file holds comes out in eV, Å and eV/Å; what a name or a unit is, is never guessed.
+"""
+
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import torch
+from msgspec import Struct
+from torch import Tensor
+
+from equiscope.data.files import found, is_archive, opened
+from equiscope.data.texts import DAMAGED
+from equiscope.errors import InputError
+from equiscope.models.calculator import in_electronvolts
+from equiscope.tokens.elements import SYMBOLS
+from equiscope.tokens.molecule_files import xyz
+from equiscope.tokens.points import Points, read_frames
+
+LENGTHS = {"angstrom": 1.0, "nm": 10.0, "bohr": 0.529177210903}  # in Å (CODATA 2018)
+Energy = Literal["eV", "meV", "kcal/mol", "kJ/mol", "hartree"]
+Length = Literal["angstrom", "nm", "bohr"]
+
+
+class Keys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a file calls what is read from it.
+
+    energy   of a frame
+    forces   on each atom; "none": there are none to learn from
+    places   of the atoms, in .npz
+    numbers  of the elements, in .npz: of each frame, or of all
+    """
+
+    energy: str = "energy"
+    forces: str | None = "forces"
+    places: str = "coords"
+    numbers: str = "nuclear_charges"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A molecule as it was at one moment.
+
+    name     its file, and which of several it is
+    number   of the frame in its file, counted from 0; of a file of its own, the number in that one's name
+    numbers  [N] atomic numbers; at: [N, 3] in Å; energy: in eV; forces: [N, 3] in eV/Å
+    cell     [3, 3] of what is periodic
+    """
+
+    name: str
+    number: int
+    numbers: Tensor
+    at: Tensor
+    energy: float
+    forces: Tensor | None = None
+    cell: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How files are read: names, units, and the table that has the energies, with the column of it."""
+
+    keys: Keys
+    unit: Energy = "eV"
+    length: Length = "angstrom"
+    table: str | None = None
+    column: int = 2
+
+    @property
+    def energy(self) -> float:
+        return in_electronvolts(self.unit)
+
+    @property
+    def angstrom(self) -> float:
+        return LENGTHS[self.length]
+
+
+def frames(name: str, manner: Manner, beside: Path | None = None) -> tuple[list[Frame], list[Path]]:
+    """Every frame of the files of a name, and those files.
+
+    raises  InputError naming the file and the frame that has no energy, no forces, unequal lengths or numbers that are none
+    """
+    paths = found(name, beside)
+    read: list[Frame] = []
+    energies: dict[str, float] | None = None
+    for path in paths:
+        if path.suffix.lower() == ".npz":
+            read += _arrays(path, manner, len(read))
+            continue
+        if manner.table is not None and (energies is None or is_archive(path)):
+            energies = _table(path, manner, beside)
+        for where, points in _points(path):
+            for row, one in enumerate(points):
+                label = f"{where}, frame {row}" if len(points) > 1 else where
+                number = len(read) if energies is None else _number_of(where)
+                read.append(_frame(one, label, number, where, manner, energies))
+    if not read:
+        raise InputError(f"{name} holds no frames. Frames are in files that end in .npz, .xyz or .extxyz.")
+    return read, paths
+
+
+def _points(path: Path) -> Iterator[tuple[str, list[Points]]]:
+    """Each file of molecules, and what it holds."""
+    if not is_archive(path):
+        yield str(path), read_frames(path)
+        return
+    try:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                if member.isfile() and Path(member.name).suffix.lower() in (".xyz", ".extxyz"):
+                    where = f"{path}: {member.name}"
+                    yield where, xyz(Path(where), archive.extractfile(member).read())  # type: ignore[union-attr]
+    except DAMAGED as error:
+        raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
+
+
+def _frame(one: Points, name: str, number: int, where: str, manner: Manner, energies: dict[str, float] | None) -> Frame:
+    keys, known = manner.keys, ", ".join(one.values) or "none"
+    if one.numbers is None:
+        raise InputError(f"{name} has points without elements, which are no molecule. Give .xyz or .extxyz.")
+    forces: Any = None
+    if energies is not None:
+        file = Path(where.rpartition(": ")[2]).name
+        if file not in energies:
+            raise InputError(f"{manner.table} says no energy of {file}. Leave the file out, or add its line.")
+        energy: Any = energies[file]
+    else:
+        if keys.energy not in one.values:
+            raise InputError(f"{name} has no value {keys.energy!r}; its values are: {known}. Say data.keys.energy.")
+        energy = one.values[keys.energy]
+        if isinstance(energy, bool) or not isinstance(energy, int | float):
+            raise InputError(f"{name}: {keys.energy} is {energy!r}, but an energy is one number.")
+    if keys.forces is not None:
+        forces = one.values.get(keys.forces)
+        if not isinstance(forces, Tensor):
+            raise InputError(
+                f'{name} has no forces {keys.forces!r}; its values are: {known}. Say data.keys.forces, or "none" to learn '
+                "from energies alone."
+            )
+    return _checked(name, number, one.numbers, one.positions, energy, forces, _cell(one, name), manner)
+
+
+def _cell(one: Points, name: str) -> Tensor | None:
+    """The cell of what repeats along all three of its vectors; None of what does not repeat."""
+    said = one.values.get("pbc", one.cell is not None)
+    periodic = [word is True for word in (said if isinstance(said, list) else [said])]
+    if any(periodic) and not all(periodic):
+        raise InputError(f"{name} repeats along some vectors of its cell only (pbc = {said}), but here along all or none.")
+    if all(periodic) and one.cell is None:
+        raise InputError(f'{name} is periodic, but says no Lattice. Add it, or say pbc="F F F".')
+    return one.cell if all(periodic) else None
+
+
+def _checked(
+    name: str, number: int, numbers: Tensor, at: Tensor, energy: float, forces: Tensor | None, cell: Tensor | None, manner: Manner
+) -> Frame:  # fmt: skip
+    if not len(numbers) >= 1 or not bool(((numbers >= 1) & (numbers <= len(SYMBOLS))).all()):
+        raise InputError(f"{name} has atoms with numbers {numbers.tolist()[:8]}, but elements are 1 to {len(SYMBOLS)}.")
+    if forces is not None and forces.shape != at.shape:
+        raise InputError(f"{name} has {len(at)} atoms, but forces of shape {tuple(forces.shape)}.")
+    by, long = manner.energy, manner.angstrom
+    forces = None if forces is None else forces.double() * (by / long)
+    cell = None if cell is None else cell.double() * long
+    return Frame(name, number, numbers.long(), at.double() * long, float(energy) * by, forces, cell)
+
+
+def _arrays(path: Path, manner: Manner, begin: int) -> list[Frame]:
+    """Frames of an .npz file: places [F, N, 3], energies [F], forces [F, N, 3], elements [N] or [F, N], 0 where there is none."""
+    keys = manner.keys
+    if manner.table is not None:
+        raise InputError(f"data.table says energies of files of one molecule each, but {path} is .npz. Leave one of them out.")
+    held: dict[str, Any] = {}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            for field, key in msgspec.structs.asdict(keys).items():
+                if key is None:
+                    continue
+                if key not in file.files:
+                    more = ', or "none" to learn from energies alone' if field == "forces" else ""
+                    raise InputError(f"{path} has no array {key!r}; it has: {', '.join(file.files)}. Say data.keys.{field}{more}.")
+                held[field] = file[key]
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} cannot be read: {str(error).rstrip('.')}. Give an .npz file of numbers.") from error
+    for field, array in held.items():
+        if array.dtype.kind not in "iuf":
+            raise InputError(f"{path}: {getattr(keys, field)} holds {array.dtype}, and no numbers.")
+    at, energies = held["places"], np.atleast_1d(held["energy"])
+    energies = energies.reshape(-1) if energies.size == len(energies) else energies
+    shape = at.shape
+    if at.ndim != 3 or shape[2] != 3:
+        raise InputError(f"{path}: {keys.places} has shape {shape}, but places are [frames, atoms, 3].")
+    numbers = np.broadcast_to(held["numbers"], shape[:2]) if held["numbers"].shape == shape[1:2] else held["numbers"]
+    wanted = {"energy": shape[:1], "forces": shape, "numbers": shape[:2]}
+    for field, array in (("energy", energies), ("forces", held.get("forces")), ("numbers", numbers)):
+        if array is not None and array.shape != wanted[field]:
+            raise InputError(
+                f"{path}: {getattr(keys, field)} has shape {array.shape}, but {keys.places} is of {shape[0]} frames with "
+                f"{shape[1]} atoms. They have to be of the same frames."
+            )
+    made, all_forces = [], held.get("forces")
+    for row in range(shape[0]):
+        there = numbers[row] > 0
+        forces = None if all_forces is None else torch.from_numpy(all_forces[row][there].astype(np.float64))
+        made.append(
+            _checked(
+                f"{path}, frame {row}", begin + row, torch.from_numpy(numbers[row][there].astype(np.int64)),
+                torch.from_numpy(at[row][there].astype(np.float64)), float(energies[row]), forces, None, manner,
+            )
+        )  # fmt: skip
+    return made
+
+
+def finite(frame: Frame) -> Frame:
+    """The frame. Raises InputError where something of it is no number."""
+    for what, values in (("coordinates", frame.at), ("energies", torch.tensor(frame.energy)), ("forces", frame.forces)):
+        if values is not None and not bool(values.isfinite().all()):
+            raise InputError(
+                f"{frame.name} has {what} that are no numbers (NaN or infinite). Leave it out: data.drop names {frame.number}."
+            )
+    return frame
+
+
+def _number_of(where: str) -> int:
+    """The number in the name of a file of one molecule."""
+    digits = "".join(sign for sign in Path(where.rpartition(": ")[2]).stem if sign.isdecimal())
+    if not digits:
+        raise InputError(f"{where} has no number in its name, by which data.drop and data.where could name it. Rename it.")
+    return int(digits)
+
+
+def _table(path: Path, manner: Manner, beside: Path | None) -> dict[str, float]:
+    """Energies by the names of files, from a table within the archive or beside it: NAME, and numbers in columns."""
+    assert manner.table is not None
+    said, where = None, manner.table
+    try:
+        if is_archive(path):
+            with tarfile.open(path) as archive:
+                for member in archive:
+                    if member.isfile() and manner.table in (member.name, Path(member.name).name):
+                        said = archive.extractfile(member).read()  # type: ignore[union-attr]
+        if said is None:
+            where = str(found(manner.table, beside)[0])
+            with opened(Path(where)) as file:
+                said = file.read()
+        lines = said.decode("utf-8").splitlines()
+    except DAMAGED as error:
+        raise error if isinstance(error, InputError) else InputError(f"{where} cannot be read: {error}.") from error
+    energies = {}
+    for at, line in enumerate(lines, 1):
+        words = line.split()
+        if not words:
+            continue
+        try:
+            energies[words[0]] = float(words[manner.column - 1])
+        except (ValueError, IndexError) as error:
+            raise InputError(
+                f"{where}, line {at} has no number in column {manner.column}: {line[:60]!r}. Say data.column."
+            ) from error
+    return energies

@@ -1,0 +1,285 @@
+"""Molecules: frames of simulations, or one of each kind, become atoms with energies and forces, padded to the largest of a batch.
+
+Energies are learned less what atoms alone have; how much that is, and how far forces spread, the training part decides.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import torch
+from msgspec import Struct
+from torch import Tensor
+
+from equiscope.data.files import sources
+from equiscope.data.frame_files import Energy, Frame, Keys, Length, Manner, finite, frames
+from equiscope.data.order import Order, number
+from equiscope.errors import InputError
+from equiscope.models.calculator import UNITS
+from equiscope.tokens.elements import NUMBERS, SYMBOLS
+
+Size = Annotated[int, msgspec.Meta(ge=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+Part = Literal["train", "validation", "test"]
+FEWER = 0.5  # of what atoms alone have: an energy below that share, or above its inverse, is in another unit
+
+
+class Weights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What counts how much in the loss, each divided by the scale of forces.
+
+    energy  of what is missed an atom
+    forces  of what is missed a component
+    """
+
+    energy: Amount = 1.0
+    forces: Amount = 1.0
+
+
+class Molecules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="molecules", tag_field="task"):
+    """Molecules to learn energies and forces of.
+
+    train       a file of frames (.npz, .xyz or .extxyz, also .gz or .xz), many with *, or an archive (.tar) of .xyz files
+    validation  other frames; without them, some of `train` are held out
+    test        those that are measured once, at the end
+    keys        what a file calls its energies and forces
+    unit        of energies in the files; inside and in answers all is in eV and Å
+    length      unit of places in the files; forces are in `unit` by `length`
+    table       file that has the energies, a line for each file: NAME and numbers; in the archive, or beside it
+    column      of the table, NAME being the first
+    drop        frames of a part's file that are left out, by number from 0, e.g. {test = [209, 431]}; files of a table by their own
+    where       numbers of `train` that belong to another part, by what is left when they are divided: {test = [5, 1]}
+    learned     frames that are learned from; all that are left unless said
+    held        frames of `train` that are held out, where nothing else says what validation is
+    rows        which frames these are: "drawn" by the seed; or "first": the first are learned from, the last held out
+    references  what an atom alone has: "fitted" by least squares to the training part; or a file of frames of one atom each
+    scale       of forces, in eV/Å; the root of their mean square in the training part unless said
+    loss        of a difference: "absolute", "square", or "huber" (square below 0.01 of the scale)
+    weights     of energies and forces in the loss
+    """
+
+    train: str
+    validation: str | None = None
+    test: str | None = None
+    keys: Keys = msgspec.field(default_factory=Keys)
+    unit: Energy = "eV"
+    length: Length = "angstrom"
+    table: str | None = None
+    column: Annotated[int, msgspec.Meta(ge=2)] = 2
+    drop: dict[Part, list[Count]] = {}
+    where: dict[Literal["validation", "test"], tuple[Count, Count]] = {}
+    learned: Size | None = None
+    held: Size = 50
+    rows: Literal["drawn", "first"] = "drawn"
+    references: str = "fitted"
+    scale: Positive | None = None
+    loss: Literal["absolute", "square", "huber"] = "absolute"
+    weights: Weights = msgspec.field(default_factory=Weights)
+
+    @property
+    def manner(self) -> Manner:
+        """How its files are read."""
+        return Manner(self.keys, self.unit, self.length, self.table, self.column)
+
+
+class Levels(Struct, frozen=True, kw_only=True):
+    """What the training part decides of a model.
+
+    elements    symbols, by their numbers; references: what an atom of each has alone, in eV
+    scale       of forces, in eV/Å; of energies an atom in eV, where there are no forces
+    offset      mean of what the references leave of an energy, in eV an atom
+    """
+
+    elements: list[str]
+    references: list[float]
+    scale: float
+    offset: float
+
+
+class Frames:
+    """The frames of a `Molecules`, opened and looked at.
+
+    raises  InputError naming the file and frame that is missing, unreadable, unlike the others, or of another unit
+    """
+
+    def __init__(self, config: Molecules, seed: int = 0, beside: Path | None = None) -> None:
+        self.config, self.seed = config, seed
+        named = {"train": config.train, "validation": config.validation, "test": config.test}
+        whole, paths = {}, {}
+        for part, name in named.items():
+            if name is not None:
+                read, paths[part] = frames(name, config.manner, beside)
+                whole[part] = [finite(frame) for frame in left(config, part, read)]
+        self.parts = parted(config, whole, seed)
+        _apart(self.parts, set(whole))
+        periodic = [frame for part in self.parts.values() for frame in part if frame.cell is not None]
+        self.periodic = bool(periodic)
+        if periodic and (free := next((f for part in self.parts.values() for f in part if f.cell is None), None)):
+            raise InputError(f"{periodic[0].name} repeats in a cell, but {free.name} does not. Learn from one kind at a time.")
+        alone = None
+        if config.references != "fitted":
+            alone, paths["references"] = frames(config.references, _of_energies(config.manner), beside)
+        self.levels = levels(config, self.parts["train"], alone)
+        for part, some in self.parts.items():
+            _of_one_unit(config, part, some, self.levels)
+        self.sources = sources(paths)
+        self.order = Order(len(self.parts["train"]), seed)
+
+    def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> dict[str, Tensor]:
+        """The frames share, share + shares, ... of a step."""
+        return joined([self.parts["train"][example] for _, example in self.order.batch(step, size)[share::shares]])
+
+    def groups(self, part: str, size: int) -> Iterator[dict[str, Tensor]]:
+        """All frames of a part in their order, `size` at a time."""
+        some = self.parts[part]
+        for first in range(0, len(some), size):
+            yield joined(some[first : first + size])
+
+
+def joined(some: Sequence[Frame]) -> dict[str, Tensor]:
+    """Frames padded to the largest: numbers [B, N], 0 for no atom, at [B, N, 3], energy [B], forces [B, N, 3], cell [B, 3, 3]."""
+    longest = max(len(frame.numbers) for frame in some)
+
+    def padded(x: Tensor) -> Tensor:
+        return torch.cat([x, x.new_zeros(longest - len(x), *x.shape[1:])])
+
+    made = {
+        "numbers": torch.stack([padded(frame.numbers) for frame in some]),
+        "at": torch.stack([padded(frame.at) for frame in some]),
+        "energy": torch.tensor([frame.energy for frame in some], dtype=torch.float64),
+    }
+    forces = [padded(frame.forces) for frame in some if frame.forces is not None]
+    cells = [frame.cell for frame in some if frame.cell is not None]
+    return made | ({"forces": torch.stack(forces)} if forces else {}) | ({"cell": torch.stack(cells)} if cells else {})
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+def left(config: Molecules, part: Part | str, read: list[Frame]) -> list[Frame]:
+    """The frames of a file without those that the recipe drops."""
+    dropped = set(next((rows for name, rows in config.drop.items() if name == part), ()))
+    if unknown := sorted(dropped - {frame.number for frame in read}):
+        raise InputError(
+            f"data.drop.{part} leaves {unknown[0]} out, but the frames are {read[0].number} to {read[-1].number}. Correct it."
+        )
+    kept = [frame for frame in read if frame.number not in dropped]
+    if not kept:
+        raise InputError(f"data.drop.{part} leaves no frame of the {part} part. Drop fewer.")
+    return kept
+
+
+def parted(config: Molecules, whole: dict[str, list[Frame]], seed: int) -> dict[str, list[Frame]]:
+    """Frames by part: what `where` says leaves `train`; without any of it, some are held out."""
+    parts: dict[str, list[Frame]] = {"train": whole["train"], **{p: some for p, some in whole.items() if p != "train"}}
+    for part, (by, rest) in config.where.items():
+        if part in whole:
+            raise InputError(f"The {part} part is said twice: by data.{part} and by data.where.{part}. Leave one out.")
+        if rest >= by:
+            raise InputError(f"data.where.{part} is [{by}, {rest}], but what is left by {by} is less than {by}.")
+        parts[part] = [frame for frame in parts["train"] if frame.number % by == rest]
+        parts["train"] = [frame for frame in parts["train"] if frame.number % by != rest]
+        if not parts[part]:
+            raise InputError(f"No frame of {config.train} has a number that leaves {rest} by {by}. Change data.where.{part}.")
+    some = parts["train"]
+    held = 0 if "validation" in parts else config.held
+    learned = config.learned if config.learned is not None else len(some) - held
+    if learned < 1 or learned + held > len(some):
+        raise InputError(
+            f"{config.train} has {len(some)} frames for this, but {max(learned, 1)} are to be learned from and {held} held out. "
+            "Change data.learned or data.held."
+        )
+    if config.rows == "drawn":
+        some = sorted(some, key=lambda frame: number(seed, "held", frame.number, Path(frame.name).name))
+    if held:
+        parts["validation"] = some[-held:]
+    parts["train"] = some[:learned]
+    return {part: parts[part] for part in ("train", "validation", "test") if part in parts}
+
+
+def _apart(parts: dict[str, list[Frame]], own: set[str]) -> None:
+    """Raise where the very frame that is learned from is measured on. own: parts that have files of their own."""
+    seen = {_of(frame): frame for frame in parts["train"]}
+    for part, some in parts.items():
+        for frame in some:
+            if part != "train" and (same := seen.get(_of(frame))):
+                raise InputError(
+                    f"{frame.name} of the {part} part is also learned from, as {same.name}. Leave it out: "
+                    f"data.drop = {{ {part if part in own else 'train'} = [{frame.number}] }}."
+                )
+
+
+def _of(frame: Frame) -> bytes:
+    return hashlib.sha256(frame.numbers.numpy().tobytes() + frame.at.contiguous().numpy().tobytes()).digest()
+
+
+# --- levels -----------------------------------------------------------------------------------------------------------
+def levels(config: Molecules, train: Sequence[Frame], alone: Sequence[Frame] | None = None) -> Levels:
+    """What the training part decides. alone: frames of one atom each, which say what an atom has. Sums are rounded once."""
+    there = sorted({number for frame in train for number in frame.numbers.tolist()})
+    counts = [[int((frame.numbers == n).sum()) for n in there] for frame in train]
+    energies = [frame.energy for frame in train]
+    if alone is None:
+        square = [[math.fsum(row[i] * row[j] for row in counts) for j in range(len(there))] for i in range(len(there))]
+        right = [math.fsum(row[i] * energy for row, energy in zip(counts, energies, strict=True)) for i in range(len(there))]
+        inverse = torch.linalg.pinv(torch.tensor(square, dtype=torch.float64), rtol=1e-10, hermitian=True)  # where several fit
+        fitted = (inverse @ torch.tensor(right, dtype=torch.float64)).tolist()  # equally well, the smallest
+        references = [float(f"{value:.12g}") for value in fitted]  # the same on any machine
+    else:
+        references = _alone(config.references, alone, there)
+    left = [
+        energy - math.fsum(n * reference for n, reference in zip(row, references, strict=True))
+        for row, energy in zip(counts, energies, strict=True)
+    ]
+    offset = math.fsum(left) / sum(map(sum, counts))
+    scale = config.scale
+    if scale is None:
+        spread = [x for frame in train if frame.forces is not None for x in frame.forces.flatten().tolist()]
+        if not spread:
+            spread = [energy / sum(row) - offset for row, energy in zip(counts, left, strict=True)]
+        scale = math.sqrt(math.fsum(x * x for x in spread) / len(spread)) or 1.0
+    return Levels(elements=[SYMBOLS[n - 1] for n in there], references=references, scale=scale, offset=offset)
+
+
+def _alone(name: str, alone: Sequence[Frame], there: Sequence[int]) -> list[float]:
+    """The energies of atoms that are alone, of these elements."""
+    known = {}
+    for frame in alone:
+        if len(frame.numbers) != 1:
+            raise InputError(f"{frame.name} has {len(frame.numbers)} atoms, but data.references is of atoms that are alone.")
+        known[int(frame.numbers)] = finite(frame).energy
+    if missing := [SYMBOLS[n - 1] for n in there if n not in known]:
+        has = ", ".join(SYMBOLS[n - 1] for n in sorted(known))
+        raise InputError(f'{name} has no atom of {", ".join(missing)}, only {has}. Add it, or say data.references = "fitted".')
+    return [known[n] for n in there]
+
+
+def _of_energies(manner: Manner) -> Manner:
+    """As the files of the recipe are read, but without forces: an atom alone has none."""
+    return Manner(Keys(energy=manner.keys.energy, forces=None), manner.unit, manner.length)
+
+
+def _of_one_unit(config: Molecules, part: str, some: Sequence[Frame], found: Levels) -> None:
+    """Raise where an element is not in the training part, or an energy is as large as it would be in another unit."""
+    reference = {NUMBERS[symbol]: value for symbol, value in zip(found.elements, found.references, strict=True)}
+    for frame in some:
+        if unknown := [n for n in frame.numbers.tolist() if n not in reference]:
+            raise InputError(
+                f"{frame.name} of the {part} part has an atom of {SYMBOLS[unknown[0] - 1]}, but training has only "
+                f"{', '.join(found.elements)}. Learn from that element too, or leave the frame out."
+            )
+        wanted = sum(reference[n] for n in frame.numbers.tolist()) + found.offset * len(frame.numbers)
+        if abs(wanted) < 10 * found.scale * len(frame.numbers):  # energies about 0 say nothing of their unit
+            continue
+        share = frame.energy / wanted
+        if not FEWER < share < 1 / FEWER:
+            near = min(
+                (unit for unit in UNITS if unit != config.unit),
+                key=lambda unit: abs(math.log(abs(share) + 1e-12) - math.log(UNITS[config.unit] / UNITS[unit])),
+            )
+            raise InputError(
+                f"{frame.name} of the {part} part has {frame.energy:.6g} eV where atoms of the training part have {wanted:.6g}: "
+                f"{share:.3g} times as much, as if it were in {near}. Bring all files to one unit, and say it as data.unit."
+            )

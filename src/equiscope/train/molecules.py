@@ -1,0 +1,231 @@
+"""Molecules: the energy of atoms in space and the forces on them, which are its slopes. Measured as mean absolute errors."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import msgspec
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiscope.data.frame_files import LENGTHS
+from equiscope.data.molecules import Frames, Levels, Molecules
+from equiscope.errors import InputError
+from equiscope.models import Built, SpaceModel
+from equiscope.models.calculator import in_electronvolts
+from equiscope.record import Sample
+from equiscope.tokens.points import Points, read_frames
+from equiscope.train.recipe import Recipe
+from equiscope.train.task import Answer, Asked, Batch, Task
+
+AT_ONCE = 64  # frames that are evaluated together
+LEVELS = "elements.json"
+MILLI = 1e3
+NEAR = 0.01  # of the scale: where a loss of Huber's kind turns from square to absolute
+
+
+class MoleculesTask(Task):
+    """A model learns energies of molecules, and forces on their atoms."""
+
+    name: ClassVar[str] = "molecules"
+    single: ClassVar[bool] = True
+
+    def __init__(self, recipe: Recipe, levels: Levels, frames: Frames | None = None) -> None:
+        super().__init__(recipe)
+        assert isinstance(recipe.data, Molecules)
+        self.config, self.levels, self.frames = recipe.data, levels, frames
+        self.sources = frames.sources if frames is not None else []
+
+    @classmethod
+    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+        """Read and look at the recipe's frames."""
+        assert isinstance(recipe.data, Molecules)
+        weights, forces = recipe.data.weights, recipe.data.keys.forces is not None
+        if weights.energy == 0 and (weights.forces == 0 or not forces):
+            raise InputError(
+                "data.weights leave nothing to learn from. Give the energy, or forces that are there, a weight above 0."
+            )
+        frames = Frames(recipe.data, recipe.seed, beside)
+        return cls(recipe, frames.levels, frames)
+
+    @classmethod
+    def recall(cls, recipe: Recipe, folder: Path) -> Self:
+        path = folder / LEVELS
+        try:
+            return cls(recipe, msgspec.json.decode(path.read_bytes(), type=Levels))
+        except (OSError, msgspec.DecodeError) as error:
+            raise InputError(
+                f"{path}, which says what atoms this run knows, cannot be read: {error}. Train again, or bring it back."
+            ) from error
+
+    def save(self, folder: Path) -> None:
+        (folder / LEVELS).write_bytes(msgspec.json.format(msgspec.json.encode(self.levels), indent=1) + b"\n")
+
+    @property
+    def forceful(self) -> bool:
+        """Whether the files say forces."""
+        return self.config.keys.forces is not None
+
+    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+        there = self.levels.elements
+        known = list(spec.get("elements", there))
+        if missing := [symbol for symbol in there if symbol not in known]:
+            raise InputError(
+                f"The model knows {', '.join(known)}, but the molecules have {', '.join(missing)} too. Add that, or choose another."
+            )
+        if spec.get("reads", "energy") != "energy":
+            raise InputError(f'model.reads is "{spec["reads"]}", but an energy is learned. Leave it out.')
+        if spec.get("cutoff") is None and self.frames is not None and self.frames.periodic:
+            raise InputError("The frames repeat in a cell, where all would see infinitely many. Give model.cutoff, in Å.")
+        return spec | {"elements": known}
+
+    def begun(self, model: Built) -> Built:
+        """References and scale are the data's; what the references leave of an energy, the last map begins with."""
+        space, levels = _in_space(model), self.levels
+        known = dict(zip(levels.elements, levels.references, strict=True))
+        references = [known.get(symbol, 0.0) for symbol in space.spec.elements]
+        space.settle(torch.tensor(references, dtype=torch.float64), levels.scale)
+        nn.init.constant_(space.last.bias, levels.offset / levels.scale)
+        return space
+
+    def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
+        assert self.frames is not None
+        size = self.recipe.budget.batch
+        t = self.frames.batch(step, size, share, shares)
+        return Batch(t, size, int((t["numbers"] > 0).sum()), len(t["numbers"]), t["numbers"].shape[1])
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Of each molecule: what its energy misses an atom, and its forces a component, in units of the scale."""
+        t, weights, scale = batch.tensors, self.config.weights, self.levels.scale
+        atoms = (t["numbers"] > 0).sum(-1)
+        space, by_forces = _in_space(model), "forces" in t and weights.forces > 0
+        if not by_forces:
+            energy = space(t["numbers"], t["at"], t.get("cell"))
+        else:
+            found = space.answer(t["numbers"], t["at"], t.get("cell"), learn=True)
+            energy = found.energy
+        lost = weights.energy * self._lost((energy - t["energy"]) / (atoms * scale))
+        if by_forces:
+            missed = self._lost((found.forces - t["forces"]) / scale)
+            lost = lost + weights.forces * missed.sum((-1, -2)) / (3 * atoms)  # where there is no atom, nothing is missed
+        return lost.sum().float()
+
+    def _lost(self, x: Tensor) -> Tensor:
+        if self.config.loss == "absolute":
+            return x.abs()
+        return x.square() if self.config.loss == "square" else F.huber_loss(x, torch.zeros_like(x), "none", NEAR) / NEAR
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return tuple(self.frames.parts) if self.frames is not None else ()
+
+    @property
+    def signatures(self) -> Mapping[str, str]:  # type: ignore[override]
+        """Units of what is measured."""
+        said = {"energy": "mean absolute error of a molecule's energy in meV", "energy rms": "root of its mean square, in meV"}
+        if self.forceful:
+            said = {
+                "forces": "mean absolute error of a component in meV/Å", **said, "forces rms": "root of its mean square, in meV/Å",
+            }  # fmt: skip
+        return said | {"energy an atom": "mean absolute error in meV"} | self._own("as energy")
+
+    def _own(self, value: Any) -> dict[str, Any]:
+        """The error of an energy in the unit of the files, where no forces are compared and it is another."""
+        return {} if self.forceful or self.config.unit in ("eV", "meV") else {f"energy in {self.config.unit}": value}
+
+    @torch.no_grad()
+    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
+        """forces: mean absolute error in meV/Å, where there are any; energy: in meV."""
+        assert self.frames is not None
+        space, device = _in_space(model), next(model.parameters()).device
+        energies, each, forces = [], [], []
+        for t in self.frames.groups(part, AT_ONCE):
+            t = {name: tensor.to(device) for name, tensor in t.items()}
+            there = t["numbers"] > 0
+            if "forces" in t:
+                found = space.answer(t["numbers"], t["at"], t.get("cell"))
+                energy = found.energy
+                forces.append((found.forces - t["forces"])[there].flatten())
+            else:
+                energy = space(t["numbers"], t["at"], t.get("cell"))
+            energies.append(energy - t["energy"])
+            each.append(energies[-1] / there.sum(-1))
+        missed = MILLI * torch.cat(energies).cpu()
+        values = {"energy": _mean(missed), "energy an atom": _mean(MILLI * torch.cat(each).cpu()), "energy rms": _root(missed)}
+        if forces:
+            pulled = MILLI * torch.cat(forces).cpu()
+            values = {"forces": _mean(pulled), **values, "forces rms": _root(pulled)}
+        own = self._own(values["energy"] / MILLI / in_electronvolts(self.config.unit))
+        return {**values, **own, "frames": float(len(missed))}
+
+    @torch.no_grad()
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
+        """The energy of every frame of files in eV and, among the arrays, the forces in eV/Å."""
+        if options:
+            raise InputError(f"Molecules are answered without options, but got {', '.join(options)}.")
+        space, device, found = _in_space(model), next(model.parameters()).device, []  # type: SpaceModel, Any, list[Answer]
+        for path in inputs:
+            frames, long = read_frames(path), LENGTHS[self.config.length] if "xyz" in Path(path).name else 1.0
+            for row, points in enumerate(frames):
+                given = f"{path}, frame {row}" if len(frames) > 1 else path
+                numbers, at, cell = self._asked(points, given, space, long)
+                made = space.answer(numbers.to(device), at.to(device), None if cell is None else cell.to(device))
+                energy, forces = float(made.energy), made.forces[0].cpu()
+                more = (
+                    {"largest force": float(forces.norm(dim=-1).max())}
+                    if self.forceful
+                    else {"eV an atom": energy / numbers.numel()}
+                )
+                arrays = {"energy": energy, **({"forces": forces.tolist()} if self.forceful else {})}
+                found.append(Answer(given, f"{energy:.6f} eV", more, arrays=arrays))
+        return found
+
+    def _asked(self, points: Points, given: str, space: SpaceModel, long: float) -> tuple[Tensor, Tensor, Tensor | None]:
+        """A frame of a person's, as the model takes it. long: Å of its unit of length; files other than .xyz say theirs."""
+        if points.numbers is None:
+            raise InputError(f"{given} has points without elements, which are no molecule. Give .xyz, .extxyz, .sdf or .cjson.")
+        if not bool(points.positions.isfinite().all()):
+            raise InputError(f"{given} has coordinates that are no numbers (NaN or infinite). Give another file.")
+        try:
+            space.elements(points.numbers)
+        except InputError as error:
+            raise InputError(f"{given}: {error}") from error
+        said = points.values.get("pbc", points.cell is not None)
+        repeats = all(word is True for word in (said if isinstance(said, list) else [said])) and points.cell is not None
+        if repeats and space.spec.cutoff is None:
+            raise InputError(
+                f'{given} repeats in a cell, but this model has no cutoff. Say pbc="F F F" in the file, or train with model.cutoff.'
+            )
+        cell = long * points.cell[None] if repeats and points.cell is not None else None
+        return points.numbers[None], long * points.positions[None], cell
+
+    def asked(self, model: Built, said: str) -> Asked:
+        raise InputError("A model of points in space has no row of words, patches or slices to look at. Ask it: equiscope predict.")
+
+    @torch.no_grad()
+    def samples(self, model: Built, step: int) -> list[Sample]:
+        """The energy of frames of the validation part, far apart in it."""
+        assert self.frames is not None
+        some, many, space = self.frames.parts["validation"], self.recipe.evaluation.samples, _in_space(model)
+        device, found = next(model.parameters()).device, []  # type: Any, list[Sample]
+        for frame in [some[i * len(some) // many] for i in range(min(many, len(some)))]:
+            cell = None if frame.cell is None else frame.cell[None].to(device)
+            energy = float(space(frame.numbers[None].to(device), frame.at[None].to(device), cell))
+            given = frame.name.rpartition("/")[2]
+            found.append(Sample(step=step, given=given, answer=f"{energy:.4f} eV", wanted=f"{frame.energy:.4f} eV"))
+        return found
+
+
+def _in_space(model: nn.Module) -> SpaceModel:
+    if not isinstance(model, SpaceModel):
+        raise InputError(f"Energies are of a model of points in space, but this is a {type(model).__name__}.")
+    return model
+
+
+def _mean(x: Tensor) -> float:
+    return float(x.double().abs().mean())
+
+
+def _root(x: Tensor) -> float:
+    return float(x.double().square().mean().sqrt())
