@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from equiscope.cli.app import app
-from equiscope.data import Images, Language, Sounds, Translation
+from equiscope.data import Images, Language, Molecules, Sounds, Translation
 from equiscope.errors import InputError
 from equiscope.train.reading import read_recipe, recipe
 from equiscope.train.recipe import TASKS
@@ -63,7 +63,7 @@ def test_recipes_on_the_pages_are_recipes():
     assert [recipe(shown).title for shown in whole] == ["My text", "GPT-2 on my notes"]
     rest = {"title": "", "model": {"width": 8}, "budget": {"steps": 1, "batch": 1}}
     parts = [recipe(rest | shown).data for shown in tables("data.md")]
-    assert [type(part) for part in parts] == [Language, Translation, Images, Sounds] == list(TASKS.values())
+    assert [type(part) for part in parts] == [Language, Translation, Images, Sounds, Molecules] == list(TASKS.values())
 
 
 def test_mistakes_that_a_page_shows_are_said_so(tmp_path, monkeypatch):
