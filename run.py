@@ -33,6 +33,7 @@ PATH = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
 PYTEST = ("python", "-m", "pytest")
 NO_SHAPE_CHECKS = ("-o", "addopts=--strict-markers --strict-config")  # their decorators break fullgraph
 TWO = ("-n", "auto", "--maxprocesses", "2", "--dist", "loadfile")  # what is made for a file of tests is made once
+ONE_THREAD = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}  # of what tests start: they use every core side by side
 TESTS = {
     "pytest": (*PYTEST, "-n", "auto", "--maxprocesses", "8", "-m", "not browser and not compile", "--durations", "30"),
     "pytest, browser": (*PYTEST, *TWO, "-m", "browser"),
@@ -92,7 +93,7 @@ def test(rest: list[str]) -> int:
         if rest and not is_pytest:
             continue
         say(f"{name}: {' '.join(command)}")
-        code, output = run_and_read(*command, *(rest if is_pytest else ()))
+        code, output = run_and_read(*command, *(rest if is_pytest else ()), env=ONE_THREAD)
         if code == 5 and is_pytest and (rest or name != "pytest"):  # pytest's word for: there was no such test
             code = 0
         totals = closing_lines(output)
@@ -231,11 +232,11 @@ def run(*command: str, must: bool = False, env: dict[str, str] | None = None) ->
     return subprocess.run(**how(command, env), check=must).returncode
 
 
-def run_and_read(*command: str) -> tuple[int, str]:
+def run_and_read(*command: str, env: dict[str, str] | None = None) -> tuple[int, str]:
     """Run it, pass on what it prints as it comes, and give it back too."""
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8", "errors": "replace"}
     lines = []
-    with subprocess.Popen(**how(command), **pipe) as process:
+    with subprocess.Popen(**how(command, env), **pipe) as process:
         for line in process.stdout:
             lines.append(line)
             print(line, end="", flush=True)

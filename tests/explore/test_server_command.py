@@ -57,6 +57,11 @@ def test_what_is_kept_in_memory_is_said(equi, tmp_path, monkeypatch):
     assert (list(asked["answers"]), list(asked["runs"])) == (["/head"], ["/again"])
 
 
+def heard():
+    """Ctrl-C is heard even where these tests run in the background of a shell, which hands on that it is not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def serving():
     """serving(slow) -> a process that serves, and the line on which its model runs."""
@@ -65,7 +70,7 @@ def serving():
     def begin(slow):
         process = subprocess.Popen(
             [sys.executable, "-c", SERVES.format(slow=slow)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            env=os.environ | {"OMP_NUM_THREADS": "1"}, preexec_fn=heard if os.name == "posix" else None,
         )  # fmt: skip
         begun.append(process)
         said = process.stdout.readline()
