@@ -347,7 +347,7 @@ def test_a_close_view_follows_what_is_heard(read):
     tab.get_by_role("button", name="Play all").click()
     until(tab, "Number(document.querySelector('[data-way=mel] .lit').dataset.token) >= 30")
     assert tab.locator(".playhead").is_visible()
-    tab.get_by_role("button", name="Stop").click()
+    tab.get_by_role("button", name="Stop").evaluate("button => button.click()")  # which may have nothing left to stop
     assert tab.locator("[data-way='frames'] canvas").evaluate("c => c.toDataURL()") == before, "back to what is chosen"
 
 
