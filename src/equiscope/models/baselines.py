@@ -3,7 +3,6 @@
 An LSTM reads texts; a multilayer perceptron takes a whole picture or sound at once; a small convolutional network takes pictures.
 """
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -24,7 +23,7 @@ KINDS = ("lstm", "mlp", "convnet")
 
 
 @dataclass(frozen=True)
-class Baseline(specs._Checked):
+class Baseline(specs._Written):
     """A model without attention.
 
     baseline    "lstm": reads a text step by step, with a state (Hochreiter & Schmidhuber 1997, with forget gates); "mlp": all
@@ -110,19 +109,10 @@ class Baseline(specs._Checked):
                 yield Part(f"blocks.{layer}", what, (d, rows, columns), 9 * before * d + 2 * d, rows * columns * 9 * before * d)
         yield Part("head", "a map of its own", (out,), d * out + out, d * out)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data with the version of the format; defaults are left out."""
-        return {"version": specs.VERSION, **specs._plain(self)}
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
     @classmethod
     def of(cls, data: dict[str, Any]) -> Self:
         """A baseline from plain data. Raises InputError naming the fields that only a transformer has, or that do not fit."""
-        data = dict(data)
-        if (version := data.pop("version", specs.VERSION)) != specs.VERSION:
-            raise InputError(f"This baseline has version {version!r}, but this equiscope reads version {specs.VERSION}.")
+        data = cls._unversioned(data, "baseline")
         if others := foreign(data):
             raise InputError(
                 f'A baseline "{data["baseline"]}" has no {" and no ".join(others)}: of a transformer only. Leave that out, or '

@@ -3,7 +3,6 @@
 An energy is a sum over atoms; forces are its gradient, and stress is how it answers to a strain, so all three agree by themselves.
 """
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -28,7 +27,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 @dataclass(frozen=True)
-class SpaceSpec(specs._Checked):
+class SpaceSpec(specs._Written):
     """A transformer of points in space.
 
     elements  symbols of the atoms that there are; the data says it
@@ -82,18 +81,9 @@ class SpaceSpec(specs._Checked):
 
         return described(self, 32 if tokens is None else tokens)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data with the version of the format; defaults are left out."""
-        return {"version": specs.VERSION, **specs._plain(self)}
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
     @classmethod
     def of(cls, data: dict[str, Any]) -> Self:
-        data = dict(data)
-        if (version := data.pop("version", specs.VERSION)) != specs.VERSION:
-            raise InputError(f"This spec has version {version!r}, but this equiscope reads version {specs.VERSION}.")
+        data = cls._unversioned(data, "spec")
         made: Self = specs._object(cls, data, "spec")
         return made
 

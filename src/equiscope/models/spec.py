@@ -41,6 +41,25 @@ class _Checked:
                 checked(list(value) if isinstance(value, tuple) else value, f.type, f"{type(self).__name__}.{f.name}")
 
 
+class _Written(_Checked):
+    """What a file holds: a spec, a baseline, a spec of points in space."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data with the version of the format; defaults are left out."""
+        return {"version": VERSION, **_plain(self)}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    @staticmethod
+    def _unversioned(data: dict[str, Any], what: str) -> dict[str, Any]:
+        """A copy without its version. Raises InputError where this package does not read it."""
+        data = dict(data)
+        if (version := data.pop("version", VERSION)) != VERSION:
+            raise InputError(f"This {what} has version {version!r}, but this equiscope reads version {VERSION}.")
+        return data
+
+
 @dataclass(frozen=True)
 class Attention(_Checked):
     """Who may look, with how many heads, knowing what of positions. head_width: D / heads unless said; value_width: as that.
@@ -217,7 +236,7 @@ class Head(_Checked):
 
 
 @dataclass(frozen=True)
-class Spec(_Checked):
+class Spec(_Written):
     """A model of sequences.
 
     width       D
@@ -332,13 +351,6 @@ class Spec(_Checked):
 
         return describe(self, tokens, source)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data with the version of the format; defaults are left out."""
-        return {"version": VERSION, **_plain(self)}
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
     @classmethod
     def of(cls, source: "Spec | dict[str, Any] | str | Path") -> "Spec":
         """A spec from a spec, a dict, the name of a preset, or a JSON file.
@@ -364,9 +376,7 @@ class Spec(_Checked):
                 "an object with the fields of Spec",
             )
         )
-        if (version := data.pop("version", VERSION)) != VERSION:
-            raise InputError(f"This spec has version {version!r}, but this equiscope reads version {VERSION}.")
-        return _object(Spec, data, "spec")
+        return _object(Spec, cls._unversioned(data, "spec"), "spec")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Spec) and self.to_dict() == other.to_dict()
