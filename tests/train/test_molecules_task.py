@@ -266,7 +266,8 @@ WRONG = [
     ("cutoff = 4.0", 'elements = ["Xx"]', "Elements are symbols"),
     ("cutoff = 4.0", 'preset = "gpt2"', "line 12: model.preset belongs to other tasks"),
     ("cutoff = 4.0", 'baseline = "mlp"', "line 12: model.baseline belongs to other tasks"),
-    ("cutoff = 4.0", "block = {}", "line 12: there is no field model.block."),
+    ("cutoff = 4.0", "block = {}", "line 11: there is no field model.heads."),  # a block makes it an ordinary transformer
+    ("cutoff = 4.0", "blocks = {}", "line 12: there is no field model.blocks."),
     ("cutoff = 4.0", "start = 3", "line 12: model.start is 3, but takes a folder"),
     ('precision = "float32"', 'precision = "bfloat16"', 'line 19: engine.precision is "bfloat16", but forces are slopes'),
     ('precision = "float32"', "compile = true", "line 19: engine.compile is true, but forces are slopes of an energy"),

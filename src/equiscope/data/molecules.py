@@ -17,6 +17,7 @@ from torch import Tensor
 from equiscope.data.files import sources
 from equiscope.data.frame_files import Energy, Frame, Keys, Length, Manner, finite, frames
 from equiscope.data.order import Order, number
+from equiscope.data.turns import turn, turned
 from equiscope.errors import InputError
 from equiscope.models.calculator import UNITS
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
@@ -60,6 +61,7 @@ class Molecules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
     scale       of forces, in eV/Å; the root of their mean square in the training part unless said
     loss        of a difference: "absolute", "square", or "huber" (square below 0.01 of the scale)
     weights     of energies and forces in the loss
+    turned      whether a frame is turned anew each time it is learned from, its forces along: for a model that knows no turns
     """
 
     train: str
@@ -79,6 +81,7 @@ class Molecules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
     scale: Positive | None = None
     loss: Literal["absolute", "square", "huber"] = "absolute"
     weights: Weights = msgspec.field(default_factory=Weights)
+    turned: bool = False
 
     @property
     def manner(self) -> Manner:
@@ -131,7 +134,10 @@ class Frames:
 
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> dict[str, Tensor]:
         """The frames share, share + shares, ... of a step."""
-        return joined([self.parts["train"][example] for _, example in self.order.batch(step, size)[share::shares]])
+        some, train = self.order.batch(step, size)[share::shares], self.parts["train"]
+        if self.config.turned:
+            return joined([turned(train[example], turn(self.seed, epoch, example)) for epoch, example in some])
+        return joined([train[example] for _, example in some])
 
     def groups(self, part: str, size: int) -> Iterator[dict[str, Tensor]]:
         """All frames of a part in their order, `size` at a time."""

@@ -11,11 +11,13 @@ from torch import Tensor, nn
 
 from equiscope.data.frame_files import LENGTHS
 from equiscope.data.molecules import Frames, Levels, Molecules
+from equiscope.data.turns import turn
 from equiscope.errors import InputError
-from equiscope.models import Built, SpaceModel
+from equiscope.models import Built, Model, SpaceModel
 from equiscope.models.calculator import in_electronvolts
 from equiscope.record import Sample
 from equiscope.tokens.points import Points, read_frames
+from equiscope.train.plainly import Plain, plain_spec
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Answer, Asked, Batch, Task
 
@@ -68,6 +70,8 @@ class MoleculesTask(Task):
         return self.config.keys.forces is not None
 
     def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+        if "block" in spec:
+            return plain_spec(spec, self.levels, self.frames is not None and self.frames.periodic)
         there = self.levels.elements
         known = list(spec.get("elements", there))
         if missing := [symbol for symbol in there if symbol not in known]:
@@ -82,7 +86,10 @@ class MoleculesTask(Task):
 
     def begun(self, model: Built) -> Built:
         """References and scale are the data's; what the references leave of an energy, the last map begins with."""
-        space, levels = _in_space(model), self.levels
+        if isinstance(model, Model):
+            return model
+        space, levels = model, self.levels
+        assert isinstance(space, SpaceModel)
         known = dict(zip(levels.elements, levels.references, strict=True))
         references = [known.get(symbol, 0.0) for symbol in space.spec.elements]
         space.settle(torch.tensor(references, dtype=torch.float64), levels.scale)
@@ -99,7 +106,7 @@ class MoleculesTask(Task):
         """Of each molecule: what its energy misses an atom, and its forces a component, in units of the scale."""
         t, weights, scale = batch.tensors, self.config.weights, self.levels.scale
         atoms = (t["numbers"] > 0).sum(-1)
-        space, by_forces = _in_space(model), "forces" in t and weights.forces > 0
+        space, by_forces = _in_space(model, self.levels), "forces" in t and weights.forces > 0
         if not by_forces:
             energy = space(t["numbers"], t["at"], t.get("cell"))
         else:
@@ -128,6 +135,9 @@ class MoleculesTask(Task):
             said = {
                 "forces": "mean absolute error of a component in meV/Å", **said, "forces rms": "root of its mean square, in meV/Å",
             }  # fmt: skip
+        if self.forceful:
+            said["turned forces"] = "mean of how far a component moves when its molecule is turned (and it turned back), in meV/Å"
+        said["turned energy"] = "mean of how far an energy moves when its molecule is turned, in meV"
         return said | {"energy an atom": "mean absolute error in meV"} | self._own("as energy")
 
     def _own(self, value: Any) -> dict[str, Any]:
@@ -138,7 +148,7 @@ class MoleculesTask(Task):
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
         """forces: mean absolute error in meV/Å, where there are any; energy: in meV."""
         assert self.frames is not None
-        space, device = _in_space(model), next(model.parameters()).device
+        space, device = _in_space(model, self.levels), next(model.parameters()).device
         energies, each, forces = [], [], []
         for t in self.frames.groups(part, AT_ONCE):
             t = {name: tensor.to(device) for name, tensor in t.items()}
@@ -159,12 +169,32 @@ class MoleculesTask(Task):
         own = self._own(values["energy"] / MILLI / in_electronvolts(self.config.unit))
         return {**values, **own, "frames": float(len(missed))}
 
+    def final(self, model: Built, part: str) -> dict[str, float]:
+        """And how far the answers move when each molecule is turned in its own way: only by rounding, where a model knows turns."""
+        assert self.frames is not None
+        space, device, first = _in_space(model, self.levels), next(model.parameters()).device, 0
+        energies, forces = [], []
+        for t in self.frames.groups(part, AT_ONCE):
+            many = len(t["numbers"])
+            by = torch.stack([turn(self.recipe.seed, part, row) for row in range(first, first + many)]).to(device)
+            t = {name: tensor.to(device) for name, tensor in t.items()}
+            numbers, cell = t["numbers"], t.get("cell")
+            plain = space.answer(numbers, t["at"], cell)
+            moved = space.answer(numbers, t["at"] @ by.mT, None if cell is None else cell @ by.mT)
+            energies.append(moved.energy - plain.energy)
+            forces.append((moved.forces - plain.forces @ by.mT)[numbers > 0].flatten())
+            first += many
+        found = {"turned energy": _mean(MILLI * torch.cat(energies).cpu())}
+        if self.forceful:
+            found = {"turned forces": _mean(MILLI * torch.cat(forces).cpu()), **found}
+        return self.evaluate(model, part) | found
+
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
         """The energy of every frame of files in eV and, among the arrays, the forces in eV/Å."""
         if options:
             raise InputError(f"Molecules are answered without options, but got {', '.join(options)}.")
-        space, device, found = _in_space(model), next(model.parameters()).device, []  # type: SpaceModel, Any, list[Answer]
+        space, device, found = _in_space(model, self.levels), next(model.parameters()).device, []  # type: Any, Any, list[Answer]
         for path in inputs:
             frames, long = read_frames(path), LENGTHS[self.config.length] if "xyz" in Path(path).name else 1.0
             for row, points in enumerate(frames):
@@ -181,7 +211,7 @@ class MoleculesTask(Task):
                 found.append(Answer(given, f"{energy:.6f} eV", more, arrays=arrays))
         return found
 
-    def _asked(self, points: Points, given: str, space: SpaceModel, long: float) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _asked(self, points: Points, given: str, space: SpaceModel | Plain, long: float) -> tuple[Tensor, Tensor, Tensor | None]:
         """A frame of a person's, as the model takes it. long: Å of its unit of length; files other than .xyz say theirs."""
         if points.numbers is None:
             raise InputError(f"{given} has points without elements, which are no molecule. Give .xyz, .extxyz, .sdf or .cjson.")
@@ -193,7 +223,7 @@ class MoleculesTask(Task):
             raise InputError(f"{given}: {error}") from error
         said = points.values.get("pbc", points.cell is not None)
         repeats = all(word is True for word in (said if isinstance(said, list) else [said])) and points.cell is not None
-        if repeats and space.spec.cutoff is None:
+        if repeats and (isinstance(space, Plain) or space.spec.cutoff is None):
             raise InputError(
                 f'{given} repeats in a cell, but this model has no cutoff. Say pbc="F F F" in the file, or train with model.cutoff.'
             )
@@ -207,7 +237,7 @@ class MoleculesTask(Task):
     def samples(self, model: Built, step: int) -> list[Sample]:
         """The energy of frames of the validation part, far apart in it."""
         assert self.frames is not None
-        some, many, space = self.frames.parts["validation"], self.recipe.evaluation.samples, _in_space(model)
+        some, many, space = self.frames.parts["validation"], self.recipe.evaluation.samples, _in_space(model, self.levels)
         device, found = next(model.parameters()).device, []  # type: Any, list[Sample]
         for frame in [some[i * len(some) // many] for i in range(min(many, len(some)))]:
             cell = None if frame.cell is None else frame.cell[None].to(device)
@@ -217,7 +247,10 @@ class MoleculesTask(Task):
         return found
 
 
-def _in_space(model: nn.Module) -> SpaceModel:
+def _in_space(model: nn.Module, levels: Levels) -> SpaceModel | Plain:
+    """What answers with energies and forces: the model, or an ordinary transformer with what it needs for that."""
+    if isinstance(model, Model):
+        return Plain(model, levels)
     if not isinstance(model, SpaceModel):
         raise InputError(f"Energies are of a model of points in space, but this is a {type(model).__name__}.")
     return model

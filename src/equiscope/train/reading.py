@@ -285,6 +285,9 @@ def _look_in_space(made: Recipe, origin: Origin) -> None:
                 f"{origin.of(f'engine.{name}')}: engine.{name} is {_shown(said)}, but forces are slopes of an energy, which are "
                 f"learned with {_shown(usual)}. Leave it out."
             )
+    if "block" in model:  # an ordinary transformer
+        _look_at_model(model, origin)
+        return
     said = {name: value for name, value in model.items() if name != "start"}
     _look_at_fields(model, {"elements": ["H"]} | said, SpaceSpec, origin)
 

@@ -193,12 +193,16 @@ def settle(task: Task) -> Spec | Baseline | SpaceSpec:
     return made
 
 
-def _in_space(task: Task) -> SpaceSpec:
-    """A model of points in space: the recipe's fields, or those of the run that it starts from, and the elements of the data."""
+def _in_space(task: Task) -> SpaceSpec | Spec:
+    """A model of points in space: the recipe's fields, or those of the run that it starts from, and the elements of the data.
+
+    Where the recipe says a block, it is an ordinary transformer.
+    """
     said = dict(task.recipe.model)
     start = said.pop("start", None)
     if start is None:
-        return SpaceSpec.of(task.settled(said))
+        fields = task.settled(said)
+        return Spec.of(fields) if "block" in said else SpaceSpec.of(fields)
     from equiscope.pretrained import read_spec
 
     spec = read_spec(start)

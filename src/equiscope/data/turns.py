@@ -1,0 +1,27 @@
+"""Turns: every rotation as likely as any other, decided by the seed and names, so that nothing of them has to be saved."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from equiscope.data.frame_files import Frame
+from equiscope.data.order import generator
+
+
+def turn(seed: int, *names: int | str) -> Tensor:
+    """The rotation [3, 3] float64 of these names: four normal numbers, brought to length 1, are a quaternion (Shoemake 1992)."""
+    drawn = torch.randn(4, generator=generator(seed, "turn", *names), dtype=torch.float64)
+    w, x, y, z = (drawn / drawn.norm()).tolist()
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def turned(frame: Frame, by: Tensor) -> Frame:
+    """The frame after a turn [3, 3] about the origin: places, forces and the cell turn along, the energy stays."""
+    forces, cell = (None if t is None else t @ by.mT for t in (frame.forces, frame.cell))
+    return replace(frame, at=frame.at @ by.mT, forces=forces, cell=cell)

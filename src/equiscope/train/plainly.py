@@ -1,0 +1,82 @@
+"""Plainly: an ordinary transformer over atoms, to which places are three more numbers of a token. The honest alternative.
+
+It knows nothing of turns. From frames that are turned each time (`data.turned`) it may learn them; evaluation says how far it has.
+Its energy is that of the mean row for each atom, its forces are the slopes of it, as those of a model of points in space are.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equiscope.data.molecules import Levels
+from equiscope.errors import InputError
+from equiscope.models import Answer, Model
+from equiscope.tokens import Tokens
+from equiscope.tokens.elements import NUMBERS, SYMBOLS
+
+LEARNED = "An ordinary transformer (model.block) of molecules"
+
+
+def plain_spec(spec: dict[str, Any], levels: Levels, periodic: bool) -> dict[str, Any]:
+    """The fields of a Spec, with those that the data decides: a number for each element and three for a place, one answer.
+
+    Attention is computed eagerly, as what is learned from forces needs a second derivative.
+    raises  InputError where the recipe says others, or frames repeat in a cell
+    """
+    if periodic:
+        raise InputError(f"{LEARNED} knows no cell, but the frames repeat in one. Take a model of points in space, with a cutoff.")
+    features, said = len(levels.elements) + 3, dict(spec)
+    entry = {"features": features} | said.pop("entry", {})
+    decided: dict[str, tuple[Any, Any]] = {"entry.features": (entry["features"], features), "outputs": (said.get("outputs", 1), 1)}
+    decided |= {"readout": (said.get("readout", "mean"), "mean"), "vocabulary": (said.get("vocabulary"), None)}
+    for name, (found, wanted) in decided.items():
+        if found != wanted:
+            raise InputError(f"{LEARNED} has {name} = {wanted!r}, but model.{name} is {found!r}. Leave it out: the data says it.")
+    block = said.pop("block", {})
+    made = [_eagerly(one) for one in block] if isinstance(block, list | tuple) else _eagerly(block)
+    return said | {"block": made, "entry": entry, "readout": "mean", "outputs": 1}
+
+
+class Plain:
+    """An ordinary transformer of a run, which answers as a `SpaceModel` does; levels: what its training part decided."""
+
+    def __init__(self, model: Model, levels: Levels) -> None:
+        self.model, self.levels = model, levels
+        self.known = [NUMBERS[symbol] for symbol in levels.elements]
+
+    def __call__(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None) -> Tensor:
+        """Energies [B] in eV, of atomic numbers [B, N] (0: no atom) and places [B, N, 3] in Å, which are taken from their mean."""
+        if cell is not None:
+            raise InputError(f"{LEARNED} knows no cell. Leave it out, or take a model of points in space.")
+        row, there = self.elements(numbers), (numbers > 0).unsqueeze(-1)
+        many = there.sum((1, 2))
+        at = torch.where(there, positions - (positions * there).sum(1, keepdim=True) / many.clamp_min(1)[:, None, None], 0.0)
+        which = torch.nn.functional.one_hot(row, len(self.known)) * there
+        kind = next(self.model.parameters()).dtype
+        x = torch.cat([which.to(kind), at.to(kind)], -1)
+        order = torch.arange(x.shape[1], device=x.device)
+        each = self.model(Tokens(x=x, at=at.to(kind), order=order, valid=there.squeeze(-1))).squeeze(-1)
+        references = torch.tensor(self.levels.references, dtype=torch.float64, device=x.device)
+        own = (references[row] * there.squeeze(-1)).sum(-1)
+        return own + many * (each.double() * self.levels.scale + self.levels.offset)
+
+    def elements(self, numbers: Tensor) -> Tensor:
+        """Which element each atom is, 0 where there is none. Raises InputError for one that was not learned."""
+        same = numbers.unsqueeze(-1) == torch.tensor(self.known, device=numbers.device)
+        if bool(((numbers > 0) & ~same.any(-1)).any()):
+            other = SYMBOLS[int(numbers[(numbers > 0) & ~same.any(-1)][0]) - 1]
+            raise InputError(f"This model knows {', '.join(self.levels.elements)}, but there is an atom of {other}.")
+        return same.long().argmax(-1)
+
+    def answer(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None, learn: bool = False) -> Answer:
+        """Energy and forces, as `SpaceModel.answer`."""
+        with torch.enable_grad():
+            at = positions.detach().requires_grad_()
+            energy = self(numbers, at, cell)
+            (slope,) = torch.autograd.grad(energy.sum(), at, create_graph=learn)
+        return Answer(energy if learn else energy.detach(), -slope)
+
+
+def _eagerly(block: dict[str, Any]) -> dict[str, Any]:
+    return block | {"attention": block.get("attention", {}) | {"backend": "eager"}}
