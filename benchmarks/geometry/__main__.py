@@ -1,126 +1,127 @@
-"""How long does attention among points in space take, beside others' in one run?
+"""What do attention among points in space, and learning energies and forces by it, take beside others'? One run, turn by turn.
 
-    python -m benchmarks.geometry                    N 32, 128, 512; C 32 and 64; what is installed of the peers; saved
-    python -m benchmarks.geometry --quick            8 points, once, nothing saved
-    python -m benchmarks.geometry --sizes 128 --channels 32 --turns 9
+    python -m benchmarks.geometry                                  all parts, one thread, float32; saved
+    python -m benchmarks.geometry --quick                          8 points, once, nothing saved
+    python -m benchmarks.geometry --parts energies --sizes 128 --channels 32 --only ours MACE
 
-Forward and backward (to features, places and weights) of two layers with four heads, one thread, float32; points spread so that
-each has about 16 within the cutoff. One turn of each way after another (A B C D A B C D). A way that fails or takes longer than
-the limit is said, and not tried with more points. Peers, beside e3nn, where they are installed: se3-transformer-pytorch,
-equiformer-pytorch.
+Parts: attention (forward and backward of two layers), energies (a training step of energy and forces), exact (errors in float64:
+does it turn as it should, is its gradient the gradient), lists (neighbour lists and the local form, 500 to 20 000 points).
+A way that fails or takes longer than the limit is said, and not tried with more points.
 """
 
 import argparse
 import datetime
+import functools
 import json
-import statistics
-import time
+import pathlib
+import warnings
 
 import torch
-from benchmarks.geometry.attention import CUTOFF, WAYS
+from benchmarks.geometry import attention, energies, exact, lists, peers, points, table, turns
 from benchmarks.machine import ROOT, machine, versions
 
-PEERS = ("e3nn", "se3-transformer-pytorch", "equiformer-pytorch")
-NEAR = 16  # neighbours of a point, about
+PARTS = ("attention", "energies", "exact", "lists")
+MANY = [500, 1000, 2000, 5000, 10000, 20000]
 
 
-def given(count, channels):
-    """Features [1, N, C] and places [1, N, 3] as dense as a molecule."""
-    generator = torch.Generator().manual_seed(0)
-    volume = count * (4 / 3 * torch.pi * CUTOFF**3) / NEAR
-    at = torch.rand(1, count, 3, generator=generator) * volume ** (1 / 3)
-    return torch.randn(1, count, channels, generator=generator), at
+def passing(x, at):
+    """Forward and backward as a function of the model."""
+
+    def run(model):
+        model.zero_grad(set_to_none=True)
+        model(x.clone().requires_grad_(), at.clone().requires_grad_()).backward()
+
+    return run
 
 
-def once(model, x, at):
-    x, at = x.clone().requires_grad_(), at.clone().requires_grad_()
-    began = time.perf_counter()
-    model(x, at).backward()
-    return time.perf_counter() - began
+def stepping(numbers, at):
+    return lambda model: energies.step(model, numbers, at)
 
 
-def measured(count, channels, turns, limit, left_out):
-    """Seconds of every way, turn by turn; or why there are none."""
-    x, at = given(count, channels)
-    models, times, why = {}, {}, {}
-    for name, make in WAYS.items():
-        if name in left_out:
-            why[name] = left_out[name]
-            continue
-        torch.manual_seed(0)
-        try:
-            models[name] = make(channels)
-            took = once(models[name], x, at)  # the first makes plans
-            if took > limit:
-                raise TimeoutError(f"one pass took {took:.0f} s, more than {limit} s")
-        except Exception as error:  # a peer may fail in any way: that is a result
-            why[name] = left_out[name] = (
-                f"{type(error).__name__}: {str(error).splitlines()[0][:90]}" if str(error) else type(error).__name__
-            )
-            models.pop(name, None)
-            continue
-        times[name] = []
-    for _ in range(turns):
-        for name, seconds in times.items():
-            seconds.append(once(models[name], x, at))
-    return times, why
+def cases(part, makers, chosen):
+    """By channels and points: what was measured."""
+    found = {}
+    for channels in chosen.channels:
+        left_out = {}
+        for count in chosen.sizes if part == "attention" else chosen.energy_sizes:
+            at = points.places(count)
+            run = passing(points.features(count, channels), at) if part == "attention" else stepping(points.atoms(count), at)
+            ready = {name: functools.partial(make, channels) for name, make in makers.items()}
+            torch.manual_seed(0)
+            found[channels, count] = turns.measured(ready, run, chosen.turns, chosen.budget, chosen.limit, left_out)
+            print(f"  {part}: {count} points, {channels} channels", flush=True)
+    return found
 
 
-def table(found):
-    lines = []
-    for (channels, count), (times, why) in found.items():
-        base = statistics.median(times["ours, dense"])
-        lines += [
-            f"\n{count} points, {channels} channels\n",
-            "| | ms | quartiles | over ours, dense |",
-            "| --- | --- | --- | --- |",
-        ]
-        for name in WAYS:
-            if name in why:
-                lines.append(f"| {name} | – | | {why[name]} |")
-                continue
-            seconds = times[name]
-            low, middle, high = statistics.quantiles(seconds, n=4) if len(seconds) > 1 else seconds * 3
-            lines.append(f"| {name} | {middle * 1e3:.1f} | {low * 1e3:.1f}–{high * 1e3:.1f} | {middle / base:.1f} |")
-    return "\n".join(lines)
+def errors(makers, chosen):
+    channels, count = chosen.channels[0], 8
+    return {
+        part: {name: exact.exactness(make, channels, count, part == "energies") for name, make in some.items()}
+        for part, some in makers.items()
+    }
+
+
+def measure(chosen):
+    left_out = peers.missing()
+    makers = {
+        part: {name: make for name, make in peers.without(some, left_out).items() if any(word in name for word in chosen.only)}
+        for part, some in {"attention": attention.WAYS, "energies": energies.CONTESTANTS}.items()
+    }
+    results = {
+        "date": datetime.date.today().isoformat(), "machine": machine(), "versions": versions(*peers.PACKAGES),
+        "missing": [f"{peer} is left out ({why})." for peer, why in left_out.items()],
+    }  # fmt: skip
+    for part in ("attention", "energies"):
+        if part in chosen.parts:
+            results[part] = cases(part, makers[part], chosen)
+    if left_out:
+        results["missing"].append(f"Install the peers: {peers.INSTALL}")
+    if "exact" in chosen.parts:
+        results["exact"] = errors(makers, chosen)
+    if "lists" in chosen.parts:
+        results["lists"] = lists.measured(chosen.many, chosen.channels[0], chosen.turns, left_out)
+    results["machine"]["load after"] = machine()["load"]
+    return results
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="8 points, 8 channels, one turn, nothing saved")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--sizes", type=int, nargs="+", help="points; default: 32 128 512, for energies 32 128")
+    parser.add_argument("--channels", type=int, nargs="+", default=[32, 64])
+    parser.add_argument("--many", type=int, nargs="+", default=MANY, help="points of the lists")
+    parser.add_argument("--threads", type=int, default=1, help="of torch")
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--budget", type=float, default=5.0, help="seconds after which a slow one has turns enough (3 at least)")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds of one pass")
+    parser.add_argument("--only", nargs="+", default=[""], help="words in the names of contestants")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "benchmarks" / "results", help="folder of the table")
+    chosen = parser.parse_args()
+    chosen.energy_sizes = chosen.sizes or [32, 128]
+    chosen.sizes = chosen.sizes or [32, 128, 512]
+    if chosen.quick:
+        chosen.sizes = chosen.energy_sizes = [8]
+        chosen.channels, chosen.turns, chosen.many = [8], 1, [64, 128]
+    return chosen
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[32, 128, 512])
-    parser.add_argument("--channels", type=int, nargs="+", default=[32, 64])
-    parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds of one pass")
-    asked = parser.parse_args()
-    torch.set_num_threads(1)
-    if asked.quick:
-        asked.sizes, asked.channels, asked.turns = [8], [8], 1
-    before, found = machine(), {}
-    for channels in asked.channels:
-        left_out: dict[str, str] = {}
-        for count in asked.sizes:
-            found[channels, count] = measured(count, channels, asked.turns, asked.limit, left_out)
-    text = table(found)
+    chosen = arguments()
+    torch.set_num_threads(chosen.threads)
+    warnings.filterwarnings("ignore", module="e3nn|mace|torchmdnet|se3_transformer_pytorch|equiformer_pytorch")
+    results = measure(chosen)
+    text = table.markdown(results)
     print(text)
-    if asked.quick:
+    if chosen.quick:
         return
-    day, after = datetime.date.today().isoformat(), machine()
-    with_what = ", ".join(f"{name} {version}" for name, version in versions(*PEERS).items())
-    head = [
-        "# Attention among points in space\n",
-        f"{day}, {before['cpu']}, {before['threads']} thread; load {before['load']} before, {after['load']} after.",
-        f"Versions: {with_what}.\n",
-        f"Forward and backward of two layers with four heads, float32, some {NEAR} within the cutoff; {asked.turns} turns.",
-        "dense sees all pairs; local and e3nn those within the cutoff; the others the 16 nearest.",
-    ]
-    path = ROOT / "benchmarks" / "results" / f"geometry-{day}"
-    path.with_suffix(".md").write_text("\n".join([*head, text, ""]), encoding="utf-8")
-    plain = {
-        "machine": {"before": before, "after": after}, "versions": versions(*PEERS), "turns": asked.turns,
-        "cases": {f"{count} points, {channels} channels": {"seconds": t, "why": w} for (channels, count), (t, w) in found.items()},
-    }  # fmt: skip
-    path.with_suffix(".json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    for part in ("attention", "energies"):
+        if part in results:
+            results[part] = {f"{count} points, {channels} channels": case for (channels, count), case in results[part].items()}
+    stem = chosen.out / f"geometry-{results['date']}"
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    stem.with_suffix(".json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    stem.with_suffix(".md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

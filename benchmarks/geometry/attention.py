@@ -3,11 +3,12 @@
 import math
 
 import torch
+from benchmarks.geometry.points import CUTOFF
 from torch import nn
 
 from equiscope.geometry import Features, SpaceBlock, neighbours
 
-LAYERS, HEADS, CUTOFF = 2, 4, 5.0
+LAYERS, HEADS = 2, 4
 
 
 class Ours(nn.Module):
@@ -21,7 +22,9 @@ class Ours(nn.Module):
         self.blocks = nn.ModuleList(SpaceBlock(widths, HEADS, 2 * channels, carried=2, **more) for _ in range(LAYERS))
 
     def forward(self, x, at):
-        near = None if self.form == "dense" else neighbours(at, CUTOFF)
+        return self.over(x, at, None if self.form == "dense" else neighbours(at, CUTOFF))
+
+    def over(self, x, at, near):
         f = Features({"0e": x, "1o": x.new_zeros(*x.shape[:2], 3, self.arrows)})
         for block in self.blocks:
             f = block(f, at, near)

@@ -1,0 +1,67 @@
+"""Lists of neighbours, ours and others', and attention over ours, for many points: time an atom, and how it grows."""
+
+import functools
+import math
+import statistics
+import time
+
+import torch
+from benchmarks.geometry.attention import Ours
+from benchmarks.geometry.points import CUTOFF, features, spread
+
+from equiscope.geometry import neighbours, pairs
+
+
+def lists(left_out):
+    """Name to a function of places [N, 3] in float64."""
+
+    def of_ase(at):
+        from ase import Atoms
+        from ase.neighborlist import neighbor_list
+
+        return neighbor_list("ijS", Atoms(f"H{len(at)}", positions=at.numpy(), pbc=False), CUTOFF)
+
+    def of_matscipy(at):
+        from matscipy.neighbours import neighbour_list
+
+        return neighbour_list("ijS", positions=at.numpy(), cutoff=CUTOFF, pbc=[False] * 3)
+
+    known = {"ours, pairs": lambda at: pairs(at, CUTOFF), "ASE, pairs": of_ase, "matscipy, pairs": of_matscipy}
+    return {name: run for name, run in known.items() if not any(name.startswith(peer) for peer in left_out)}
+
+
+def ways(count, channels, left_out):
+    """Name to a function that does it once; and the lists that ours makes."""
+    model, at, x = Ours(channels, "local"), spread(count), features(count, channels)
+    near = neighbours(at.float(), CUTOFF)
+    runs = {name: functools.partial(run, at[0]) for name, run in lists(left_out).items()}
+    runs["ours, padded lists"] = lambda: neighbours(at.float(), CUTOFF)
+    runs["ours, local attention, forward"] = lambda: model.over(x, at.float(), near)
+    return runs, near
+
+
+def measured(sizes, channels, turns, left_out):
+    """By number of points: seconds of each, and how many neighbours there were."""
+    found = {}
+    for count in sizes:
+        runs, near = ways(count, channels, left_out)
+        seconds = {name: [] for name in runs}
+        with torch.no_grad():
+            for turn in range(turns + 1):
+                for name, run in runs.items():
+                    begin = time.perf_counter()
+                    run()
+                    if turn:  # the first warms up
+                        seconds[name].append(time.perf_counter() - begin)
+        found[count] = {"seconds": seconds, "neighbours": float(near.seen.sum()) / count - 1, "longest": near.index.shape[-1]}
+        print(f"  {count} points", flush=True)
+    return found
+
+
+def exponent(found, name):
+    """p of N^p, through all sizes."""
+    x = [math.log(count) for count in found]
+    y = [math.log(statistics.median(case["seconds"][name])) for case in found.values()]
+    mean_x, mean_y = statistics.fmean(x), statistics.fmean(y)
+    spread_x = sum((a - mean_x) ** 2 for a in x)
+    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / spread_x if spread_x else float("nan")

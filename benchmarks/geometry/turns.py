@@ -1,0 +1,48 @@
+"""Seconds, turn by turn (A B C D A B C D), and the most memory that a pass needs."""
+
+import time
+
+from benchmarks.memory import peak
+
+HEAVY = 4.0  # seconds of a pass above which its memory is not listed, as the profiler's list of allocations takes longer than it
+
+
+def measured(makers, run, turns, budget, limit, left_out):
+    """Of each contestant its seconds, bytes and parameters, or why there are none.
+
+    run       one pass of a model
+    budget    seconds after which one has had turns enough (3 at least); limit: of one pass, else it is not tried again
+    left_out  name to why, to which those are added that fail or take longer
+    """
+    models, found = {}, {}
+    for name, make in makers.items():
+        if name in left_out:
+            found[name] = {"why": left_out[name]}
+            continue
+        try:
+            model = make()
+            run(model)  # plans, kernels and tables are made
+            took = seconds(run, model)
+            if took > limit:
+                raise TimeoutError(f"a pass takes {took:.0f} s")
+            model.zero_grad(set_to_none=True)  # gradients are counted
+            size = peak(lambda model=model: run(model), "cpu") if took < HEAVY else None
+        except Exception as error:  # a peer may fail in any way: that is a result
+            why = str(error).splitlines()[0][:90] if str(error) else ""
+            found[name] = {"why": why if isinstance(error, TimeoutError) else f"{type(error).__name__}: {why}"}
+            left_out[name] = found[name]["why"]
+            continue
+        models[name] = model
+        found[name] = {"seconds": [], "bytes": size, "parameters": sum(p.numel() for p in model.parameters())}
+    for _ in range(turns):
+        for name, model in models.items():
+            spent = found[name]["seconds"]
+            if len(spent) < 3 or sum(spent) < budget:
+                spent.append(seconds(run, model))
+    return found
+
+
+def seconds(run, model):
+    begin = time.perf_counter()
+    run(model)
+    return time.perf_counter() - begin
