@@ -22,12 +22,12 @@ from equiscope.errors import ShapeError
 class Neighbours:
     """Whom each point may look at: itself first, then those within the cutoff; rows are padded to one length J.
 
-    index  [B, N, J] rows of the points
+    index  [B, N, J] rows of the points; None: all of them in their order, J = N
     way    [B, N, J, 3] from the point to them, through the walls of a periodic cell where they are images
     seen   [B, N, J], False where the list is padded
     """
 
-    index: Tensor
+    index: Tensor | None
     way: Tensor
     seen: Tensor
 
@@ -79,10 +79,14 @@ def local(
     envelope  [B, N, J], 1 at the point and 0 at the cutoff: a weight vanishes there smoothly, as every point sees itself
     along     [B, H, N, J, V + U], what each message is multiplied by: a filter of the distance
     """
-    rows, seen = neighbours.index.unsqueeze(1), neighbours.seen.unsqueeze(1)
-    keys, told = gathered(torch.cat([k, v, u], -1), rows).split((k.shape[-1], v.shape[-1] + u.shape[-1]), -1)
-    square = neighbours.square.to(q.dtype).unsqueeze(1)
-    scores = (q.unsqueeze(-2) * keys).sum(-1) * scale - sharp.to(q.dtype)[:, None, None] * square
+    seen, square = neighbours.seen.unsqueeze(1), neighbours.square.to(q.dtype).unsqueeze(1)
+    if neighbours.index is None:
+        told, products = torch.cat([v, u], -1).unsqueeze(2), q @ k.mT
+    else:
+        rows = neighbours.index.unsqueeze(1)
+        keys, told = gathered(torch.cat([k, v, u], -1), rows).split((k.shape[-1], v.shape[-1] + u.shape[-1]), -1)
+        products = (q.unsqueeze(-2) * keys).sum(-1)
+    scores = products * scale - sharp.to(q.dtype)[:, None, None] * square
     scores = scores if bias is None else scores + bias
     share = seen.to(scores.dtype) if envelope is None else torch.where(seen, envelope.unsqueeze(1).to(scores.dtype), 0.0)
     floor = torch.finfo(scores.dtype).tiny

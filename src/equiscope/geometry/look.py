@@ -138,13 +138,7 @@ class SpaceAttention(nn.Module):
 
 
 def everyone(at: Tensor, valid: Tensor | None = None) -> Neighbours:
-    """Lists in which all points at [B, N, 3] are neighbours of all, each of itself first."""
-    batch, count = at.shape[:2]
-    rows = torch.arange(count, device=at.device)
-    index = (rows[:, None] + rows) % max(count, 1)
-    index = index.expand(batch, count, count)
-    way = at.gather(1, index.reshape(batch, -1, 1).expand(-1, -1, 3)).view(batch, count, count, 3) - at.unsqueeze(2)
-    seen = torch.ones(batch, count, count, dtype=torch.bool, device=at.device)
-    if valid is not None:
-        seen = valid.gather(1, index.reshape(batch, -1)).view_as(seen) & valid.unsqueeze(-1)
-    return Neighbours(index, way, seen)
+    """Lists in which all points at [B, N, 3] are neighbours of all, in their order."""
+    way = at.unsqueeze(1) - at.unsqueeze(2)
+    seen = torch.ones(way.shape[:-1], dtype=torch.bool, device=at.device)
+    return Neighbours(None, way, seen if valid is None else seen & valid.unsqueeze(1) & valid.unsqueeze(2))
