@@ -13,6 +13,10 @@ from equiscope.models.describe import Description, Part
 from equiscope.models.space import SpaceModel, SpaceSpec
 from equiscope.symmetry import derive
 
+READ = {
+    "energy": "an energy of each atom", "atoms": "features of each atom", "shape": "features of all", "class": "scores of classes",
+}  # fmt: skip
+
 
 def described(spec: SpaceSpec, atoms: int) -> Description:
     """Parameters and multiply-adds of one energy; forces cost about twice as much again."""
@@ -39,8 +43,8 @@ def described(spec: SpaceSpec, atoms: int) -> Description:
         ),
         Part(
             "head",
-            "an energy of each atom",
-            (1,),
+            READ[spec.reads],
+            {"atoms": (atoms, width), "shape": (width,), "class": (spec.classes or 1,)}.get(spec.reads, (1,)),
             _size(model.norm, model.first, model.last),
             atoms * _products(model.first, model.last),
         ),

@@ -24,20 +24,22 @@ if TYPE_CHECKING:
     from equiscope.models.describe import Description
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+POINT = "point"  # the one kind of points without elements: their number is 1
 
 
 @dataclass(frozen=True)
 class SpaceSpec(specs._Written):
     """A transformer of points in space.
 
-    elements  symbols of the atoms that there are; the data says it
+    elements  symbols of the atoms that there are; the data says it. ("point",) for points without elements, as of a mesh
     group     "E(3)": mirror images are alike; "SE(3)": they may be told apart
     width     numbers of a point; arrows: arrows of a point; mirrored: numbers whose sign a mirror changes, and axes (E(3) only)
     heads     divide width, arrows and mirrored; layers: blocks; inner: features between, in a feed-forward (2 x width unless said)
     carried   ways home of each head; radial: functions of the distance; products: channels of products in a feed-forward
     cutoff    in angstrom, beyond which nobody is seen, so that cost grows with the number of atoms; None: all see all
     filtered  messages are multiplied by functions of the distance (needs radial; lists of neighbours)
-    reads     "energy": one number for all atoms; "atoms": features of each
+    reads     "energy": one number for all atoms; "atoms": features of each; "shape": features of all, their mean; "class": scores
+    classes   that a shape is scored for, with reads="class"
     """
 
     elements: tuple[str, ...]
@@ -53,14 +55,17 @@ class SpaceSpec(specs._Written):
     products: Count = 0
     cutoff: float | None = None
     filtered: bool = False
-    reads: Literal["energy", "atoms"] = "energy"
+    reads: Literal["energy", "atoms", "shape", "class"] = "energy"
+    classes: Size | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "elements", tuple(self.elements))
         unknown = [symbol for symbol in self.elements if symbol not in SYMBOLS]
-        if unknown or not self.elements:
+        if (unknown or not self.elements) and self.elements != (POINT,):
             raise InputError(f"Elements are symbols such as H and C, each once, but got {self.elements}.")
+        if (self.reads == "class") != (self.classes is not None):
+            raise InputError(f'Scores of classes are read with reads="class" and classes=2 or so, but reads is "{self.reads}".')
         if self.group == "SE(3)" and self.mirrored:
             raise InputError("SE(3) knows no mirror, so it has no mirrored features. Use E(3), or mirrored=0.")
         if self.filtered and not self.radial:
@@ -123,16 +128,16 @@ class SpaceModel(nn.Module):
             for _ in range(spec.layers)
         )
         self.norm = Norm(widths, spec.group)
-        self.first, self.last = nn.Linear(sum(widths.values()), spec.width), nn.Linear(spec.width, 1)
+        self.first, self.last = nn.Linear(sum(widths.values()), spec.width), nn.Linear(spec.width, spec.classes or 1)
         rows = torch.full((len(SYMBOLS) + 1,), -1)
         for i, symbol in enumerate(spec.elements):
-            rows[SYMBOLS.index(symbol) + 1] = i
+            rows[1 if symbol == POINT else SYMBOLS.index(symbol) + 1] = i
         self.register_buffer("row", rows, persistent=False)
         self.register_buffer("references", torch.zeros(len(spec.elements), dtype=torch.float64))
         self.register_buffer("scale", torch.ones((), dtype=torch.float64))
 
     def forward(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None, near: Neighbours | None = None) -> Tensor:
-        """Energies [B]; with reads="atoms" the numbers that are each atom's, [B, N, width].
+        """Energies [B]; with reads="atoms" the numbers that are each atom's, [B, N, width]; shapes [B, width], scores [B, classes].
 
         cell  [B, 3, 3] of what is periodic, which needs a cutoff
         near  lists made before; their ways have to come from these positions
@@ -141,7 +146,11 @@ class SpaceModel(nn.Module):
         if self.spec.reads == "atoms":
             return x[self.plain]
         told = [length(part) if kind[0] == "1" else part if kind == self.plain else part.square() for kind, part in x.items()]
-        each = self.last(F.silu(self.first(torch.cat(told, -1)))).squeeze(-1)
+        hidden = F.silu(self.first(torch.cat(told, -1)))
+        if self.spec.reads != "energy":
+            shape = (hidden * valid.unsqueeze(-1)).sum(1) / valid.sum(1, keepdim=True).clamp_min(1)  # however many points there are
+            return shape if self.spec.reads == "shape" else self.last(shape)
+        each = self.last(hidden).squeeze(-1)
         own = each.to(self.scale.dtype) * self.scale + self.references[row]
         energy = torch.where(valid, own, 0.0).sum(-1)
         return energy if positions.dtype == torch.float64 else energy.to(positions.dtype)
@@ -162,6 +171,8 @@ class SpaceModel(nn.Module):
         self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None, stress: bool = False, learn: bool = False
     ) -> Answer:  # fmt: skip
         """Energy, forces and stress. learn: what is learned from forces, so that they have a gradient themselves."""
+        if self.spec.reads != "energy":
+            raise InputError(f'Forces are slopes of an energy, but this model reads "{self.spec.reads}".')
         with torch.enable_grad():
             at = positions.detach().requires_grad_()
             strain, moved, box = None, at, cell
