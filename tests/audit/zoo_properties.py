@@ -455,7 +455,7 @@ FORCES = [
     Case("forces in other units", lambda: Springs(-0.5), points, "conservative", "broken", says="0.5 times -dE/dx"),
     Case("forces with a twist", lambda: Springs(twisted=True), points, "conservative", "broken", says="not the gradient",
          proof="they turn with the points as they should, but no energy has them"),
-    Case("no forces", lambda: nn.Linear(3, 1), points, "conservative", "undecided", says="does not return an energy and forces"),
+    Case("no forces", lambda: nn.Linear(3, 1), points, "conservative", "undecided", says="does not return an energy"),
 ]  # fmt: skip
 
 DEVICE = [] if torch.cuda.is_available() else [

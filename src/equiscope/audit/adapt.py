@@ -22,7 +22,13 @@ def completed(model: nn.Module, inputs: Inputs) -> Inputs:
         return _tokens(model, inputs)
     if inputs.has("image"):
         inputs = replace(inputs, extra=inputs.extra | {"patch": patch(model)})
-    return _places(model, _steps(model, inputs))
+    return _places(model, _steps(model, _atoms(inputs)))
+
+
+def _atoms(inputs: Inputs) -> Inputs:
+    """Whole numbers called `numbers` beside points are those of atoms, not ids of words."""
+    named: dict[str, Kind] = {n: "atoms" for n in inputs.of("ids") if n == "numbers" and inputs.has("points")}
+    return replace(inputs, kinds=inputs.kinds | named)
 
 
 def _steps(model: nn.Module, inputs: Inputs) -> Inputs:
