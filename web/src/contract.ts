@@ -13,7 +13,8 @@ export type Contract =
   | Masks
   | Messages
   | Cost
-  | Tokenised;
+  | Tokenised
+  | Computation;
 
 /**
  * A page's content.
@@ -1332,4 +1333,52 @@ export interface FilmCut {
   numbers: number;
   at: Array;
   mapped: Mapped;
+}
+/**
+ * Steps in an order in which they can be run, in float64; integers and booleans are numbers.
+ *
+ *     sizes    how many numbers each slot holds; a slot may be written by several steps, all of them before it is read
+ *     outputs  by name; those who want only some run the steps that these need
+ */
+export interface Computation {
+  version?: number;
+  inputs: {
+    [k: string]: Place;
+  };
+  outputs: {
+    [k: string]: Place;
+  };
+  constants: Constant[];
+  sizes: number[];
+  steps: Loop[];
+}
+/**
+ * Where an input is put, or an output is read: a whole slot, in row-major order.
+ */
+export interface Place {
+  slot: number;
+  shape: number[];
+}
+/**
+ * A slot that no input changes: weights, tables of rows, masks.
+ */
+export interface Constant {
+  slot: number;
+  array: Array;
+}
+/**
+ * One operation at every index of `shape`.
+ *
+ *     to     the view that is written. Where its stride is 0 on a longer axis, the operation joins what it finds there: `sum`, `dot`
+ *            (the sum of products of two), `amax`, `amin`, `prod` begin with 0, 0, -inf, inf, 1
+ *     of     views that are read, or numbers
+ *     jumps  of `gather`, to = of[0] moved by the sum of index times jump, an index for each jump in of[1:]; of `scatter` (adds) and
+ *            `put` (writes), which so move `to` and leave what is there before
+ */
+export interface Loop {
+  op: string;
+  shape: number[];
+  to: number[];
+  of: (number[] | number)[];
+  jumps?: number[];
 }

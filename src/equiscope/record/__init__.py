@@ -7,6 +7,7 @@ closed list of operations can run it again on other leaves: that is what the pag
 from equiscope.record.array import Array, pack, unpack
 from equiscope.record.audit import Audit, Counterexample, Mark, Proof, Row
 from equiscope.record.comparison import Beyond, Candidate, Comparison, Pair, Trial
+from equiscope.record.computation import Computation
 from equiscope.record.cost import Cost
 from equiscope.record.course import Course, News, course
 from equiscope.record.drawing import Box, Drawing, Frame, Link, Stand
@@ -30,6 +31,7 @@ __all__ = [
     "Candidate",
     "Claim",
     "Comparison",
+    "Computation",
     "Cost",
     "Counterexample",
     "Course",

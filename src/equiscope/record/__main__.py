@@ -8,6 +8,7 @@ import msgspec
 from equiscope.record import (
     Audit,
     Comparison,
+    Computation,
     Cost,
     Course,
     Drawing,
@@ -27,7 +28,7 @@ SCHEMA = Path(__file__).parents[3] / "contract" / "schema.json"
 def schema() -> str:
     """JSON Schema of every record that leaves Python."""
     records = [
-        Explorable, Drawing, Report, Audit, Course, News, Comparison, Heads, Numbers, Masks, Messages, Cost, Tokenised,
+        Explorable, Drawing, Report, Audit, Course, News, Comparison, Heads, Numbers, Masks, Messages, Cost, Tokenised, Computation,
     ]  # fmt: skip
     pages, definitions = msgspec.json.schema_components(records, ref_template="#/$defs/{name}")
     text = msgspec.json.encode({"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": pages, "$defs": definitions})

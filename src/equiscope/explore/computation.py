@@ -1,0 +1,182 @@
+"""A running function of tensors as a record that a page can run: torch traces it, and every operation is written as steps.
+
+There is no second implementation of a model: what the page computes is what PyTorch computed, gradients included.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from equiscope.errors import InputError
+from equiscope.explore import arithmetic  # noqa: F401  # enters its operations into the list
+from equiscope.explore.aten import ALIASES, LIKE, LOWERED, VIEWS, known, name_of, parts
+from equiscope.explore.moves import viewed
+from equiscope.explore.tape import Tape, Value
+from equiscope.record.computation import Computation
+
+Function = Callable[..., dict[str, Tensor]]
+
+
+def computation(function: Function, inputs: dict[str, Tensor]) -> Computation:
+    """What function(**inputs) computes, for other numbers of the same shapes.
+
+    inputs   by name; floating-point numbers in float64
+    returns  a record with the function's outputs, by name
+    raises   InputError for what cannot be told without the numbers: an operation without steps, a decision that an input makes,
+             chance, a shape that depends on the input, and for numbers that are not float64
+    """
+    names = list(inputs)
+    outputs: list[str] = []
+
+    def flat(*tensors: Tensor) -> list[Tensor]:
+        found = function(**dict(zip(names, tensors, strict=True)))
+        others = [name for name, x in found.items() if not isinstance(x, Tensor)]
+        if others:
+            raise InputError(
+                f"The outputs of a computation are tensors by name, but {others[0]} is {type(found[others[0]]).__name__}."
+            )
+        outputs[:] = list(found)
+        return list(found.values())
+
+    graph = traced(flat, list(inputs.values()))
+    tape = Tape()
+    given = {name: tape.fresh(x.shape, x.dtype) for name, x in inputs.items()}
+    values = _Reader(tape, graph).read(list(given.values()))
+    return tape.computation(given, dict(zip(outputs, values, strict=True)))
+
+
+def pushed(function: Function) -> Function:
+    """The same function with "forces": minus the gradient of the sum of its "energy" by its input `positions`."""
+
+    def with_forces(positions: Tensor, **rest: Tensor) -> dict[str, Tensor]:
+        with torch.enable_grad():
+            at = positions.detach().requires_grad_()
+            found = function(positions=at, **rest)
+            (push,) = torch.autograd.grad(found["energy"].sum(), [at])
+        return {**{name: x.detach() for name, x in found.items()}, "forces": -push}
+
+    return with_forces
+
+
+def traced(function: Callable[..., list[Tensor]], inputs: list[Tensor]) -> GraphModule:
+    """torch's own operations, as they were called."""
+    try:
+        with sdpa_kernel([SDPBackend.MATH]), torch.no_grad():
+            graph = make_fx(function, decomposition_table=parts())(*inputs)
+            if any(_writes(node) for node in graph.graph.nodes):
+                graph = make_fx(torch.func.functionalize(graph), decomposition_table=parts())(*inputs)
+    except RuntimeError as error:
+        if "tracing tensor" not in str(error) and "data-dependent" not in str(error).lower():
+            raise
+        raise InputError(
+            "A computation cannot branch: somewhere Python asks for a number that depends on the input. Use torch.where, or fix "
+            f"what it asks for before. torch says: {str(error).splitlines()[0]}"
+        ) from error
+    graph.graph.eliminate_dead_code()
+    return graph
+
+
+class _Reader:
+    """Walks a graph in its order; a node is a value on the tape, a tuple of them, or None."""
+
+    def __init__(self, tape: Tape, graph: GraphModule) -> None:
+        self.tape, self.graph = tape, graph
+        self.values: dict[Node, Any] = {}
+        self.met: dict[Any, Any] = {}
+
+    def read(self, inputs: list[Value]) -> list[Any]:
+        rest = iter(inputs)
+        for node in self.graph.graph.nodes:
+            if node.op == "placeholder":
+                self.values[node] = next(rest)
+            elif node.op == "get_attr":
+                found = _attribute(self.graph, str(node.target))
+                self.values[node] = self.tape.constant(found) if isinstance(found, Tensor) else found
+            elif node.op == "output":
+                return list(self._known(node.args[0]))
+            else:
+                arguments, named = self._known(node.args), self._known(node.kwargs)
+                key = (node.target, _frozen(arguments), _frozen(named))
+                if key not in self.met:
+                    self.met[key] = self._made(node, arguments, named)
+                self.values[node] = self.met[key]
+        raise AssertionError("a graph has an output")
+
+    def _made(self, node: Node, arguments: Any, named: Any) -> Any:
+        op: Any = node.target
+        name, tape = name_of(op), self.tape
+        if name == "getitem":
+            return arguments[0][arguments[1]]
+        if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()):
+            raise InputError(f"A computation is the same each time, but {name} draws by chance. Call model.eval() first.")
+        values = [x for x in _leaves([arguments, named]) if isinstance(x, Value)]
+        if name in LIKE or all(x.slot in tape.bases for x in values):
+            made = op(*_each(arguments, self._told), **_each(named, self._told))
+            return _each(made, lambda x: tape.constant(x) if isinstance(x, Tensor) else x)
+        if name in VIEWS:
+            return viewed(tape, op, arguments[0], arguments[1:], named)
+        if name in ALIASES:
+            return arguments[0]
+        if name not in LOWERED:
+            raise InputError(
+                f"A computation has no steps for {op}; it has {len(known())} other operations: equiscope.explore.aten.known(). "
+                "Write the model with these, or add it to explore/arithmetic.py."
+            )
+        self._double(op, node)
+        named = {
+            key: x for key, x in named.items() if key not in ("memory_format", "layout", "device", "pin_memory", "non_blocking")
+        }
+        return LOWERED[name](tape, *arguments, **named)
+
+    def _told(self, x: Any) -> Any:
+        """The tensor of a constant, or one of the same shape where only that is read."""
+        if not isinstance(x, Value):
+            return x
+        return self.tape.tensor(x) if x.slot in self.tape.bases else torch.zeros(x.shape, dtype=x.dtype)
+
+    def _double(self, op: Any, node: Node) -> None:
+        meta = node.meta.get("tensor_meta")
+        dtype = getattr(meta, "dtype", torch.float64)
+        if dtype.is_floating_point and dtype != torch.float64:
+            raise InputError(f"A computation is in float64, but {op} makes {dtype}. Call model.double(), and give float64 inputs.")
+
+    def _known(self, some: Any) -> Any:
+        return _each(some, lambda x: self.values[x] if isinstance(x, Node) else x)
+
+
+def _writes(node: Node) -> bool:
+    return bool(getattr(getattr(node.target, "_schema", None), "is_mutable", False))
+
+
+def _attribute(graph: GraphModule, path: str) -> Any:
+    found: Any = graph
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def _each(some: Any, what: Callable[[Any], Any]) -> Any:
+    if isinstance(some, list | tuple) and not isinstance(some, torch.Size):
+        return type(some)(_each(x, what) for x in some)
+    if isinstance(some, dict):
+        return {key: _each(x, what) for key, x in some.items()}
+    return what(some)
+
+
+def _leaves(some: Any) -> list[Any]:
+    found: list[Any] = []
+    _each(some, lambda x: found.append(x))
+    return found
+
+
+def _frozen(some: Any) -> Any:
+    if isinstance(some, list | tuple):
+        return tuple(_frozen(x) for x in some)
+    if isinstance(some, dict):
+        return tuple(sorted((key, _frozen(x)) for key, x in some.items()))
+    return (type(some), some)  # 1 is no True and no 1.0

@@ -1,0 +1,57 @@
+"""Computation: a function of tensors as steps over strided numbers, for a machine that knows nothing of the function.
+
+Numbers lie in slots, row by row; a view [slot, offset, stride, ...] reads or writes a slot with one stride for each axis of a step.
+So shapes, transposes, slices and broadcasts are settled when the record is written, and what is left is loops.
+"""
+
+from msgspec import Struct, field
+
+from equiscope.record.array import Array
+
+VERSION = 1
+
+
+class Place(Struct, frozen=True):
+    """Where an input is put, or an output is read: a whole slot, in row-major order."""
+
+    slot: int
+    shape: list[int]
+
+
+class Constant(Struct, frozen=True):
+    """A slot that no input changes: weights, tables of rows, masks."""
+
+    slot: int
+    array: Array
+
+
+class Loop(Struct, frozen=True, omit_defaults=True):
+    """One operation at every index of `shape`.
+
+    to     the view that is written. Where its stride is 0 on a longer axis, the operation joins what it finds there: `sum`, `dot`
+           (the sum of products of two), `amax`, `amin`, `prod` begin with 0, 0, -inf, inf, 1
+    of     views that are read, or numbers
+    jumps  of `gather`, to = of[0] moved by the sum of index times jump, an index for each jump in of[1:]; of `scatter` (adds) and
+           `put` (writes), which so move `to` and leave what is there before
+    """
+
+    op: str
+    shape: list[int]
+    to: list[int]
+    of: list[list[int] | float]
+    jumps: list[int] = field(default_factory=list)
+
+
+class Computation(Struct, frozen=True, kw_only=True):
+    """Steps in an order in which they can be run, in float64; integers and booleans are numbers.
+
+    sizes    how many numbers each slot holds; a slot may be written by several steps, all of them before it is read
+    outputs  by name; those who want only some run the steps that these need
+    """
+
+    version: int = VERSION
+    inputs: dict[str, Place]
+    outputs: dict[str, Place]
+    constants: list[Constant]
+    sizes: list[int]
+    steps: list[Loop]

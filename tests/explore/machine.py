@@ -1,0 +1,58 @@
+"""The plain machine for computations: every step by NumPy, with no clever loop, so that it is right by reading."""
+
+import math
+
+import numpy as np
+import torch
+
+from equiscope.record import unpack
+
+SAME = (
+    "abs", "ceil", "cos", "exp", "expm1", "floor", "fmod", "log", "log1p", "maximum", "minimum", "sign", "sin", "sqrt", "tan",
+    "tanh", "trunc",
+)  # fmt: skip
+EACH = {name: getattr(np, name) for name in SAME} | {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power, "neg": np.negative,
+    "atan2": np.arctan2, "rsqrt": lambda x: 1 / np.sqrt(x), "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "erf": np.vectorize(math.erf, [float]), "where": lambda c, a, b: np.where(c != 0, a, b), "copy": lambda x: x,
+    "and": np.logical_and, "or": np.logical_or, "not": np.logical_not, "eq": np.equal, "ne": np.not_equal, "lt": np.less,
+    "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
+JOINED = {
+    "sum": (0.0, np.add.at), "dot": (0.0, np.add.at), "prod": (1.0, np.multiply.at), "amax": (-np.inf, np.maximum.at),
+    "amin": (np.inf, np.minimum.at),
+}  # fmt: skip
+
+
+def places(view, shape):
+    """Where in its slot a view's numbers lie."""
+    grid = np.indices(shape, sparse=True)
+    return sum((n * stride for n, stride in zip(grid, view[2:], strict=True)), np.zeros(shape, dtype=int)) + view[1]
+
+
+def run(record, **inputs):
+    """The outputs by name, for other inputs."""
+    slots = [np.full(size, np.nan) for size in record.sizes]
+    for constant in record.constants:
+        slots[constant.slot][:] = unpack(constant.array)
+    for name, place in record.inputs.items():
+        slots[place.slot][:] = inputs[name].numpy().reshape(-1)
+    for step in record.steps:
+        read = [slots[x[0]][places(x, step.shape)] if isinstance(x, list) else np.full(step.shape, x) for x in step.of]
+        slot, to = slots[step.to[0]], places(step.to, step.shape)
+        if step.op == "gather":
+            moved = sum(index.astype(int) * jump for index, jump in zip(read[1:], step.jumps, strict=True))
+            slot[to] = slots[step.of[0][0]][places(step.of[0], step.shape) + moved]
+        elif step.op in ("scatter", "put"):
+            to = to + sum(index.astype(int) * jump for index, jump in zip(read[1:], step.jumps, strict=True))
+            if step.op == "put":
+                slot[to] = read[0]
+            else:
+                np.add.at(slot, to, read[0])
+        elif step.op in JOINED:
+            begin, join = JOINED[step.op]
+            slot[to] = begin
+            join(slot, to, read[0] * read[1] if step.op == "dot" else read[0])
+        else:
+            slot[to] = EACH[step.op](*read)
+    return {name: torch.from_numpy(slots[place.slot].reshape(place.shape).copy()) for name, place in record.outputs.items()}
