@@ -43,9 +43,8 @@ def test_a_shape_and_its_class_stay_when_points_turn_and_move_and_are_listed_oth
 @pytest.mark.parametrize("name", list(SPECS))
 def test_what_is_claimed_is_what_a_check_measures(name, reads):
     one = model(**SPECS[name], **READS[reads])
-    report = eq.check(
-        one, torch.ones(2, 5, dtype=torch.long), places(2, 5), actions=["permute", "rotate", "translate", "reflect"], properties=[]
-    )
+    asked = {"actions": ["permute", "rotate", "translate", "reflect"], "properties": [], "effort": "quick", "proof": False}
+    report = eq.check(one, torch.ones(2, 5, dtype=torch.long), places(2, 5), **asked)
     found = {row.name: row.verdict for row in report.rows}
     assert all(found[action] in ("rounding", "exact") for action in ("permute", "rotate", "translate"))
     assert (found["reflect"] in ("rounding", "exact")) == ("SE(3)" not in name)
