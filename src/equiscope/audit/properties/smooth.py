@@ -82,6 +82,7 @@ class Smooth(Answered):
 
     name = "smooth"
     summary = "energy and forces do not jump when a point comes near, or passes a cutoff"
+    expected = True  # of what is called an energy, or comes with forces
     forces: Forces | None = None
 
     def missing(self, subject: Subject) -> str:
