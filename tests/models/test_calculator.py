@@ -12,6 +12,7 @@ from ase.optimize import BFGS
 from tests.geometry.space import randomised
 
 from equiscope.errors import InputError, UnknownName
+from equiscope.models import Model, Spec
 from equiscope.models.calculator import calculator, in_electronvolts
 from equiscope.models.space import SpaceModel, SpaceSpec
 
@@ -41,6 +42,34 @@ def test_ases_own_differences_find_the_same_forces_and_stress():
     assert np.allclose(stress, calculate_numerical_stress(atoms, eps=1e-5), atol=1e-5 * np.abs(stress).max() + 1e-9)
 
 
+@pytest.mark.parametrize(("unit", "length"), [("kcal/mol", "bohr"), ("hartree", "bohr"), ("meV", "nm"), ("kJ/mol", "angstrom")])
+def test_units_are_brought_to_ases_by_name(unit, length):
+    """The same crystal in the model's own unit and in Å, by ASE's own constants (an older CODATA, so to six digits)."""
+    ev = {"kcal/mol": units.kcal / units.mol, "hartree": units.Hartree, "meV": 1e-3, "kJ/mol": units.kJ / units.mol}[unit]
+    long = {"bohr": units.Bohr, "nm": units.nm, "angstrom": 1.0}[length]
+    own = bulk("Cu", cubic=True)
+    own.rattle(0.1, seed=1)
+    one, atoms = model(cutoff=4.0, filtered=True), own.copy()
+    atoms.set_cell(own.cell * long, scale_atoms=True)
+    cell = torch.as_tensor(own.cell.array)[None]
+    answer = one.answer(torch.as_tensor(own.numbers)[None], torch.as_tensor(own.positions)[None], cell, stress=True)
+    atoms.calc = calculator(one, unit, length)
+    assert atoms.get_potential_energy() == pytest.approx(float(answer.energy) * ev, rel=1e-6)
+    assert np.allclose(atoms.get_forces(), answer.forces[0] * ev / long, rtol=1e-5, atol=1e-6 * ev / long)
+    stress = answer.stress[0].numpy() * ev / long**3
+    assert np.allclose(atoms.get_stress(voigt=False), stress, rtol=1e-5, atol=1e-6 * np.abs(stress).max())
+
+
+def test_of_thousands_of_electronvolts_the_calculator_keeps_millionths():
+    """A model in float32 whose atoms have much energy alone: the calculator's energy is not rounded to 0.0005 eV."""
+    torch.manual_seed(0)
+    one, atoms = SpaceModel(SpaceSpec(("H", "C", "O"), width=16, arrows=8)), molecule("CH3CH2OH")
+    one.settle(torch.tensor([-500.0, -500.0, -500.0], dtype=torch.float64), 1e-5)
+    atoms.calc = calculator(one)
+    energy = atoms.get_potential_energy()
+    assert 0 < abs(energy + 4500) < 2e-4
+
+
 def test_a_molecule_relaxes_and_keeps_its_energy_while_it_moves():
     atoms = molecule("H2O")
     atoms.calc = calculator(model())
@@ -56,6 +85,10 @@ def test_a_molecule_relaxes_and_keeps_its_energy_while_it_moves():
 def test_what_does_not_fit_is_refused():
     with pytest.raises(UnknownName, match="unit of energy"):
         calculator(model(), "calories")
+    with pytest.raises(UnknownName, match="unit of length"):
+        calculator(model(), "hartree", length="feet")
+    with pytest.raises(InputError, match="of a model of points in space, but this is a Model"):
+        calculator(Model(Spec(width=8)))
     with pytest.raises(InputError, match="reads an energy"):
         calculator(model(reads="atoms"))
     alone = molecule("H2O")

@@ -19,12 +19,11 @@ from torch import Tensor
 from equiscope.data.files import found, is_archive, opened
 from equiscope.data.texts import DAMAGED
 from equiscope.errors import InputError
-from equiscope.models.calculator import in_electronvolts
+from equiscope.models.calculator import in_angstrom, in_electronvolts
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.molecule_files import xyz
 from equiscope.tokens.points import Points, read_frames
 
-LENGTHS = {"angstrom": 1.0, "nm": 10.0, "bohr": 0.529177210903}  # in Å (CODATA 2018)
 Energy = Literal["eV", "meV", "kcal/mol", "kJ/mol", "hartree"]
 Length = Literal["angstrom", "nm", "bohr"]
 
@@ -79,7 +78,7 @@ class Manner:
 
     @property
     def angstrom(self) -> float:
-        return LENGTHS[self.length]
+        return in_angstrom(self.length)
 
 
 def frames(name: str, manner: Manner, beside: Path | None = None) -> tuple[list[Frame], list[Path]]:

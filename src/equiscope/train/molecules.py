@@ -9,12 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope.data.frame_files import LENGTHS
 from equiscope.data.molecules import Frames, Levels, Molecules
 from equiscope.data.turns import turn
 from equiscope.errors import InputError
 from equiscope.models import Built, Model, SpaceModel
-from equiscope.models.calculator import in_electronvolts
+from equiscope.models.calculator import in_angstrom, in_electronvolts
 from equiscope.record import Sample
 from equiscope.tokens.points import Points, read_frames
 from equiscope.train.plainly import Plain, plain_spec
@@ -196,7 +195,7 @@ class MoleculesTask(Task):
             raise InputError(f"Molecules are answered without options, but got {', '.join(options)}.")
         space, device, found = _in_space(model, self.levels), next(model.parameters()).device, []  # type: Any, Any, list[Answer]
         for path in inputs:
-            frames, long = read_frames(path), LENGTHS[self.config.length] if "xyz" in Path(path).name else 1.0
+            frames, long = read_frames(path), in_angstrom(self.config.length) if "xyz" in Path(path).name else 1.0
             for row, points in enumerate(frames):
                 given = f"{path}, frame {row}" if len(frames) > 1 else path
                 numbers, at, cell = self._asked(points, given, space, long)
