@@ -61,10 +61,10 @@ def read(path: str) -> Any:
 
 
 def relaxed(atoms: Any, most: int = 500) -> dict[str, float]:
-    """Bring atoms to where no force is above 0.01 eV/Å, by BFGS: energies in eV before and after, steps, the largest force left."""
-    from ase.optimize import BFGS
+    """Bring atoms to where no force is above 0.01 eV/Å, never uphill: energies in eV before and after, steps, largest force left."""
+    from ase.optimize import BFGSLineSearch
 
-    before, search = float(atoms.get_potential_energy()), BFGS(atoms, logfile=None)
+    before, search = float(atoms.get_potential_energy()), BFGSLineSearch(atoms, logfile=None)
     search.run(fmax=AT_REST, steps=most)
     left = float(np.linalg.norm(atoms.get_forces(), axis=1).max())
     return {"before": before, "after": float(atoms.get_potential_energy()), "steps": float(search.nsteps), "left": left}
