@@ -6,7 +6,8 @@ is one call of torch's attention, as |x_i - x_j|² = |x_i|² - 2 x_i·x_j + |x_j
 
     query (q, 2g x_i, -g),  key (k, x_j, |x_j|²),  value (v, u, u x_j),  and then  Σ a u_j x_j - x_i Σ a u_j.
 
-Both forms give the same where the cutoff holds every pair.
+Where values are arrows, how far they point along the way, w_j·(x_j - x_i), comes home in the same manner: a number that knows of
+angles. Both forms give the same where the cutoff holds every pair.
 """
 
 from dataclasses import dataclass
@@ -39,11 +40,12 @@ class Neighbours:
 
 def dense(
     q: Tensor, k: Tensor, v: Tensor, u: Tensor, at: Tensor, sharp: Tensor, scale: float, valid: Tensor | None = None,
-    bias: Tensor | None = None,
+    bias: Tensor | None = None, arrows: slice | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """All pairs at once: values [B, H, N, V], and ways home [B, H, N, 3, U].
+    """All pairs at once: values [B, H, N, V + n], and ways home [B, H, N, 3, U].
 
     q, k   [B, H, N, K]; v [B, H, N, V]; u [B, H, N, U]: how much of the way each carries
+    arrows which 3n of the V are n arrows, x of all first: how far they point along the way comes home after the values
     at     [B, N, 3]; sharp: g >= 0 of each head [H], per squared unit of length
     valid  [B, N], False where there is no point; bias: [B, H, N, N], added to the scores
     """
@@ -56,7 +58,8 @@ def dense(
     asked = torch.cat([q * scale, 2 * g * x, (-g).expand(len(q), heads, q.shape[2], 1)], -1)
     known = torch.cat([k, x.expand(-1, heads, -1, -1), near.expand(-1, heads, -1, -1)], -1)
     carried = (x.unsqueeze(-1) * u.unsqueeze(-2)).flatten(-2)  # [B, H, N, 3U]
-    told = torch.cat([v, u, carried], -1)
+    pointing = [] if arrows is None else [along(v[..., arrows], x)]
+    told = torch.cat([v, *pointing, u, carried], -1)
     hidden = None if valid is None else valid[:, None, None, :]
     if bias is not None:
         hidden = bias if hidden is None else bias.masked_fill(~hidden, -torch.inf)
@@ -64,20 +67,22 @@ def dense(
         z = _by_hand(asked, known, told, hidden)
     else:
         z = F.scaled_dot_product_attention(asked, known, told, attn_mask=hidden, scale=1.0)
-    values, much, ways = z.split((v.shape[-1], u.shape[-1], 3 * u.shape[-1]), -1)
+    values, dots, much, ways = z.split((v.shape[-1], sum(p.shape[-1] for p in pointing), u.shape[-1], 3 * u.shape[-1]), -1)
+    if arrows is not None:
+        values = torch.cat([values, dots - along(values[..., arrows], x)], -1)
     ways = ways.unflatten(-1, (3, -1)) - x.unsqueeze(-1) * much.unsqueeze(-2)
     return values, ways
 
 
 def local(
     q: Tensor, k: Tensor, v: Tensor, u: Tensor, neighbours: Neighbours, sharp: Tensor, scale: float,
-    bias: Tensor | None = None, envelope: Tensor | None = None, along: Tensor | None = None,
+    bias: Tensor | None = None, envelope: Tensor | None = None, filters: Tensor | None = None, arrows: slice | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The same over neighbours only: values [B, H, N, V], and ways home [B, H, N, 3, U].
+    """The same over neighbours only: values [B, H, N, V + n], and ways home [B, H, N, 3, U].
 
     bias      [B, H, N, J], added to the scores
     envelope  [B, N, J], 1 at the point and 0 at the cutoff: a weight vanishes there smoothly, as every point sees itself
-    along     [B, H, N, J, V + U], what each message is multiplied by: a filter of the distance
+    filters   [B, H, N, J, V + U], what each message is multiplied by: a filter of the distance
     """
     seen, square = neighbours.seen.unsqueeze(1), neighbours.square.to(q.dtype).unsqueeze(1)
     if neighbours.index is None:
@@ -93,10 +98,24 @@ def local(
     highest = (scores + share.clamp_min(floor).log()).masked_fill(~seen, -torch.inf).amax(-1, keepdim=True).detach()
     raw = share * (scores - highest).masked_fill(~seen, 0.0).exp()
     weights = raw / raw.sum(-1, keepdim=True).clamp_min(floor)
-    told = told if along is None else told * along
+    told = told if filters is None else told * filters
     values, much = (weights.unsqueeze(-1) * told).split((v.shape[-1], u.shape[-1]), -1)
-    ways = (neighbours.way.to(q.dtype).unsqueeze(1).unsqueeze(-1) * much.unsqueeze(-2)).sum(-3)
-    return values.sum(-2), ways
+    way = neighbours.way.to(q.dtype).unsqueeze(1)
+    ways = (way.unsqueeze(-1) * much.unsqueeze(-2)).sum(-3)
+    dots = [] if arrows is None else [along(values[..., arrows], way).sum(-2)]
+    return torch.cat([values.sum(-2), *dots], -1), ways
+
+
+def listed(at: Tensor, index: Tensor, seen: Tensor, wraps: Tensor | None = None) -> Neighbours:
+    """Lists of rows [B, N, J] with the ways to them from points at [B, N, 3]; wraps: [B, N, J, 3], added to the ways."""
+    rows = at.gather(1, index.reshape(len(at), -1, 1).expand(-1, -1, 3)).view(*index.shape, 3)
+    way = rows - at.unsqueeze(2)
+    return Neighbours(index, way if wraps is None else way + wraps.to(way.dtype), seen)
+
+
+def along(v: Tensor, way: Tensor) -> Tensor:
+    """How far n arrows v [..., 3n] point along a way [..., 3]: [..., n]."""
+    return (v.unflatten(-1, (3, -1)) * way.unsqueeze(-1)).sum(-2)
 
 
 def gathered(x: Tensor, index: Tensor) -> Tensor:

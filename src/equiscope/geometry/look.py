@@ -51,9 +51,13 @@ class SpaceAttention(nn.Module):
         self.sharp = nn.Parameter(torch.full((heads,), -2.0))
         self.scale = sum(self.each.values()) ** -0.5
         home = dict(widths)
+        self.arrow, self.pointing = None, None
         if arrow in widths:
+            self.arrow, n = arrow, self.each[arrow]
+            first = sum(self.each[kind] * (3 if is_arrow(kind) else 1) for kind in self.kinds[: self.kinds.index(arrow)])
+            self.pointing = slice(first, first + 3 * n)
             home[arrow] = home[arrow] + heads * carried
-        self.arrow = arrow if arrow in widths else None
+            home[self.plain] = home.get(self.plain, 0) + heads * n
         self.output = Map(home, widths, group)
         reach = cutoff or 5.0
         self.radial = Radial(radial, reach) if radial else None
@@ -76,23 +80,23 @@ class SpaceAttention(nn.Module):
             if self.radial is not None and self.steer is not None:
                 square = (at.unsqueeze(2) - at.unsqueeze(1)).square().sum(-1)
                 bias = self.steer(self.radial(square).to(q.dtype)).movedim(-1, 1)
-            values, ways = space.dense(q, k, v, u, at, g, self.scale, valid, bias)
+            values, ways = space.dense(q, k, v, u, at, g, self.scale, valid, bias, self.pointing)
         else:
             neighbours = everyone(at, valid) if neighbours is None else neighbours
             values, ways = self._local(q, k, v, u, neighbours, g)
         return self._home(values, ways)
 
     def _local(self, q: Tensor, k: Tensor, v: Tensor, u: Tensor, near: Neighbours, g: Tensor) -> tuple[Tensor, Tensor]:
-        bias = along = None
+        bias = filters = None
         if self.radial is not None and self.steer is not None:
             basis = self.radial(near.square).to(q.dtype)
             bias = self.steer(basis).movedim(-1, 1)
             if self.filter is not None:
-                along = self._along(1 + self.filter(basis))
+                filters = self._filters(1 + self.filter(basis))
         ends = None if self.cutoff is None else envelope(near.square, self.cutoff)
-        return space.local(q, k, v, u, near, g, self.scale, bias, ends, along)
+        return space.local(q, k, v, u, near, g, self.scale, bias, ends, filters, self.pointing)
 
-    def _along(self, filters: Tensor) -> Tensor:
+    def _filters(self, filters: Tensor) -> Tensor:
         """Of each channel one factor, [B, N, J, H·n] to [B, H, N, J, V + U]: the three components of an arrow share theirs."""
         parts = filters.unflatten(-1, (self.heads, -1)).movedim(-2, 1).split([*self.each.values(), self.carried], -1)
         widened = [
@@ -133,6 +137,8 @@ class SpaceAttention(nn.Module):
                 part = part.unflatten(-1, (3, -1))
             made[kind] = part.movedim(1, -2).flatten(-2)
         if self.arrow is not None:
+            dots = values[..., begin:].movedim(1, -2).flatten(-2)
+            made[self.plain] = torch.cat([made[self.plain], dots], -1) if self.plain in made else dots
             made[self.arrow] = torch.cat([made[self.arrow], ways.movedim(1, -2).flatten(-2)], -1)
         return self.output(made)
 

@@ -9,7 +9,7 @@ import itertools
 import torch
 from torch import Tensor
 
-from equiscope.attention.space import Neighbours
+from equiscope.attention.space import Neighbours, listed
 from equiscope.errors import InputError, ShapeError
 
 FEW = 128  # points up to which all pairs are compared, where nothing is periodic
@@ -127,9 +127,7 @@ def _joined(at: Tensor, lists: list[tuple[Tensor, Tensor, Tensor]], cell: Tensor
     for b, (i, j, s) in enumerate(lists):
         place = torch.arange(len(i), device=at.device) - (many[b].cumsum(0) - many[b])[i]
         index[b, i, place], cells[b, i, place], seen[b, i, place] = j, s.to(at.dtype), True
-    way = _rows(at, index) - at.unsqueeze(2)
-    way = way if cell is None else way + torch.einsum("bnjk,bkl->bnjl", cells, cell.to(at.dtype))
-    return Neighbours(index, way, seen)
+    return listed(at, index, seen, None if cell is None else torch.einsum("bnjk,bkl->bnjl", cells, cell.to(at.dtype)))
 
 
 def _all_pairs(at: Tensor, cutoff: float, valid: Tensor | None) -> Neighbours:
@@ -145,9 +143,4 @@ def _all_pairs(at: Tensor, cutoff: float, valid: Tensor | None) -> Neighbours:
         longest = max(1, int(near.sum(-1).max())) if count else 1
         index = order[..., :longest]
         seen = near.gather(-1, index)
-    return Neighbours(index, _rows(at, index) - at.unsqueeze(2), seen)
-
-
-def _rows(at: Tensor, index: Tensor) -> Tensor:
-    batch = len(at)
-    return at.gather(1, index.reshape(batch, -1, 1).expand(-1, -1, 3)).view(*index.shape, 3)
+    return listed(at, index, seen)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from equiscope.attention.space import Neighbours
 from equiscope.errors import InputError, ShapeError
-from equiscope.geometry import PLAIN, Features, Norm, SpaceBlock, length, neighbours
+from equiscope.geometry import PLAIN, Features, Norm, SpaceBlock, everyone, length, neighbours
 from equiscope.models import spec as specs
 from equiscope.models.spec import Size
 from equiscope.symmetry.actions import Action, Permute
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from equiscope.models.describe import Description
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+FEW = 32  # atoms up to which all pairs are computed, where nothing repeats: what lies beyond the cutoff is weighed by 0
 POINT = "point"  # the one kind of points without elements: their number is 1
 
 
@@ -145,15 +146,29 @@ class SpaceModel(nn.Module):
         x, valid, row = self._features(numbers, positions, cell, near)
         if self.spec.reads == "atoms":
             return x[self.plain]
-        told = [length(part) if kind[0] == "1" else part if kind == self.plain else part.square() for kind, part in x.items()]
-        hidden = F.silu(self.first(torch.cat(told, -1)))
+        hidden = self._told(x)
         if self.spec.reads != "energy":
             shape = (hidden * valid.unsqueeze(-1)).sum(1) / valid.sum(1, keepdim=True).clamp_min(1)  # however many points there are
             return shape if self.spec.reads == "shape" else self.last(shape)
-        each = self.last(hidden).squeeze(-1)
-        own = each.to(self.scale.dtype) * self.scale + self.references[row]
-        energy = torch.where(valid, own, 0.0).sum(-1)
+        energy = self._summed(hidden, row, valid)
         return energy if positions.dtype == torch.float64 else energy.to(positions.dtype)
+
+    def energies(self, row: Tensor, valid: Tensor, at: Tensor, near: Neighbours | None = None) -> Tensor:
+        """Energies [B] in float64 as `forward` gives them of what was looked at before: nothing is checked, so it can be traced.
+
+        row, valid  [B, N], as `elements` says, and whether there is an atom; near: as `near` says
+        """
+        return self._summed(self._told(self._between(row, valid, at, near)), row, valid)
+
+    def near(self, numbers: Tensor, positions: Tensor, cell: Tensor | None = None) -> Neighbours | None:
+        """Lists of whom each atom sees; None where all see all, and in few atoms in no cell, where what is far is weighed by 0."""
+        if cell is not None and self.spec.cutoff is None:
+            raise InputError("In a periodic cell all would see infinitely many. Give the spec a cutoff.")
+        if self.spec.cutoff is None or (cell is None and positions.shape[1] <= FEW):
+            if not bool(positions.detach().isfinite().all()):
+                raise InputError("Some coordinates are no numbers (NaN or infinite). Look at the data.")
+            return None
+        return neighbours(positions, self.spec.cutoff, cell, valid=numbers > 0)
 
     def elements(self, numbers: Tensor) -> Tensor:
         """Which of the model's elements each atom is, 0 where there is none. Raises InputError for one that it does not know."""
@@ -207,18 +222,29 @@ class SpaceModel(nn.Module):
                 f"Atoms are numbers [B, N] and positions [B, N, 3], but got {tuple(numbers.shape)} and {tuple(positions.shape)}."
             )
         valid, row = numbers > 0, self.elements(numbers)
-        if cell is not None and self.spec.cutoff is None:
-            raise InputError("In a periodic cell all would see infinitely many. Give the spec a cutoff.")
-        if near is None and (self.spec.cutoff is not None):
-            near = neighbours(positions, self.spec.cutoff, cell, valid=valid)
-        kind = self.table.dtype
+        if near is None:
+            near = self.near(numbers, positions, cell)
+        kept = positions.dtype == torch.float64 or self.table.dtype == positions.dtype
+        return self._between(row, valid, positions if kept else positions.to(self.table.dtype), near), valid, row
+
+    def _between(self, row: Tensor, valid: Tensor, at: Tensor, near: Neighbours | None) -> Features:
         begin = self.table[row] * valid.unsqueeze(-1)
         x = Features({self.plain: begin})
         for name, width in self.spec.widths.items():
             if name != self.plain and width:
                 arrow = name[0] == "1"
                 x[name] = begin.new_zeros(*begin.shape[:2], *([3] if arrow else []), width)
-        at = positions if positions.dtype == torch.float64 or kind == positions.dtype else positions.to(kind)
+        if near is None and self.spec.cutoff is not None:
+            near = everyone(at, valid)
         for block in self.blocks:
             x = block(x, at, near, valid)
-        return self.norm(x), valid, row
+        normed: Features = self.norm(x)
+        return normed
+
+    def _told(self, x: Features) -> Tensor:
+        told = [length(part) if kind[0] == "1" else part if kind == self.plain else part.square() for kind, part in x.items()]
+        return F.silu(self.first(torch.cat(told, -1)))
+
+    def _summed(self, hidden: Tensor, row: Tensor, valid: Tensor) -> Tensor:
+        own = self.last(hidden).squeeze(-1).to(self.scale.dtype) * self.scale + self.references[row]
+        return torch.where(valid, own, 0.0).sum(-1)

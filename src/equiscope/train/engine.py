@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from equiscope import blocks
 from equiscope.data.order import number
 from equiscope.errors import InputError
-from equiscope.models import Built, Mixed, Probe, fast_products, probe
+from equiscope.models import Built, Mixed, Probe, SpaceModel, fast_products, probe
 from equiscope.pretrained.runs import AVERAGE, WEIGHTS, filled
 from equiscope.train import state
 from equiscope.train.memory import keep
@@ -61,7 +61,7 @@ class Engine:
         self._computing = self._mixed.inner if self._mixed else model
         if recipe.engine.recompute:
             _recompute(self._computing)
-        if recipe.engine.compile:
+        if recipe.engine.compile and not isinstance(model, SpaceModel):  # whose task compiles its slopes
             self._computing.compile()
         self._wrapped = self.processes.wrapped(self._computing)
         if self._mixed is not None:

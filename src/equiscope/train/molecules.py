@@ -14,6 +14,7 @@ from equiscope.data.turns import turn
 from equiscope.errors import InputError
 from equiscope.models import Built, Model, SpaceModel
 from equiscope.models.calculator import in_angstrom, in_electronvolts
+from equiscope.models.slopes import Slopes
 from equiscope.record import Sample
 from equiscope.tokens.points import Points, read_frames
 from equiscope.train.plainly import Plain, plain_spec
@@ -37,6 +38,7 @@ class MoleculesTask(Task):
         assert isinstance(recipe.data, Molecules)
         self.config, self.levels, self.frames = recipe.data, levels, frames
         self.sources = frames.sources if frames is not None else []
+        self.slopes: Slopes | None = None
 
     @classmethod
     def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
@@ -103,18 +105,23 @@ class MoleculesTask(Task):
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Of each molecule: what its energy misses an atom, and its forces a component, in units of the scale."""
-        t, weights, scale = batch.tensors, self.config.weights, self.levels.scale
-        atoms = (t["numbers"] > 0).sum(-1)
-        space, by_forces = _in_space(model, self.levels), "forces" in t and weights.forces > 0
-        if not by_forces:
-            energy = space(t["numbers"], t["at"], t.get("cell"))
-        else:
-            found = space.answer(t["numbers"], t["at"], t.get("cell"), learn=True)
-            energy = found.energy
-        lost = weights.energy * self._lost((energy - t["energy"]) / (atoms * scale))
-        if by_forces:
-            missed = self._lost((found.forces - t["forces"]) / scale)
-            lost = lost + weights.forces * missed.sum((-1, -2)) / (3 * atoms)  # where there is no atom, nothing is missed
+        said = self.config.weights
+        t, space = batch.tensors | {"weights": torch.tensor([said.energy, said.forces])}, _in_space(model, self.levels)
+        if "forces" not in t or self.config.weights.forces == 0:
+            return self._missed(space(t["numbers"], t["at"], t.get("cell")), None, t)
+        if self.recipe.engine.compile and torch.is_grad_enabled() and isinstance(space, SpaceModel):
+            if self.slopes is None or self.slopes.model is not space:
+                self.slopes = Slopes(space, self._missed)
+            return self.slopes(t)
+        found = space.answer(t["numbers"], t["at"], t.get("cell"), learn=True)
+        return self._missed(found.energy, found.forces, t)
+
+    def _missed(self, energy: Tensor, forces: Tensor | None, t: dict[str, Tensor]) -> Tensor:
+        weights, scale, atoms = t["weights"], self.levels.scale, (t["numbers"] > 0).sum(-1)
+        lost = weights[0] * self._lost((energy - t["energy"]) / (atoms * scale))
+        if forces is not None:
+            missed = self._lost((forces - t["forces"]) / scale)
+            lost = lost + weights[1] * missed.sum((-1, -2)) / (3 * atoms)  # where there is no atom, nothing is missed
         return lost.sum().float()
 
     def _lost(self, x: Tensor) -> Tensor:

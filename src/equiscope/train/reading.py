@@ -279,7 +279,8 @@ def _look_in_space(made: Recipe, origin: Origin) -> None:
             )
     if start is not None and not isinstance(start, str):
         raise InputError(f"{origin.of('model.start')}: model.start is {_shown(start)}, but takes a folder, as a text in quotes.")
-    for name, usual in (("precision", "float32"), ("compile", False), ("recompute", False), ("products", "torch")):
+    fixed: dict[str, Any] = {"precision": "float32", "recompute": False, "products": "torch"}
+    for name, usual in (fixed | ({"compile": False} if "block" in model else {})).items():
         if (said := getattr(made.engine, name)) != usual:
             raise InputError(
                 f"{origin.of(f'engine.{name}')}: engine.{name} is {_shown(said)}, but forces are slopes of an energy, which are "
