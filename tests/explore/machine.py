@@ -41,14 +41,11 @@ def run(record, **inputs):
         read = [slots[x[0]][places(x, step.shape)] if isinstance(x, list) else np.full(step.shape, x) for x in step.of]
         slot, to = slots[step.to[0]], places(step.to, step.shape)
         if step.op == "gather":
-            moved = sum(index.astype(int) * jump for index, jump in zip(read[1:], step.jumps, strict=True))
-            slot[to] = slots[step.of[0][0]][places(step.of[0], step.shape) + moved]
-        elif step.op in ("scatter", "put"):
-            to = to + sum(index.astype(int) * jump for index, jump in zip(read[1:], step.jumps, strict=True))
-            if step.op == "put":
-                slot[to] = read[0]
-            else:
-                np.add.at(slot, to, read[0])
+            slot[to] = slots[step.of[0][0]][places(step.of[0], step.shape) + read[1].astype(int)]
+        elif step.op == "put":
+            slot[to + read[1].astype(int)] = read[0]
+        elif step.op == "scatter":
+            np.add.at(slot, to + read[1].astype(int), read[0])
         elif step.op in JOINED:
             begin, join = JOINED[step.op]
             slot[to] = begin

@@ -1371,14 +1371,12 @@ export interface Constant {
  *
  *     to     the view that is written. Where its stride is 0 on a longer axis, the operation joins what it finds there: `sum`, `dot`
  *            (the sum of products of two), `amax`, `amin`, `prod` begin with 0, 0, -inf, inf, 1
- *     of     views that are read, or numbers
- *     jumps  of `gather`, to = of[0] moved by the sum of index times jump, an index for each jump in of[1:]; of `scatter` (adds) and
- *            `put` (writes), which so move `to` and leave what is there before
+ *     of     views that are read, or numbers. `gather` reads of[0] so many numbers further as of[1] says; `scatter` (adds) and `put`
+ *            (writes) so move `to`, and leave what is there before
  */
 export interface Loop {
   op: string;
   shape: number[];
   to: number[];
   of: (number[] | number)[];
-  jumps?: number[];
 }

@@ -1,7 +1,8 @@
 """Golden traces: programs with every number, and what they give after shuffling, sliding and editing.
 
 `contract/cases` is read by the Python tests and by the web tests, so the two runtimes are held to the same numbers.
-`contract/drawings.json` holds boxes, frames and links of well-known models, which the web tests lay out.
+`contract/computations` holds functions as steps (`computed.py`); `contract/drawings.json` holds boxes, frames and links of
+well-known models, which the web tests lay out.
 `python -m equiscope.explore.golden` writes it; `--check` says whether it still holds (to 1e-12, as the last bits of an
 exponential differ between processors).
 """
@@ -33,6 +34,7 @@ from equiscope.attention import (
     Softmax,
     Window,
 )
+from equiscope.explore import computed
 from equiscope.explore.clocks import tour
 from equiscope.explore.drawing import drawing
 from equiscope.explore.exhibit import exhibit, numbers
@@ -235,6 +237,7 @@ def write() -> None:
         (folder / f"{name}.json").write_bytes(msgspec.json.encode(made) + b"\n")
     (folder / "words.json").write_text(json.dumps(_spellings(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     (FOLDER / "drawings.json").write_text(json.dumps(plans(), ensure_ascii=False) + "\n", encoding="utf-8")
+    computed.write(FOLDER / "computations")
     (FOLDER / "operations.json").write_text(json.dumps(list(OPERATIONS)) + "\n", encoding="utf-8")
 
 
@@ -247,7 +250,7 @@ def stale() -> list[str]:
         found.append("drawings")
     if json.loads((FOLDER / "cases" / "words.json").read_text(encoding="utf-8")) != _spellings():
         found.append("words")
-    return found
+    return found + computed.stale(FOLDER / "computations")
 
 
 def _agrees(path: Path, made: Case) -> bool:

@@ -1,6 +1,7 @@
 """Numbers that torch's operations move: joined, padded, picked and put by an index, and seen in another shape."""
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -85,13 +86,22 @@ def _rows(tape: Tape, index: Value, length: int) -> Value:
     return tape.apply("where", tape.apply("lt", index, 0.0, dtype=torch.bool), back, index, dtype=torch.int64)
 
 
-def _pick(tape: Tape, base: Value, rows: list[Value], jumps: list[int]) -> Value:
+def _further(tape: Tape, rows: Sequence[Value], jumps: Sequence[int]) -> Value:
+    """How many numbers further rows lie, where a row of each axis is a jump."""
+    if all(row.slot in tape.bases for row in rows):
+        return tape.constant(sum((tape.tensor(row) * jump for row, jump in zip(rows, jumps, strict=True)), torch.tensor(0)))
+    parts = [tape.apply("mul", row, float(jump), dtype=torch.int64) for row, jump in zip(rows, jumps, strict=True)]
+    return reduce(lambda a, b: tape.apply("add", a, b, dtype=torch.int64), parts)
+
+
+def _pick(tape: Tape, base: Value, rows: Sequence[Value], jumps: Sequence[int]) -> Value:
     def make() -> Value:
         made = tape.fresh(base.shape, base.dtype)
-        tape.step("gather", made, base, *(row.expanded(base.shape) for row in rows), jumps=jumps)
+        tape.step("gather", made, base, further.expanded(base.shape))
         return made
 
-    return tape.once(("gather", base, tuple(rows), tuple(jumps)), make)
+    further = _further(tape, rows, jumps)
+    return tape.once(("gather", base, further), make)
 
 
 @lowered("gather")
@@ -166,9 +176,9 @@ def _index_put(tape: Tape, x: Value, indices: Sequence[Value | None], values: Va
     tape.step("copy", made, x)
     place, chosen, many, begin = _placed(made, indices)
     rows = [_rows(tape, index, x.shape[axis]) for axis, index in enumerate(indices) if index is not None]
-    wide = [_lined_up(row, many, begin, len(place.shape)).expanded(place.shape) for row in rows]
-    jumps = [made.strides[axis] for axis in chosen]
-    tape.step("scatter" if accumulate else "put", place, values.expanded(place.shape), *wide, jumps=jumps)
+    wide = [_lined_up(row, many, begin, len(place.shape)) for row in rows]
+    further = _further(tape, wide, [made.strides[axis] for axis in chosen])
+    tape.step("scatter" if accumulate else "put", place, values.expanded(place.shape), further.expanded(place.shape))
     return made
 
 
@@ -179,7 +189,7 @@ def _scattering(op: str) -> Lowered:
         tape.step("copy", made, x)
         strides = [0 if axis == dim else stride for axis, stride in enumerate(contiguous(x.shape))]
         cut = src.seen(index.shape, src.strides, src.offset) if isinstance(src, Value) else src
-        tape.step(op, made.seen(index.shape, strides, 0), cut, index, jumps=[contiguous(x.shape)[dim]])
+        tape.step(op, made.seen(index.shape, strides, 0), cut, _further(tape, [index], [contiguous(x.shape)[dim]]))
         return made
 
     return how

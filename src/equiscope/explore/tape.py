@@ -165,7 +165,7 @@ class Tape:
 
         return self.once(("copy", x), make)
 
-    def step(self, op: str, to: Value, *operands: Value | float, jumps: Sequence[int] = ()) -> None:
+    def step(self, op: str, to: Value, *operands: Value | float) -> None:
         """Write a step; `to` says its shape."""
         of = [self._read(x, to) for x in operands]
         views = [to, *(x for x in of if isinstance(x, Value))]
@@ -173,7 +173,7 @@ class Tape:
         written = [[view.slot, view.offset, *steps] for view, steps in zip(views, strides, strict=True)]
         rest = iter(written[1:])
         read = [next(rest) if isinstance(x, Value) else float(x) for x in of]
-        self.steps.append(Loop(op, shape, written[0], read, list(jumps)))
+        self.steps.append(Loop(op, shape, written[0], read))
 
     def _read(self, x: Value | float, to: Value) -> Value | float:
         """A number where an operand is one everywhere; what JSON has no number for lies in a slot."""
@@ -278,4 +278,4 @@ def _renumbered(step: Loop, slots: dict[int, int]) -> Loop:
         return [slots[view[0]], *view[1:]]
 
     of = [moved(view) if isinstance(view, list) else view for view in step.of]
-    return Loop(step.op, step.shape, moved(step.to), of, step.jumps)
+    return Loop(step.op, step.shape, moved(step.to), of)

@@ -4,7 +4,7 @@ Numbers lie in slots, row by row; a view [slot, offset, stride, ...] reads or wr
 So shapes, transposes, slices and broadcasts are settled when the record is written, and what is left is loops.
 """
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from equiscope.record.array import Array
 
@@ -25,21 +25,19 @@ class Constant(Struct, frozen=True):
     array: Array
 
 
-class Loop(Struct, frozen=True, omit_defaults=True):
+class Loop(Struct, frozen=True):
     """One operation at every index of `shape`.
 
     to     the view that is written. Where its stride is 0 on a longer axis, the operation joins what it finds there: `sum`, `dot`
            (the sum of products of two), `amax`, `amin`, `prod` begin with 0, 0, -inf, inf, 1
-    of     views that are read, or numbers
-    jumps  of `gather`, to = of[0] moved by the sum of index times jump, an index for each jump in of[1:]; of `scatter` (adds) and
-           `put` (writes), which so move `to` and leave what is there before
+    of     views that are read, or numbers. `gather` reads of[0] so many numbers further as of[1] says; `scatter` (adds) and `put`
+           (writes) so move `to`, and leave what is there before
     """
 
     op: str
     shape: list[int]
     to: list[int]
     of: list[list[int] | float]
-    jumps: list[int] = field(default_factory=list)
 
 
 class Computation(Struct, frozen=True, kw_only=True):

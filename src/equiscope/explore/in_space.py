@@ -1,0 +1,86 @@
+"""A model of points in space as a computation: energy, forces, what each atom has, and who looks at whom."""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equiscope.attention import space
+from equiscope.errors import InputError, ShapeError
+from equiscope.explore.computation import computation, pushed
+from equiscope.geometry import PLAIN, Features
+from equiscope.models.space import SpaceModel
+from equiscope.record.computation import Computation
+
+
+def in_space(model: SpaceModel, numbers: Tensor, positions: Tensor) -> Computation:
+    """What a model says of these atoms, wherever they are.
+
+    numbers   [N] atomic numbers; positions: [N, 3], at which the model is read
+    returns   a record with the input positions [N, 3] and the outputs energy [1] and each [N], in the model's unit; forces [N, 3];
+              numbers [N, width] and, where it has some, arrows [N, 3, C] of its last features; weights [layers, heads, N, N] of
+              attention, whose rows sum to 1. All pairs are looked at: beyond a cutoff the model itself lets weights vanish
+    raises    InputError for an element that the model does not know, and for a model that reads no energy
+    """
+    if numbers.ndim != 1 or positions.shape != (len(numbers), 3):
+        raise ShapeError(
+            f"Atoms are numbers [N] and positions [N, 3], but got {tuple(numbers.shape)} and {tuple(positions.shape)}."
+        )
+    if model.spec.reads != "energy":
+        raise InputError(
+            f'A molecule is shown with its energy, but this model reads "{model.spec.reads}". Build it with reads="energy".'
+        )
+    rows = model.elements(numbers.unsqueeze(0))
+    double = copy.deepcopy(model).double().eval().requires_grad_(False)
+    return computation(pushed(lambda positions: told(double, rows, positions)), {"positions": positions.detach().double()})
+
+
+def told(model: SpaceModel, rows: Tensor, positions: Tensor) -> dict[str, Tensor]:
+    """Energy, and what lies on the way to it, of one molecule [N, 3]. rows: which of the model's elements its atoms are, [1, N]."""
+    found: dict[str, Any] = {}
+    handles = [
+        model.norm.register_forward_hook(lambda module, given, made: found.update(features=made)),
+        model.last.register_forward_hook(lambda module, given, made: found.update(each=made)),
+    ]
+    try:
+        with looking() as weights:
+            energy = model.energies(rows, torch.ones_like(rows, dtype=torch.bool), positions.unsqueeze(0))
+    finally:
+        for handle in handles:
+            handle.remove()
+    features: Features = found["features"]
+    plain, arrow = PLAIN[model.spec.group]
+    each = found["each"].squeeze(-1) * model.scale + model.references[rows]
+    made = {"energy": energy, "each": each[0], "numbers": features[plain][0], "weights": torch.cat(weights)}
+    return {**made, "arrows": features[arrow][0]} if arrow in features else made
+
+
+@contextmanager
+def looking() -> Iterator[list[Tensor]]:
+    """Inside, every attention in space also says who looks at whom, [B, H, N, N]: what comes home of values that tell all apart."""
+    found: list[Tensor] = []
+    before = {name: getattr(space, name) for name in ("dense", "local")}
+
+    def asked(look: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
+        def both(*given: Any, **named: Any) -> tuple[Tensor, Tensor]:
+            bound = inspect.signature(look).bind(*given, **named)
+            q = bound.arguments["q"]
+            bound.arguments["v"] = torch.eye(q.shape[2], dtype=q.dtype, device=q.device).expand(*q.shape[:3], -1)
+            for name in ("filters", "along", "arrows"):  # what is done to messages, not who sends them
+                bound.arguments.pop(name, None)
+            found.append(look(*bound.args, **bound.kwargs)[0])
+            return look(*given, **named)
+
+        return both
+
+    try:
+        for name, look in before.items():
+            setattr(space, name, asked(look))
+        yield found
+    finally:
+        for name, look in before.items():
+            setattr(space, name, look)
