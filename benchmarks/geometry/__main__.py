@@ -46,7 +46,8 @@ def cases(part, makers, chosen):
         for count in chosen.sizes if part == "attention" else chosen.energy_sizes:
             at = points.places(count)
             run = passing(points.features(count, channels), at) if part == "attention" else stepping(points.atoms(count), at)
-            ready = {name: functools.partial(make, channels) for name, make in makers.items()}
+            compiled = count in chosen.compiled and channels == chosen.channels[0]
+            ready = {n: functools.partial(make, channels) for n, make in makers.items() if compiled or "compiled" not in n}
             torch.manual_seed(0)
             found[channels, count] = turns.measured(ready, run, chosen.turns, chosen.budget, chosen.limit, left_out)
             print(f"  {part}: {count} points, {channels} channels", flush=True)
@@ -54,14 +55,18 @@ def cases(part, makers, chosen):
 
 
 def errors(makers, chosen):
-    channels, count = chosen.channels[0], 8
+    """In float64, of eight points; what is compiled is the same."""
     return {
-        part: {name: exact.exactness(make, channels, count, part == "energies") for name, make in some.items()}
+        part: {
+            name: exact.exactness(make, chosen.channels[0], 8, part == "energies")
+            for name, make in some.items() if "compiled" not in name
+        }
         for part, some in makers.items()
-    }
+    }  # fmt: skip
 
 
 def measure(chosen):
+    """The results, once after each part."""
     left_out = peers.missing()
     makers = {
         part: {name: make for name, make in peers.without(some, left_out).items() if any(word in name for word in chosen.only)}
@@ -71,17 +76,29 @@ def measure(chosen):
         "date": datetime.date.today().isoformat(), "machine": machine(), "versions": versions(*peers.PACKAGES),
         "missing": [f"{peer} is left out ({why})." for peer, why in left_out.items()],
     }  # fmt: skip
-    for part in ("attention", "energies"):
-        if part in chosen.parts:
-            results[part] = cases(part, makers[part], chosen)
     if left_out:
         results["missing"].append(f"Install the peers: {peers.INSTALL}")
-    if "exact" in chosen.parts:
-        results["exact"] = errors(makers, chosen)
-    if "lists" in chosen.parts:
-        results["lists"] = lists.measured(chosen.many, chosen.channels[0], chosen.turns, left_out)
-    results["machine"]["load after"] = machine()["load"]
-    return results
+    for part in chosen.parts:
+        if part == "exact":
+            results[part] = errors(makers, chosen)
+        elif part == "lists":
+            results[part] = lists.measured(chosen.many, chosen.channels[0], chosen.turns, left_out)
+        else:
+            results[part] = cases(part, makers[part], chosen)
+        results["machine"]["load after"] = machine()["load"]
+        yield results
+
+
+def saved(results, folder):
+    """As JSON and Markdown."""
+    plain = dict(results)
+    for part in ("attention", "energies"):
+        if part in results:
+            plain[part] = {f"{count} points, {channels} channels": case for (channels, count), case in results[part].items()}
+    stem = folder / f"geometry-{results['date']}"
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    stem.with_suffix(".json").write_text(json.dumps(plain, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    stem.with_suffix(".md").write_text(table.markdown(results), encoding="utf-8")
 
 
 def arguments():
@@ -91,10 +108,13 @@ def arguments():
     parser.add_argument("--sizes", type=int, nargs="+", help="points; default: 32 128 512, for energies 32 128")
     parser.add_argument("--channels", type=int, nargs="+", default=[32, 64])
     parser.add_argument("--many", type=int, nargs="+", default=MANY, help="points of the lists")
+    parser.add_argument(
+        "--compiled", type=int, nargs="*", default=[128], help="points (of the first channels) where ours is compiled too"
+    )
     parser.add_argument("--threads", type=int, default=1, help="of torch")
-    parser.add_argument("--turns", type=int, default=9)
-    parser.add_argument("--budget", type=float, default=5.0, help="seconds after which a slow one has turns enough (3 at least)")
-    parser.add_argument("--limit", type=float, default=20.0, help="seconds of one pass")
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--budget", type=float, default=3.0, help="seconds after which a slow one has turns enough (3 at least)")
+    parser.add_argument("--limit", type=float, default=8.0, help="seconds of one pass")
     parser.add_argument("--only", nargs="+", default=[""], help="words in the names of contestants")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "benchmarks" / "results", help="folder of the table")
     chosen = parser.parse_args()
@@ -110,18 +130,10 @@ def main():
     chosen = arguments()
     torch.set_num_threads(chosen.threads)
     warnings.filterwarnings("ignore", module="e3nn|mace|torchmdnet|se3_transformer_pytorch|equiformer_pytorch")
-    results = measure(chosen)
-    text = table.markdown(results)
-    print(text)
-    if chosen.quick:
-        return
-    for part in ("attention", "energies"):
-        if part in results:
-            results[part] = {f"{count} points, {channels} channels": case for (channels, count), case in results[part].items()}
-    stem = chosen.out / f"geometry-{results['date']}"
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    stem.with_suffix(".json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    stem.with_suffix(".md").write_text(text, encoding="utf-8")
+    for results in measure(chosen):
+        if not chosen.quick:
+            saved(results, chosen.out)
+    print(table.markdown(results))
 
 
 if __name__ == "__main__":

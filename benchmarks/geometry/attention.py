@@ -22,7 +22,10 @@ class Ours(nn.Module):
         self.blocks = nn.ModuleList(SpaceBlock(widths, HEADS, 2 * channels, carried=2, **more) for _ in range(LAYERS))
 
     def forward(self, x, at):
-        return self.over(x, at, None if self.form == "dense" else neighbours(at, CUTOFF))
+        return self.over(x, at, self.near(at))
+
+    def near(self, at):
+        return None if self.form == "dense" else neighbours(at, CUTOFF)
 
     def over(self, x, at, near):
         f = Features({"0e": x, "1o": x.new_zeros(*x.shape[:2], 3, self.arrows)})
@@ -31,18 +34,30 @@ class Ours(nn.Module):
         return f["0e"].sum() + f["1o"].square().sum()
 
 
+class Compiled(nn.Module):
+    """The same, by torch.compile; what an eager pass needs of lists is made before."""
+
+    def __init__(self, inside):
+        super().__init__()
+        self.inside, self.run = inside, torch.compile(inside.over, dynamic=False)
+
+    def forward(self, x, at):
+        return self.run(x, at, self.inside.near(at))
+
+
 class E3nn(nn.Module):
     """e3nn's transformer: keys and values by a tensor product with harmonics of the way, weighted by a network of the distance.
 
-    plain  weights from an inner product of queries and keys; else from the bilinear product of the documentation
+    form  "documented": as in its documentation, every channel with every other, weights from a bilinear product; "plain": weights
+          from an inner product of queries and keys, and products channel by channel, then one linear map, as NequIP and MACE
     """
 
-    def __init__(self, channels, plain):
+    def __init__(self, channels, form):
         super().__init__()
         from e3nn import o3
         from e3nn.nn import FullyConnectedNet
 
-        self.plain, self.o3 = plain, o3
+        self.form, self.o3 = form, o3
         self.irreps = o3.Irreps(f"{channels}x0e + {channels // 2}x1o")
         self.harmonics = o3.Irreps.spherical_harmonics(2)
         self.layers = nn.ModuleList()
@@ -50,12 +65,28 @@ class E3nn(nn.Module):
             layer = nn.Module()
             layer.query = o3.Linear(self.irreps, self.irreps)
             for name in ("key", "value"):
-                product = o3.FullyConnectedTensorProduct(self.irreps, self.harmonics, self.irreps, shared_weights=False)
+                product, after = self.product()
                 setattr(layer, name, product)
+                setattr(layer, f"{name}_after", after)
                 setattr(layer, f"{name}_net", FullyConnectedNet([10, 16, product.weight_numel], act=torch.nn.functional.silu))
-            if not plain:
+            if form == "documented":
                 layer.dot = o3.FullyConnectedTensorProduct(self.irreps, self.irreps, "0e")
             self.layers.append(layer)
+
+    def product(self):
+        o3, irreps = self.o3, self.irreps
+        if self.form == "documented":
+            return o3.FullyConnectedTensorProduct(irreps, self.harmonics, irreps, shared_weights=False), nn.Identity()
+        made, steps = [], []
+        for i, (many, one) in enumerate(irreps):
+            for j, (_, other) in enumerate(self.harmonics):
+                for out in one * other:
+                    if out in irreps:
+                        steps.append((i, j, len(made), "uvu", True))
+                        made.append((many, out))
+        middle = o3.Irreps(made)
+        product = o3.TensorProduct(irreps, self.harmonics, middle, steps, shared_weights=False, internal_weights=False)
+        return product, o3.Linear(middle, irreps)
 
     def forward(self, x, at):
         from e3nn.math import soft_one_hot_linspace, soft_unit_step
@@ -71,9 +102,10 @@ class E3nn(nn.Module):
         told = self.o3.spherical_harmonics(self.harmonics, way, True, normalization="component")
         for layer in self.layers:
             q = layer.query(f)
-            k = layer.key(f[j], told, layer.key_net(basis))
-            v = layer.value(f[j], told, layer.value_net(basis))
-            score = (q[i] * k).sum(-1, keepdim=True) / math.sqrt(k.shape[-1]) if self.plain else layer.dot(q[i], k)
+            k = layer.key_after(layer.key(f[j], told, layer.key_net(basis)))
+            v = layer.value_after(layer.value(f[j], told, layer.value_net(basis)))
+            inner = (q[i] * k).sum(-1, keepdim=True) / math.sqrt(k.shape[-1])
+            score = layer.dot(q[i], k) if self.form == "documented" else inner
             raw = ends[:, None] * score.exp()
             whole = raw.new_zeros(len(x), 1).index_add(0, i, raw)
             whole = torch.where(whole == 0, 1.0, whole)
@@ -122,8 +154,9 @@ class EquiformerPytorch(nn.Module):
 WAYS = {
     "ours, dense": lambda channels: Ours(channels, "dense"),
     "ours, local": lambda channels: Ours(channels, "local"),
-    "e3nn, plain inner product": lambda channels: E3nn(channels, True),
-    "e3nn, as its documentation": lambda channels: E3nn(channels, False),
+    "ours, dense, compiled": lambda channels: Compiled(Ours(channels, "dense")),
+    "e3nn, plain inner product": lambda channels: E3nn(channels, "plain"),
+    "e3nn, as its documentation": lambda channels: E3nn(channels, "documented"),
     "se3-transformer-pytorch": Se3Pytorch,
     "equiformer-pytorch": EquiformerPytorch,
 }

@@ -3,11 +3,11 @@
 import functools
 import math
 import statistics
-import time
 
 import torch
 from benchmarks.geometry.attention import Ours
 from benchmarks.geometry.points import CUTOFF, features, spread
+from benchmarks.geometry.turns import clocked
 
 from equiscope.geometry import neighbours, pairs
 
@@ -49,10 +49,9 @@ def measured(sizes, channels, turns, left_out):
         with torch.no_grad():
             for turn in range(turns + 1):
                 for name, run in runs.items():
-                    begin = time.perf_counter()
-                    run()
+                    took = clocked(run)
                     if turn:  # the first warms up
-                        seconds[name].append(time.perf_counter() - begin)
+                        seconds[name].append(took)
         found[count] = {"seconds": seconds, "neighbours": float(near.seen.sum()) / count - 1, "longest": near.index.shape[-1]}
         print(f"  {count} points", flush=True)
     return found

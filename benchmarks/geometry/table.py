@@ -60,7 +60,8 @@ def markdown(results):
     text = [
         "# Attention among points in space", "",
         f"{results['date']}, {where['cpu']}, {where['cores']} cores, {where['threads']} threads, "
-        f"load {where['load']} before and {where['load after']} after; float32.",
+        f"load {where['load']} before and {where['load after']} after; float32"
+        f"{'; seconds of the processor' if where['threads'] == 1 else ''}.",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in results["versions"].items()) + ".", "",
         f"Places with {NEAR} others within 5 Å on average (all, where there are fewer). One turn of each way after another, one",
         "process; medians, and the medians of the ratios turn by turn. MiB: what torch's allocator held at the peak of a pass,",

@@ -1,9 +1,15 @@
-"""Seconds, turn by turn (A B C D A B C D), and the most memory that a pass needs."""
+"""Seconds, turn by turn (A B C D A B C D), and the most memory that a pass needs.
+
+In a turn, what is short is done again until it took 50 ms, so that it finds the cache as in use, not as another left it.
+With one thread, seconds are those of the processor, so that others who use the machine disturb less.
+"""
 
 import time
 
+import torch
 from benchmarks.memory import peak
 
+TURN = 0.05  # seconds
 HEAVY = 4.0  # seconds of a pass above which its memory is not listed, as the profiler's list of allocations takes longer than it
 
 
@@ -14,7 +20,7 @@ def measured(makers, run, turns, budget, limit, left_out):
     budget    seconds after which one has had turns enough (3 at least); limit: of one pass, else it is not tried again
     left_out  name to why, to which those are added that fail or take longer
     """
-    models, found = {}, {}
+    models, again, found = {}, {}, {}
     for name, make in makers.items():
         if name in left_out:
             found[name] = {"why": left_out[name]}
@@ -22,7 +28,7 @@ def measured(makers, run, turns, budget, limit, left_out):
         try:
             model = make()
             run(model)  # plans, kernels and tables are made
-            took = seconds(run, model)
+            took = clocked(run, model)
             if took > limit:
                 raise TimeoutError(f"a pass takes {took:.0f} s")
             model.zero_grad(set_to_none=True)  # gradients are counted
@@ -33,16 +39,19 @@ def measured(makers, run, turns, budget, limit, left_out):
             left_out[name] = found[name]["why"]
             continue
         models[name] = model
+        again[name] = max(1, min(50, round(TURN / took)))
         found[name] = {"seconds": [], "bytes": size, "parameters": sum(p.numel() for p in model.parameters())}
     for _ in range(turns):
         for name, model in models.items():
             spent = found[name]["seconds"]
             if len(spent) < 3 or sum(spent) < budget:
-                spent.append(seconds(run, model))
+                spent.append(sum(clocked(run, model) for _ in range(again[name])) / again[name])
     return found
 
 
-def seconds(run, model):
-    begin = time.perf_counter()
-    run(model)
-    return time.perf_counter() - begin
+def clocked(run, *given):
+    """Seconds."""
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    begin = clock()
+    run(*given)
+    return clock() - begin
