@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config";
 // A script and a style sheet with fixed names: Python wraps them into a page, a notebook cell or one offline file. The report of a
 // check, the pages of a run, of a comparison and of all heads, and the pages of one subject have their own: no page carries another's.
 // In a notebook a page stands in a frame: what runs in that frame before it, and the module that anywidget puts around it.
-const OWN = ["report", "run", "compare", "heads", "masks", "graph", "cost", "tokens", "widget", "frame"];
+const OWN = ["report", "run", "compare", "heads", "masks", "graph", "cost", "tokens", "molecule", "widget", "frame"];
 
 export default defineConfig(({ mode }) => {
   const own = OWN.includes(mode) ? mode : undefined;

@@ -14,6 +14,7 @@ export type Contract =
   | Messages
   | Cost
   | Tokenised
+  | Molecule
   | Computation;
 
 /**
@@ -1333,6 +1334,80 @@ export interface FilmCut {
   numbers: number;
   at: Array;
   mapped: Mapped;
+}
+/**
+ * A page of a molecule.
+ *
+ *     atoms   atomic numbers
+ *     frames  [F, N, 3] in angstrom, each about the middle of its atoms; said: a line for each
+ *     frame   the first that is shown, counted from 0
+ *     axis    about which the recorded curves turn; angles: in degrees
+ */
+export interface Molecule {
+  version?: number;
+  title: string;
+  summary: string;
+  file: string;
+  elements: Species[];
+  atoms: number[];
+  frames: Array;
+  said: string[];
+  frame: number;
+  axis: number[];
+  angles: number[];
+  solvers: Solver[];
+  notes?: string[];
+}
+/**
+ * How atoms of one kind are drawn. radius: covalent, in angstrom; colour: #rrggbb.
+ */
+export interface Species {
+  number: number;
+  symbol: string;
+  name: string;
+  radius: number;
+  colour: string;
+}
+/**
+ * A model on the page.
+ *
+ *     group    mirror images are alike ("E(3)") or may be told apart ("SE(3)"); "none": a transformer that reads raw coordinates
+ *     trained  whether its weights were learned; else they are drawn by `seed`
+ *     unit     of energies; empty where there is none
+ *     start    what Python computed for the first frame shown, as the file has it
+ *     floors   rounding floors in float64, from what float32 misses in some turns: of the energy and of an atom's energy, in the unit;
+ *              of forces, relative to their size
+ *     energies, forces  |E(turned) - E| in the unit, and |F(turned) - turned F| / |F|, at the record's `angles` about `axis`
+ *     computation  places `positions` [N, 3] to `energy`, `each` [N], `forces` [N, 3], `weights` [layers, heads, N, N] and, where
+ *              there are some, `arrows` [N, 3, C]
+ */
+export interface Solver {
+  name: string;
+  title: string;
+  about: string;
+  group: "E(3)" | "SE(3)" | "none";
+  trained: boolean;
+  seed: number | null;
+  unit: string;
+  parameters: number;
+  layers: number;
+  heads: number;
+  arrows: number;
+  start: Answered;
+  floors: {
+    [k: string]: number;
+  };
+  energies: number[];
+  forces: number[];
+  computation: Computation;
+}
+/**
+ * What a model says of one geometry: energy in the model's unit, of each atom [N], forces [N, 3] in that unit by angstrom.
+ */
+export interface Answered {
+  energy: number;
+  each: number[];
+  forces: Array;
 }
 /**
  * Steps in an order in which they can be run, in float64; integers and booleans are numbers.

@@ -35,11 +35,11 @@ def explore(
         str | None,
         typer.Argument(
             help="The words to look at, 'Love conquers all' unless said; a spec (a .json file) or a checkpoint folder to draw; "
-            "or the folder of a run."
+            "the folder of a run; or a molecule (.xyz, .extxyz, .cjson, .sdf) to turn."
         ),
     ] = None,
     export: Annotated[
-        Path | None, typer.Option("--export", "--html", help="Write one offline HTML file here instead of serving.")
+        Path | None, typer.Option("--export", "--html", "--out", help="Write one offline HTML file here instead of serving.")
     ] = None,
     model: Annotated[
         str | None,
@@ -55,6 +55,7 @@ def explore(
     beside: Annotated[
         str | None, typer.Option(help="Another model, as for --model, on the same input: compared head by head.")
     ] = None,
+    frame: Annotated[int | None, typer.Option(help="Of a molecule with several frames: the first that is shown.")] = None,
     compact: Annotated[
         bool, typer.Option("--compact", help="With --export or --json, of all heads: a small file, whose numbers are rounded.")
     ] = False,
@@ -69,6 +70,7 @@ def explore(
 ) -> None:
     """See self-attention over a sentence, number by number; every head of any model on a text, a picture or a sound; the drawing
     of a model, each part of which opens its numbers; or a run, which is watched while it trains."""
+    from equiscope.cli import molecule
     from equiscope.cli.explore import alone, draw, exact, is_model, is_run, refuse, run, show_run
 
     options = {"--position": position != "none", "--width": width is not None, "--heads": heads != 1, "--causal": causal}
@@ -79,6 +81,13 @@ def explore(
         others = said + [option for option, given in {"--model": model, "--beside": beside, "--compact": compact}.items() if given]
         pages.run(page, pages.Said(sentence, image, audio, video, seed), others, export, port, open_browser, json)
         return
+    if sentence is not None and molecule.is_molecule(sentence):
+        files = {"--image": image, "--audio": audio, "--video": video, "--compact": compact}
+        others = said + [option for option, given in files.items() if given]
+        molecule.run(Path(sentence), model, beside, 1 if frame is None else frame, others, seed, export, port, open_browser, json)
+        return
+    if frame is not None:
+        molecule.frameless(frame)
     if (image or audio or video) and model is None:
         refuse("--image" if image else "--audio" if audio else "--video")
     if model is not None and (sentence is not None or image or audio or beside or ":" in model):

@@ -8,19 +8,20 @@ from pathlib import Path
 import msgspec
 
 from equiscope.errors import InputError
-from equiscope.record import Comparison, Cost, Course, Drawing, Explorable, Heads, Masks, Messages, Report, Tokenised
+from equiscope.record import Comparison, Cost, Course, Drawing, Explorable, Heads, Masks, Messages, Molecule, Report, Tokenised
 
-Content = Explorable | Drawing | Report | Course | Comparison | Heads | Masks | Messages | Cost | Tokenised
+Content = Explorable | Drawing | Report | Course | Comparison | Heads | Masks | Messages | Cost | Tokenised | Molecule
 
 BUNDLE = Path(__file__).parent / "page"
 OWN: dict[type, str] = {  # bundles of their own; others share one
     Report: "report", Course: "run", Comparison: "compare", Heads: "heads",
-    Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens",
+    Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens", Molecule: "molecule",
 }  # fmt: skip
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
+WORKS: dict[type, str] = {Molecule: f"{POLICY}; worker-src blob:"}  # pages that compute beside the drawing
 TEMPLATE = """<!doctype html>
 <html lang="en">
 <head>
@@ -52,7 +53,7 @@ OPENER = """(async () => {
 PLAIN = "This page computes every number in your browser, so it needs JavaScript. It asks nothing of any network."
 
 
-def html(content: Content, plain: str = PLAIN, policy: str = POLICY, small: bool = False) -> str:
+def html(content: Content, plain: str = PLAIN, policy: str | None = None, small: bool = False) -> str:
     """The page as text. Raises InputError where the bundle was not built with the package.
 
     plain   markup for a browser without JavaScript, whose texts are escaped
@@ -64,7 +65,8 @@ def html(content: Content, plain: str = PLAIN, policy: str = POLICY, small: bool
     bundle = OWN.get(type(content), "page")
     script, style = (_bundled(f"{bundle}.{kind}") for kind in ("js", "css"))
     told = {
-        "policy": policy, "version": __version__, "title": escape.escape(content.title), "plain": plain,
+        "policy": policy or WORKS.get(type(content), POLICY), "version": __version__, "plain": plain,
+        "title": escape.escape(content.title),
         "kind": type(content).__name__.lower(),  # of the record, which the script looks for
         "data": pack(content),
     }  # fmt: skip

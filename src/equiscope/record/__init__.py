@@ -15,6 +15,7 @@ from equiscope.record.explorable import Claim, Example, Explorable, Fact, Progra
 from equiscope.record.heads import Again, Beside, Head, Heads, Layer, Line, Live, Numbers, Places
 from equiscope.record.masks import Masks
 from equiscope.record.messages import Messages
+from equiscope.record.molecule import Molecule
 from equiscope.record.report import Report, Said, report
 from equiscope.record.run import Point, Run, Sample, Score, Source, read_run, write_run
 from equiscope.record.tokenised import Tokenised
@@ -50,6 +51,7 @@ __all__ = [
     "Mark",
     "Masks",
     "Messages",
+    "Molecule",
     "News",
     "Numbers",
     "Pair",

@@ -16,6 +16,7 @@ from equiscope.record import (
     Heads,
     Masks,
     Messages,
+    Molecule,
     News,
     Numbers,
     Report,
@@ -28,7 +29,8 @@ SCHEMA = Path(__file__).parents[3] / "contract" / "schema.json"
 def schema() -> str:
     """JSON Schema of every record that leaves Python."""
     records = [
-        Explorable, Drawing, Report, Audit, Course, News, Comparison, Heads, Numbers, Masks, Messages, Cost, Tokenised, Computation,
+        Explorable, Drawing, Report, Audit, Course, News, Comparison, Heads, Numbers, Masks, Messages, Cost, Tokenised, Molecule,
+        Computation,
     ]  # fmt: skip
     pages, definitions = msgspec.json.schema_components(records, ref_template="#/$defs/{name}")
     text = msgspec.json.encode({"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": pages, "$defs": definitions})

@@ -1,0 +1,83 @@
+"""`equiscope explore MOLECULE`: a page on which the molecule is turned, and models are asked again."""
+
+import json as json_text
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from equiscope.cli.explore import is_run
+from equiscope.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from equiscope.explore.solvers import Solving
+    from equiscope.models import SpaceSpec
+
+KINDS = (".xyz", ".extxyz", ".cjson", ".sdf")
+OTHER = "Give the folder of a run that learned molecules, or a spec (.json) with elements."
+PACKED = (".gz", ".xz")
+
+
+def is_molecule(words: str) -> bool:
+    """Whether what looks like a sentence names a file of a molecule, there or not."""
+    if any(letter.isspace() for letter in words.strip()) and not Path(words).is_file():
+        return False
+    path = Path(words)
+    return (Path(path.stem) if path.suffix.lower() in PACKED else path).suffix.lower() in KINDS
+
+
+def frameless(frame: int) -> None:
+    """Raises InputError for a frame without a file that has some."""
+    raise InputError(f"--frame {frame} is of a molecule with several frames. Give its file: {', '.join(KINDS)}.")
+
+
+def run(
+    path: Path, model: str | None, beside: str | None, frame: int, others: list[str], seed: int, export: Path | None, port: int,
+    open_browser: bool, json: bool,
+) -> None:  # fmt: skip
+    """Raises InputError for what is no molecule, for a model that does not take one, and for options of other pages."""
+    from equiscope.cli.explore import show
+    from equiscope.explore.molecule import molecule, plain_page
+    from equiscope.explore.solvers import plain
+
+    if others:
+        raise InputError(f"{' and '.join(others)} belong to other pages; {path} is a molecule. Leave them out.")
+
+    def models(numbers: "Tensor") -> "list[Solving]":
+        mine = _solving("given", str(model), numbers, seed)
+        return [mine, plain(numbers, seed) if beside is None else _solving("beside", beside, numbers, seed)]
+
+    content = molecule(path, None if model is None else models, frame, seed)
+    show(content, export, port, open_browser, json, plain_page(content))
+
+
+def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
+    """The model of a run or of a spec. Raises InputError where it is no model of points in space, or reads no energy."""
+    from equiscope.explore.solvers import drawn, in_space
+    from equiscope.models import SpaceModel
+    from equiscope.pretrained import load
+
+    path, trained = Path(source), is_run(source)
+    model = load(path) if trained else drawn(_spec(path), seed)
+    if not isinstance(model, SpaceModel):
+        raise InputError(f"{source} is no model of points in space, which knows elements and places. {OTHER}")
+    if model.spec.reads != "energy":
+        raise InputError(f'The page shows energies, but {source} reads "{model.spec.reads}". Give a model that reads an energy.')
+    made = in_space(name, model.double().eval(), numbers, None if trained else seed, "eV" if trained else "")
+    return replace(made, title=f"{path.stem} ({made.group})")
+
+
+def _spec(path: Path) -> "SpaceSpec":
+    from equiscope.models import SpaceSpec, spec_of
+
+    if path.suffix != ".json":
+        raise InputError(f"{path} is no run and no spec of points in space. {OTHER}")
+    try:
+        data = json_text.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as a spec: {error}. {OTHER}") from error
+    made = spec_of(data) if isinstance(data, dict) else None
+    if not isinstance(made, SpaceSpec):
+        raise InputError(f"{path} is a spec, but of no model of points in space, which has elements. {OTHER}")
+    return made

@@ -1,0 +1,198 @@
+"""The page of a molecule: turn it, and see which numbers of a model stay, which turn with it, and which do as they please."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from equiscope.errors import InputError
+from equiscope.explore import elements, page
+from equiscope.explore.computation import computation
+from equiscope.explore.page import PLAIN
+from equiscope.explore.solvers import Answers, Solving, formula, untrained
+from equiscope.record import Molecule, pack, unpack
+from equiscope.record.molecule import Answered, Solver, Species
+from equiscope.symmetry.measure import PRECISION, relative_error
+from equiscope.tokens.elements import SYMBOLS
+from equiscope.tokens.points import Points, read_frames
+
+KINDS = (".xyz", ".extxyz", ".cjson", ".sdf")
+ATOMS, FRAMES = 150, 500  # the most that a page shows
+ANGLES = tuple(float(angle) for angle in range(0, 181, 5))
+AXIS = (0.0, 1.0, 0.0)
+TURNS = 6  # in which the rounding floor is looked for
+Models = Callable[[Tensor], Sequence[Solving]]
+SUMMARY = (
+    "You turn the molecule, and the models are asked again: they get other coordinates each time. Energies that know about turns "
+    "stay, forces turn along. A plain transformer does as it pleases."
+)
+
+
+def molecule(path: Path, models: Models | None = None, frame: int = 1, seed: int = 0) -> Molecule:
+    """What the page holds.
+
+    models  of atoms with these numbers [N]; small untrained ones with this seed unless given
+    frame   of the file to begin with, the first is 1
+    raises  InputError for a file without atoms, with too many, or with coordinates that are no numbers; what read_frames raises
+    """
+    frames = _frames(path)
+    if not 1 <= frame <= len(frames):
+        raise InputError(
+            f"{path} holds {len(frames)} frame{'s' * (len(frames) != 1)}, but frame {frame} was asked for. Take 1 to {len(frames)}."
+        )
+    chosen = frames[frame - 1]
+    numbers = _numbers(path, chosen)
+    same = [one for one in frames if one.numbers is not None and torch.equal(one.numbers, numbers)]
+    at = next(i for i, one in enumerate(same) if one is chosen)
+    first = max(0, min(at - FRAMES // 2, len(same) - FRAMES))
+    shown = same[first : first + FRAMES]
+    places = torch.stack([one.positions - one.positions.mean(0) for one in shown])
+    if not bool(places.isfinite().all()):
+        raise InputError(f"{path} has coordinates that are no numbers (NaN or infinite). Give another file.")
+    asked = untrained(numbers, seed) if models is None else models(numbers)
+    with _alone():
+        solvers = [solved(model, places[at - first]) for model in asked]
+    return Molecule(
+        title=f"{path.name}: {formula(numbers)}", summary=SUMMARY, file=path.name, elements=_elements(numbers),
+        atoms=numbers.tolist(),
+        frames=pack(places.numpy()), said=[_said(one) for one in shown], frame=at - first, axis=list(AXIS), angles=list(ANGLES),
+        solvers=solvers, notes=_notes(frames, same, shown, asked),
+    )  # fmt: skip
+
+
+def _frames(path: Path) -> list[Points]:
+    kind = next((kind for kind in KINDS if kind in path.suffixes), None)
+    if kind is None:
+        raise InputError(f"{path} is no file of a molecule. Give one of {', '.join(KINDS)}.")
+    if not path.is_file():
+        raise InputError(f"There is no file {path}. Give a molecule: {', '.join(KINDS)}.")
+    return read_frames(path)
+
+
+def _numbers(path: Path, points: Points) -> Tensor:
+    if points.numbers is None:
+        raise InputError(f"{path} has points without elements, which are no molecule.")
+    if len(points.numbers) > ATOMS:
+        raise InputError(f"{path} has {len(points.numbers)} atoms, and the page draws {ATOMS} at most. Give a smaller molecule.")
+    if bool((points.numbers < 1).any()):
+        raise InputError(f"{path} has an atom without an element. Give every atom its symbol.")
+    return points.numbers
+
+
+def _elements(numbers: Tensor) -> list[Species]:
+    return [
+        Species(number=n, symbol=SYMBOLS[n - 1], name=elements.name(n), radius=elements.radius(n), colour=elements.colour(n))
+        for n in numbers.unique().tolist()
+    ]  # fmt: skip
+
+
+def _said(points: Points) -> str:
+    """What the file says of a frame: its comment or title, or its numbers by their names."""
+    text = points.values.get("comment") or points.values.get("title")
+    if isinstance(text, str):
+        return text.strip()[:80]
+    found = [f"{name} {value:.6g}" for name, value in points.values.items() if isinstance(value, float)]
+    return ", ".join(found)[:80]
+
+
+def _notes(frames: list[Points], same: list[Points], shown: list[Points], models: Sequence[Solving]) -> list[str]:
+    found = []
+    if drawn := [model for model in models if not model.trained]:
+        who = "All models have" if len(drawn) == len(models) else f"The {' and '.join(model.title for model in drawn)} has"
+        found.append(
+            f"{who} untrained weights, drawn with seed {drawn[0].seed}: the numbers mean nothing in nature, but what stays and "
+            "what turns is true of any weights."
+        )
+    if len(same) < len(frames):
+        found.append(f"{len(frames) - len(same)} of {len(frames)} frames hold other atoms and are left out.")
+    if len(shown) < len(same):
+        found.append(f"The file has {len(same)} frames of these atoms, of which the page holds {len(shown)}.")
+    if any(one.cell is not None for one in shown):
+        found.append("The file has a periodic cell, which is left out: the molecule is drawn and computed alone.")
+    return found
+
+
+def solved(model: Solving, at: Tensor) -> Solver:
+    """What a page needs of a model, measured at places [N, 3] float64."""
+    function = model.function()
+    start = function(at)
+    turned = [function(at @ (by := turn(angle)).mT) | {"by": by} for angle in ANGLES]
+    layers, heads = start["weights"].shape[:2]
+    return Solver(
+        name=model.name, title=model.title, about=model.about, group=model.group, trained=model.trained, seed=model.seed,  # type: ignore[arg-type]
+        unit=model.unit, parameters=sum(p.numel() for p in model.model.parameters()), layers=layers, heads=heads,
+        arrows=start["arrows"].shape[-1] if "arrows" in start else 0,
+        start=Answered(energy=float(start["energy"]), each=start["each"].tolist(), forces=pack(start["forces"].numpy())),
+        floors=floors(model, at),
+        energies=[float((one["energy"] - start["energy"]).abs()) for one in turned],
+        forces=[relative_error(one["forces"], start["forces"] @ one["by"].mT) for one in turned],
+        computation=computation(function, {"positions": at}),
+    )  # fmt: skip
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One thread: the products are so small that several would only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def floors(model: Solving, at: Tensor) -> dict[str, float]:
+    """Rounding floors in float64: what float32 misses at worst in some turns, times 2^-29. Of forces relative, else in the unit."""
+    worst = {"energy": 0.0, "each": 0.0, "forces": 0.0}
+    exact, rough = model.function(), model.function(torch.float32)
+    for i in range(TURNS):
+        places = at @ turn(360.0 * i / TURNS + 7.0).mT
+        fine, coarse = exact(places), rough(places.float())
+        worst["energy"] = max(worst["energy"], _missed(fine, coarse, "energy"))
+        worst["each"] = max(worst["each"], _missed(fine, coarse, "each"))
+        worst["forces"] = max(worst["forces"], relative_error(coarse["forces"].double(), fine["forces"]))
+    return {name: PRECISION * value for name, value in worst.items()}
+
+
+def _missed(fine: Answers, coarse: Answers, name: str) -> float:
+    return float((fine[name] - coarse[name].double()).abs().max())
+
+
+def turn(degrees: float, axis: Sequence[float] = AXIS) -> Tensor:
+    """The matrix [3, 3] float64 of a turn about an axis; points in rows turn by `at @ turn(...).mT`. Rodrigues' formula."""
+    x, y, z = torch.tensor(axis, dtype=torch.float64) / math.hypot(*axis)
+    cross = torch.tensor([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]], dtype=torch.float64)
+    angle = math.radians(degrees)
+    return torch.eye(3, dtype=torch.float64) + math.sin(angle) * cross + (1.0 - math.cos(angle)) * cross @ cross
+
+
+def plain_page(content: Molecule) -> str:
+    """Atoms and energies as tables, as markup, for a browser without JavaScript."""
+    places = unpack(content.frames)[content.frame]
+    symbols = {one.number: one.symbol for one in content.elements}
+    atoms = [
+        [f"{symbols[n]}{i + 1}", *(f"{value:.4f}" for value in place)]
+        for i, (n, place) in enumerate(zip(content.atoms, places.tolist(), strict=True))
+    ]
+    models = [
+        [
+            s.title,
+            f"{s.start.energy:.6g} {s.unit}".strip(),
+            page.number(max(s.energies)),
+            page.number(s.floors["energy"]),
+            page.number(max(s.forces)),
+        ]
+        for s in content.solvers
+    ]
+    heads = ["model", "energy", "energy moves by", "rounding floor", "forces differ by, of their size"]
+    return (
+        f'<div class="bare-report"><h1>{escape(content.title)}</h1>\n<p>{escape(content.summary)}</p>\n<p>{PLAIN}</p>\n'
+        + "".join(f"<p>{escape(note)}</p>\n" for note in content.notes)
+        + page.table("Turned about the upright axis, at most", heads, models)
+        + page.table("Atoms, in Å from their middle", ["atom", "x", "y", "z"], atoms)
+        + "</div>"
+    )

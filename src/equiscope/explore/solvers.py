@@ -1,0 +1,129 @@
+"""Models that answer for a molecule: energies, forces, whom each atom looks at, and arrows, as one function of places.
+
+That function is what a page runs again for every turn, so it is plain tensor work: no lists of neighbours that a turn could change.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiscope.explore.computation import pushed
+from equiscope.explore.in_space import told
+from equiscope.models import Attention, Block, Entry, Model, SpaceModel, SpaceSpec, Spec, build
+from equiscope.tokens import Tokens
+from equiscope.tokens.elements import SYMBOLS
+
+Answers = dict[str, Tensor]
+Made = Callable[[Tensor], Answers]
+
+
+@dataclass(frozen=True)
+class Solving:
+    """A model in float64 and what is said of it. answers: places [N, 3] in angstrom to
+
+    energy [1] or [], each [N], forces [N, 3], weights [layers, heads, N, N] (row: who looks), arrows [N, 3, C] where there are some
+    """
+
+    name: str
+    title: str
+    about: str
+    group: str
+    model: nn.Module
+    make: Callable[[nn.Module], Made]
+    trained: bool = False
+    seed: int | None = None
+    unit: str = ""
+
+    def function(self, dtype: torch.dtype = torch.float64) -> Made:
+        """The function in a precision; what it answers has no history."""
+        made = self.make(copy.deepcopy(self.model).to(dtype))
+        return lambda positions: {name: value.detach() for name, value in made(positions).items()}
+
+
+def untrained(numbers: Tensor, seed: int) -> list[Solving]:
+    """Three small transformers with random weights: two of points in space, and one that reads raw coordinates."""
+    elements = tuple(SYMBOLS[int(n) - 1] for n in numbers.unique())
+    size: dict[str, Any] = {"width": 16, "arrows": 8, "heads": 4, "layers": 2, "radial": 8}
+    both = [("e3", SpaceSpec(elements, "E(3)", **size)), ("se3", SpaceSpec(elements, "SE(3)", products=8, **size))]
+    found = [in_space(name, drawn(spec, seed), numbers, seed=seed) for name, spec in both]
+    return [*found, plain(numbers, seed)]
+
+
+def in_space(name: str, model: SpaceModel, numbers: Tensor, seed: int | None = None, unit: str = "") -> Solving:
+    """A model of points in space. seed: of weights that are drawn; None: they are learned. Raises InputError for other elements."""
+    model.elements(numbers)
+    group = model.spec.group
+    title = f"{group} transformer"
+    same = "A mirror image is the same to it." if group == "E(3)" else "It can tell a molecule from its mirror image."
+    about = f"Numbers and arrows as features; scores are products of like with like. {same}"
+    return Solving(name, title, about, group, model, lambda m: _space_answers(m, numbers), seed is None, seed, unit)
+
+
+def plain(numbers: Tensor, seed: int) -> Solving:
+    """An ordinary transformer: an atom's token is its element and its three coordinates."""
+    kinds = numbers.unique()
+    block = Block(attention=Attention(heads=4, backend="eager"))
+    spec = Spec(width=32, entry=Entry(features=len(kinds) + 3), layers=2, block=block, outputs=1)
+    about = "An ordinary transformer: a token is an element and three coordinates. Nothing in it knows what a turn is."
+    which = F.one_hot((numbers[:, None] == kinds).long().argmax(-1), len(kinds))
+    return Solving(
+        "plain", "plain transformer", about, "none", drawn(spec, seed), lambda m: _plain_answers(m, which), False, seed
+    )  # fmt: skip
+
+
+def drawn(spec: Any, seed: int) -> Any:
+    """A model in float64 whose weights are drawn by a seed, whatever was drawn before."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build(spec).double().eval()
+
+
+def _space_answers(model: nn.Module, numbers: Tensor) -> Made:
+    assert isinstance(model, SpaceModel)
+    rows = model.elements(numbers.unsqueeze(0))
+    return pushed(lambda positions: told(model, rows, positions))
+
+
+def _plain_answers(model: nn.Module, which: Tensor) -> Made:
+    assert isinstance(model, Model)
+    order = torch.arange(len(which))
+
+    def energy(positions: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        with _Softmaxes() as noted:
+            x = torch.cat([which.to(positions.dtype), positions], -1)
+            each = model(Tokens(x=x, at=order[:, None], order=order)).squeeze(-1)
+        return each.sum(), (each, torch.stack([w.reshape(-1, len(which), len(which)) for w in noted.found]))
+
+    def answers(positions: Tensor) -> Answers:
+        # under torch.func an attention takes its readable path, which a computation can be written down from
+        slope, (found, (each, weights)) = torch.func.grad_and_value(energy, has_aux=True)(positions)
+        return {"energy": found, "each": each, "forces": -slope, "weights": weights}
+
+    return answers
+
+
+class _Softmaxes(torch.overrides.TorchFunctionMode):
+    """Keeps what softmax gave: an ordinary attention computed step by step weighs with nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Tensor] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if "softmax" in getattr(func, "__name__", ""):
+            self.found.append(made)
+        return made
+
+
+def formula(numbers: Tensor) -> str:
+    """`C2 H6 O`, as Hill writes it: carbon, hydrogen, then by the alphabet."""
+    symbols = [SYMBOLS[int(n) - 1] for n in numbers]
+    first = ["C", "H"] if "C" in symbols else []
+    order = [s for s in first if s in symbols] + sorted(set(symbols) - set(first))
+    return " ".join(f"{s}{symbols.count(s) if symbols.count(s) > 1 else ''}" for s in order)

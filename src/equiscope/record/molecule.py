@@ -1,0 +1,83 @@
+"""A molecule that is turned: its atoms, and models that are asked again for every turn."""
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from equiscope.record.array import Array
+from equiscope.record.computation import Computation
+from equiscope.record.trace import VERSION
+
+
+class Species(Struct, frozen=True, kw_only=True):
+    """How atoms of one kind are drawn. radius: covalent, in angstrom; colour: #rrggbb."""
+
+    number: int
+    symbol: str
+    name: str
+    radius: float
+    colour: str
+
+
+class Answered(Struct, frozen=True, kw_only=True):
+    """What a model says of one geometry: energy in the model's unit, of each atom [N], forces [N, 3] in that unit by angstrom."""
+
+    energy: float
+    each: list[float]
+    forces: Array
+
+
+class Solver(Struct, frozen=True, kw_only=True):
+    """A model on the page.
+
+    group    mirror images are alike ("E(3)") or may be told apart ("SE(3)"); "none": a transformer that reads raw coordinates
+    trained  whether its weights were learned; else they are drawn by `seed`
+    unit     of energies; empty where there is none
+    start    what Python computed for the first frame shown, as the file has it
+    floors   rounding floors in float64, from what float32 misses in some turns: of the energy and of an atom's energy, in the unit;
+             of forces, relative to their size
+    energies, forces  |E(turned) - E| in the unit, and |F(turned) - turned F| / |F|, at the record's `angles` about `axis`
+    computation  places `positions` [N, 3] to `energy`, `each` [N], `forces` [N, 3], `weights` [layers, heads, N, N] and, where
+             there are some, `arrows` [N, 3, C]
+    """
+
+    name: str
+    title: str
+    about: str
+    group: Literal["E(3)", "SE(3)", "none"]
+    trained: bool
+    seed: int | None
+    unit: str
+    parameters: int
+    layers: int
+    heads: int
+    arrows: int
+    start: Answered
+    floors: dict[str, float]
+    energies: list[float]
+    forces: list[float]
+    computation: Computation
+
+
+class Molecule(Struct, frozen=True, kw_only=True):
+    """A page of a molecule.
+
+    atoms   atomic numbers
+    frames  [F, N, 3] in angstrom, each about the middle of its atoms; said: a line for each
+    frame   the first that is shown, counted from 0
+    axis    about which the recorded curves turn; angles: in degrees
+    """
+
+    version: int = VERSION
+    title: str
+    summary: str
+    file: str
+    elements: list[Species]
+    atoms: list[int]
+    frames: Array
+    said: list[str]
+    frame: int
+    axis: list[float]
+    angles: list[float]
+    solvers: list[Solver]
+    notes: list[str] = field(default_factory=list)

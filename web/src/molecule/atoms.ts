@@ -1,0 +1,90 @@
+// The atoms as a table, which is also how the keyboard chooses one; and how the chosen one is moved without a pointer.
+import { button, h } from "../dom";
+import type { MoleculeDesk } from "./desk";
+import { NUDGE } from "./hands";
+import type { Stage } from "./stage";
+import type { Three } from "./turn";
+
+const write = (value: number | undefined, digits = 4) => (value === undefined ? "–" : value.toFixed(digits).replace("-", "−"));
+
+export function atomTable(desk: MoleculeDesk, stage: Stage): { element: HTMLElement; draw(): void } {
+  const rows = desk.names.map((name, i) => {
+    const choose = button(name, `Choose ${name}`, () => desk.choose(i), { "aria-pressed": false });
+    const cells = Array.from({ length: 7 }, () => h("td.number"));
+    return { choose, cells, row: h("tr", h("th", { scope: "row" }, choose), cells) };
+  });
+  const title = h("span");
+  const element = h(
+    "section.part",
+    h("h2", "The atoms"),
+    h(
+      "p.quiet",
+      "Places in Å as the molecule is seen now, which is what the models are given; energies and forces by ",
+      title,
+      ".",
+    ),
+    mover(desk),
+    h(
+      "div.scroll.tall",
+      { tabindex: 0, role: "region", "aria-label": "atoms" },
+      h(
+        "table.numbers.atoms",
+        h("caption.spoken", "Atoms, their places, energies and forces"),
+        h(
+          "thead",
+          h(
+            "tr",
+            ["atom", "x", "y", "z", "energy", "force x", "force y", "force z"].map((name) => h("th", { scope: "col" }, name)),
+          ),
+        ),
+        h(
+          "tbody",
+          rows.map(({ row }) => row),
+        ),
+      ),
+    ),
+  );
+
+  function draw(): void {
+    const [at, now] = [desk.positions, desk.known[stage.solver].now];
+    title.textContent = `the ${desk.model(stage.solver).title}`;
+    rows.forEach(({ choose, cells, row }, i) => {
+      choose.setAttribute("aria-pressed", String(i === desk.state.atom));
+      row.toggleAttribute("data-chosen", i === desk.state.atom);
+      const values = [at[3 * i], at[3 * i + 1], at[3 * i + 2], now?.each[i], ...[0, 1, 2].map((k) => now?.forces[3 * i + k])];
+      values.forEach((value, k) => {
+        const text = write(value);
+        if (cells[k].textContent === text) return;
+        cells[k].textContent = text;
+        cells[k].dataset.value = String(value);
+      });
+    });
+  }
+  return { element, draw };
+}
+
+/** Moves the chosen atom in six directions of the screen. */
+function mover(desk: MoleculeDesk): HTMLElement {
+  const ways: [string, string, Three][] = [
+    ["←", "left", [-1, 0, 0]],
+    ["→", "right", [1, 0, 0]],
+    ["↑", "up", [0, 1, 0]],
+    ["↓", "down", [0, -1, 0]],
+    ["nearer", "nearer", [0, 0, 1]],
+    ["away", "away", [0, 0, -1]],
+  ];
+  const name = h("b");
+  const keys = ways.map(([text, title, way]) => button(text, `Move the chosen atom ${title} by 0.05 Å`, () => desk.move(desk.state.atom, way.map((part) => part * NUDGE) as unknown as Three), { "aria-label": `Move it ${title}` })); // prettier-ignore
+  const back = button("Put back", "Put all atoms back where the file has them", () =>
+    desk.change({ moved: {} }, "All atoms are back."),
+  );
+  const element = h("div.mover", { role: "group", "aria-label": "move the chosen atom" }, h("span", "Move ", name, " by 0.05 Å:"), keys, back); // prettier-ignore
+  desk.keep(() => {
+    const { atom, moved } = desk.state;
+    element.hidden = atom < 0 && Object.keys(moved).length === 0;
+    name.textContent = atom < 0 ? "an atom" : desk.names[atom];
+    for (const key of keys) key.disabled = atom < 0;
+    back.disabled = Object.keys(moved).length === 0;
+  });
+  return element;
+}

@@ -1,0 +1,134 @@
+// What turns, mirrors and replays the molecule without a pointer.
+import { button, h, select, slider } from "../dom";
+import type { MoleculeDesk } from "./desk";
+import { about, DEGREE, ofAngles, STILL, type Three } from "./turn";
+
+const ROUND = 12; // seconds of a whole turn
+const CALM = 15; // degrees of a step, for who asked for less motion
+
+export function controls(desk: MoleculeDesk): { element: HTMLElement; draw(): void } {
+  const names = ["about the upright axis", "about the sideways axis", "about the line of sight"];
+  const turns = names.map((name, k) =>
+    slider(
+      name,
+      k === 1 ? [-90, 90] : [-180, 180],
+      0,
+      (value, first) => {
+        const angles = [...desk.angles] as [number, number, number];
+        angles[k] = value;
+        desk.rest();
+        desk.change({ turn: ofAngles(angles as Three) }, "", first);
+      },
+      (value) => `${value}°`,
+    ),
+  );
+  const play = spinner(desk);
+  const mirror = h<HTMLInputElement>("input", { type: "checkbox", onchange: () => desk.change({ mirror: mirror.checked }, mirror.checked ? "This is the mirror image." : "This is the molecule itself.") }); // prettier-ignore
+  const labels = h<HTMLInputElement>("input", {
+    type: "checkbox",
+    onchange: () => desk.change({ labels: labels.checked }, "", false),
+  });
+  const most = Math.max(...desk.record.solvers.map((one) => one.arrows));
+  const kinds = [
+    { name: "forces", title: "forces" },
+    ...Array.from({ length: most }, (_, i) => ({ name: String(i + 1), title: `learned arrow ${i + 1}` })),
+    { name: "none", title: "none" },
+  ];
+  const arrows = select("arrows", kinds, desk.state.arrows, (name) => desk.change({ arrows: name }, "", false));
+  const frames = replay(desk);
+  const element = h(
+    "section.part.turning",
+    { "aria-label": "turn the molecule" },
+    h("div.turns", turns),
+    h(
+      "div.controls",
+      play,
+      button("Straighten", "Turn it back to how it stands in the file", () =>
+        desk.change({ turn: STILL, mirror: false }, "Turned back."),
+      ),
+      h("label.choice", mirror, h("span", "mirror image")),
+      arrows,
+      h("label.choice", labels, h("span", "names of atoms")),
+    ),
+    frames.element,
+    h("p#keys.quiet", "Drag to turn. Tap an atom to see whom it looks at, then drag that atom to move it. Arrow keys turn too; with Shift they move the chosen atom."), // prettier-ignore
+    legend(desk),
+  );
+
+  function draw(): void {
+    turns.forEach((turn, k) => {
+      const input = turn.querySelector("input")!;
+      const value = String(Math.round(desk.angles[k]) || 0);
+      if (document.activeElement !== input) input.value = value;
+      turn.querySelector("output")!.textContent = `${value.replace("-", "−")}°`;
+      input.setAttribute("aria-valuetext", `${value} degrees`);
+    });
+    mirror.checked = desk.state.mirror;
+    labels.checked = desk.state.labels;
+    arrows.querySelector("select")!.value = desk.state.arrows;
+    frames.draw();
+  }
+  return { element, draw };
+}
+
+/** Turns the molecule by itself, until somebody touches it. */
+function spinner(desk: MoleculeDesk): HTMLElement {
+  const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+  let [running, before] = [0, 0];
+  const stop = () => {
+    cancelAnimationFrame(running);
+    running = 0;
+    play.textContent = "▶ Turn it";
+    play.setAttribute("aria-pressed", "false");
+  };
+  const step = (now: number) => {
+    const wait = calm() ? 500 : 0;
+    if (now - before >= wait) {
+      const far = calm() ? CALM : Math.min(now - before, 100) * (0.36 / ROUND);
+      desk.turn(about([0.25, 1, 0.1], far * DEGREE), false);
+      before = now;
+    }
+    running = requestAnimationFrame(step);
+  };
+  const play = button("▶ Turn it", "Let it turn by itself", () => {
+    if (running) return stop();
+    desk.history.push(desk.state);
+    before = performance.now();
+    play.textContent = "❚❚ Stop";
+    play.setAttribute("aria-pressed", "true");
+    running = requestAnimationFrame(step);
+  }, { "aria-pressed": "false" }); // prettier-ignore
+  desk.rest = () => {
+    if (running) stop();
+  };
+  return play;
+}
+
+/** Geometries of the file, one after the other. */
+function replay(desk: MoleculeDesk): { element: HTMLElement; draw(): void } {
+  const many = desk.record.said.length;
+  const said = h("span.quiet");
+  const range = slider("frame", [1, Math.max(many, 1)], desk.state.frame + 1, (value, first) => desk.change({ frame: value - 1 }, "", first), (value) => `${value} of ${many}`); // prettier-ignore
+  const element = h("div.frames", { hidden: many < 2 }, range, said);
+  return {
+    element,
+    draw() {
+      const input = range.querySelector("input")!;
+      if (document.activeElement !== input) input.value = String(desk.state.frame + 1);
+      range.querySelector("output")!.textContent = `${desk.state.frame + 1} of ${many}`;
+      said.textContent = desk.record.said[desk.state.frame] ?? "";
+    },
+  };
+}
+
+/** The colours of elements. */
+function legend(desk: MoleculeDesk): HTMLElement {
+  const count = (number: number) => desk.record.atoms.filter((one) => one === number).length;
+  return h(
+    "ul.elements",
+    { "aria-label": "elements" },
+    desk.record.elements.map((one) =>
+      h("li", h("i.ball", { style: `--ball: ${one.colour}` }), `${one.symbol} ${one.name} × ${count(one.number)}`),
+    ),
+  );
+}

@@ -1,0 +1,13 @@
+// The page of a molecule.
+import type { Molecule } from "../contract";
+import { read, unreadable } from "../read";
+import type { MoleculeDesk } from "./desk";
+import { reveal } from "./page";
+import "../style.css";
+
+/** What a script on the page may reach, as `equiscope.desk`. */
+export let desk: MoleculeDesk | undefined;
+
+const place = document.getElementById("app");
+const record = document.getElementById("molecule");
+if (place && record) read<Molecule>(record).then((found) => (desk = reveal(found, place)), unreadable(place));

@@ -1,0 +1,29 @@
+// A model of the record as a function of places.
+import { computation } from "../computation";
+import type { Solver } from "../contract";
+
+export interface Answers {
+  energy: number;
+  each: Float64Array;
+  forces: Float64Array;
+  weights: Float64Array;
+  arrows?: Float64Array;
+}
+export interface Question {
+  solver: number;
+  key: string; // of what is asked for: a newer question with the same key takes its place
+  positions: Float64Array;
+  about: { still: string; by: readonly number[]; degrees: number; mirrored: boolean }; // which geometry, and how it was turned
+}
+
+export type Ask = (positions: Float64Array) => Answers;
+
+/** A model of the record as a function of places [N·3]. */
+export function solver({ computation: record }: Solver): Ask {
+  const run = computation(record);
+  const asked = ["energy", "each", "forces", "weights", ...("arrows" in record.outputs ? ["arrows"] : [])];
+  return (positions) => {
+    const { energy, each, forces, weights, arrows } = run({ positions }, asked);
+    return { energy: energy[0], each, forces, weights, arrows };
+  };
+}

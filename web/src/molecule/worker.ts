@@ -1,0 +1,19 @@
+// Beside the page: computes what models answer, so that drawing never waits.
+import type { Solver } from "../contract";
+import { type Ask, type Question, solver } from "./solver";
+
+let made: Solver[] = [];
+const ready: Ask[] = [];
+
+addEventListener("message", ({ data }: MessageEvent<Solver[] | Question>) => {
+  if (Array.isArray(data)) {
+    made = data;
+    return;
+  }
+  try {
+    const found = (ready[data.solver] ??= solver(made[data.solver]))(data.positions);
+    postMessage(found);
+  } catch (error) {
+    postMessage({ failed: error instanceof Error ? error.message : String(error) });
+  }
+});
