@@ -38,19 +38,17 @@ type Multiply = (
   bk: number,
 ) => void;
 
-/** out[i, j] += the sum over k of a[i, k] b[k, j]. */
+/** out[i, j] += the sum over k of a[i, k] b[k, j]. Numbers are named one by one: lists of them, taken apart, cost three times as much. */
 const multiply: Multiply = (h, I, J, K, o, oi, oj, a, ai, ak, b, bj, bk) => {
-  const [wide, tall] = [J - (J % 4), I - (I % 2)];
-  for (let i = 0; i < tall; i += 2) {
+  const [tall, wide] = [I - (I % 4), J - (J % 4)];
+  for (let i = 0; i < tall; i += 4) {
     for (let j = 0; j < wide; j += 4) tile(h, K, o + i * oi + j * oj, oi, oj, a + i * ai, ai, ak, b + j * bj, bj, bk);
-    for (let j = wide; j < J; j++) {
-      line(h, K, o + i * oi + j * oj, a + i * ai, ak, b + j * bj, bk);
-      line(h, K, o + (i + 1) * oi + j * oj, a + (i + 1) * ai, ak, b + j * bj, bk);
-    }
+    for (let j = wide; j < J; j++) four(h, K, o + i * oi + j * oj, oi, b + j * bj, bk, a + i * ai, ai, ak);
   }
-  if (tall === I) return;
-  for (let j = 0; j < wide; j += 4) four(h, K, o + tall * oi + j * oj, oj, a + tall * ai, ak, b + j * bj, bj, bk);
-  for (let j = wide; j < J; j++) line(h, K, o + tall * oi + j * oj, a + tall * ai, ak, b + j * bj, bk);
+  for (let i = tall; i < I; i++) {
+    for (let j = 0; j < wide; j += 4) four(h, K, o + i * oi + j * oj, oj, a + i * ai, ak, b + j * bj, bj, bk);
+    for (let j = wide; j < J; j++) line(h, K, o + i * oi + j * oj, a + i * ai, ak, b + j * bj, bk);
+  }
 };
 
 function line(h: Float64Array, K: number, o: number, a: number, ak: number, b: number, bk: number): void {
@@ -59,8 +57,12 @@ function line(h: Float64Array, K: number, o: number, a: number, ak: number, b: n
   h[o] += sum;
 }
 
+/** One line with four. */
 function four(h: Float64Array, K: number, o: number, oj: number, a: number, ak: number, b: number, bj: number, bk: number): void {
-  let [p, q, r, s] = [0, 0, 0, 0];
+  let p = 0,
+    q = 0,
+    r = 0,
+    s = 0;
   for (let k = 0; k < K; k++, a += ak, b += bk) {
     const x = h[a];
     p += x * h[b];
@@ -74,6 +76,7 @@ function four(h: Float64Array, K: number, o: number, oj: number, a: number, ak: 
   h[o + 3 * oj] += s;
 }
 
+/** Four lines with four. */
 function tile(
   h: Float64Array,
   K: number,
@@ -87,25 +90,41 @@ function tile(
   bj: number,
   bk: number,
 ): void {
-  let [p, q, r, s, t, u, v, w] = [0, 0, 0, 0, 0, 0, 0, 0];
+  let p0 = 0,
+    p1 = 0,
+    p2 = 0,
+    p3 = 0,
+    q0 = 0,
+    q1 = 0,
+    q2 = 0,
+    q3 = 0;
+  let r0 = 0,
+    r1 = 0,
+    r2 = 0,
+    r3 = 0,
+    s0 = 0,
+    s1 = 0,
+    s2 = 0,
+    s3 = 0;
   for (let k = 0; k < K; k++, a += ak, b += bk) {
-    const [x, y] = [h[a], h[a + ai]];
-    const [c, d, e, f] = [h[b], h[b + bj], h[b + 2 * bj], h[b + 3 * bj]];
-    p += x * c;
-    q += x * d;
-    r += x * e;
-    s += x * f;
-    t += y * c;
-    u += y * d;
-    v += y * e;
-    w += y * f;
+    const c = h[b],
+      d = h[b + bj],
+      e = h[b + 2 * bj],
+      f = h[b + 3 * bj];
+    let x = h[a];
+    ((p0 += x * c), (p1 += x * d), (p2 += x * e), (p3 += x * f));
+    x = h[a + ai];
+    ((q0 += x * c), (q1 += x * d), (q2 += x * e), (q3 += x * f));
+    x = h[a + 2 * ai];
+    ((r0 += x * c), (r1 += x * d), (r2 += x * e), (r3 += x * f));
+    x = h[a + 3 * ai];
+    ((s0 += x * c), (s1 += x * d), (s2 += x * e), (s3 += x * f));
   }
-  h[o] += p;
-  h[o + oj] += q;
-  h[o + 2 * oj] += r;
-  h[o + 3 * oj] += s;
-  h[o + oi] += t;
-  h[o + oi + oj] += u;
-  h[o + oi + 2 * oj] += v;
-  h[o + oi + 3 * oj] += w;
+  ((h[o] += p0), (h[o + oj] += p1), (h[o + 2 * oj] += p2), (h[o + 3 * oj] += p3));
+  o += oi;
+  ((h[o] += q0), (h[o + oj] += q1), (h[o + 2 * oj] += q2), (h[o + 3 * oj] += q3));
+  o += oi;
+  ((h[o] += r0), (h[o + oj] += r1), (h[o + 2 * oj] += r2), (h[o + 3 * oj] += r3));
+  o += oi;
+  ((h[o] += s0), (h[o + oj] += s1), (h[o + 2 * oj] += s2), (h[o + 3 * oj] += s3));
 }
