@@ -69,16 +69,17 @@ class Frames(nn.Module):
 
 
 class Angled(Field):
-    """As `Field`, with the frames in a module of their own."""
+    """As `Field`, with the frames in a module of their own, read with a gain."""
 
-    def __init__(self) -> None:
+    def __init__(self, gain: float = 1.0) -> None:
         super().__init__()
-        self.frames = Frames()
+        self.frames, self.gain = Frames(), nn.Parameter(torch.tensor([gain]))
 
     def forward(self, numbers: Tensor, positions: Tensor) -> Tensor:
         weights, ways = self.weights(numbers, positions)
         frames = self.frames(weights[..., 0], ways)
-        return (weights[..., 1] * (frames.unsqueeze(-2) * ways).sum(-1)).sum((-2, -1))
+        angles = weights[..., 1] * (frames.unsqueeze(-2) * ways).sum(-1)
+        return (weights[..., 0] + self.gain * angles).sum((-2, -1))
 
 
 class Driven(nn.Module):
@@ -158,6 +159,10 @@ CONSERVATIVE = [
     Case("molecule, frames detached", lambda: Field("frames"), molecule, "conservative", "broken", says="something on the way"),
     Case("molecule, frames detached, turned", lambda: Field("frames"), molecule, "rotate", "holds", output="invariant"),
     Case("molecule, frames without gradients", Angled, molecule, "conservative", "broken", where="frames"),
+    Case("molecule, frames without gradients, not read yet", lambda: Angled(0.0), molecule, "conservative", "broken",
+         where="frames", says="at the given parameters: ", proof="a gain of 0 hides them at the given parameters"),
+    Case("molecule, frames without gradients, not read yet, as given", lambda: Angled(0.0), molecule, "conservative", "holds",
+         settings={"random": False}),
     Case("molecule, an energy without gradients", lambda: Field("cut"), molecule, "conservative", "broken", says="detached"),
     Case("molecule, ours, dense", ours, molecule, "conservative", "holds"),
     Case("molecule, ours, local", lambda: ours(cutoff=3.0, filtered=True), molecule, "conservative", "holds"),

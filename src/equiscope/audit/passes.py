@@ -47,6 +47,7 @@ class Work:
 
     def rows(self, random: bool) -> list[Row]:
         """Every row; those that time did not allow are undecided."""
+        self.subject.random = random
         for one in self.asked:
             if not one.why_not and not self._over():
                 self._own(one)

@@ -44,6 +44,7 @@ class Subject:
         self.passes: Counter[str] = Counter()
         self.gradients = False  # whether the model needs them in its forward
         self.undropped = False  # whether dropout that is on in evaluation too is left out
+        self.random = True  # whether random parameters are asked about too
         self.notes: list[str] = []
         floats = [p for p in model.parameters() if p.is_floating_point()]
         self.dtype = floats[0].dtype if floats else torch.get_default_dtype()

@@ -70,7 +70,7 @@ def test_a_large_constant_in_the_energy_hides_nothing(seed):
     torch.manual_seed(seed)
     row = check(Far(), torch.randn(5, 3), properties=["conservative"], seed=seed)["conservative"]
     assert row.verdict == "rounding"
-    assert row.passes <= 15
+    assert row.passes <= 22
 
 
 def test_an_energy_in_steps_has_no_slope_to_compare_with():

@@ -47,14 +47,27 @@ class Conservative(Answered):
         return "" if self.forces is not None else "the model does not return an energy"
 
     def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
-        forces, run = self.forces, subject.at(torch.float64)
+        given = self._row(subject.at(torch.float64), tolerance, 2 if count < 32 else 8)
+        if given.verdict not in ("exact", "rounding") or not subject.random:
+            return given
+        try:  # what is new may not be seen yet: a head that begins blind to angles hides what is wrong with them
+            row = self._row(subject.at(torch.float64, True), tolerance, 1 if count < 32 else 4)
+        except (Undecided, Crashed):
+            return given
+        if row.verdict in ("exact", "rounding"):
+            return given
+        note = f"at the given parameters: {given.verdict} ({given.error:.1e})"
+        return msgspec.structs.replace(row, parameters="random", note=note)
+
+    def _row(self, run: Pass, tolerance: float, directions: int) -> Row:
+        forces = self.forces
         assert forces is not None
         energy, pushed = forces.both(run, run.inputs)
         name, points = next(iter(run.inputs.of("points").items()))
         size = points.double().std().item() or 1.0
-        generator = torch.Generator().manual_seed(subject.seed + 23)
+        generator = torch.Generator().manual_seed(run.subject.seed + 23)
         slopes, wanted, rough = [], [], []
-        for _ in range(2 if count < 32 else 8):
+        for _ in range(directions):
             direction = torch.randn(points.shape, generator=generator, dtype=torch.float64).to(points.device)
 
             def along(h: float, direction: Tensor = direction) -> float:
@@ -150,7 +163,7 @@ def _why(slopes: list[float], wanted: list[float], whose: str) -> str:
     if all(abs(s) < 1e-12 for s in slopes):
         return f"there are {whose} although the energy has no slope"
     ratios = [w / s for s, w in zip(slopes, wanted, strict=True) if abs(s) > 1e-12]
-    if max(ratios) - min(ratios) < 1e-5 * max(map(abs, ratios)):
+    if len(ratios) > 1 and max(ratios) - min(ratios) < 1e-5 * max(map(abs, ratios)):
         factor = ratios[0]
         return f"{whose} are +dE/dx: the sign is wrong" if abs(factor + 1) < 1e-5 else f"{whose} are {factor:.4g} times -dE/dx"
     if "autograd" in whose:

@@ -26,7 +26,7 @@ from equiscope.audit.where import locate
 from equiscope.record import Counterexample, Row
 from equiscope.symmetry import Inputs
 
-CUTOFFS = ("cutoff", "r_max", "max_radius", "cutoff_upper", "r_cut", "rcut", "radius", "rc")
+CUTOFFS = ("cutoff", "r_max", "max_radius", "cutoff_upper", "r_cut", "rcut", "radius", "valid_radius", "rc")
 FAR = 12.0  # how far a point is moved where no cutoff is said
 NARROW = 1e-8  # of the way: what still jumps over it is a jump
 FINE = 1e-3  # what is sought at first where no cutoff is said
