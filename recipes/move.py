@@ -61,7 +61,7 @@ def read(path: str) -> Any:
 
 
 def relaxed(atoms: Any, most: int = 500) -> dict[str, float]:
-    """Bring atoms to where no force is above 0.01 eV/Å, never uphill: energies in eV before and after, steps, largest force left."""
+    """Bring atoms to where no force is above 0.01 eV/Å, never uphill: energies before and after in eV, steps, largest force."""
     from ase.optimize import BFGSLineSearch
 
     before, search = float(atoms.get_potential_energy()), BFGSLineSearch(atoms, logfile=None)

@@ -60,7 +60,7 @@ def dense(
     carried = (x.unsqueeze(-1) * u.unsqueeze(-2)).flatten(-2)  # [B, H, N, 3U]
     pointing = [] if arrows is None else [along(v[..., arrows], x)]
     told = torch.cat([v, *pointing, u, carried], -1)
-    hidden = None if valid is None else valid[:, None, None, :]
+    hidden = None if valid is None else (valid | ~valid.any(-1, keepdim=True))[:, None, None, :]  # of no points nothing is hidden
     if bias is not None:
         hidden = bias if hidden is None else bias.masked_fill(~hidden, -torch.inf)
     if torch.is_grad_enabled() and at.requires_grad:  # forces are learned: torch's fused kernel has no second derivative

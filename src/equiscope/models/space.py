@@ -18,7 +18,7 @@ from equiscope.models import spec as specs
 from equiscope.models.spec import Size
 from equiscope.symmetry.actions import Action, Permute
 from equiscope.symmetry.space import Reflect, Rotate, Translate
-from equiscope.tokens.elements import SYMBOLS
+from equiscope.tokens.elements import SYMBOLS, named
 
 if TYPE_CHECKING:
     from equiscope.models.describe import Description
@@ -173,8 +173,9 @@ class SpaceModel(nn.Module):
     def elements(self, numbers: Tensor) -> Tensor:
         """Which of the model's elements each atom is, 0 where there is none. Raises InputError for one that it does not know."""
         row = self.row[numbers.clamp(0, len(SYMBOLS))]
-        if bool(((numbers > 0) & (row < 0)).any()):
-            other = SYMBOLS[int(numbers[(numbers > 0) & (row < 0)][0]) - 1]
+        unknown = (numbers != 0) & (row < 0) | (numbers < 0) | (numbers > len(SYMBOLS))
+        if bool(unknown.any()):
+            other = named(int(numbers[unknown][0]))
             raise InputError(f"This model knows {', '.join(self.spec.elements)}, but there is an atom of {other}.")
         return row.clamp_min(0)
 

@@ -7,3 +7,8 @@ TABLE = """
 """
 SYMBOLS = tuple(TABLE.split())
 NUMBERS = {symbol: number for number, symbol in enumerate(SYMBOLS, start=1)}
+
+
+def named(number: int) -> str:
+    """The symbol of an atomic number; or the number itself, where there is no such element."""
+    return SYMBOLS[number - 1] if 1 <= number <= len(SYMBOLS) else f"number {number}"

@@ -13,7 +13,7 @@ from equiscope.data.molecules import Levels
 from equiscope.errors import InputError
 from equiscope.models import Answer, Model
 from equiscope.tokens import Tokens
-from equiscope.tokens.elements import NUMBERS, SYMBOLS
+from equiscope.tokens.elements import NUMBERS, named
 
 LEARNED = "An ordinary transformer (model.block) of molecules"
 
@@ -64,8 +64,9 @@ class Plain:
     def elements(self, numbers: Tensor) -> Tensor:
         """Which element each atom is, 0 where there is none. Raises InputError for one that was not learned."""
         same = numbers.unsqueeze(-1) == torch.tensor(self.known, device=numbers.device)
-        if bool(((numbers > 0) & ~same.any(-1)).any()):
-            other = SYMBOLS[int(numbers[(numbers > 0) & ~same.any(-1)][0]) - 1]
+        unknown = (numbers != 0) & ~same.any(-1)
+        if bool(unknown.any()):
+            other = named(int(numbers[unknown][0]))
             raise InputError(f"This model knows {', '.join(self.levels.elements)}, but there is an atom of {other}.")
         return same.long().argmax(-1)
 
