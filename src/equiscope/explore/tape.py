@@ -44,7 +44,7 @@ class Value:
 
     def outline(self) -> Tensor:
         """A tensor of this shape and these strides without numbers."""
-        last = self.offset + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
+        last = self.offset + _far([n - 1 for n in self.shape], self.strides)
         return torch.empty(max(last, 0) + 1, device="meta", dtype=self.dtype).as_strided(self.shape, self.strides, self.offset)
 
 
@@ -204,16 +204,23 @@ class Tape:
         return made.expanded([1 if axis in axes else n for axis, n in enumerate(operands[0].shape)])
 
     def _factors(self, x: Value, axes: Sequence[int]) -> tuple[Value, Value] | None:
-        """The two operands of the product that x is, in the order of x's axes, if it is all of one product."""
-        a, b = self._products.get(x.slot, (None, None))
-        if a is None or b is None or x.offset or any(x.shape[axis] > 1 and not x.strides[axis] for axis in axes):
+        """The two operands of the product that x is, or that it is a part of, in the order of x's axes."""
+        operands = self._products.get(x.slot)
+        if operands is None or any(x.shape[axis] > 1 and not x.strides[axis] for axis in axes):
             return None
-        places = {(n, stride): axis for axis, (n, stride) in enumerate(zip(a.shape, contiguous(a.shape), strict=True)) if n > 1}
-        found = [places.pop((n, stride), None) if stride else None for n, stride in zip(x.shape, x.strides, strict=True)]
-        if places or any(stride and axis is None for axis, stride in zip(found, x.strides, strict=True)):
-            return None
-        first, second = ([0 if axis is None else y.strides[axis] for axis in found] for y in (a, b))
-        return a.seen(x.shape, first, a.offset), b.seen(x.shape, second, b.offset)
+        held = operands[0].shape
+        steps = contiguous(held)
+        begins = [x.offset // step % n if n > 1 else 0 for n, step in zip(held, steps, strict=True)]
+        places = {step: axis for axis, (n, step) in enumerate(zip(held, steps, strict=True)) if n > 1}
+        found = [places.get(stride) if stride else None for stride in x.strides]
+        for axis, n, stride in zip(found, x.shape, x.strides, strict=True):
+            if stride and (axis is None or begins[axis] + n > held[axis] or found.count(axis) > 1):
+                return None
+        a, b = (
+            y.seen(x.shape, [0 if axis is None else y.strides[axis] for axis in found], y.offset + _far(begins, y.strides))
+            for y in operands
+        )
+        return a, b
 
     def _repeats(self, operands: Sequence[Value | float], axis: int) -> bool:
         return all(not x.strides[axis] for x in operands if isinstance(x, Value))
@@ -271,6 +278,10 @@ def packed(base: Tensor) -> record.Array:
     elif x.dtype.kind in "iu":
         x = x.astype(np.int64)
     return record.pack(x)
+
+
+def _far(index: Sequence[int], strides: Sequence[int]) -> int:
+    return sum(i * stride for i, stride in zip(index, strides, strict=True))
 
 
 def _renumbered(step: Loop, slots: dict[int, int]) -> Loop:
