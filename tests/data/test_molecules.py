@@ -7,14 +7,16 @@ import math
 import tarfile
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import torch
+from ase import units
 
 from equiscope.data.frame_files import Keys, Manner, frames
 from equiscope.data.molecules import Frames, Molecules, joined, levels
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.models.calculator import UNITS
+from equiscope.models.calculator import LENGTHS, UNITS
 
 SAMPLES = Path(__file__).parents[2] / "recipes" / "samples"
 ETHANOL = SAMPLES / "ethanol.npz"
@@ -257,3 +259,37 @@ def test_a_file_in_another_unit_than_was_said_is_refused(tmp_path):
         Frames(ethanol(test=path))
     with pytest.raises(InputError, match=r"Bring all files to one unit"):
         Frames(ethanol(train=mixed))
+
+
+@pytest.mark.parametrize(("said", "other"), [("angstrom", "bohr"), ("bohr", "angstrom"), ("angstrom", "nm"), ("nm", "bohr")])
+def test_places_in_another_unit_of_length_than_was_said_are_refused(tmp_path, said, other):
+    raw = np.load(ETHANOL)
+    made = {}
+    for name, unit, rows in (("a.npz", said, slice(0, 30)), ("b.npz", other, slice(30, 40)), ("c.npz", said, slice(30, 40))):
+        arrays = {array: raw[array][rows] for array in ("energies", "forces")}
+        made[name] = altered(tmp_path / name, coords=raw["coords"][rows] / LENGTHS[unit], **arrays)
+    frames_ = Frames(ethanol(train=made["a.npz"], test=made["c.npz"], length=said))
+    assert torch.allclose(frames_.parts["test"][0].at, torch.from_numpy(raw["coords"][30]))
+    with pytest.raises(InputError, match=rf"Atoms of the test part are .* as if places were in {other} there\. .*data\.length"):
+        Frames(ethanol(train=made["a.npz"], test=made["b.npz"], length=said))
+
+
+@pytest.mark.parametrize("unit", list(UNITS))
+@pytest.mark.parametrize("length", list(LENGTHS))
+def test_every_unit_is_brought_to_electronvolts_and_angstrom(tmp_path, unit, length):
+    """By ASE's own constants, an older CODATA: to six digits."""
+    path = written(tmp_path / "a.extxyz", water(forces="0.1 0.2 -0.3"))
+    (found,), _ = frames(path, Manner(Keys(), unit, length))
+    ev = {"eV": 1.0, "meV": 1e-3, "kcal/mol": units.kcal / units.mol, "kJ/mol": units.kJ / units.mol, "hartree": units.Hartree}[
+        unit
+    ]
+    long = {"angstrom": 1.0, "nm": units.nm, "bohr": units.Bohr}[length]
+    assert found.energy == pytest.approx(-10 * ev, rel=1e-6)
+    assert found.at[1, 0] == pytest.approx(0.96 * long, rel=1e-6)
+    assert found.forces[1].tolist() == pytest.approx([0.1 * ev / long, 0.2 * ev / long, -0.3 * ev / long], rel=1e-6)
+
+
+def test_a_unit_that_is_not_known_is_not_guessed():
+    for wrong in ({"unit": "kcal"}, {"length": "A"}):
+        with pytest.raises(msgspec.ValidationError, match="Invalid enum value"):
+            msgspec.convert({"train": "a.xyz", "task": "molecules"} | wrong, Molecules)

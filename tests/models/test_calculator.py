@@ -6,7 +6,7 @@ import torch
 from ase import Atoms, units
 from ase.build import bulk, molecule
 from ase.calculators.calculator import PropertyNotImplementedError
-from ase.calculators.test import gradient_test
+from ase.calculators.fd import calculate_numerical_forces, calculate_numerical_stress
 from ase.md.verlet import VelocityVerlet
 from ase.optimize import BFGS
 from tests.geometry.space import randomised
@@ -34,11 +34,10 @@ def test_ases_own_differences_find_the_same_forces_and_stress():
     atoms = bulk("Cu", cubic=True).repeat((1, 1, 2))
     atoms.rattle(0.1, seed=1)
     atoms.calc = calculator(model(cutoff=4.0, filtered=True))
-    exact, differences = gradient_test(atoms, indices=[0, 3])
+    exact = atoms.get_forces()[[0, 3]]
+    differences = calculate_numerical_forces(atoms, eps=1e-4, iatoms=[0, 3])
     assert np.allclose(exact, differences, atol=1e-6 * np.abs(exact).max() + 1e-9)
     stress = atoms.get_stress()
-    from ase.calculators.fd import calculate_numerical_stress
-
     assert np.allclose(stress, calculate_numerical_stress(atoms, eps=1e-5), atol=1e-5 * np.abs(stress).max() + 1e-9)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from equiscope.data.files import sources
 from equiscope.data.frame_files import Energy, Frame, Keys, Length, Manner, finite, frames
+from equiscope.data.one_length import of_one_length
 from equiscope.data.order import Order, number
 from equiscope.data.turns import turn, turned
 from equiscope.errors import InputError
@@ -129,6 +130,8 @@ class Frames:
         self.levels = levels(config, self.parts["train"], alone)
         for part, some in self.parts.items():
             _of_one_unit(config, part, some, self.levels)
+        for part in set(whole) - {"train"}:
+            of_one_length(config.length, part, self.parts["train"], self.parts[part])
         self.sources = sources(paths)
         self.order = Order(len(self.parts["train"]), seed)
 

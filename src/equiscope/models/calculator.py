@@ -44,7 +44,7 @@ def calculator(model: nn.Module, unit: str = "eV", length: str = "angstrom", **s
         raise InputError(f"A calculator is of a model of points in space, but this is a {type(model).__name__}.")
     if model.spec.reads != "energy":
         raise InputError(f'A calculator needs a model that reads an energy, but this one reads "{model.spec.reads}".')
-    factor, long = in_electronvolts(unit), in_angstrom(length)
+    space, factor, long = model, in_electronvolts(unit), in_angstrom(length)
 
     class SpaceCalculator(base.Calculator):  # type: ignore[name-defined]
         """Energy, forces, and of what is periodic stress."""
@@ -56,7 +56,7 @@ def calculator(model: nn.Module, unit: str = "eV", length: str = "angstrom", **s
         ) -> None:
             """What ASE asks for, of `atoms`."""
             super().calculate(atoms, properties, system_changes)
-            atoms, where = self.atoms, next(model.parameters())
+            atoms, where = self.atoms, next(space.parameters())
             periodic = tuple(bool(p) for p in atoms.pbc)
             if any(periodic) and not all(periodic):
                 raise InputError(f"A cell repeats along all three vectors or none here, but pbc is {periodic}.")
@@ -66,7 +66,7 @@ def calculator(model: nn.Module, unit: str = "eV", length: str = "angstrom", **s
             wants = "stress" in properties
             if wants and cell is None:
                 raise base.PropertyNotImplementedError("Stress is a force by an area, so it needs a cell.")
-            found = model.answer(numbers, at, cell, stress=wants)
+            found = space.answer(numbers, at, cell, stress=wants)
             energy = float(found.energy) * factor
             forces = found.forces[0].cpu().double().numpy() * (factor / long)
             self.results = {"energy": energy, "free_energy": energy, "forces": forces}

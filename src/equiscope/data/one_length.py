@@ -1,0 +1,37 @@
+"""One length: places of all parts are in one unit, or refused. Nobody's nearest atom is 1.89 times as far in another file."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from equiscope.data.frame_files import Frame, Length
+from equiscope.errors import InputError
+from equiscope.models.calculator import LENGTHS
+
+SAME = 0.03  # how near the ratio of two lengths is to that of two units, where it is taken for one
+SOME = 100  # frames that are looked at
+
+
+def of_one_length(said: Length, part: str, train: Sequence[Frame], some: Sequence[Frame]) -> None:
+    """Raise InputError where nearest atoms of a part with files of its own are apart as they would be in another unit."""
+    one, other = nearest(train), nearest(some)
+    if not one or not other:
+        return
+    share = other / one
+    for unit, long in LENGTHS.items():
+        if unit != said and abs(share * long / LENGTHS[said] - 1) < SAME:
+            raise InputError(
+                f"Atoms of the {part} part are {share:.3g} times as far from their nearest as those of the training part, as if "
+                f"places were in {unit} there. Bring all files to one unit, and say it as data.length."
+            )
+
+
+def nearest(some: Sequence[Frame]) -> float:
+    """How far an atom's nearest is away, in Å: the median over atoms of frames far apart in a part; 0 where all atoms are alone."""
+    found = []
+    for frame in some[:: max(1, len(some) // SOME)]:
+        if len(frame.numbers) > 1:
+            apart = torch.cdist(frame.at, frame.at)
+            found.append(apart.fill_diagonal_(math.inf).amin(-1))
+    return float(torch.cat(found).median()) if found else 0.0
