@@ -65,8 +65,7 @@ def molecule(path: Path, models: Models | None = None, frame: int = 1, seed: int
 
 
 def _frames(path: Path) -> list[Points]:
-    kind = next((kind for kind in KINDS if kind in path.suffixes), None)
-    if kind is None:
+    if not {suffix.lower() for suffix in path.suffixes} & set(KINDS):
         raise InputError(f"{path} is no file of a molecule. Give one of {', '.join(KINDS)}.")
     if not path.is_file():
         raise InputError(f"There is no file {path}. Give a molecule: {', '.join(KINDS)}.")
@@ -174,10 +173,8 @@ def plain_page(content: Molecule) -> str:
     """Atoms and energies as tables, as markup, for a browser without JavaScript."""
     places = unpack(content.frames)[content.frame]
     symbols = {one.number: one.symbol for one in content.elements}
-    atoms = [
-        [f"{symbols[n]}{i + 1}", *(f"{value:.4f}" for value in place)]
-        for i, (n, place) in enumerate(zip(content.atoms, places.tolist(), strict=True))
-    ]
+    names = [f"{symbols[n]}{content.atoms[: i + 1].count(n)}" for i, n in enumerate(content.atoms)]
+    atoms = [[name, *(f"{value:.4f}" for value in place)] for name, place in zip(names, places.tolist(), strict=True)]
     models = [
         [
             s.title,
