@@ -7,8 +7,10 @@ from tests.explore.machine import run
 from torch import nn
 
 from equiscope.errors import InputError
-from equiscope.explore.computation import computation
+from equiscope.explore.computation import computation, pushed
 from equiscope.explore.computed import OPERATIONS, drawn, pushing
+from equiscope.models import Attention, Block, Entry, Spec, build
+from equiscope.tokens import Tokens
 
 
 def agrees(function, tolerance=1e-12, **inputs):
@@ -72,6 +74,7 @@ def test_what_is_the_same_is_computed_once_and_a_sum_of_products_makes_no_produc
         (lambda x: {"y": x.float().exp()}, r"in float64, but .* makes torch\.float32"),
         (lambda x: {"y": x if bool(x.sum() > 0) else -x}, "cannot branch"),
         (lambda x: {"y": x[x > 0]}, "fixed shapes"),
+        (lambda x: {"y": torch.complex(x, x).abs()}, r"no steps for aten\.complex"),
         (lambda x: {"y": None}, "tensors by name"),
         (lambda x: {"y": x.long() & 3}, "of booleans only"),
     ],
@@ -84,3 +87,21 @@ def test_what_steps_cannot_say_is_refused_with_the_reason(function, words):
 def test_a_layer_of_torch_is_a_function_too():
     layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, activation="gelu").double().eval()
     agrees(lambda x: {"y": layer(x)}, x=drawn(2, 5, 8))
+
+
+def test_a_transformer_that_reads_raw_coordinates_is_one_and_is_pushed():
+    block = Block(attention=Attention(heads=2))
+    torch.manual_seed(0)
+    model = build(Spec(8, entry=Entry(features=4), layers=1, block=block, outputs=1)).double().eval()
+    kinds, order = torch.tensor([[0.0], [1.0], [1.0], [0.0]], dtype=torch.float64), torch.arange(4)
+
+    def energy(positions):
+        each = model(Tokens(x=torch.cat([kinds, positions], -1), at=order[:, None], order=order)).squeeze(-1)
+        return {"energy": each.sum(), "each": each}
+
+    agrees(pushed(energy), positions=drawn(4, 3))
+
+
+def test_an_energy_that_does_not_notice_places_pushes_nobody():
+    agrees(pushed(lambda positions: {"energy": torch.ones(1, dtype=torch.float64)}), positions=drawn(4, 3))
+    agrees(pushed(lambda positions: {"energy": (positions > 0).double().sum()}), positions=drawn(4, 3))
