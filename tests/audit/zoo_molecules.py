@@ -169,8 +169,10 @@ CONSERVATIVE = [
     Case("Lennard-Jones of ASE", lambda: lennard_jones(True), apart, "conservative", "holds", says="of forces"),
 ]  # fmt: skip
 
+QUICK = {"effort": "quick"}
+
 SMOOTH = [
-    Case("molecule with an envelope", Field, molecule, "smooth", "holds", says="cutoff 2.5"),
+    Case("molecule with an envelope", Field, molecule, "smooth", "holds", says="cutoff 2.5", settings=QUICK),
     Case("molecule with a hard cutoff", lambda: Field("hard"), molecule, "smooth", "broken", says="of 2.5, the cutoff"),
     Case("molecule with a bent envelope", lambda: Field("bent"), molecule, "smooth", "broken", says="forces (",
          proof="the energy reaches 0 at the cutoff, its slope does not"),
@@ -179,9 +181,10 @@ SMOOTH = [
     Case("molecule, lengths without a floor", lambda: Field("rooted"), molecule, "smooth", "broken",
          says="where two points are at one place",
          proof="the slope of a root at 0 is infinite, times 0 from the square"),
-    Case("molecule, arrows that end smoothly", Arrows, molecule, "smooth", "holds", says="outputs"),
-    Case("molecule, ours alone, dense", ours, molecule, "smooth", "holds"),
-    Case("molecule, ours alone, local", lambda: ours(cutoff=3.0, filtered=True), molecule, "smooth", "holds", says="cutoff 3"),
+    Case("molecule, arrows that end smoothly", Arrows, molecule, "smooth", "holds", says="outputs", settings=QUICK),
+    Case("molecule, ours alone, dense", ours, molecule, "smooth", "holds", settings=QUICK),
+    Case("molecule, ours alone, local", lambda: ours(cutoff=3.0, filtered=True), molecule, "smooth", "holds", says="cutoff 3",
+         settings=QUICK),
     Case("Lennard-Jones switched off", lambda: lennard_jones(True), apart, "smooth", "holds"),
     Case("Lennard-Jones shifted", lambda: lennard_jones(False), apart, "smooth", "broken", says="at a distance of 3",
          proof="ASE's documentation: without smooth=True forces jump at the cutoff"),

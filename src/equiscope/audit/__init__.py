@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         assert_invariant,
         assert_padding_exact,
     )
+    from equiscope.audit.calculated import Calculated
     from equiscope.audit.checking import check
     from equiscope.audit.properties import PROPERTIES
     from equiscope.audit.replaying import replay
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from equiscope.audit.texts import summary, table
 
 _NAMES = {
+    "Calculated": "calculated",
     "PROPERTIES": "properties",
     "Statement": "statement",
     "Symmetry": "statement",
@@ -41,6 +43,7 @@ _NAMES = {
 
 __all__ = [
     "PROPERTIES",
+    "Calculated",
     "Statement",
     "Symmetry",
     "assert_batch_independent",

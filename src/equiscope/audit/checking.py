@@ -59,7 +59,10 @@ def check(
     if mode not in ("eval", "train"):
         raise UnknownName("mode", mode, ["eval", "train"])
     if not isinstance(model, nn.Module):
-        raise InputError(f"A check takes a torch.nn.Module, but got {type(model).__name__}.")
+        raise InputError(
+            f"A check takes a torch.nn.Module, but got {type(model).__name__}. "
+            "equiscope.audit.Calculated makes one of a calculator of ASE, or of a function of numbers and positions."
+        )
     model = getattr(model, "_orig_mod", model)
     sound(model, inputs, kwargs or {})
     subject = Subject(model, completed(model, inputs_of(inputs, kwargs, arguments(model), kinds)), pick, mode, seed)

@@ -17,6 +17,7 @@ from equiscope.audit.state import State
 from equiscope.audit.subject import arguments
 from equiscope.errors import InputError
 from equiscope.tokens import Tokens
+from equiscope.tokens.elements import NUMBERS
 
 LONGEST = 600  # tokens of a text that is made longer than a model's original maximum
 LENGTHS = (13, 17, 19, 23, 11, 7, 5, 3)  # primes, so that an axis of that size is the tokens' and no other
@@ -247,7 +248,7 @@ def _guessed(model: nn.Module, generator: Generator) -> Iterator[Given]:
     taken = arguments(model)
     needed = _required(model)
     if any(n in POINTS for n in taken):
-        yield from _spatial(taken, generator)
+        yield from _spatial(model, taken, generator)
     count = max(len(needed), 1)
     table = next((m for m in model.modules() if isinstance(m, nn.Embedding)), None)
     seen: set[tuple[int, ...]] = set()
@@ -282,15 +283,17 @@ def _shapes(model: nn.Module) -> Iterator[tuple[int, ...]]:
     yield from ((1, n, 16), (1, 3, 32, 32))
 
 
-def _spatial(taken: tuple[str, ...], generator: Generator) -> Iterator[Given]:
-    """Points, with atoms or features beside them where there is an argument for these."""
+def _spatial(model: nn.Module, taken: tuple[str, ...], generator: Generator) -> Iterator[Given]:
+    """Points, with atoms or features beside them where there is an argument for these: of the elements that the model names."""
+    named = getattr(getattr(model, "spec", None), "elements", ())
+    known = torch.tensor([NUMBERS.get(symbol, 1) for symbol in named] or list(range(1, 9)))
     for lead in ((1,), ()):
         given: dict[str, Any] = {}
         for name in taken:
             if name in POINTS:
                 given[name] = _noise(*lead, 13, 3, g=generator)
             elif name in ATOMS:
-                given[name] = torch.randint(1, 9, (*lead, 13), generator=generator)
+                given[name] = known[torch.randint(len(known), (*lead, 13), generator=generator)]
         yield Given((), given)
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from equiscope.audit.examples import sequence
 from equiscope.audit.forces import Forces, gap, places
-from equiscope.audit.pairs import Pair, Same
+from equiscope.audit.pairs import Pair, Same, Sides
 from equiscope.audit.properties.answered import Answered
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.audit.where import locate
@@ -30,6 +30,7 @@ CUTOFFS = ("cutoff", "r_max", "max_radius", "cutoff_upper", "r_cut", "rcut", "ra
 FAR = 12.0  # how far a point is moved where no cutoff is said
 NARROW = 1e-8  # of the way: what still jumps over it is a jump
 FINE = 1e-3  # what is sought at first where no cutoff is said
+CLOSE = 1e-13
 JUMP = 1e-9  # of the size of what is read; in float64 rounding is far below
 ENDLESS = 1e3  # times what is read elsewhere: a potential that grows without end may have no number at 0
 EDGE = 1e-6  # of a cutoff that is said: so closely it is looked at from the start
@@ -75,6 +76,16 @@ class Way:
         """How far each reading goes in one step."""
         before, after = self.at(a), self.at(b)
         return {n: (after[n] - before[n]).norm().item() / scale for n, scale in self.scales.items()}
+
+
+class Beside(Same):
+    """Nothing changes, measured beside 1: what vanishes at a cutoff has no size of its own."""
+
+    def inner(self, plain: Tensor, moved: Tensor) -> Sides | None:
+        if plain.shape != moved.shape:
+            return None
+        one = torch.ones(1, dtype=plain.dtype, device=plain.device)
+        return torch.cat([plain.flatten(), one]), torch.cat([moved.flatten(), one])
 
 
 class Smooth(Answered):
@@ -176,10 +187,10 @@ class Smooth(Answered):
         where = f"at a distance of {(a + b) / 2:.6g}" + (", the cutoff of the model" if _is(cutoff, a, b) else "")
         cause = f"a jump of {many} {where}, {words}; 1 is what is read at usual distances"
         try:
-            found = locate(run, Pair(path(a), path(b), Same(), ""), True)
+            found = locate(run, Pair(path(a), path(b), Beside(), ""), True)
         except Crashed:
             found = None
-        text = f"move one point from {a:.12g} to {b:.12g} away from another, {words}"
+        text = f"move one point from {a:.15g} to {b:.15g} away from another, {words}"
         example = Counterexample(text=text, error=size, element={"from": a, "to": b}, inputs={}, parameters="given")
         module = found.module if found is not None else type(run.model).__name__
         verdict: Any = "approximate" if size < tolerance else "broken"
@@ -225,9 +236,11 @@ def _found(
 
 
 def _closer(way: Way, a: float, b: float) -> tuple[float, float]:
-    """The quarter that jumps."""
-    points = [a + (b - a) * k / 4 for k in range(5)]
-    return max(pairwise(points), key=lambda step: max(way.jump(*step).values()))
+    """Just before the jump and just after it, so close that whatever else happens there is rounding."""
+    while b - a > CLOSE * b:
+        middle = (a + b) / 2
+        a, b = max(((a, middle), (middle, b)), key=lambda step: max(way.jump(*step).values()))
+    return a, b
 
 
 def _edges(apart: Tensor, direction: Tensor, cutoff: float | None) -> list[float]:
