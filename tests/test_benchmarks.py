@@ -85,3 +85,10 @@ def test_attention_in_space_can_be_measured():
     done = run("benchmarks.geometry", "--quick")
     assert done.returncode == 0, done.stderr
     assert "| ours, dense |" in done.stdout
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="the page's steps are run by node")
+def test_energies_and_forces_in_the_page_can_be_measured():
+    done = run("benchmarks.computation", "--quick")
+    assert done.returncode == 0, done.stderr
+    assert "| ethanol, all see all | energy and forces |" in done.stdout
