@@ -22,6 +22,7 @@ from equiscope.trace import ops
 TABLE = 2**25  # numbers of a table that is worth keeping for speed (128 MiB in float32); beyond it, blocks of rows
 ROWS = 128  # queries of a block: its scores for one sequence stay in the cache
 SHORT = 512  # rows up to which a table in bfloat16 is faster on a CPU than torch's kernel, forward and backward
+NOTHING = {torch.float32: -40.0, torch.float64: -80.0}  # logarithm of a weight that no sum of this precision notices
 FAINT = -70.0  # logarithm of a weight that no sum notices, in float64 neither; smaller ones make exp thirty times slower
 
 
@@ -127,6 +128,8 @@ class _Biased(torch.autograd.Function):
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, rows: int | None, causal: bool, scale: float
     ) -> Tensor:  # fmt: skip
         values = _kept(bias.detach(), rows, causal, q.dtype)
+        if rows is not None and causal:
+            values = _heard(values, rows, q, k, scale)
         z, total = _like(q), q.new_empty(q.shape[:-1], dtype=values.dtype)
         for part, keys, table, turn in _parts(values, rows, q, k, causal, _step(rows, q, causal)):
             mask, own = table.expand(*q.shape[:2], *table.shape[-2:]), causal and rows is None
@@ -199,6 +202,18 @@ def _kept(bias: Tensor, rows: int | None, causal: bool, dtype: torch.dtype) -> T
     if rows is None or not causal:
         return bias.to(wide)
     return torch.cat([bias[:, :rows].to(wide), bias.new_full((len(bias), bias.shape[-1] - rows), -math.inf, dtype=wide)], -1)
+
+
+def _heard(values: Tensor, rows: int, q: Tensor, k: Tensor, scale: float) -> Tensor:
+    """Values of distances, without those that weigh nothing beside a query's own place, whatever the queries and keys here say.
+
+    Of a bias that falls far, as ALiBi's, they would become the smallest numbers there are, with which some processors compute a
+    hundred times slower.
+    """
+    longest = [x.detach().square().sum(-1).amax().sqrt().to(values) for x in (q, k)]
+    apart = 2 * abs(scale) * longest[0] * longest[1]  # as far as two scores of a row can be without a bias
+    weakest = values[:, rows - 1 : rows] - apart + NOTHING[values.dtype]
+    return values.masked_fill(values < weakest, -math.inf)
 
 
 def _step(rows: int | None, q: Tensor, causal: bool) -> int:

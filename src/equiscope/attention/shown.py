@@ -10,12 +10,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from equiscope.trace import ops
 
 ROWS = 128  # queries of a block
 BLOCK = 2**21  # numbers of a block that stay in the cache: 8 MiB in float32
+FAINT = {
+    torch.float32: 1e-30,
+    torch.float64: 1e-290,
+}  # weights below are 0: with the smallest numbers some processors take 100 times as long
 
 Part = tuple[slice, slice, slice]  # some queries; the keys that some of them see; those of these that not all of them see
 
@@ -70,6 +75,8 @@ class _Shown(torch.autograd.Function):
                     hidden = ~_of(seen, few, rows, unsure)
                     scores[..., unsure.start - keys.start : unsure.stop - keys.start].masked_fill_(hidden, -math.inf)
                 made = torch.softmax(scores, -1)
+                if bias is not None:
+                    F.threshold(made, FAINT.get(made.dtype, 0.0), 0.0, inplace=True)
                 mixed = made @ v[few, :, keys]
                 if mixed.isnan().any():  # some query may look nowhere
                     made = torch._safe_softmax(scores, -1)
