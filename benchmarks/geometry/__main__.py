@@ -38,9 +38,8 @@ def stepping(numbers, at):
     return lambda model: energies.step(model, numbers, at)
 
 
-def cases(part, makers, chosen):
-    """By channels and points: what was measured."""
-    found = {}
+def cases(part, makers, chosen, found):
+    """Into `found`, by channels and points, what was measured; once after each."""
     for channels in chosen.channels:
         left_out = {}
         for count in chosen.sizes if part == "attention" else chosen.energy_sizes:
@@ -51,7 +50,7 @@ def cases(part, makers, chosen):
             torch.manual_seed(0)
             found[channels, count] = turns.measured(ready, run, chosen.turns, chosen.budget, chosen.limit, left_out)
             print(f"  {part}: {count} points, {channels} channels", flush=True)
-    return found
+            yield
 
 
 def errors(makers, chosen):
@@ -66,14 +65,15 @@ def errors(makers, chosen):
 
 
 def measure(chosen):
-    """The results, once after each part."""
+    """The results, as far as they are there, again and again."""
     left_out = peers.missing()
     makers = {
         part: {name: make for name, make in peers.without(some, left_out).items() if any(word in name for word in chosen.only)}
         for part, some in {"attention": attention.WAYS, "energies": energies.CONTESTANTS}.items()
     }
     results = {
-        "date": datetime.date.today().isoformat(), "machine": machine(), "versions": versions(*peers.PACKAGES),
+        "date": datetime.date.today().isoformat(), "machine": machine() | {"load after": "?"},
+        "versions": versions(*peers.PACKAGES),
         "missing": [f"{peer} is left out ({why})." for peer, why in left_out.items()],
     }  # fmt: skip
     if left_out:
@@ -84,7 +84,9 @@ def measure(chosen):
         elif part == "lists":
             results[part] = lists.measured(chosen.many, chosen.channels[0], chosen.turns, left_out)
         else:
-            results[part] = cases(part, makers[part], chosen)
+            results[part] = {}
+            for _ in cases(part, makers[part], chosen, results[part]):
+                yield results
         results["machine"]["load after"] = machine()["load"]
         yield results
 
