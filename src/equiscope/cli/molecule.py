@@ -42,7 +42,7 @@ def run(
     from equiscope.explore.solvers import plain
 
     if others:
-        raise InputError(f"{' and '.join(others)} belong to other pages; {path} is a molecule. Leave them out.")
+        raise InputError(f"{path} is a molecule, which takes no {' and no '.join(others)}. Leave that out.")
 
     def models(numbers: "Tensor") -> "list[Solving]":
         mine = _solving("given", str(model), numbers, seed)
@@ -54,12 +54,19 @@ def run(
 
 def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
     """The model of a run or of a spec. Raises InputError where it is no model of points in space, or reads no energy."""
-    from equiscope.explore.solvers import drawn, in_space
-    from equiscope.models import SpaceModel
+    from msgspec import json
+
+    from equiscope.data.molecules import Levels
+    from equiscope.explore.solvers import drawn, in_space, learned
+    from equiscope.models import Model, SpaceModel
     from equiscope.pretrained import load
+    from equiscope.train.molecules import LEVELS
 
     path, trained = Path(source), is_run(source)
     model = load(path) if trained else drawn(_spec(path), seed)
+    if trained and isinstance(model, Model) and (path / LEVELS).is_file():
+        found = learned(name, model, json.decode((path / LEVELS).read_bytes(), type=Levels), numbers)
+        return replace(found, title=f"{path.name} (plain)")
     if not isinstance(model, SpaceModel):
         raise InputError(f"{source} is no model of points in space, which knows elements and places. {OTHER}")
     if model.spec.reads != "energy":

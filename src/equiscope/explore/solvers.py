@@ -12,11 +12,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equiscope.data.molecules import Levels
+from equiscope.errors import InputError
 from equiscope.explore.computation import pushed
 from equiscope.explore.in_space import told
 from equiscope.models import Attention, Block, Entry, Model, SpaceModel, SpaceSpec, Spec, build
+from equiscope.models.readout import READOUTS
 from equiscope.tokens import Tokens
-from equiscope.tokens.elements import SYMBOLS
+from equiscope.tokens.elements import NUMBERS, SYMBOLS
 
 Answers = dict[str, Tensor]
 Made = Callable[[Tensor], Answers]
@@ -76,6 +79,32 @@ def plain(numbers: Tensor, seed: int) -> Solving:
     )  # fmt: skip
 
 
+def learned(name: str, model: Model, levels: Levels, numbers: Tensor) -> Solving:
+    """An ordinary transformer that has learned molecules, in eV: of the mean row for each atom, as its run trained it.
+
+    raises  InputError for an element that it has not learned, and for a head that is no linear map
+    """
+    known = [NUMBERS[symbol] for symbol in levels.elements]
+    if other := next((n for n in numbers.tolist() if n not in known), None):
+        raise InputError(f"This model knows {', '.join(levels.elements)}, but there is an atom of {SYMBOLS[other - 1]}.")
+    if model.spec.head.hidden is not None:
+        raise InputError("The energy of an atom is shown, but this model's head is no linear map. Train one without head.hidden.")
+    rows = (numbers[:, None] == torch.tensor(known)).long().argmax(-1)
+    own = torch.tensor(levels.references, dtype=torch.float64)[rows] + levels.offset
+    about = "An ordinary transformer that has learned molecules: a token is an element and three coordinates from the middle."
+    return Solving(
+        name, "plain transformer", about, "none", model.double().eval(),
+        lambda m: _plain_answers(_each(m), F.one_hot(rows, len(known)), own, levels.scale), True, None, "eV",
+    )  # fmt: skip
+
+
+def _each(model: nn.Module) -> nn.Module:
+    """The same with a row for each atom: the mean of linear maps is the map of the mean."""
+    assert isinstance(model, Model)
+    model.readout = READOUTS["each"](model.spec.width)
+    return model
+
+
 def drawn(spec: Any, seed: int) -> Any:
     """A model in float64 whose weights are drawn by a seed, whatever was drawn before."""
     with torch.random.fork_rng(devices=[]):
@@ -89,14 +118,16 @@ def _space_answers(model: nn.Module, numbers: Tensor) -> Made:
     return pushed(lambda positions: told(model, rows, positions))
 
 
-def _plain_answers(model: nn.Module, which: Tensor) -> Made:
+def _plain_answers(model: nn.Module, which: Tensor, own: Tensor | None = None, scale: float = 1.0) -> Made:
+    """own: of each atom, what is added to its energy of the model's, times scale; then places are taken from their middle."""
     assert isinstance(model, Model)
     order = torch.arange(len(which))
 
     def energy(positions: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        at = positions if own is None else positions - positions.mean(0)
         with _Softmaxes() as noted:
-            x = torch.cat([which.to(positions.dtype), positions], -1)
-            each = model(Tokens(x=x, at=order[:, None], order=order)).squeeze(-1)
+            made = model(Tokens(x=torch.cat([which.to(at.dtype), at], -1), at=order[:, None], order=order)).squeeze(-1)
+        each = made if own is None else own + made.double() * scale
         return each.sum(), (each, torch.stack([w.reshape(-1, len(which), len(which)) for w in noted.found]))
 
     def answers(positions: Tensor) -> Answers:
