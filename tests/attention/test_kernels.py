@@ -115,6 +115,31 @@ def test_a_table_beside_a_causal_mask_is_added_to_the_scores(learned, seen):
     same(gradients([ours], inputs), gradients([theirs], inputs))
 
 
+@pytest.mark.parametrize(
+    ("loud", "dtype", "close"), [(1, torch.float32, 1e-6), (30, torch.float32, 1e-5), (30, torch.float64, 1e-12)]
+)
+def test_what_a_fixed_bias_makes_faint_is_left_out_only_where_no_score_can_lift_it(loud, dtype, close):
+    n = 600
+    q, k, v = (t.detach().to(dtype).requires_grad_() for t in rows(n=n, batch=1))
+    values = -torch.tensor([2.0, 0.5, 0.03])[:, None] * torch.arange(n - 1, -n, -1).abs()
+    distances = Distances(values.to(dtype), n)
+    asked = loud * q  # at 30 the scores of a row are hundreds apart: what is far may win against the bias
+    ours = kernels.fused(asked, k, v, 0.5, None, True, distances)
+    theirs, weights = in_steps(asked, k, v, 0.5, torch.ones(n, n, dtype=torch.bool).tril(), distances.table())
+    assert loud == 1 or float(weights[..., 100:, :].diagonal(-100, -2, -1).max()) > 0.5
+    same([ours], [theirs], close)
+    same(gradients([ours], [q, k, v]), gradients([theirs], [q, k, v]), close)
+
+
+def test_faint_weights_in_sight_are_zeros():
+    q, k, v = (t.float() for t in rows(n=N, batch=1))
+    bias = -30 * torch.ones(N, N).tril(-1).cumsum(0)
+    _, weights = shown(q, k, v, 0.5, hidden("later"), bias)
+    _, exact = in_steps(q.double(), k.double(), v.double(), 0.5, hidden("later"), bias.double())
+    assert bool(((weights == 0) | (weights >= 1e-30)).all())
+    torch.testing.assert_close(weights.double(), exact, atol=1e-7, rtol=1e-5)
+
+
 def test_weights_too_small_to_count_are_left_out_without_a_trace():
     q, k, v = (t.float() for t in rows(n=N, batch=1))
     values = -30 * torch.arange(N - 1, -N, -1).abs().expand(3, -1)  # e^-9000: nothing, in float64 too
