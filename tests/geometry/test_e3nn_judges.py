@@ -49,6 +49,7 @@ def told(one):
 
 
 def judge(call, irreps_out, parity, judge=assert_equivariant, **settings):
+    torch.manual_seed(1)  # e3nn draws its motions from torch's numbers
     inputs = {"args_in": [NUMBERS, places(2, 5, spread=1.5)], "irreps_in": [None, "cartesian_points"]}
     return judge(call, **inputs, irreps_out=irreps_out, do_parity=parity, ntrials=3, **settings)
 
@@ -65,7 +66,7 @@ def test_e3nn_finds_energies_that_stay_and_forces_that_turn(form, group):
 def test_e3nn_finds_features_of_every_kind_right(form, group):
     call, irreps = told(model(form, group))
     assert len(irreps) == (4 if group == "E(3)" else 2)
-    judge(call, irreps, group == "E(3)", tolerance=1e-11)
+    judge(call, irreps, group == "E(3)", tolerance=1e-10)
 
 
 @pytest.mark.parametrize("form", list(FORMS))
