@@ -48,7 +48,14 @@ def ball(path):
 
 
 def turned(degrees, axis):
-    """A matrix [3, 3] by the exponential, independent of the page's formula."""
-    x, y, z = torch.tensor(axis, dtype=torch.float64) / math.hypot(*axis)
-    cross = torch.tensor([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]], dtype=torch.float64)
-    return torch.linalg.matrix_exp(math.radians(degrees) * cross)
+    """A matrix [3, 3] by a unit quaternion, independent of the page's formula."""
+    half = math.radians(degrees) / 2
+    w, (x, y, z) = math.cos(half), (part * math.sin(half) / math.hypot(*axis) for part in axis)
+    return torch.tensor(
+        [
+            [w * w + x * x - y * y - z * z, 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), w * w - x * x + y * y - z * z, 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), w * w - x * x - y * y + z * z],
+        ],
+        dtype=torch.float64,
+    )

@@ -100,7 +100,7 @@ def test_recorded_curves_are_measured(record):
         assert (max(solver.forces) < 1e-12) is (solver.group != "none")
 
 
-def test_a_turn_is_the_exponential_of_its_axis():
+def test_a_turn_is_that_of_a_quaternion():
     assert relative_error(turn(123.0, AXIS), turned(123.0, AXIS)) < 1e-15
 
 

@@ -43,8 +43,8 @@ export function card(desk: MoleculeDesk, side: "left" | "right"): { element: HTM
       h("br"),
       h(`span.badge.${forces.stays ? "stays" : "moves"}`, forces.stays ? "turn along" : "do not"),
       " ",
-      desk.atoms === 1
-        ? "one atom alone feels no force"
+      known.still!.forces.every((part) => part === 0)
+        ? "nothing pulls at it"
         : moved
           ? `forces differ from turned forces by ${forces.difference === 0 ? "nothing" : error(forces.difference)}`
           : "forces of the molecule as it stands",

@@ -15,7 +15,7 @@ export function numbers(desk: MoleculeDesk): { element: HTMLElement; draw(): voi
     "energy now",
     "difference",
     "rounding floor",
-    "",
+    "so it",
     "energy of an atom, at most",
     "forces from turned forces",
   ];

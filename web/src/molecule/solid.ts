@@ -165,7 +165,9 @@ export class Solid implements Painter {
     many = 0,
   ) {
     ColorManagement.enabled = false;
-    this.renderer = new WebGLRenderer({ canvas, antialias: false, alpha: true });
+    const context = canvas.getContext("webgl2", { antialias: false, alpha: true });
+    if (!context) throw new Error("there is no WebGL");
+    this.renderer = new WebGLRenderer({ canvas, context });
     this.camera = new PerspectiveCamera(30, 1, view.distance / 10, view.distance * 3);
     this.camera.position.set(0, 0, view.distance);
     this.shared.depth.value.set(view.distance - 0.3 * view.reach, view.distance + view.reach);

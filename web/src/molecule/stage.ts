@@ -12,6 +12,7 @@ import { times, transposed, turned } from "./turn";
 
 const LONGEST = 1.5; // Å on the screen of the longest arrow at the beginning
 const REST = 160; // milliseconds without a change, after which the picture is drawn finely
+const PAUSE = 2000; // milliseconds that are no frame, but a pause
 const SLOW = 30; // milliseconds of a frame, beyond which it is drawn coarsely while it moves
 const SAME = 1e-6; // of their size: arrows closer than this cover each other
 
@@ -81,13 +82,14 @@ export class Stage {
 
   draw(): void {
     if (!this.size.wide) return;
-    const now = performance.now();
-    const moving = now - this.drawn < REST;
-    if (moving) this.pace += 0.2 * (Math.min(now - this.drawn, 100) - this.pace);
+    const [now, before] = [performance.now(), this.drawn];
+    const gap = now - before;
+    if (gap < PAUSE) this.pace += 0.2 * (gap - this.pace);
+    const rest = Math.max(REST, 4 * this.pace); // where frames are slow, the next one may be long in coming
     this.drawn = now;
-    this.render(moving ? Math.min(devicePixelRatio, this.pace > SLOW ? 0.75 : 1) : undefined);
+    this.render(gap < rest ? Math.min(devicePixelRatio, this.pace > 2 * SLOW ? 0.5 : this.pace > SLOW ? 0.75 : 1) : undefined);
     clearTimeout(this.later);
-    this.later = window.setTimeout(() => this.render(), REST);
+    this.later = window.setTimeout(() => this.render(), rest);
     this.label(this.desk.positions);
   }
 

@@ -71,7 +71,7 @@ declare module "three" {
     dispose(): void;
   }
   export class WebGLRenderer {
-    constructor(options: { canvas: HTMLCanvasElement; antialias?: boolean; alpha?: boolean; powerPreference?: string; preserveDrawingBuffer?: boolean }); // prettier-ignore
+    constructor(options: { canvas: HTMLCanvasElement; context: WebGL2RenderingContext });
     setPixelRatio(ratio: number): void;
     setSize(wide: number, high: number, style?: boolean): void;
     render(scene: Scene, camera: PerspectiveCamera): void;
