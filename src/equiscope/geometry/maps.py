@@ -17,7 +17,7 @@ from equiscope.trace.ops import Activation
 IN_SPACE: frozenset[type[Action]] = frozenset(
     {Permute, Rotate, Translate, Reflect}
 )  # what a part that turns with its input respects
-TINY = 1e-4  # under the root of a squared length: below a hundredth, a length is as good as its square
+TINY = 1e-2  # under the root of a squared length: below a tenth, a length is as good as its square
 
 
 class Map(nn.Module):
@@ -75,7 +75,7 @@ class Norm(nn.Module):
                 continue
             axes = (-2, -1) if is_arrow(kind) else (-1,)
             size = values.square().sum(axes, keepdim=True) / values.shape[-1]
-            made[kind] = values * (size + 1e-3).rsqrt() * self.gains[kind]
+            made[kind] = values * (size + 1e-1).rsqrt() * self.gains[kind]
         return made
 
 
