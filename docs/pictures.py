@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from equiscope import explore
@@ -23,8 +24,10 @@ from equiscope.explore.golden import drawn
 from equiscope.explore.graph import graph
 from equiscope.explore.heads import Looked
 from equiscope.explore.masks import masks
+from equiscope.explore.molecule import molecule
 from equiscope.explore.tokens import tokens
 from equiscope.record import Comparison, read_run
+from equiscope.tokens.elements import SYMBOLS
 from equiscope.train import Recipe, load_run, open_task, read_recipe, recall, train
 
 FOLDER = Path(__file__).parent / "pictures"
@@ -34,6 +37,7 @@ QUIET = (
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 LARGEST = 150_000  # bytes of one picture
+FIRST = "figure.matrix, table.rows, canvas.chart, .desk canvas, .candidates, .stack, .edge, .photo, .who, .stage"  # of any page
 MARGIN = 8  # pixels around what is cut out
 
 Shot = tuple[str, dict, Callable[[Page], dict | None]]  # the link's fragment, the screen, what to do and where to cut
@@ -71,7 +75,16 @@ def pointing(value: str, row: int, column: int) -> Callable[[Page], None]:
     return point
 
 
+def asked(page: Page) -> dict | None:
+    """Both pictures of a molecule and what is measured, when the models have answered."""
+    page.locator(".seen[data-stays=true]").wait_for()
+    page.locator(".seen[data-stays=false]").wait_for()
+    page.wait_for_timeout(1500)  # until it is drawn finely
+    return around(".two")(page)
+
+
 WIDE = {"viewport": {"width": 1200, "height": 900}}
+LOW = {"viewport": {"width": 1100, "height": 660}}
 PHONE = {"viewport": {"width": 390, "height": 780}, "has_touch": True, "is_mobile": True}
 DARK = {**WIDE, "color_scheme": "dark"}
 THREE = '[data-scheme="sinusoidal"], [data-scheme="rope"], [data-scheme="rope-query-only"]'
@@ -96,6 +109,7 @@ SHOTS: dict[str, Shot] = {
     "cost": ("", WIDE, around(".where h2", ".stack")),
     "graph": ("graph=chain&word=3", WIDE, around(".sides .picture", ".edges")),
     "sound": ("token=60", WIDE, around(".said", ".stack")),
+    "molecule": ("turn=0.125,-0.313,-0.94,0.05&labels=off", LOW, asked),
     "masks": ("mask=causal.window-3&cell=5.4", WIDE, around(".part h2", ".who")),
     "patches": ("see=picture&token=109&number=100", WIDE, around(".said", ".beside")),
 }  # fmt: skip
@@ -111,6 +125,7 @@ MADE = {
     "sound": "tokens",
     "patches": "tokens",
     "masks": "masks",
+    "molecule": "molecule",
 }
 RECIPE = Path(__file__).parents[1] / "recipes" / "shakespeare-char-cpu.toml"  # trained on the sample beside it, for a minute
 CHANGES = ["budget.steps=600", "evaluation.every=50"]
@@ -131,7 +146,7 @@ def take(browser: Browser, page_file: Path, name: str) -> Path:
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
     page.goto(f"{page_file.as_uri()}#{link}")
-    page.locator("figure.matrix, table.rows, canvas.chart, .desk canvas, .candidates, .stack, .edge, .photo, .who").first.wait_for()
+    page.locator(FIRST).first.wait_for()
     page.wait_for_timeout(400)  # tables of measurements are filled a moment later
     clip = act(page)
     target = FOLDER / f"{name}.png"
@@ -191,6 +206,16 @@ def masks_file(folder: Path) -> Path:
     return explore.write(masks("the dog is on the lawn", 0), folder / "masks.html")
 
 
+def molecule_file(folder: Path) -> Path:
+    """Aspirin, the first frame of rMD17's sample."""
+    found = np.load(RECIPE.parent / "samples" / "aspirin.npz")
+    symbols = [SYMBOLS[n - 1] for n in found["nuclear_charges"]]
+    rows = [f"{symbol} {x} {y} {z}" for symbol, (x, y, z) in zip(symbols, found["coords"][0].tolist(), strict=True)]
+    path = folder / "aspirin.xyz"
+    path.write_text("\n".join([str(len(rows)), "", *rows]), encoding="utf-8")
+    return explore.write(molecule(path), folder / "molecule.html")
+
+
 def run_file(folder: Path) -> Path:
     """The page of a short run; trained when a picture of it is asked for."""
     page = folder / "run.html"
@@ -215,7 +240,7 @@ def main(names: list[str]) -> None:
         make = {
             "drawing": drawing_file, "report": report_file, "run": run_file, "heads": heads_file, "comparison": comparison_file,
             "cost": cost_file, "graph": graph_file, "tokens": tokens_file,
-            "masks": masks_file,
+            "masks": masks_file, "molecule": molecule_file,
         }  # fmt: skip
         browser = playwright.chromium.launch(executable_path=browser_path(), args=list(QUIET))
         for name in names or SHOTS:

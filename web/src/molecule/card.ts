@@ -2,7 +2,7 @@
 import { h, select } from "../dom";
 import { error, scientific } from "../format";
 import type { MoleculeDesk } from "./desk";
-import { measured } from "./measured";
+import { gap, measured } from "./measured";
 import { Stage } from "./stage";
 
 const DIGITS = 15; // as many as a float64 surely has
@@ -38,7 +38,7 @@ export function card(desk: MoleculeDesk, side: "left" | "right"): { element: HTM
     said.replaceChildren(
       h(`span.badge.${e.stays ? "stays" : "moves"}`, e.stays ? "stays" : "moves"),
       " ",
-      moved ? (e.difference === 0 ? "not one bit differs" : `it differs by ${scientific(e.difference)}`) : "not turned yet",
+      moved ? (e.difference === 0 ? "not one bit differs" : `it differs by ${gap(e.difference)} ${model.unit}`) : "not turned yet",
       e.stays && moved ? h("span.quiet", ` · rounding floor ${scientific(e.floor)}`) : "",
       h("br"),
       h(`span.badge.${forces.stays ? "stays" : "moves"}`, forces.stays ? "turn along" : "do not"),

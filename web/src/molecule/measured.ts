@@ -1,6 +1,7 @@
 // What is measured of a model: how far its answers for the turned molecule are from its answers for the molecule as it stood.
 import type { Known } from "./desk";
 import type { Solver } from "../contract";
+import { scientific } from "../format";
 import { turned } from "./turn";
 
 const EPS = 2 ** -52;
@@ -29,6 +30,9 @@ export function measured(solver: Solver, known: Known): Measured | undefined {
     forces: judged(apart(now.forces, turned(still.forces, by)), Math.max(floors.forces, EPS)),
   };
 }
+
+/** A difference as a person reads it: tiny ones as powers of ten. */
+export const gap = (value: number): string => (value < 1e-3 ? scientific(value) : String(Number(value.toPrecision(3))));
 
 /** Size of the difference over the size of what was wanted; 0 where nothing was, and nothing is. */
 export function apart(found: Float64Array, wanted: Float64Array): number {

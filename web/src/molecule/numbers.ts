@@ -2,7 +2,7 @@
 import { h } from "../dom";
 import { error, scientific } from "../format";
 import type { MoleculeDesk } from "./desk";
-import { measured } from "./measured";
+import { gap, measured } from "./measured";
 
 const badge = (stays: boolean, yes: string, no: string) => h(`span.badge.${stays ? "stays" : "moves"}`, stays ? yes : no);
 const exact = (value: number) => value.toPrecision(15).replace("-", "−");
@@ -34,10 +34,10 @@ export function numbers(desk: MoleculeDesk): { element: HTMLElement; draw(): voi
           ? [
               h("td.number", { "data-value": found.energy.before }, exact(found.energy.before), " ", h("span.quiet", model.unit)),
               h("td.number", { "data-value": found.energy.now }, exact(found.energy.now), " ", h("span.quiet", model.unit)),
-              h("td.number", { "data-value": found.energy.difference }, scientific(found.energy.difference)),
+              h("td.number", { "data-value": found.energy.difference }, gap(found.energy.difference)),
               h("td.number", { "data-value": found.energy.floor }, scientific(found.energy.floor)),
               h("td", badge(found.energy.stays, "stays", "moves")),
-              h("td.number", { "data-value": found.each.difference }, scientific(found.each.difference), " ", badge(found.each.stays, "stays", "moves")), // prettier-ignore
+              h("td.number", { "data-value": found.each.difference }, gap(found.each.difference), " ", badge(found.each.stays, "stays", "moves")), // prettier-ignore
               h("td.number", { "data-value": found.forces.difference }, error(found.forces.difference), " ", badge(found.forces.stays, "turn along", "do not")), // prettier-ignore
             ]
           : [h("td", { colspan: 7 }, "is being computed")];

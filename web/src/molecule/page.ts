@@ -2,14 +2,13 @@
 import type { Molecule } from "../contract";
 import { button, h } from "../dom";
 import { download } from "../figure";
-import { scientific } from "../format";
 import { atomTable } from "./atoms";
 import { card } from "./card";
 import { controls } from "./controls";
 import { curve } from "./curve";
 import { MoleculeDesk } from "./desk";
 import { looking } from "./looks";
-import { measured } from "./measured";
+import { gap, measured } from "./measured";
 import { numbers } from "./numbers";
 import type { Stage } from "./stage";
 import { fromHash } from "./state";
@@ -75,7 +74,7 @@ function told(desk: MoleculeDesk): HTMLElement {
     const found = desk.record.solvers.map((model, i) => {
       const { energy } = measured(model, desk.known[i]) ?? {};
       if (!energy) return "";
-      return `${model.title}: energy ${energy.stays ? "stays" : `moves by ${scientific(energy.difference)}`}`;
+      return `${model.title}: energy ${energy.stays ? "stays" : `moves by ${gap(energy.difference)}`}`;
     });
     said.textContent = `${desk.told} ${found.join("; ")}.`;
   };
