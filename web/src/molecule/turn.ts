@@ -63,8 +63,9 @@ export const degrees = ([w, x, y, z]: Turn): number => (2 * Math.atan2(Math.hypo
 /** Degrees about the upright axis, then the sideways one, then the line of sight: R = R_y R_x R_z. */
 export function angles(turn: Turn): Three {
   const m = matrix(turn);
-  const tilt = Math.asin(Math.max(-1, Math.min(1, -m[5])));
-  const upright = Math.abs(m[5]) < 1 - 1e-9;
+  const level = Math.hypot(m[3], m[4]);
+  const tilt = Math.atan2(-m[5], level); // an arc sine would lose half of the digits near 90 degrees
+  const upright = level > 1e-7;
   const [side, roll] = upright ? [Math.atan2(m[2], m[8]), Math.atan2(m[3], m[4])] : [Math.atan2(-m[6], m[0]), 0];
   return [side / DEGREE, tilt / DEGREE, roll / DEGREE];
 }
