@@ -139,6 +139,11 @@ def test_a_cell_without_a_volume_is_refused(name, cell):
         model(**KINDS[name]).answer(*water(), cell.double())
 
 
+def test_a_cell_that_the_cutoff_reaches_through_a_million_times_is_refused():
+    with pytest.raises(InputError, match="look at the cell's unit, or take a smaller cutoff"):
+        model(**KINDS[LOCAL[0]]).answer(*water(), torch.tensor([4.0, 4.0, 1e-9], dtype=torch.float64).diag()[None])
+
+
 def test_a_cell_of_a_model_that_sees_all_is_refused():
     with pytest.raises(InputError, match="Give the spec a cutoff"):
         model()(*water(), box(9.0))

@@ -7,6 +7,7 @@ flex     FlexAttention: biases and masks as functions of row numbers, compiled i
 What no fused kernel takes is computed step by step, some queries at a time (`chunks.chunked`).
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -131,12 +132,13 @@ class _Biased(torch.autograd.Function):
         if rows is not None and causal:
             values = _heard(values, rows, q, k, scale)
         z, total = _like(q), q.new_empty(q.shape[:-1], dtype=values.dtype)
-        for part, keys, table, turn in _parts(values, rows, q, k, causal, _step(rows, q, causal)):
-            mask, own = table.expand(*q.shape[:2], *table.shape[-2:]), causal and rows is None
+        for heads, part, keys, table, turn in _parts(values, rows, q, k, causal, _step(rows, q, causal)):
+            asked, own = turn(q[:, heads, part]), causal and rows is None
+            mask = table.expand(*asked.shape[:2], *table.shape[-2:])
             out, sums = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-                turn(q[:, :, part]), k[:, :, :keys], v[:, :, :keys], 0.0, own, attn_mask=mask, scale=scale
+                asked, k[:, heads, keys], v[:, heads, keys], 0.0, own, attn_mask=mask, scale=scale
             )
-            z[:, :, part], total[:, :, part] = turn(out), turn(sums[..., None])[..., 0]
+            z[:, heads, part], total[:, heads, part] = turn(out), turn(sums[..., None])[..., 0]
         ctx.save_for_backward(q, k, v, z, total, values)
         ctx.rows, ctx.causal, ctx.scale, ctx.dtype = rows, causal, scale, bias.dtype
         return z
@@ -154,15 +156,16 @@ class _Biased(torch.autograd.Function):
 def _back_fixed(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     q, k, v, z, total, values = ctx.saved_tensors
     dq, dk, dv = _like(q), _like(k, values.dtype).zero_(), _like(v, values.dtype).zero_()
-    for part, keys, table, turn in _parts(values, ctx.rows, q, k, ctx.causal, _step(ctx.rows, q, ctx.causal)):
-        mask, own = table.expand(*q.shape[:2], *table.shape[-2:]), ctx.causal and ctx.rows is None
+    for heads, part, keys, table, turn in _parts(values, ctx.rows, q, k, ctx.causal, _step(ctx.rows, q, ctx.causal)):
+        asking, own = turn(q[:, heads, part]), ctx.causal and ctx.rows is None
+        mask = table.expand(*asking.shape[:2], *table.shape[-2:])
         asked, found, value = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            turn(g[:, :, part]), turn(q[:, :, part]), k[:, :, :keys], v[:, :, :keys], turn(z[:, :, part]),
-            turn(total[:, :, part, None])[..., 0], 0.0, own, attn_mask=mask, scale=ctx.scale,
+            turn(g[:, heads, part]), asking, k[:, heads, keys], v[:, heads, keys], turn(z[:, heads, part]),
+            turn(total[:, heads, part, None])[..., 0], 0.0, own, attn_mask=mask, scale=ctx.scale,
         )  # fmt: skip
-        dq[:, :, part] = turn(asked)
-        dk[:, :, :keys] += found
-        dv[:, :, :keys] += value
+        dq[:, heads, part] = turn(asked)
+        dk[:, heads, keys] += found
+        dv[:, heads, keys] += value
     return dq, dk, dv, None
 
 
@@ -170,7 +173,8 @@ def _back_learned(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor |
     q, k, v, z, total, values = ctx.saved_tensors
     q, k, v, z, g = (t.to(values.dtype) for t in (q, k, v, z, g))
     dq, dk, dv, d_bias = _like(q), _like(k).zero_(), _like(v).zero_(), torch.zeros_like(values)
-    for part, keys, table, turn in _parts(values, ctx.rows, q, k, ctx.causal, ROWS):
+    for _, part, seen, table, turn in _parts(values, ctx.rows, q, k, ctx.causal, ROWS, False):
+        keys = seen.stop
         asking, coming, sums = turn(q[:, :, part]), turn(g[:, :, part]), turn(total[:, :, part, None])
         inner = (coming * turn(z[:, :, part])).sum(-1, keepdim=True)
         room = q.new_empty(q.shape[1], len(table[0, 0]), keys + len(table[0, 0]) - 1)
@@ -223,22 +227,37 @@ def _step(rows: int | None, q: Tensor, causal: bool) -> int:
 
 
 def _parts(
-    values: Tensor, rows: int | None, q: Tensor, k: Tensor, causal: bool, step: int
-) -> Iterator[tuple[slice, int, Tensor, Callable[[Tensor], Tensor]]]:  # fmt: skip
-    """Blocks of queries: which rows, how many keys they see, their bias [1 or B, 1 or H, R, keys], and how rows are to stand.
+    values: Tensor, rows: int | None, q: Tensor, k: Tensor, causal: bool, step: int, skip: bool = True
+) -> Iterator[tuple[slice, slice, slice, Tensor, Callable[[Tensor], Tensor]]]:  # fmt: skip
+    """Blocks of queries: which heads, rows and keys, their bias [1 or B, 1 or heads, R, keys], and how rows are to stand.
 
     Of distances no table is made. A table with bias[i, j] = values[j - i + N - 1] needs a step of -1 from row to row, which
     torch has not; with its rows upside down that step is +1, and the table is a view of the values. `turn` turns rows so.
+    skip: heads for which a bias hides what is far have blocks of their own, without what all of their rows do not see.
     """
-    n, m = q.shape[-2], k.shape[-2]
+    n, m, whole = q.shape[-2], k.shape[-2], slice(0, q.shape[1])
+    far = _far(values[:, :rows]) if rows is not None and skip and causal and len(values) == q.shape[1] else []
     for start in range(0, n, step):
         stop = min(start + step, n)
         keys = min(m, stop) if causal else m
         if rows is None:
-            yield slice(start, stop), keys, values[..., start:stop, :keys], lambda x: x
-        else:
-            table = values[:, n - stop :].unfold(-1, keys, 1)[None, :, : stop - start]
-            yield slice(start, stop), keys, table, lambda x: x.flip(-2)
+            yield whole, slice(start, stop), slice(0, keys), values[..., start:stop, :keys], lambda x: x
+            continue
+        table = values[:, n - stop :].unfold(-1, keys, 1)[None, :, : stop - start]
+        firsts = [max(0, start - reach) // step * step for reach in far]
+        head = 0
+        for first, alike in itertools.groupby(firsts):
+            heads = slice(head, head + len(list(alike)))
+            head = heads.stop
+            yield heads, slice(start, stop), slice(first, keys), table[:, heads, :, first:], lambda x: x.flip(-2)
+        if not firsts:
+            yield whole, slice(start, stop), slice(0, keys), table, lambda x: x.flip(-2)
+
+
+def _far(values: Tensor) -> list[int]:
+    """Of each head, how many rows back something is seen: values [H, N] of distances N - 1 to 0."""
+    seen = values > -math.inf
+    return (seen.shape[-1] - 1 - seen.int().argmax(-1)).tolist()
 
 
 def _collect(d_bias: Tensor, room: Tensor, rows: int | None, part: slice, keys: int, b: int) -> None:

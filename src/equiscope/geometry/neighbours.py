@@ -5,6 +5,7 @@ are put there too, so a cell may be smaller than the cutoff and points may lie o
 """
 
 import itertools
+import math
 
 import torch
 from torch import Tensor
@@ -12,7 +13,9 @@ from torch import Tensor
 from equiscope.attention.space import Neighbours, listed
 from equiscope.errors import InputError, ShapeError
 
+MANY = 10**7  # images of points in cells around that are looked through
 FEW = 128  # points up to which all pairs are compared, where nothing is periodic
+AT_ONCE = 1 << 16  # candidates that are looked at together: what they need stays in the processor's cache
 
 
 def neighbours(
@@ -37,13 +40,16 @@ def neighbours(
         raise InputError("Some coordinates are no numbers (NaN or infinite). Look at the data.")
     if cell is None and at.shape[1] <= FEW:
         return _all_pairs(at, cutoff, valid)
-    return _joined(at, [_listed(at, i, cutoff, cell, periodic, valid) for i in range(len(at))], cell, valid)
+    return _joined(at, [_listed(at, i, cutoff, cell, periodic, valid) for i in range(len(at))], cell)
 
 
 def pairs(
     at: Tensor, cutoff: float, cell: Tensor | None = None, periodic: tuple[bool, bool, bool] = (True, True, True)
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Ordered pairs i, j [E] of points at [N, 3] nearer than the cutoff, and the cells [E, 3] that j lies away: as ASE's `ijS`."""
+    """Ordered pairs i, j [E] of points at [N, 3] nearer than the cutoff, and the cells [E, 3] that j lies away.
+
+    Sorted by i, as ASE's `ijS`.
+    """
     x, wraps, box = at.detach().double(), None, None
     shifts = torch.zeros(1, 3, dtype=torch.long, device=at.device)
     if cell is not None:
@@ -54,6 +60,11 @@ def pairs(
         share = share - wraps
         x = share @ box
         counts = [int(n) if p else 0 for n, p in zip(reach.ceil().tolist(), periodic, strict=True)]
+        if (many := math.prod(2 * n + 1 for n in counts) * max(len(x), 1)) > MANY:
+            raise InputError(
+                f"A cutoff of {cutoff:g} reaches through {many:.1g} images of {len(x)} points in the cell {cell.tolist()}: "
+                "look at the cell's unit, or take a smaller cutoff."
+            )
         shifts = torch.tensor(list(itertools.product(*(range(-n, n + 1) for n in counts))), device=at.device)
         moved = share[None] + shifts[:, None]
         near = ((moved > -reach) & (moved < 1 + reach) | ~turn).all(-1)
@@ -88,46 +99,49 @@ def _close(x: Tensor, images: Tensor, cutoff: float) -> tuple[Tensor, Tensor]:
     ours, theirs = ((p - low).div(cutoff).floor().long() + 1 for p in (x, images))
     size = torch.maximum(ours.amax(0), theirs.amax(0)) + 2
     weight = torch.stack([size[1] * size[2], size[2], size.new_ones(())])
-    order = (theirs * weight).sum(-1).argsort()
-    sorted_bins = (theirs * weight).sum(-1)[order]
+    bins, order = (theirs * weight).sum(-1).sort()
     around = torch.tensor(list(itertools.product((-1, 0, 1), repeat=2)), device=x.device)
     rows = ((ours[:, None, :2] + around) * weight[:2]).sum(-1) + ours[:, None, 2]  # the middle one of three bins in a line
-    begin, end = torch.searchsorted(sorted_bins, rows - 1), torch.searchsorted(sorted_bins, rows + 1, right=True)
-    many = (end - begin).flatten()
-    i = torch.arange(len(x), device=x.device).repeat_interleave(len(around)).repeat_interleave(many)
-    first = (begin.flatten() - many.cumsum(0) + many).repeat_interleave(many)
-    g = order[first + torch.arange(int(many.sum()), device=x.device)]
-    near = (images[g] - x[i]).square().sum(-1) < cutoff**2
-    return i[near], g[near]
+    begin, end = torch.searchsorted(bins, rows - 1), torch.searchsorted(bins, rows + 1, right=True)
+    many = end - begin
+    here, there = ([axis.contiguous() for axis in p.unbind(-1)] for p in (x, images[order]))
+    upto, found, first = many.sum(-1).cumsum(0), [], 0
+    while first < len(x):
+        done = int(upto[first - 1]) if first else 0
+        last = max(first + 1, int(torch.searchsorted(upto, done + AT_ONCE, right=True)))
+        each = many[first:last].flatten()
+        i = torch.arange(first, last, device=x.device).repeat_interleave(many[first:last].sum(-1))
+        g = (begin[first:last].flatten() - each.cumsum(0) + each).repeat_interleave(each) + torch.arange(len(i), device=x.device)
+        square = sum(((b[g] - a[i]).square() for a, b in zip(here, there, strict=True)), x.new_zeros(()))
+        near = (square < cutoff**2).nonzero()[:, 0]
+        found.append((i[near], order[g[near]]))
+        first = last
+    return torch.cat([i for i, _ in found]), torch.cat([g for _, g in found])
 
 
 def _listed(
     at: Tensor, one: int, cutoff: float, cell: Tensor | None, periodic: tuple[bool, bool, bool], valid: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Pairs of one set, itself first, sorted by i."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The points of one set that there are, and its pairs, sorted by i."""
     rows = torch.arange(at.shape[1], device=at.device) if valid is None else valid[one].nonzero()[:, 0]
     i, j, s = pairs(at[one, rows], cutoff, None if cell is None else cell[one], periodic)
-    own = torch.arange(len(rows), device=at.device)
-    i, j, s = torch.cat([own, i]), torch.cat([own, j]), torch.cat([s.new_zeros(len(rows), 3), s])
-    order = i.argsort(stable=True)
-    return rows[i[order]], rows[j[order]], s[order]
+    return rows, rows[i], rows[j], s
 
 
-def _joined(at: Tensor, lists: list[tuple[Tensor, Tensor, Tensor]], cell: Tensor | None, valid: Tensor | None) -> Neighbours:
+def _joined(at: Tensor, lists: list[tuple[Tensor, Tensor, Tensor, Tensor]], cell: Tensor | None) -> Neighbours:
     batch, count = at.shape[:2]
-    many = [torch.bincount(i, minlength=count) for i, _, _ in lists]
-    longest = max([1, *(int(m.max()) for m in many if len(m))])
-    rows = torch.arange(count, device=at.device)[:, None].expand(count, longest)
-    index, cells, seen = (
-        rows.repeat(batch, 1, 1),
-        at.new_zeros(batch, count, longest, 3),
-        torch.zeros(batch, count, longest, dtype=torch.bool),
-    )
-    seen = seen.to(at.device)
-    for b, (i, j, s) in enumerate(lists):
-        place = torch.arange(len(i), device=at.device) - (many[b].cumsum(0) - many[b])[i]
-        index[b, i, place], cells[b, i, place], seen[b, i, place] = j, s.to(at.dtype), True
-    return listed(at, index, seen, None if cell is None else torch.einsum("bnjk,bkl->bnjl", cells, cell.to(at.dtype)))
+    many = [torch.bincount(i, minlength=count) for _, i, _, _ in lists]
+    longest = 1 + max([0, *(int(m.max()) for m in many if len(m))])
+    own = torch.arange(count, device=at.device)[:, None].expand(count, longest)
+    index, seen = own.repeat(batch, 1, 1), torch.zeros(batch, count, longest, dtype=torch.bool, device=at.device)
+    cells = None if cell is None else at.new_zeros(batch, count, longest, 3)
+    for b, (rows, i, j, s) in enumerate(lists):
+        place = 1 + torch.arange(len(i), device=at.device) - (many[b].cumsum(0) - many[b])[i]
+        index[b, i, place], seen[b, i, place], seen[b, rows, 0] = j, True, True
+        if cells is not None:
+            cells[b, i, place] = s.to(at.dtype)
+    wraps = None if cells is None or cell is None else torch.einsum("bnjk,bkl->bnjl", cells, cell.to(at.dtype))
+    return listed(at, index, seen, wraps)
 
 
 def _all_pairs(at: Tensor, cutoff: float, valid: Tensor | None) -> Neighbours:
