@@ -270,7 +270,6 @@ WRONG = [
     ("cutoff = 4.0", "blocks = {}", "line 12: there is no field model.blocks."),
     ("cutoff = 4.0", "start = 3", "line 12: model.start is 3, but takes a folder"),
     ('precision = "float32"', 'precision = "bfloat16"', 'line 19: engine.precision is "bfloat16", but forces are slopes'),
-    ('precision = "float32"', "compile = true", "line 19: engine.compile is true, but forces are slopes of an energy"),
     ('precision = "float32"', "recompute = true", "line 19: engine.recompute is true"),
     ('precision = "float32"', 'products = "fastest"', "line 19: engine.products is"),
 ]

@@ -1,6 +1,7 @@
 """`equiscope explore MOLECULE`: a page on which the molecule is turned, and models are asked again."""
 
 import json as json_text
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +22,10 @@ PACKED = (".gz", ".xz")
 
 def is_molecule(words: str) -> bool:
     """Whether what looks like a sentence names a file of a molecule, there or not."""
-    if any(letter.isspace() for letter in words.strip()) and not Path(words).is_file():
-        return False
     path = Path(words)
-    return (Path(path.stem) if path.suffix.lower() in PACKED else path).suffix.lower() in KINDS
+    if (Path(path.stem) if path.suffix.lower() in PACKED else path).suffix.lower() not in KINDS:
+        return False
+    return not any(letter.isspace() for letter in words.strip()) or os.path.isfile(words)  # which says no to what is no name at all
 
 
 def frameless(frame: int) -> None:

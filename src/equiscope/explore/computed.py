@@ -27,6 +27,8 @@ TURN = Rotate((0.48, 0.6, 0.64), 100.0).matrix()
 
 
 class Asked(msgspec.Struct, frozen=True):
+    """What a computation is given once, and what PyTorch makes of that."""
+
     inputs: dict[str, record.Array]
     outputs: dict[str, record.Array]
 
