@@ -84,7 +84,7 @@ def asked(page: Page) -> dict | None:
 
 
 WIDE = {"viewport": {"width": 1200, "height": 900}}
-LOW = {"viewport": {"width": 1100, "height": 660}}
+LOW = {"viewport": {"width": 980, "height": 620}}
 PHONE = {"viewport": {"width": 390, "height": 780}, "has_touch": True, "is_mobile": True}
 DARK = {**WIDE, "color_scheme": "dark"}
 THREE = '[data-scheme="sinusoidal"], [data-scheme="rope"], [data-scheme="rope-query-only"]'
