@@ -111,6 +111,15 @@ def test_what_is_learned_is_better_than_before(tmp_path):
     assert scores[-1] < 0.8 * scores[0]  # measured 0.61
 
 
+@pytest.mark.slow
+@pytest.mark.compile
+def test_compiled_the_same_is_learned(tmp_path):
+    """Steps as one graph, of energies, forces and padded lists; a weight whose slope is 0 but for rounding may go either way."""
+    found = [recipe(plain(model={"cutoff": 3.0, "filtered": True}, engine={"compile": how})) for how in (True, False)]
+    one, other = (train(made, open_task(made), tmp_path / str(made.engine.compile)).result["test"] for made in found)
+    assert one == pytest.approx(other, rel=1e-4, abs=1e-2)
+
+
 @pytest.mark.parametrize("loss", ["absolute", "square", "huber"])
 def test_a_loss_is_nothing_where_nothing_is_missed_and_padding_adds_none(loss):
     found = recipe(plain(data={"loss": loss}))
