@@ -9,6 +9,7 @@ from torch import nn
 
 from equiscope.errors import InputError
 from equiscope.models import build
+from equiscope.train.muon import Muon
 from equiscope.train.optimiser import Average, optimisers, set_rates, share
 from equiscope.train.recipe import Optimiser
 
@@ -72,6 +73,25 @@ def test_a_step_of_muon_turns_and_stretches_hardly_whichever_way_a_matrix_lies(s
     assert 0.5 < float(singular.min()) <= float(singular.max()) < 1.4
     turned = stepped(weight.T, gradient.transpose(1, 2), Optimiser(kind="muon", muon_rate=0.02, decay=0.0)) / -0.02
     assert torch.allclose(turned.T, change, atol=0.05)  # bfloat16
+
+
+def test_muon_by_shape_is_torchs_muon():
+    """Of matrices of several shapes, one of which has no gradient; states can be exchanged. torch rounds to bfloat16."""
+    start = [torch.randn(shape) for shape in [(24, 6), (6, 24), (24, 6), (96, 70), (70, 96), (5, 5)]]
+    ours, theirs = ([nn.Parameter(x.clone()) for x in start] for _ in range(2))
+    said = {"lr": 0.02, "weight_decay": 0.1, "adjust_lr_fn": "match_rms_adamw"}
+    one, other = Muon(ours, **said), torch.optim.Muon(theirs, **said)
+    for _ in range(4):
+        for p, q in zip(ours[:-1], theirs[:-1], strict=True):
+            p.grad = q.grad = torch.randn_like(p)
+        one.step()
+        other.step()
+    for x, p, q in zip(start[:-1], ours, theirs, strict=False):
+        assert (p - q).norm() < 0.01 * (q - x).norm()
+    assert torch.equal(ours[-1], start[-1])
+    for p, q in zip(ours[:-1], theirs[:-1], strict=True):
+        assert torch.allclose(one.state[p]["momentum_buffer"], other.state[q]["momentum_buffer"])
+    one.load_state_dict(other.state_dict())
 
 
 def test_a_model_without_weights_is_refused():

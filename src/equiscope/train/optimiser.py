@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
+from equiscope.train.muon import Muon
 from equiscope.train.recipe import Optimiser
 
 
@@ -25,7 +26,7 @@ def optimisers(model: nn.Module, config: Optimiser) -> list[torch.optim.Optimize
         torch.optim.AdamW([g for g in groups if g["params"]], lr=config.rate, betas=config.betas, eps=config.eps, fused=True)
     ]
     if matrices:
-        made.append(torch.optim.Muon(matrices, lr=config.muon_rate, weight_decay=config.decay, adjust_lr_fn="match_rms_adamw"))
+        made.append(Muon(matrices, lr=config.muon_rate, weight_decay=config.decay, adjust_lr_fn="match_rms_adamw"))
     for optimiser in made:
         for group in optimiser.param_groups:
             group["highest"] = group["lr"]

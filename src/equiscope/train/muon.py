@@ -1,0 +1,62 @@
+"""Muon as torch has it (Jordan 2024), matrices of one shape at once: many small ones take a third of the time."""
+
+from collections import defaultdict
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+
+SMALL = 64  # rows or columns to which float32 is faster than bfloat16, also where a processor has units for that
+
+
+class Muon(torch.optim.Muon):
+    """`torch.optim.Muon`: the same arguments, state and rule; parts of matrices on several processes are torch's own work."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """One step; a matrix without a gradient stays."""
+        if closure is not None or any(isinstance(p, DTensor) for group in self.param_groups for p in group["params"]):
+            return super().step(closure)
+        for group in self.param_groups:
+            alike: dict[Any, list[Tensor]] = defaultdict(list)
+            for p in group["params"]:
+                if p.grad is not None:
+                    alike[p.shape, p.dtype, p.device].append(p)
+            for (shape, *_), some in alike.items():
+                changes = orthogonal(
+                    torch.stack(self._going(some, group)), group["ns_coefficients"], group["ns_steps"], group["eps"]
+                )
+                if group["weight_decay"]:
+                    torch._foreach_mul_(some, 1 - float(group["lr"]) * group["weight_decay"])
+                torch._foreach_add_(some, list(changes.to(some[0].dtype)), alpha=-_rate(group, shape))
+        return None
+
+    def _going(self, some: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
+        """Where gradients and their mean over the last steps go."""
+        slopes = [p.grad for p in some if p.grad is not None]
+        for p, slope in zip(some, slopes, strict=True):
+            if not self.state[p]:
+                self.state[p]["momentum_buffer"] = torch.zeros_like(slope)
+        means = [self.state[p]["momentum_buffer"] for p in some]
+        torch._foreach_lerp_(means, slopes, 1 - group["momentum"])
+        return list(torch._foreach_lerp(slopes, means, group["momentum"])) if group["nesterov"] else means
+
+
+def orthogonal(x: Tensor, by: tuple[float, float, float], steps: int, eps: float) -> Tensor:
+    """Matrices [M, A, B] with their singular values brought near 1, by Newton-Schulz."""
+    a, b, c = by
+    tall = x.shape[-2] > x.shape[-1]
+    x = x.mT if tall else x
+    x = x.float() if x.shape[-2] <= SMALL else x.bfloat16()
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp_min(eps)
+    for _ in range(steps):
+        products = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(products, products, products, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
+
+
+def _rate(group: dict[str, Any], shape: torch.Size) -> float:
+    """As fast as AdamW moves a matrix of this shape (Liu et al. 2025), or as Jordan's."""
+    by = 0.2 * max(shape) ** 0.5 if group["adjust_lr_fn"] == "match_rms_adamw" else max(1, shape[0] / shape[1]) ** 0.5
+    return float(group["lr"]) * float(by)
