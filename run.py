@@ -2,7 +2,8 @@
 """From a clone to a running equiscope, with Python's standard library only.
 
     python3 run.py demo     look at one attention layer in the browser; demo "My own words" takes others
-    python3 run.py test     all tests, Python's and the page's; further words go to pytest: test tests/position -x
+    python3 run.py test     all tests, Python's and the page's; further words go to pytest: test tests/position -x;
+                            test --thorough: also those that repeat with other seeds or sizes what another test shows
     python3 run.py check    lint, formatting, types, the order of the rooms, drift of the contract
     python3 run.py setup    only make .venv and build the page; the other three do that first, where needed
 
@@ -34,10 +35,11 @@ PYTEST = ("python", "-m", "pytest")
 NO_SHAPE_CHECKS = ("-o", "addopts=--strict-markers --strict-config")  # their decorators break fullgraph
 TWO = ("-n", "auto", "--maxprocesses", "2", "--dist", "loadfile")  # what is made for a file of tests is made once
 ONE_THREAD = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}  # of what tests start: they use every core side by side
+ONCE = " and not thorough"  # without --thorough: no test that repeats another one with other seeds or sizes
 TESTS = {
-    "pytest": (*PYTEST, "-n", "auto", "--maxprocesses", "8", "-m", "not browser and not compile", "--durations", "30"),
-    "pytest, browser": (*PYTEST, *TWO, "-m", "browser"),
-    "pytest, compile": (*PYTEST, *NO_SHAPE_CHECKS, *TWO, "-m", "compile"),
+    "pytest": (*PYTEST, "-n", "auto", "--maxprocesses", "8", "-m", f"not browser and not compile{ONCE}", "--durations", "30"),
+    "pytest, browser": (*PYTEST, *TWO, "-m", f"browser{ONCE}"),
+    "pytest, compile": (*PYTEST, *NO_SHAPE_CHECKS, *TWO, "-m", f"compile{ONCE}"),
     "vitest": ("npm", "test", "--silent"),
 }
 CHECKS = {
@@ -59,6 +61,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("verb", choices=["demo", "test", "check", "setup"])
     parser.add_argument("--torch", choices=["auto", "cpu", "cuda"], help="which build of torch (default: as installed)")
+    parser.add_argument("--thorough", action="store_true", help="test: other seeds and sizes too")
     parser.add_argument("--no-serve", action="store_true", help="demo: write equiscope.html, start no server")
     asked, rest = parser.parse_known_args()
     if sys.version_info < (3, 11):  # noqa: UP036
@@ -69,7 +72,12 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the program that we run, as Ctrl-C does
     try:
         set_up(asked.torch, needs_npm=asked.verb in {"test", "check"})
-        verbs = {"demo": lambda: demo(rest, asked.no_serve), "test": lambda: test(rest), "check": check, "setup": ready}
+        verbs = {
+            "demo": lambda: demo(rest, asked.no_serve),
+            "test": lambda: test(rest, asked.thorough),
+            "check": check,
+            "setup": ready,
+        }
         return verbs[asked.verb]()
     except KeyboardInterrupt:
         return 0 if asked.verb == "demo" else 130
@@ -86,9 +94,10 @@ def demo(rest: list[str], export: bool) -> int:
     return code
 
 
-def test(rest: list[str]) -> int:
+def test(rest: list[str], thorough: bool) -> int:
     lines, passed, failed, worst = [], 0, 0, 0
     for name, command in TESTS.items():
+        command = tuple(word.removesuffix(ONCE) for word in command) if thorough else command
         is_pytest = command[: len(PYTEST)] == PYTEST
         if rest and not is_pytest:
             continue
