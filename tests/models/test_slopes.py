@@ -67,6 +67,19 @@ def test_one_graph_learns_what_step_by_step_is_learned(kind):
         assert apart(learned(made, 3 * one), learned(made, 3 * other)) < 1e-11
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_energies_alone_are_learned_in_one_graph_too(kind):
+    def missed(energy, forces, t):
+        assert forces is None
+        return (energy - t["energy"]).abs().sum()
+
+    made, t = model(**KINDS[kind]), batch(kind)
+    one = Slopes(made, missed, compiled=False, forces=False)(t)
+    other = missed(made(t["numbers"], t["at"], t.get("cell")), None, t)
+    assert one.item() == pytest.approx(other.item(), rel=1e-12)
+    assert apart(learned(made, one), learned(made, other)) < 1e-11
+
+
 def test_an_atom_that_the_model_does_not_know_is_refused():
     t = batch("all see all")
     t["numbers"] = t["numbers"] + 10 * (t["numbers"] == 8)

@@ -14,7 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from equiscope.attention.space import Neighbours, listed
 from equiscope.models.space import SpaceModel
 
-Lost = Callable[[Tensor, Tensor, dict[str, Tensor]], Tensor]  # energies [B], forces [B, N, 3] and the batch to one number
+Lost = Callable[[Tensor, Tensor | None, dict[str, Tensor]], Tensor]  # energies [B], forces [B, N, 3] and the batch to one number
 STEP = 8  # lists are padded to multiples of it, so that shapes repeat
 
 
@@ -22,11 +22,12 @@ class Slopes:
     """The loss of batches of one model; what it gives flows back to the model's weights.
 
     lost      of energies [B] in float64, forces [B, N, 3] and the batch, a number; only operations of torch
+    forces    False: energies alone are learned, and `lost` is given None for forces
     compiled  by inductor, which takes a minute for each shape of a batch and needs a C++ compiler; False: the graph as it is
     """
 
-    def __init__(self, model: SpaceModel, lost: Lost, compiled: bool = True) -> None:
-        self.model, self.lost, self.compiled = model, lost, compiled
+    def __init__(self, model: SpaceModel, lost: Lost, compiled: bool = True, forces: bool = True) -> None:
+        self.model, self.lost, self.compiled, self.forces = model, lost, compiled, forces
         self.made: dict[tuple[Any, ...], Callable[..., list[Tensor]]] = {}
 
     def __call__(self, batch: dict[str, Tensor]) -> Tensor:
@@ -53,10 +54,10 @@ class Slopes:
         full = [f"model.{name}" for name in names]
 
         def all_of_it(weights: list[Tensor], batch: dict[str, Tensor]) -> list[Tensor]:
-            at = batch["at"].detach().requires_grad_()
+            at = batch["at"].detach().requires_grad_(self.forces)
             energy = torch.func.functional_call(inside, dict(zip(full, weights, strict=True)), (batch, at))
-            (slope,) = torch.autograd.grad(energy.sum(), [at], create_graph=True)
-            loss = self.lost(energy, -slope, batch)
+            slope = torch.autograd.grad(energy.sum(), [at], create_graph=True)[0] if self.forces else None
+            loss = self.lost(energy, None if slope is None else -slope, batch)
             slopes = torch.autograd.grad(loss, weights, materialize_grads=True)
             return [loss.detach(), *slopes]
 

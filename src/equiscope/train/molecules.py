@@ -107,12 +107,13 @@ class MoleculesTask(Task):
         """Of each molecule: what its energy misses an atom, and its forces a component, in units of the scale."""
         said = self.config.weights
         t, space = batch.tensors | {"weights": torch.tensor([said.energy, said.forces])}, _in_space(model, self.levels)
-        if "forces" not in t or self.config.weights.forces == 0:
-            return self._missed(space(t["numbers"], t["at"], t.get("cell")), None, t)
+        forces = "forces" in t and self.config.weights.forces != 0
         if self.recipe.engine.compile and torch.is_grad_enabled() and isinstance(space, SpaceModel):
             if self.slopes is None or self.slopes.model is not space:
-                self.slopes = Slopes(space, self._missed)
+                self.slopes = Slopes(space, self._missed, forces=forces)
             return self.slopes(t)
+        if not forces:
+            return self._missed(space(t["numbers"], t["at"], t.get("cell")), None, t)
         found = space.answer(t["numbers"], t["at"], t.get("cell"), learn=True)
         return self._missed(found.energy, found.forces, t)
 
