@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._guards import TracingContext, tracing
+from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -68,7 +70,8 @@ def pushed(function: Function) -> Function:
 def traced(function: Callable[..., list[Tensor]], inputs: list[Tensor]) -> GraphModule:
     """torch's own operations, as they were called."""
     try:
-        with sdpa_kernel([SDPBackend.MATH]), torch.no_grad():
+        # one mode for the shapes of all steps: else torch makes one for each, which takes as long as the rest
+        with sdpa_kernel([SDPBackend.MATH]), torch.no_grad(), tracing(TracingContext(FakeTensorMode())):
             graph = make_fx(function, decomposition_table=parts())(*inputs)
             if any(_writes(node) for node in graph.graph.nodes):
                 graph = make_fx(torch.func.functionalize(graph), decomposition_table=parts())(*inputs)
