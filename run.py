@@ -35,9 +35,10 @@ PYTEST = ("python", "-m", "pytest")
 NO_SHAPE_CHECKS = ("-o", "addopts=--strict-markers --strict-config")  # their decorators break fullgraph
 TWO = ("-n", "auto", "--maxprocesses", "2", "--dist", "loadfile")  # what is made for a file of tests is made once
 ONE_THREAD = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}  # of what tests start: they use every core side by side
+GROUPS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadgroup")  # files of an xdist_group share what takes long to make
 ONCE = " and not thorough"  # without --thorough: no test that repeats another one with other seeds or sizes
 TESTS = {
-    "pytest": (*PYTEST, "-n", "auto", "--maxprocesses", "8", "-m", f"not browser and not compile{ONCE}", "--durations", "30"),
+    "pytest": (*PYTEST, *GROUPS, "-m", f"not browser and not compile{ONCE}", "--durations", "30"),
     "pytest, browser": (*PYTEST, *TWO, "-m", f"browser{ONCE}"),
     "pytest, compile": (*PYTEST, *NO_SHAPE_CHECKS, *TWO, "-m", f"compile{ONCE}"),
     "vitest": ("npm", "test", "--silent"),

@@ -15,6 +15,7 @@ from equiscope.train import open_task, recipe, train
 from tests.geometry.space import randomised
 from tests.train.test_molecules_task import plain
 
+pytestmark = pytest.mark.xdist_group("move")
 FILE = Path(__file__).parents[1] / "recipes" / "move.py"
 
 

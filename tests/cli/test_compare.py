@@ -7,6 +7,7 @@ import pytest
 from tests.cli.test_cli import equi, refused  # noqa: F401
 from tests.cli.test_train import WORDS
 
+pytestmark = pytest.mark.xdist_group("compare-command")
 VARY = ("--vary", "heads=1,2")
 
 

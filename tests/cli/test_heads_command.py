@@ -13,6 +13,8 @@ import transformers
 from tests.cli.test_cli import equi, refused
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+pytestmark = pytest.mark.xdist_group("heads-command")
+
 __all__ = ["equi"]  # the fixture
 RECIPES = Path(__file__).parents[2] / "recipes"
 TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}

@@ -15,6 +15,8 @@ from equiscope.record import Molecule
 from equiscope.train import load_run, recall
 from equiscope.train.plainly import Plain
 
+pytestmark = pytest.mark.xdist_group("molecule-command")
+
 __all__ = ["equi"]  # the fixture
 FEW = ("--small", "--set", "budget.steps=2", "--set", "optimiser.warmup=0", "--set", "evaluation.every=2")
 

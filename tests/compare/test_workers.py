@@ -15,6 +15,7 @@ from equiscope.compare import job, outcome, workers
 from equiscope.compare.after import After, read_after
 from equiscope.compare.plan import Plan, read_plan
 
+pytestmark = pytest.mark.xdist_group("workers")
 TWO = {"rope": {}, "none": {"model.block.attention.position": "none"}}
 
 

@@ -20,6 +20,8 @@ from equiscope.tokens import Tokens
 from equiscope.trace import replay
 from equiscope.trace.ops import OPERATIONS
 
+pytestmark = pytest.mark.xdist_group("explorable")
+
 
 @pytest.fixture(scope="module")
 def love():

@@ -21,6 +21,7 @@ from equiscope.record import Messages, unpack
 from equiscope.symmetry import relative_error
 from equiscope.trace import replay
 
+pytestmark = pytest.mark.xdist_group("graph-page")
 ROUNDING = 1e-12  # float64: rounding only, measured 1e-15 and less
 SENTENCE = "only who can prevent forest fires"
 

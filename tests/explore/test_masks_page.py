@@ -16,6 +16,8 @@ from equiscope.record import Masks, unpack
 from equiscope.tokens import vocabulary
 from equiscope.trace import replay
 
+pytestmark = pytest.mark.xdist_group("masks-page")
+
 __all__ = ["equi"]  # the fixture
 SENTENCE = "the dog is on the lawn"
 ODD = ["</script><script>window.stolen=1</script>", "👩\u200d👩\u200d👧", "é", "שלום", "日本語", "a" * 300, "&amp;"]

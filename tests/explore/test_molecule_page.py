@@ -19,6 +19,7 @@ from equiscope.symmetry import relative_error
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.points import read_frames
 
+pytestmark = pytest.mark.xdist_group("molecule-page")
 ROUNDING = 1e-12  # float64: rounding only, measured 1e-15
 AXIS = (0.3, -1.0, 0.5)
 LARGEST = 1_000_000  # bytes of the page of a small molecule, three.js inlined

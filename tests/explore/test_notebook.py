@@ -19,6 +19,7 @@ from equiscope.explore.explorable import Choice
 from equiscope.explore.notebook import Shown, linked, selected
 from equiscope.record import Heads, Numbers, unpack
 
+pytestmark = pytest.mark.xdist_group("notebook")
 IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])
 HEADS = {"layer": None, "head": None, "row": None, "column": None}
 

@@ -13,6 +13,7 @@ from equiscope.explore import report_page, write_report
 from equiscope.explore.report import plain
 from equiscope.record import Audit, Report, report
 
+pytestmark = pytest.mark.xdist_group("report")
 DATA = re.compile(r'<script type="application/octet-stream" id="report">([\w+/=]+)</script>')
 
 

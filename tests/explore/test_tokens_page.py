@@ -20,6 +20,7 @@ from equiscope.explore.page import html
 from equiscope.explore.tokens import readable, tokens
 from equiscope.record import Tokenised, unpack
 
+pytestmark = pytest.mark.xdist_group("tokens-page")
 ROOT = Path(__file__).parents[2]
 DIGIT = ROOT / "recipes" / "samples" / "fsdd" / "7_theo_11.wav"
 FILMS = ROOT.parent / "shared" / "data" / "video"

@@ -13,6 +13,8 @@ from equiscope.pretrained.runs import AVERAGE, WEIGHTS, checkpoints, identity, l
 from equiscope.record import read_run
 from equiscope.train import train
 
+pytestmark = pytest.mark.xdist_group("runs")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

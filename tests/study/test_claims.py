@@ -21,6 +21,7 @@ from equiscope.study.base import silently
 from equiscope.study.claims import LEDGER, VERDICTS, Measured, Setting, known, ruled
 from equiscope.tokens import Tokens
 
+pytestmark = pytest.mark.xdist_group("claims")
 NAMES = [c.name for c in LEDGER]
 every = pytest.mark.parametrize("name", NAMES)
 DOCS = Path(__file__).parents[2] / "docs"

@@ -8,6 +8,7 @@ import torch
 from equiscope.position import Sinusoidal
 from equiscope.study import collide, cost, decay, parallel, split
 
+pytestmark = pytest.mark.xdist_group("findings")
 ROUNDING = 1e-14  # float64 has 2e-16; sums of some dozens of terms stay below this
 
 

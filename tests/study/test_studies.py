@@ -12,6 +12,7 @@ from equiscope.errors import InputError, UnknownName
 from equiscope.study import STUDIES, named, plot
 from equiscope.study.base import Line, Table, silently, turn_by_turn
 
+pytestmark = pytest.mark.xdist_group("findings")
 NAMES = [s.name for s in STUDIES]
 every = pytest.mark.parametrize("name", NAMES)
 

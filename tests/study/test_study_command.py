@@ -11,6 +11,7 @@ from tests.cli.test_cli import equi  # noqa: F401
 
 from equiscope.study import STUDIES
 
+pytestmark = pytest.mark.xdist_group("findings")
 SCRIPT = Path(__file__).parents[2] / "docs" / "studies.py"
 
 

@@ -22,6 +22,7 @@ from tests.train.small import files, plain, told
 from tests.train.test_images import plain as pictures
 from tests.train.test_sounds import DIGITS, digits
 
+pytestmark = pytest.mark.xdist_group("baselines")
 RECIPES = Path(__file__).parents[2] / "recipes"
 KILLING = Path(__file__).with_name("killing.py")
 SMALL = {"width": 16, "layers": 2}

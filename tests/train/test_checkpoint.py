@@ -17,6 +17,7 @@ from equiscope.train import Watcher, checkpoint, train
 from equiscope.train.state import OPTIMISER
 from tests.train.small import files, small, told
 
+pytestmark = pytest.mark.xdist_group("checkpoint")
 NAMES = (WEIGHTS, OPTIMISER, "average.safetensors", MANIFEST)
 
 

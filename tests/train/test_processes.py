@@ -15,7 +15,7 @@ from equiscope.record import read_run
 from tests.train.small import plain, told
 from tests.train.test_resume import as_toml
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 TOGETHER = Path(__file__).with_name("together.py")
 QUIET = {"capture_output": True, "text": True, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "timeout": 600}
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.train.small import files, plain, told
 
+pytestmark = pytest.mark.xdist_group("resume")
 KILLING = Path(__file__).with_name("killing.py")
 
 VARIANTS = {
