@@ -72,7 +72,7 @@ def test_the_large_model_reads_less_often(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"temperature": 1.0}, {"temperature": 0.7, "top_k": 3}], ids=str)
-def test_samples_follow_the_large_model(settings):
+def test_samples_follow_the_large_model(settings, unchecked):
     """Three tokens of a vocabulary of four: all 64 texts have the probability that the large model gives them."""
 
     def tiny(seed):
