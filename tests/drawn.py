@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +27,7 @@ from equiscope.position import (
 from equiscope.position.scaling import DynamicNtk, Linear, Llama3, LongRope, Ntk, Yarn
 from equiscope.tokens import Tokens
 
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))]
 WIDTH, HEADS, LENGTH = 8, 2, 6
 PLACES = 1100  # rows of a learned table: symmetry.Shift goes up to 999 places
 MADE = {"learned": {"length": PLACES}, "learned-nd": {"shape": (64, 64)}, "swin": {"shape": (8, 8)}, "fire": {"length": 2.0}}

@@ -10,12 +10,13 @@ import tests.audit
 from equiscope.audit import PROPERTIES
 from equiscope.symmetry import ACTIONS
 from tests.audit.case import Case, faults
+from tests.drawn import SEEDS
 
 ZOOS = [m.name for m in pkgutil.iter_modules(tests.audit.__path__) if m.name.startswith("zoo")]
 CASES: list[Case] = [case for zoo in ZOOS for case in importlib.import_module(f"tests.audit.{zoo}").CASES]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.thorough) for s in (1, 2))])
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_check_says_the_truth(case, seed):
     torch.manual_seed(seed)

@@ -106,7 +106,7 @@ def test_a_candidate_that_diverges_or_crashes_is_a_result_and_the_others_go_on(t
     assert "signal SIGSEGV" in job.reason(folder / next(made.jobs()).folder)
 
 
-@pytest.mark.parametrize("seeds", [(1, 2, 3), (11, 12, 13, 14)])
+@pytest.mark.parametrize("seeds", [(1, 2, 3), pytest.param((11, 12, 13, 14), marks=pytest.mark.thorough)])
 def test_a_planted_difference_is_named_and_the_same_variant_twice_is_not(tmp_path, seeds, monkeypatch):
     monkeypatch.setattr(job, "measured", lambda *_, **__: After())  # training alone decides
     candidates = {"one": {}, "again": {}, "hardly learns": {"optimiser.rate": 1e-6}}

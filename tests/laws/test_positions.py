@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.attention.flex_attention as flex_attention
-from tests.drawn import LISTED, VARIANTS, attending, has_table, placed, title, uneven, words
+from tests.drawn import LISTED, SEEDS, VARIANTS, attending, has_table, placed, title, uneven, words
 from torch import Tensor
 
 from equiscope import position as room
@@ -34,7 +34,7 @@ def elements(tokens: Tokens, seed: int) -> dict[str, Action]:
     return {"permute": order, "shift": Shift(whole), "real shift": Shift(real), "reverse": Reverse()}
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.thorough) for s in (1, 2))])
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("places", ["even", "uneven"])
 @masks
 @schemes

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from equiscope.audit import check
+from tests.drawn import SEEDS
 
 LOOKS = {
     "gpt2": "it looks back to the first word", "llama": "it looks back to the first word", "mistral": "it looks back 2 words",
@@ -13,7 +14,7 @@ LOOKS = {
 HIDDEN = {"gpt2": "0", "llama": "0", "gptj": "the mean of all values, hidden ones too", "ours": "0"}
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", LOOKS)
 def test_how_far_back_a_model_looks(made, ids, name, seed):
     row = check(made(name, seed), ids, properties=["dead-context"], seed=seed)["dead-context"]
@@ -48,7 +49,7 @@ def test_what_begins_at_zero_is_dead_as_given_and_alive_at_random_parameters(mad
     assert not check(model, ids, random=False)["dead-context"].fails  # information, unless it is asked for
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", HIDDEN)
 def test_what_a_hidden_row_gets(made, ids, name, seed):
     row = check(made(name, seed), ids, properties=["hidden-rows"], seed=seed)["hidden-rows"]

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from equiscope.audit import check
+from tests.drawn import SEEDS
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", ["gpt2", "gptj", "neox", "ours", "ours-llama"])
 def test_rounding_explains_the_drift_of_sound_models(made, ids, name, seed):
     row = check(made(name, seed), ids, properties=["dtype"], seed=seed)["dtype"]

@@ -5,9 +5,10 @@ import torch
 from torch import nn
 
 from equiscope.audit import check
+from tests.drawn import SEEDS
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", ["gpt2", "llama", "ours-llama"])
 def test_gradients_of_real_models_are_slopes(made, ids, name, seed):
     row = check(made(name, seed), ids, properties=["gradient"], seed=seed)["gradient"]
@@ -65,7 +66,7 @@ class Far(nn.Module):
         return {"energy": energy, "forces": -torch.autograd.grad(energy, pos)[0]}
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_large_constant_in_the_energy_hides_nothing(seed):
     torch.manual_seed(seed)
     row = check(Far(), torch.randn(5, 3), properties=["conservative"], seed=seed)["conservative"]

@@ -6,8 +6,9 @@ from transformers import GptOssConfig, GptOssForCausalLM
 
 from equiscope.audit import check
 from tests.audit.properties.conftest import LLAMA
+from tests.drawn import SEEDS
 
-EVERY = pytest.mark.parametrize("seed", [0, 1, 2])
+EVERY = pytest.mark.parametrize("seed", SEEDS)
 
 
 @EVERY

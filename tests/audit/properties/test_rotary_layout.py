@@ -11,6 +11,7 @@ from equiscope.models import build
 from equiscope.models.presets import llama
 from equiscope.position import Rope
 from tests.audit.properties.conftest import LLAMA
+from tests.drawn import SEEDS
 
 FACTS = {
     "gpt2": ("none", "added or concatenated"),
@@ -22,7 +23,7 @@ FACTS = {
 }
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", FACTS)
 def test_the_layout_of_known_models_is_what_their_code_says(made, ids, name, seed):
     row = check(made(name, seed), ids, properties=["rotary-layout"], seed=seed)["rotary-layout"]
