@@ -111,6 +111,22 @@ def test_what_is_learned_is_better_than_before(tmp_path):
     assert scores[-1] < 0.8 * scores[0]  # measured 0.61
 
 
+@torch.no_grad()
+def test_energies_of_the_training_part_miss_nothing_on_average(run):
+    """As the weights that are kept are levelled, and the others are as they were."""
+    task, model = open_task(recipe(plain())), load_run(run[1])
+    parts = list(task.frames.groups("train", 100))
+    missed = [(t["energy"] - model(t["numbers"], t["at"])) / (t["numbers"] > 0).sum(-1) for t in parts]
+    assert float(torch.cat(missed).mean().abs()) < 1e-6 * task.levels.scale
+    before = {name: p.clone() for name, p in model.named_parameters()}
+    torch.nn.init.constant_(before["last.bias"], 0.5)
+    model.load_state_dict(before, strict=False)
+    with task.levelled(model):
+        assert float(model.last.bias) != 0.5
+        assert task.evaluate(model, "train")["energy an atom"] < 500 * task.levels.scale
+    assert all(torch.equal(p, before[name]) for name, p in model.named_parameters())
+
+
 @pytest.mark.slow
 @pytest.mark.compile
 def test_compiled_the_same_is_learned(tmp_path):

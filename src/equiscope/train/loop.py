@@ -179,7 +179,7 @@ class _Loop:
         return done.stop
 
     def _evaluate(self, step: int) -> None:
-        with self.engine.evaluated() as model, kept_random():
+        with self.engine.evaluated() as model, kept_random(), self.task.levelled(model):
             values = self.engine.processes.listed(self.task.evaluate(model))[0]
             first = next(iter(values.values()))
             better = self._better(first)

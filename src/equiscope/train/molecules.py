@@ -1,6 +1,8 @@
 """Molecules: the energy of atoms in space and the forces on them, which are its slopes. Measured as mean absolute errors."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -9,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope.data.molecules import Frames, Levels, Molecules
+from equiscope.data.molecules import Frame, Frames, Levels, Molecules, joined
 from equiscope.data.turns import turn
 from equiscope.errors import InputError
 from equiscope.models import Built, Model, SpaceModel
@@ -24,6 +26,7 @@ from equiscope.train.task import Answer, Asked, Batch, Task
 AT_ONCE = 64  # frames that are evaluated together
 LEVELS = "elements.json"
 MILLI = 1e3
+LEVELLED = 500  # frames, at most, of the training part that say where energies lie on average
 NEAR = 0.01  # of the scale: where a loss of Huber's kind turns from square to absolute
 
 
@@ -150,6 +153,31 @@ class MoleculesTask(Task):
     def _own(self, value: Any) -> dict[str, Any]:
         """The error of an energy in the unit of the files, where no forces are compared and it is another."""
         return {} if self.forceful or self.config.unit in ("eV", "meV") else {f"energy in {self.config.unit}": value}
+
+    @contextmanager
+    def levelled(self, model: Built) -> Iterator[None]:
+        """The last map's bias such that energies of the training part miss nothing on average, which is what falls last."""
+        assert self.frames is not None
+        bias = model.last.bias if isinstance(model, SpaceModel) else getattr(model.head, "bias", None)
+        if bias is None:
+            yield
+            return
+        train, kept = self.frames.parts["train"], bias.detach().clone()
+        with torch.no_grad():
+            bias += self._missing(model, train[:: math.ceil(len(train) / LEVELLED)]) / self.levels.scale
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                bias.copy_(kept)
+
+    def _missing(self, model: Built, some: Sequence[Frame]) -> float:
+        """What energies of frames lack on average, in eV an atom."""
+        space, device, missed = _in_space(model, self.levels), next(model.parameters()).device, []
+        for first in range(0, len(some), AT_ONCE):
+            t = {name: x.to(device) for name, x in joined(some[first : first + AT_ONCE]).items()}
+            missed.append((t["energy"] - space(t["numbers"], t["at"], t.get("cell"))) / (t["numbers"] > 0).sum(-1))
+        return float(torch.cat(missed).mean())
 
     @torch.no_grad()
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:

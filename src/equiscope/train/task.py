@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -113,6 +114,10 @@ class Task(ABC):
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The sum of the loss over the batch's terms, float32."""
+
+    def levelled(self, model: Built) -> AbstractContextManager[None]:
+        """Inside, the weights that are measured and kept have what the training part decides of them at once; then not any more."""
+        return nullcontext()
 
     @abstractmethod
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
