@@ -60,10 +60,11 @@ def exported(tmp_path_factory):
 
 
 @pytest.fixture
-def watched(browser):
+def watched(browser, unchecked):
     """watched(wide=390, dark=True, ...) -> a tab that is watched; further options are Playwright's of a context.
 
-    Whatever a page asks of a network, logs as an error or throws fails the test.
+    Whatever a page asks of a network, logs as an error or throws fails the test. Its record is made without the checks of shapes:
+    tests/explore makes the same ones with them.
     """
     contexts, troubles = [], []
 
