@@ -131,9 +131,9 @@ def table(check: bool) -> int:
     """Write the table, or compare it."""
     text = fresh = README.read_text(encoding="utf-8")
     for begin, lines in ((BEGIN, rows()), (PUBLISHED, beside())):
-        before, _, rest = fresh.partition(begin)
+        before, there, rest = fresh.partition(begin)
         _, _, after = rest.partition(END)
-        fresh = f"{before}{begin}\n\n{lines}\n{END}{after}"
+        fresh = f"{before}{begin}\n\n{lines}\n{END}{after}" if there else fresh
     if check:
         same = fresh == text
         print("recipes/README.md is up to date" if same else "recipes/README.md is stale: python recipes/record.py --table")
