@@ -163,21 +163,23 @@ class MoleculesTask(Task):
             yield
             return
         train, kept = self.frames.parts["train"], bias.detach().clone()
+        shift = self._missing(model, train[:: math.ceil(len(train) / LEVELLED)])
         with torch.no_grad():
-            bias += self._missing(model, train[:: math.ceil(len(train) / LEVELLED)]) / self.levels.scale
+            bias += shift if math.isfinite(shift) else 0.0
         try:
             yield
         finally:
             with torch.no_grad():
                 bias.copy_(kept)
 
+    @torch.no_grad()
     def _missing(self, model: Built, some: Sequence[Frame]) -> float:
-        """What energies of frames lack on average, in eV an atom."""
+        """What energies of frames lack on average, an atom, in units of the model's scale."""
         space, device, missed = _in_space(model, self.levels), next(model.parameters()).device, []
         for first in range(0, len(some), AT_ONCE):
             t = {name: x.to(device) for name, x in joined(some[first : first + AT_ONCE]).items()}
             missed.append((t["energy"] - space(t["numbers"], t["at"], t.get("cell"))) / (t["numbers"] > 0).sum(-1))
-        return float(torch.cat(missed).mean())
+        return float(torch.cat(missed).mean() / (model.scale if isinstance(model, SpaceModel) else self.levels.scale))
 
     @torch.no_grad()
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:

@@ -1,35 +1,31 @@
-"""Muon as torch has it (Jordan 2024), matrices of one shape at once: many small ones take a third of the time."""
+"""Muon as torch has it (Jordan 2024), matrices of one shape at once, which is faster where many are small."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor
 
+AT_ONCE = 1 << 20  # numbers that are stacked
 SMALL = 64  # rows or columns to which float32 is faster than bfloat16, also where a processor has units for that
 
 
 class Muon(torch.optim.Muon):
-    """`torch.optim.Muon`: the same arguments, state and rule; parts of matrices on several processes are torch's own work."""
+    """`torch.optim.Muon` for weights of float32: its arguments, state, rule. What is spread over processes is torch's own work."""
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         """One step; a matrix without a gradient stays."""
-        if closure is not None or any(isinstance(p, DTensor) for group in self.param_groups for p in group["params"]):
+        if closure is not None or any(hasattr(p, "full_tensor") for group in self.param_groups for p in group["params"]):
             return super().step(closure)
         for group in self.param_groups:
-            alike: dict[Any, list[Tensor]] = defaultdict(list)
-            for p in group["params"]:
-                if p.grad is not None:
-                    alike[p.shape, p.dtype, p.device].append(p)
-            for (shape, *_), some in alike.items():
-                changes = orthogonal(
-                    torch.stack(self._going(some, group)), group["ns_coefficients"], group["ns_steps"], group["eps"]
-                )
+            for some in _alike(group["params"]):
+                going = torch.stack(self._going(some, group))
+                changes = orthogonal(going, group["ns_coefficients"], group["ns_steps"], group["eps"])
                 if group["weight_decay"]:
                     torch._foreach_mul_(some, 1 - float(group["lr"]) * group["weight_decay"])
-                torch._foreach_add_(some, list(changes.to(some[0].dtype)), alpha=-_rate(group, shape))
+                torch._foreach_add_(some, list(changes.to(some[0].dtype)), alpha=-_rate(group, some[0].shape))
         return None
 
     def _going(self, some: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
@@ -54,6 +50,17 @@ def orthogonal(x: Tensor, by: tuple[float, float, float], steps: int, eps: float
         products = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(products, products, products, beta=b, alpha=c), x, beta=a)
     return x.mT if tall else x
+
+
+def _alike(params: list[Tensor]) -> Iterator[list[Tensor]]:
+    """Those with a gradient, of one shape and kind at once, but no more than `AT_ONCE` numbers."""
+    found: dict[Any, list[Tensor]] = defaultdict(list)
+    for p in params:
+        if p.grad is not None:
+            found[p.shape, p.dtype, p.device].append(p)
+    for some in found.values():
+        many = max(1, AT_ONCE // max(1, some[0].numel()))
+        yield from (some[first : first + many] for first in range(0, len(some), many))
 
 
 def _rate(group: dict[str, Any], shape: torch.Size) -> float:
