@@ -19,7 +19,9 @@ def lists(left_out):
         from ase import Atoms
         from ase.neighborlist import neighbor_list
 
-        return neighbor_list("ijS", Atoms(f"H{len(at)}", positions=at.numpy(), pbc=False), CUTOFF)
+        low, high = at.amin(0), at.amax(0)  # without a box around them it would look at all pairs
+        atoms = Atoms(f"H{len(at)}", positions=(at - low).numpy(), cell=(high - low + 1).numpy(), pbc=False)
+        return neighbor_list("ijS", atoms, CUTOFF)
 
     def of_matscipy(at):
         from matscipy.neighbours import neighbour_list
