@@ -126,6 +126,7 @@ def limit(size, autocast):
 
 
 def measure(size, autocast, turns, only=("",)):
+    torch.compiler.reset()  # or what was compiled for other sizes counts against the limit of recompilations
     steps, missing, notes = contestants(size, autocast, only)
     spent = {name: [] for name in steps}
     for turn in range(turns + 1):

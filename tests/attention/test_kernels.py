@@ -199,13 +199,18 @@ def test_weights_in_sight_whose_values_alone_learn_have_second_derivatives():
     assert relative_error(second, 6 * weights.mT @ z) < 1e-13  # rows of weights sum to 1
 
 
+@pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("shape", [(2, 3, 9, 8), (1, 1, 1, 4), (2, 2, 2, 5, 6)])
-def test_weights_in_a_table_are_what_torchs_kernel_makes(shape, causal):
+def test_weights_in_a_table_are_what_torchs_kernel_makes(shape, causal, padded):
     torch.manual_seed(0)
     q, k, v = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for _ in range(3))
-    ours, theirs = kernels.in_a_table(q, k, v, 0.3, causal), kernels.fused(q, k, v, 0.3, causal=causal)
+    seen = torch.rand(*shape[:-3], 1, 1, shape[-2]) < 0.6 if padded else None
+    if seen is not None:
+        seen[0] = False  # a sequence of nothing else: its rows are 0, and so are its gradients
+    ours, theirs = kernels.in_a_table(q, k, v, 0.3, seen, causal), kernels.fused(q, k, v, 0.3, seen, causal)
     assert relative_error(ours, theirs) < 1e-14
+    assert seen is None or not ours[0].any()
     g = torch.randn_like(ours)
     for a, b in zip(torch.autograd.grad(ours, (q, k, v), g), torch.autograd.grad(theirs, (q, k, v), g), strict=True):
         assert relative_error(a, b) < 1e-14
@@ -218,5 +223,7 @@ def test_short_rows_in_bfloat16_are_learned_from_in_a_table_as_exactly_as_such_r
     assert kernels.learned_shortly(*rows)
     assert not kernels.learned_shortly(*(x.detach() for x in rows))  # nothing is learned: torch's kernel is faster
     assert not kernels.learned_shortly(*(x.detach().float().requires_grad_() for x in rows))
-    found = kernels.fused(*rows, 32**-0.5, causal=True)
-    assert relative_error(found.double(), kernels.fused(*exact, 32**-0.5, causal=True)) < 2**-7  # 8 digits of a weight and a value
+    for seen in (None, (torch.arange(64) < torch.tensor([[40], [64]]))[:, None, None]):
+        found = kernels.fused(*rows, 32**-0.5, seen, causal=True)
+        wanted = kernels.fused(*exact, 32**-0.5, seen, causal=True)
+        assert relative_error(found.double(), wanted) < 2**-7  # 8 digits of a weight and a value

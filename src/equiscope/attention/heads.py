@@ -27,7 +27,7 @@ from equiscope.tokens import Tokens
 from equiscope.tokens.base import alike
 from equiscope.trace import ops, recording
 
-TOGETHER = 256  # rows from which on queries, keys and values are one product
+TOGETHER = 256, 2  # queries, keys and values are one product of so many rows at least, and of so many times the width
 BLOCK = 128  # rows that FlexAttention takes at once
 Backend = Literal["auto", "eager", "sdpa", "flex", "chunked"]
 Runs = Literal["eager", "sdpa", "flex", "chunked"]
@@ -240,18 +240,13 @@ class MultiHeadAttention(nn.Module):
     def project(self, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys (turned by their places) and values, [..., H, N, K] each; [N, K] for one head without a batch."""
         alone = source is tokens and tokens.x.ndim > 2 and not recording() and not torch.compiler.is_exporting()
-        if alone and tokens.x.shape[:-1].numel() >= TOGETHER:
+        if alone and tokens.x.shape[:-1].numel() >= max(TOGETHER[0], TOGETHER[1] * tokens.x.shape[-1]):
             return self._together(tokens, position)
-        q = self._split(
-            ops.affine(_fitting(tokens, self.query, "tokens"), self.query, self.query_bias, name="Q", label="queries"),
-            "Q",
-            self.heads,
-        )
-        k, v = self._pair(source)
+        q, (k, v) = self._asked(tokens), self._pair(source)
         return self._turned(q, tokens, position, "query"), self._turned(k, source, position, "key"), v
 
     def _together(self, tokens: Tokens, position: Position) -> tuple[Tensor, Tensor, Tensor]:
-        """As `project`, with one product for all three: wider ones are faster, and many rows pay for the joined weights."""
+        """As `project`, with one product for all three: it is faster, and many rows pay for the joining of the weights."""
         x = _without_padding(tokens, _fitting(tokens, self.query, "tokens"))
         weights: list[Tensor] = [self.query, self.key, self.value]
         biases: list[Tensor] = [b for b in (self.query_bias, self.key_bias, self.value_bias) if b is not None]
@@ -262,12 +257,7 @@ class MultiHeadAttention(nn.Module):
 
     def ask(self, tokens: Tokens, position: Position) -> Tensor:
         """Queries alone."""
-        q = self._split(
-            ops.affine(_fitting(tokens, self.query, "tokens"), self.query, self.query_bias, name="Q", label="queries"),
-            "Q",
-            self.heads,
-        )
-        return self._turned(q, tokens, position, "query")
+        return self._turned(self._asked(tokens), tokens, position, "query")
 
     def answer(self, source: Tokens, position: Position) -> tuple[Tensor, Tensor]:
         """Keys and values alone."""
