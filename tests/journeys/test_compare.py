@@ -1,7 +1,6 @@
 """The page of a comparison in a real browser, from disk: read, walked by keyboard, touched, heard, on a phone, in the dark."""
 
 import csv
-import os
 import re
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from equiscope.explore.compare import write_page
 from equiscope.record import Comparison
 from tests.explore.comparisons import COMPARISONS, HOSTILE, comparison, mixed
+from tests.journeys.barriers import barriers
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
@@ -249,12 +249,7 @@ def test_without_a_script_there_are_tables(read):
     ("name", "wide", "dark"), [("five", 1280, False), ("five", 390, True), ("mixed", 390, False), ("many", 1280, True)]
 )
 def test_the_page_has_no_barriers(read, name, wide, dark):
-    axe = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
-    if not axe.exists():
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("axe-core is not here: `npm ci` in web/ brings it")
     tab = read(name, dark=dark, wide=wide, bypass_csp=True)
     for summary in tab.locator("summary").all():
         summary.click()
-    tab.add_script_tag(content=axe.read_text(encoding="utf-8"))
-    found = tab.evaluate("axe.run().then(({ violations }) => violations.map((v) => [v.impact, v.id, v.nodes[0].html]))")
-    assert found == []
+    assert barriers(tab) == []

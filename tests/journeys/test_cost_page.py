@@ -1,7 +1,6 @@
 """The page of cost in a real browser, from disk: by mouse, keyboard and touch; its numbers are those of Python."""
 
 import csv
-import os
 import re
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from equiscope.explore.page import write
 from equiscope.models import PRESETS
 from equiscope.record.cost import amount
 from tests.explore.costs import HOSTILE, PAGES, speeds
+from tests.journeys.barriers import barriers
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
@@ -319,14 +319,9 @@ def test_without_javascript_the_page_is_tables(read, name):
 
 @pytest.mark.parametrize(("wide", "dark", "fragment"), [(1280, False, ""), (360, True, "view=heads&N=5000"), (1280, True, "")])
 def test_the_page_has_no_barriers(read, wide, dark, fragment):
-    axe = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
-    if not axe.exists():
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("axe-core is not here: `npm ci` in web/ brings it")
     tab = read(fragment, wide=wide, dark=dark, bypass_csp=True)
     for summary in tab.locator("summary").all():
         summary.click()
     field(tab, "H").fill("7")
     field(tab, "H").press("Enter")
-    tab.add_script_tag(content=axe.read_text(encoding="utf-8"))
-    found = tab.evaluate("axe.run().then(({ violations }) => violations.map((v) => [v.impact, v.id, v.nodes[0].html]))")
-    assert found == []
+    assert barriers(tab) == []

@@ -1,8 +1,6 @@
 """The drawing of a model in a real browser: seen, opened and walked by keyboard, on a phone, in the dark; numbers as Python's."""
 
-import os
 import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +9,7 @@ from equiscope.explore import drawing, write
 from equiscope.explore.golden import drawn
 from equiscope.record import unpack
 from equiscope.trace import replay
+from tests.journeys.barriers import barriers
 
 pytestmark = pytest.mark.browser
 BOX = '.architecture [data-box="{}"]'
@@ -140,13 +139,8 @@ def test_a_narrow_window_is_drawn_anew(look):
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("fragment", ["", f"box={ATTENTION}", "action=permute"])
 def test_the_drawing_has_no_barriers(look, dark, fragment):
-    axe = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
-    if not axe.exists():
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("axe-core is not here: `npm ci` in web/ brings it")
     tab = look(fragment=fragment, dark=dark, bypass_csp=True)
-    tab.add_script_tag(content=axe.read_text(encoding="utf-8"))
-    found = tab.evaluate("axe.run().then(({ violations }) => violations.map((v) => [v.impact, v.id, v.nodes[0].html]))")
-    assert [v for v in found if v[0] in ("serious", "critical")] == []
+    assert barriers(tab, "serious") == []
 
 
 def test_the_drawing_is_saved_as_a_picture(look):

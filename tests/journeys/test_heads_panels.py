@@ -1,8 +1,5 @@
 """Nobody meets a barrier on the panels of the page of all heads: two models, moved tokens, all layers, links, answers, sounds."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from equiscope.explore.heads import Looked
@@ -12,6 +9,7 @@ from equiscope.explore.says import Voice, numbered
 from equiscope.explore.server import server
 from equiscope.record import Line
 from equiscope.record.heads import patches
+from tests.journeys.barriers import barriers
 from tests.journeys.heads import photo
 from tests.journeys.test_heads import IDS, SENTENCE
 from tests.journeys.test_heads_across import looked as translated
@@ -22,18 +20,14 @@ from tests.journeys.test_heads_sound import content as sounding
 from tests.pictures_of_timm import vit as timm_vit
 
 pytestmark = pytest.mark.browser
-AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 
 
-def barriers(tab):
-    """What axe finds."""
-    if not AXE.exists():
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("axe-core is not here: `npm ci` in web/ brings it")
+def barriers_of_all(tab):
+    """With all that folds out."""
     for summary in tab.locator("summary").all():
         if summary.is_visible() and not summary.evaluate("s => s.parentElement.open"):
             summary.click()
-    tab.add_script_tag(content=AXE.read_text(encoding="utf-8"))
-    return tab.evaluate("axe.run().then(({ violations }) => violations.map((v) => [v.impact, v.id, v.nodes[0].html]))")
+    return barriers(tab)
 
 
 def beside():
@@ -66,7 +60,7 @@ def test_a_panel_has_no_barriers(watched, tmp_path, name, wide, dark):
     tab = watched(wide, dark, bypass_csp=True, has_touch=wide < 500)
     tab.goto(f"{write(made(), tmp_path / 'page.html').as_uri()}#{fragment}")
     tab.wait_for_selector("main h2")
-    assert barriers(tab) == []
+    assert barriers_of_all(tab) == []
     assert tab.evaluate("document.documentElement.scrollWidth") <= wide
     assert tab.evaluate("document.querySelectorAll('*').length") < 2000
 
@@ -83,6 +77,6 @@ def test_moved_tokens_meet_no_barrier(browser, wide, dark):
         for name in ("Shuffle the tokens", "Slide the text"):
             tab.get_by_role("button", name=name).click()
             tab.locator(".answered .lede").wait_for()
-        assert barriers(tab) == []
+        assert barriers_of_all(tab) == []
         assert tab.evaluate("document.documentElement.scrollWidth") <= wide
     context.close()

@@ -13,6 +13,7 @@ from equiscope.explore.solvers import untrained
 from equiscope.record import unpack
 from equiscope.symmetry import relative_error
 from tests.explore.molecules import ball, ethanol, handed, turned, xyz
+from tests.journeys.barriers import barriers
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
@@ -353,12 +354,7 @@ def test_without_a_worker_the_page_computes_itself(see, pages):
 def test_it_is_accessible_and_fits(see, wide, dark):
     tab = see(wide=wide, dark=dark, fragment="atom=2&turn=0.9,0.1,0.4,0.1", bypass_csp=True)
     assert tab.evaluate("document.documentElement.scrollWidth") <= wide
-    axe = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
-    if not axe.exists():
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("axe-core is not here: `npm ci` in web/ brings it")
-    tab.add_script_tag(content=axe.read_text(encoding="utf-8"))
-    found = tab.evaluate("axe.run().then(({ violations }) => violations.map((v) => [v.impact, v.id, v.nodes[0].html]))")
-    assert found == []
+    assert barriers(tab) == []
 
 
 def test_touch_turns_and_chooses(see):

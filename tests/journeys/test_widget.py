@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from importlib.util import find_spec
-from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -25,11 +24,11 @@ import equiscope as eq
 from equiscope.explore import notebook, page
 from equiscope.explore.explorable import Choice
 from equiscope.explore.notebook import Shown
+from tests.journeys.barriers import AXE
 
 pytestmark = pytest.mark.browser
 IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])
 WORDS = ["the", "dog", "found", "its", "lawn", "</script>"]
-AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 NOTEBOOK = """<!doctype html><html lang="en"><head><title>A notebook</title><style>
   * { letter-spacing: 7px !important; } p { display: none; } body { color: %s; background: %s; }
 </style></head><body><main><h1>A notebook</h1><div id="cell"></div></main>
@@ -239,7 +238,7 @@ def test_the_cell_has_no_barriers(cell):
     made = cell(dark=True)
     made.choose(layer=0, head=3, row=5, column=1)
     made.frame.wait_for_selector('[data-step="weight"] b')
-    made.tab.evaluate(AXE.read_text())
+    made.tab.evaluate(AXE.read_text(encoding="utf-8"))
     found = made.tab.evaluate(
         "axe.run({ iframes: false }).then((r) => r.violations.filter((v) => v.impact !== 'minor').map((v) => v.id))"
     )
