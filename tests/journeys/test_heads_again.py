@@ -115,16 +115,18 @@ def test_a_shuffle_moves_the_words_and_the_weights_are_those_of_the_moved_tokens
 
 
 def test_while_the_model_runs_a_person_reads_it_and_a_stale_answer_is_dropped(served):
-    made, waits = looked(gpt2), threading.Event()
+    made, begun, waits = looked(gpt2), threading.Event(), threading.Event()
 
     def again(question):
         if question.get("from") == "100":
+            begun.set()
             waits.wait(20)
         return made.again(question)
 
     with served(made, again=again) as tab:
         press(tab, "Slide the text")
         tab.locator(".moving .said", has_text="The model runs").wait_for()
+        assert begun.wait(20)  # or it would be taken back before it begins
         tab.get_by_label("places that the text is slid by").fill("7")
         press(tab, "Slide the text")
         tab.wait_for_timeout(300)
