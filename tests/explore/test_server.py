@@ -355,7 +355,7 @@ def test_where_no_port_is_free_the_option_is_named(running, monkeypatch):
 
 
 def test_a_port_is_free_again_at_once():
-    with server(PAGE, 18865) as made:
+    with server(PAGE, 19665) as made:  # a port that no other test asks for
         port = made.port
         ask(made)
     with server(PAGE, port) as other:

@@ -12,6 +12,7 @@ from tests.explore.test_server import PAGE, ask
 from equiscope.explore.server import server
 
 PATIENCE = 20.0  # seconds that a test waits for what must come
+ALONE = 19565  # a port that no other test asks for, so that nobody listens there afterwards
 
 
 class Model:
@@ -80,9 +81,11 @@ def test_while_the_model_runs_the_page_and_its_small_answers_come(running, model
 def test_a_question_that_was_taken_back_is_not_begun(running, model):
     first = asking(running, "/again?from=1")
     until(lambda: model.began == ["1"])
-    for i in range(2, 30):  # a slider is dragged
-        asking(running, f"/again?from={i}").close()
+    dragged = [asking(running, f"/again?from={i}") for i in range(2, 30)]  # a slider
     last = asking(running, "/again?from=30")
+    until(lambda: len(running._uvicorn.server_state.connections) == 30)
+    for line in dragged:
+        line.close()
     until(lambda: len(running._uvicorn.server_state.connections) == 2)  # by now it has heard that they are gone
     assert ask(running, "/head")[1] == "head"
     model.go.set()
@@ -102,7 +105,7 @@ def test_an_answer_that_nobody_waits_for_any_more_is_dropped(running, model, cap
 
 
 def test_it_closes_at_once_while_a_tab_waits_and_while_the_model_runs(model, capfd):
-    with server(PAGE, 18865, runs={"/again": model.run}) as made:
+    with server(PAGE, ALONE, runs={"/again": model.run}) as made:
         computed, waits = asking(made, "/again?from=1"), asking(made, "/again?from=2")
         idle = socket.create_connection(("127.0.0.1", made.port), timeout=PATIENCE)
         until(lambda: model.began == ["1"])
