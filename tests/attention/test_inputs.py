@@ -103,11 +103,39 @@ def test_ranks_that_do_not_grow_with_the_rows_are_no_row_numbers():
     assert relative_error(model(turned), model(tokens)) > 1e-3
 
 
-def test_a_place_that_was_changed_by_hand_is_seen():
-    tokens, model = words(), attending(Rope(), Causal())
+@pytest.mark.parametrize("scheme", [Rope(), Alibi(), T5Bias()], ids=title)
+def test_a_place_that_was_changed_by_hand_is_seen(scheme):
+    tokens, model = Tokens.of(words().x), attending(scheme, Causal())
     plain = model(tokens)
     tokens.at[2] += 5
     assert relative_error(model(tokens), plain) > 1e-4
+    assert relative_error(model(tokens), attending(scheme, Causal(), backend="eager")(tokens)) < 1e-12
+
+
+def test_a_rank_that_was_changed_by_hand_is_seen():
+    tokens, model = Tokens.of(words().x), attending(NoPosition(), Causal())
+    plain = model(tokens)
+    tokens.order[2] += 5
+    assert relative_error(model(tokens), plain) > 1e-4
+
+
+def test_a_number_that_was_lost_by_hand_is_seen():
+    tokens, model = Tokens.of(words().x), attending(Rope(), Causal())
+    tokens.at[2] = math.nan
+    with pytest.raises(InputError, match="NaN"):
+        model(tokens)
+
+
+def test_counting_ends_where_float32_does():
+    x = torch.zeros(1, 4, 2)
+    assert Tokens.of(x, start=2**24 - 4).in_steps
+    assert not Tokens.of(x, start=2**24).in_steps
+
+
+def test_causality_told_by_rows_makes_no_table(monkeypatch):
+    monkeypatch.setattr("equiscope.attention.plan.visible", lambda *_: pytest.fail("a table of all pairs"))
+    for scheme in (NoPosition(), Rope(), Alibi()):
+        attending(scheme, Causal(), backend="sdpa")(Tokens.of(words(batch=(2,)).x))
 
 
 @pytest.mark.parametrize("far", [1.7e9, math.inf], ids=["seconds of an epoch", "infinite"])

@@ -164,6 +164,23 @@ def test_a_rotation_on_the_fast_way_is_the_readable_one(layout):
     same([turned], [plain(x)])
 
 
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("columns", [8, 10], ids=["all turn", "some turn"])
+def test_turned_rows_lie_as_they_came_or_one_after_another(layout, columns):
+    x, angles = made(2, 7, 3, columns).transpose(1, 2), made(7, 4, seed=1).detach()
+    whole = ops.rotate(x.contiguous(), angles, layout)
+    for dense in (False, True):
+        turned = ops.rotate(x, angles, layout, dense=dense)
+        same([turned], [whole])
+        if columns == 8:
+            assert turned.stride() == (whole if dense else x).stride()
+    odd = made(2, 3, columns, 7).transpose(-1, -2)  # no two columns side by side
+    same([ops.rotate(odd, angles, layout)], [ops.rotate(odd.contiguous(), angles, layout)])
+    one = made(columns)  # one row at many places
+    same([ops.rotate(one, angles, layout)], [ops.rotate(one.expand(7, -1), angles, layout)])
+    same(gradients([ops.rotate(one, angles, layout)], [one]), gradients([ops.rotate(one.expand(7, -1), angles, layout)], [one]))
+
+
 @pytest.mark.parametrize("batch", [(), (1,)], ids=["alone", "batch"])
 def test_a_large_bias_keeps_its_digits_beside_half_precision(batch):
     """0.5 a place, up to 512: rounded to bfloat16 before the sum, the last hundred places would look alike."""

@@ -17,7 +17,7 @@ from equiscope.attention import kernels
 from equiscope.attention.cache import Cache
 from equiscope.attention.chunks import chunked
 from equiscope.attention.mask import Everything, Mask
-from equiscope.attention.plan import Plan
+from equiscope.attention.plan import Distances, Plan
 from equiscope.attention.scores import ScaledDot, Score, look
 from equiscope.attention.weigh import Softmax, Weigh
 from equiscope.errors import InputError, ShapeError
@@ -212,8 +212,8 @@ class MultiHeadAttention(nn.Module):
         if not alike(tokens.x.shape[:-2], source.at.shape[:-2]) or not alike(tokens.x.shape[:-2], source.x.shape[:-2]):
             raise ShapeError(f"A batch of {tuple(tokens.x.shape[:-2])} cannot ask one of {tuple(source.x.shape[:-2])}.")
         if plan is None:  # who made a plan has checked the places
-            position.check(tokens.at)
-            position.check(source.at)
+            for asked in (tokens,) if source.at is tokens.at else (tokens, source):
+                position.check(asked.at, counted=asked.in_steps)
         if held is None:
             q, k, v = self.project(tokens, source, position)
         else:
@@ -223,7 +223,7 @@ class MultiHeadAttention(nn.Module):
         if plan is None or recording() or cache is not None:  # whoever watches one layer wants all its steps there
             plan = Plan(position, tokens, source)
         if not torch.compiler.is_compiling():  # a size that is compared with a number is a guard
-            self._small_enough(tokens.x[..., 0].numel() * source.at.shape[-2] * self.heads, q, k, plan)
+            self._small_enough(tokens.x.shape[:-1].numel() * source.at.shape[-2] * self.heads, q, k, plan)
         repeat = self.heads // self.kv_heads
         if repeat > 1:
             k = ops.repeat_heads(k, repeat, name="K×", label="keys, one matrix a query head")
@@ -334,8 +334,12 @@ class MultiHeadAttention(nn.Module):
         scale = self.score.factor(self.head_width)
         causal = plan.by_row(self.mask)
         seen = None if causal else _over_heads(plan.seen(self.mask), q)
-        bias = None if q.ndim == 2 or plan.position.acts("term") else plan.distances(self.heads)
-        extra = bias if bias is not None else self._extra(q, k, plan, _over_heads(plan.seen(self.mask), q) if causal else seen)
+        extra: Tensor | Distances | None
+        if plan.position.acts("term"):
+            extra = self._extra(q, k, plan, _over_heads(plan.seen(self.mask), q) if causal else seen)
+        else:
+            same = None if q.ndim == 2 else plan.distances(self.heads)
+            extra = plan.table(self.heads, q.ndim) if same is None else same
         return kernels.fused(self.score.ask(q), k, v, scale, seen, causal, extra)
 
     def _flex(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> Tensor:

@@ -49,7 +49,8 @@ def fused(
         width = v.shape[-1]
         if q.device.type == "cpu" and width < q.shape[-1]:
             v = F.pad(v, (0, q.shape[-1] - width))  # or torch takes the way that writes every table down
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)[..., :width]
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
+        return out if out.shape[-1] == width else out[..., :width]
     held = bias.values if isinstance(bias, Distances) else bias
     if q.device.type == "cpu" and not ops.transformed(q, k, v, held) and q.shape[-2] and k.shape[-2]:
         return _on_cpu(q, k, v, scale, seen, causal, bias)

@@ -176,8 +176,8 @@ class Plan:
         q, k = self.queries, self.keys
         if k.at is not q.at or k.order is not q.order or q.at.shape[-1] != 1:
             return False, False
-        if torch.compiler.is_compiling() or q.at.device.type != "cpu":
-            return q.in_steps, q.in_steps  # the numbers lie elsewhere; looking at them would wait for the device
+        if q.in_steps or torch.compiler.is_compiling() or q.at.device.type != "cpu":
+            return q.in_steps, q.in_steps  # known, or the numbers lie elsewhere: looking at them would wait for the device
         ranks = self._plain and bool((q.order.diff() > 0).all())
         return _steady(q), ranks
 

@@ -89,8 +89,8 @@ class Position(nn.Module):
         """Whether this scheme overrides a method, e.g. acts("bias")."""
         return getattr(type(self), place) is not getattr(Position, place)
 
-    def check(self, at: Tensor) -> None:
-        """Look at coordinates [..., N, A].
+    def check(self, at: Tensor, counted: bool = False) -> None:
+        """Look at coordinates [..., N, A]. counted: they are known to be numbers.
 
         raises  ShapeError for another number of axes than the scheme reads, InputError for NaN
         """
@@ -99,7 +99,9 @@ class Position(nn.Module):
                 f"{type(self).__name__} reads {self.axes} coordinate{'s' if self.axes > 1 else ''} a token, but got "
                 f"{at.shape[-1]}. Use at [..., N, {self.axes}], or a scheme for {at.shape[-1]} axes."
             )
-        if at.device.type == "cpu" and not torch.compiler.is_compiling() and at.is_floating_point() and bool(at.isnan().any()):
+        if counted or at.device.type != "cpu" or torch.compiler.is_compiling() or not at.is_floating_point():
+            return
+        if bool(at.isnan().any()):
             raise InputError("Some coordinates are NaN. Give every token a place, padding too (any number will do there).")
 
     def extra_repr(self) -> str:

@@ -22,8 +22,8 @@ def ladder(pairs: int, base: float, exponent: Exponent = "2k/D") -> Tensor:
 
     "2k/D" is Vaswani 2017; "2(k+1)/D" counts k from 1; "k/(D/2-1)" is tensor2tensor's and ends at exactly 1/base.
     """
-    k = torch.arange(pairs, dtype=torch.float64)
-    power = {"2k/D": k / pairs, "2(k+1)/D": (k + 1) / pairs, "k/(D/2-1)": k / max(pairs - 1, 1)}[exponent]
+    first, last = {"2k/D": (0, pairs), "2(k+1)/D": (1, pairs), "k/(D/2-1)": (0, max(pairs - 1, 1))}[exponent]
+    power = torch.arange(first, first + pairs, dtype=torch.float64) / last
     return torch.exp(-math.log(base) * power)
 
 

@@ -15,6 +15,7 @@ from equiscope.position.frequencies import angles, ladder
 from equiscope.position.scaling import Scaling
 from equiscope.symmetry import Action, Shift
 from equiscope.trace import ops
+from equiscope.trace.once import once
 
 
 class Rope(Position):
@@ -78,8 +79,16 @@ class Rope(Position):
     def turn(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
         speed = self.key_speed if role == "key" else 1.0
         name, label = ("Q′", "turned queries") if role == "query" else ("K′", "turned keys")
-        clocks = angles(at, self.frequencies(x.shape[-1]) * speed, f"angles that turn the {label.split()[-1]}")
-        return ops.rotate(self._sharpened(x, label.split()[-1]), clocks, self.pairs, name=name, label=label)
+        width, what = x.shape[-1], label.split()[-1]
+
+        def clocks() -> Tensor:
+            speeds = self.frequencies(width)
+            return angles(at, speeds if speed == 1 else speeds * speed, f"angles that turn the {what}")
+
+        key = ("rope", self.base, self.fraction, repr(self.scaling), speed, width)  # all that a Rope's clocks depend on
+        turned = once(at, key, clocks) if type(self) is Rope else clocks()
+        sharp = self._sharpened(x, what)
+        return ops.rotate(sharp, turned, self.pairs, name=name, label=label, dense=role == "key")  # every query reads the keys
 
     def _sharpened(self, x: Tensor, what: str) -> Tensor:
         """Times the scaling's gain, those columns that turn: as Hugging Face multiplies cosines and sines."""

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd import forward_ad
 
+from equiscope.trace.once import once, transformed
 from equiscope.trace.recorder import note, recording
 
 Layout = Literal["interleaved", "half"]
@@ -132,58 +132,78 @@ def _bucket(gap: Tensor, buckets: int, far: float, both: bool) -> Tensor:
     return (upper + torch.where(steps < exact, steps, log.to(steps.dtype))).long()
 
 
-def rotate(x: Tensor, angles: Tensor, layout: Layout, name: str = "", label: str = "") -> Tensor:
+def rotate(x: Tensor, angles: Tensor, layout: Layout, name: str = "", label: str = "", dense: bool = False) -> Tensor:
     """Turn pairs of columns of x [..., N, K] by +angles [N, W], W <= K/2, or [B, N, W] for x [B, H, N, K], or [..., H, N, W].
 
     Pairs are columns (2w, 2w+1) for "interleaved" and (w, w+W) for "half"; columns beyond 2W pass unchanged.
     (a, b) becomes (a cos - b sin, a sin + b cos), computed in float32 or better.
+    dense: the rows of a head are to lie one after another, for who reads them often; else they lie as those of x.
     """
     shared = angles.ndim > 2 and angles.ndim < x.ndim  # one list of angles for all heads of a sequence
-    turned = _rotate(x, angles.unsqueeze(-3) if shared else angles, layout)
-    return note("rotate", turned, [x, angles], name, label, layout=layout)
+    return note("rotate", _rotate(x, angles, layout, shared, dense), [x, angles], name, label, layout=layout)
 
 
-def _rotate(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
-    wide = torch.promote_types(x.dtype, torch.float32)
-    width = 2 * angles.shape[-1]
-    head, rest = x[..., :width].to(wide), x[..., width:]
-    angles = angles.to(wide)
+def _rotate(x: Tensor, angles: Tensor, layout: Layout, shared: bool, dense: bool) -> Tensor:
+    wide, width = torch.promote_types(x.dtype, torch.float32), 2 * angles.shape[-1]
+    whole = width == x.shape[-1]
+    head = (x if whole else x[..., :width]).to(wide)
+    if angles.requires_grad or transformed(x, angles) or not _within(angles.shape[:-1], x.shape[:-2] if shared else x.shape[:-1]):
+        radians = (angles.unsqueeze(-3) if shared else angles).to(wide)
+        out = _as_pairs(head, radians.cos(), radians.sin(), layout)
+    else:
+        table = once(angles, ("turn", layout, wide), lambda: _table(angles.to(wide), layout))
+        out = _Turned.apply(head, table.unsqueeze(-3) if shared else table, layout, dense)
+    out = out.to(x.dtype)
+    return out if whole else torch.cat([out, x[..., width:].expand(*out.shape[:-1], -1)], -1)
+
+
+def _table(angles: Tensor, layout: Layout) -> Tensor:
+    """What rows are multiplied by: e^(i angle), or the cosines of both halves and the sines, side by side."""
     cosine, sine = angles.cos(), angles.sin()
-    turn = _as_pairs if angles.requires_grad or transformed(x, angles) else _Turned.apply
-    out = turn(head, cosine, sine, layout).to(x.dtype)
-    return torch.cat([out, rest], -1) if rest.shape[-1] else out
-
-
-def transformed(*tensors: Tensor) -> bool:
-    """Whether a compiler, torch.func or a forward derivative is at work; then only the plain formulas serve."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return True
-    return any(forward_ad.unpack_dual(t).tangent is not None for t in tensors)
+    return torch.complex(cosine, sine) if layout == "interleaved" else torch.cat([cosine, cosine, sine], -1)
 
 
 class _Turned(torch.autograd.Function):
     """`_as_pairs` in few passes over x, for angles that are not learned; the way back is a turn by the opposite angles."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, cosine: Tensor, sine: Tensor, layout: Layout) -> Tensor:
-        ctx.save_for_backward(cosine, sine)
+    def forward(ctx: Any, x: Tensor, table: Tensor, layout: Layout, dense: bool) -> Tensor:
+        ctx.save_for_backward(table)
         ctx.layout = layout
-        if layout == "half":
-            out = x * torch.cat([cosine, cosine], -1)
-            (a, b), (first, second) = x.chunk(2, -1), out.chunk(2, -1)
-            first.addcmul_(b, sine, value=-1.0)
-            second.addcmul_(a, sine)
+        if layout == "interleaved" and not dense:
+            return (_complex(x) * table).view(x.dtype)  # (a + bi) e^(i angle)
+        out = torch.empty_like(x, memory_format=torch.contiguous_format if dense else torch.preserve_format)
+        if layout == "interleaved":
+            torch.mul(_complex(x), table, out=out.view(table.dtype))
             return out
-        pairs = x.unflatten(-1, (-1, 2))
-        if any(step % 2 for step in pairs.stride()[:-1]) or pairs.stride(-1) != 1 or pairs.storage_offset() % 2:
-            pairs = pairs.contiguous()  # numbers that torch can read as complex ones
-        turn = torch.complex(cosine, sine)
-        return torch.view_as_real(torch.view_as_complex(pairs) * turn).flatten(-2)  # (a + bi) e^(i angle)
+        cosine, sine = table.split([x.shape[-1], x.shape[-1] // 2], -1)
+        torch.mul(x, cosine, out=out)
+        (a, b), (first, second) = x.chunk(2, -1), out.chunk(2, -1)
+        first.addcmul_(b, sine, value=-1.0)
+        second.addcmul_(a, sine)
+        return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        cosine, sine = ctx.saved_tensors
-        return _Turned.apply(gradients[0], cosine, -sine, ctx.layout), None, None, None
+        (table,) = ctx.saved_tensors
+        if ctx.layout == "interleaved":
+            back = table.conj_physical()
+        else:
+            cosine, sine = table.split([2 * (table.shape[-1] // 3), table.shape[-1] // 3], -1)
+            back = torch.cat([cosine, -sine], -1)
+        return _Turned.apply(gradients[0], back, ctx.layout, False), None, None, None
+
+
+def _within(rows: torch.Size, others: torch.Size) -> bool:
+    """Whether the first broadcast to the second."""
+    return len(rows) <= len(others) and all(n in (1, m) for n, m in zip(reversed(rows), reversed(others), strict=False))
+
+
+def _complex(x: Tensor) -> Tensor:
+    """Neighbouring columns as one complex number; a view, where torch can read them so."""
+    if any(step % 2 for step in x.stride()[:-1]) or x.stride(-1) != 1 or x.storage_offset() % 2:
+        x = x.contiguous()
+    return x.view(torch.promote_types(x.dtype, torch.complex64))
 
 
 def _as_pairs(x: Tensor, cosine: Tensor, sine: Tensor, layout: Layout) -> Tensor:
