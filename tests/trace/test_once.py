@@ -9,6 +9,7 @@ from tests.drawn import attending, words
 from torch.utils.flop_counter import FlopCounterMode
 
 from equiscope.position import Rope
+from equiscope.position.frequencies import ladder
 from equiscope.tokens import Tokens
 from equiscope.trace import watch
 from equiscope.trace.once import _kept, once
@@ -119,3 +120,11 @@ def test_who_watches_sees_every_step():
     before = watch(model, tokens)
     model(tokens)  # now angles are kept
     assert [step.op for step in watch(model, tokens).steps] == [step.op for step in before.steps]
+
+
+def test_frequencies_are_ones_own_and_those_of_another_device_are_not_kept():
+    with torch.device("meta"):
+        assert ladder(4, 77.0).is_meta
+    mine = ladder(4, 77.0)
+    mine.zero_()
+    assert ladder(4, 77.0)[0] == 1

@@ -47,7 +47,9 @@ def _beside(of: Tensor) -> Made:
 def _may_keep(of: Tensor) -> bool:
     if type(of) is not Tensor or of.requires_grad or of.is_inference() or recording() or transformed(of):
         return False
-    if torch._C._len_torch_dispatch_stack():  # somebody counts or writes down what torch does
+    if (
+        torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack()
+    ):  # somebody counts what torch does, or changes it
         return False
     if of.is_cuda and torch.cuda.is_current_stream_capturing():  # a graph is to make it again from other numbers
         return False
