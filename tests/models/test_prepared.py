@@ -87,6 +87,18 @@ def test_packed_products_keep_the_numbers(block, dtype, near):
     assert relative_error(alone.double(), exact) < near  # one row goes another way than several
 
 
+@pytest.mark.parametrize("second", [{"kv_heads": 4}, {"kv_heads": 2}], ids=["alike", "not alike"])
+def test_layers_may_hold_keys_of_other_sizes(second):
+    torch.manual_seed(0)
+    blocks = tuple(Block(Attention(heads=4, position=Rope(), causal=True, **own)) for own in ({"kv_heads": 4}, second))
+    made = build(Spec(64, vocabulary=300, outputs=300, layers=2, block=blocks)).eval().double()
+    fast = prepared(made)
+    assert fast.why == ""
+    assert relative_error(answers(fast, TEXTS), answers(made, TEXTS)) < 1e-12
+    found, wanted = (generate(m, TEXTS, 12, beams=Beams(3)) for m in (fast, made))
+    assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
 def test_what_is_written_is_the_same_greedy_sampled_and_searched(tmp_path):
     made = loaded("llama 3.1, tied", tmp_path)
     fast = prepared(made)

@@ -8,6 +8,7 @@ layers, and rows are written into room made before. A turn of queries and keys i
 parts that are not here. The model itself is not touched.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -103,13 +104,14 @@ def prepared(model: Model) -> Prepared:
 
 @dataclass
 class Rows:
-    """Keys and values of all layers, [B, G, room, K] each, and what all layers share: places, ranks, padding.
+    """Keys and values of all layers, and what all layers share: places, ranks, padding.
+
+    kv  of each layer its key heads, then its value heads, [B, 2G, room, K]; one tensor [layers, B, 2G, room, K] where all are alike
 
     Keys and values are float32 at least: attention among few rows is several times faster so on a CPU, and no less exact.
     """
 
-    k: list[Tensor]
-    v: list[Tensor]
+    kv: Tensor | list[Tensor]
     at: Tensor
     order: Tensor
     valid: Tensor | None
@@ -154,9 +156,17 @@ class Rows:
             return made
 
         wide = torch.promote_types(first["k"].dtype, torch.float32) if first["k"].device.type == "cpu" else first["k"].dtype
-        k, v = ([roomy(c.rows[name].to(wide), -2) for c in caches] for name in ("k", "v"))
+        layers = [roomy(torch.cat([c.rows["k"], c.rows["v"]], 1).to(wide), -2) for c in caches]
+        alike = all(layer.shape == layers[0].shape for layer in layers)
         valid = roomy(first["valid"], -1) if "valid" in first else None
-        return cls(k, v, roomy(first["at"], -2), roomy(first["order"], -1), valid, memory, count)
+        kv = torch.stack(layers) if alike else layers
+        return cls(kv, roomy(first["at"], -2), roomy(first["order"], -1), valid, memory, count)
+
+    def between(self, start: int, stop: int) -> Sequence[Tensor]:
+        """Of each layer, the keys and values of these rows: [B, 2G, stop - start, K], views."""
+        if isinstance(self.kv, Tensor):
+            return self.kv.narrow(-2, start, stop - start).unbind()
+        return [layer.narrow(-2, start, stop - start) for layer in self.kv]
 
     def take(self, at: Tensor, order: Tensor, valid: Tensor | None) -> None:
         """Places of the rows that come now."""
@@ -169,7 +179,8 @@ class Rows:
 
     def pick(self, rows: Tensor) -> None:
         """Of a batch, keep the sequences with these numbers, in this order."""
-        self.k, self.v = ([part.index_select(0, rows) for part in parts] for parts in (self.k, self.v))
+        kv = self.kv
+        self.kv = kv.index_select(1, rows) if isinstance(kv, Tensor) else [layer.index_select(0, rows) for layer in kv]
         self.at, self.order = self.at[rows], self.order[rows]
         self.added = None if self.added is None else self.added[rows]
         self.valid = None if self.valid is None else self.valid[rows]
@@ -182,6 +193,7 @@ class _Shared:
         rows.take(at, order, valid)
         self.rows, self.at, self.order, self.start = rows, at, order, rows.count - order.shape[-1]
         self.batch, self.new = order.shape
+        self.here, self.all = rows.between(self.start, rows.count), rows.between(0, rows.count)
         self._made: dict[Any, Any] = {}
 
     def turn(self, x: Tensor, scheme: Position, role: Role) -> Tensor:
@@ -232,74 +244,95 @@ class _Shared:
         return scheme.bias(head, (here,), (there,))
 
 
+Normed = Callable[[Tensor], Tensor]
+
+
 class _Layer:
-    """One block, row by row: x [B*N, D] to the same."""
+    """One block, row by row: x [B*N, D] to the same. What a module holds is looked up once, not in every step."""
 
     def __init__(self, block: blocks.Block, scheme: Position) -> None:
-        self.block, self.scheme = block, scheme
-        own, f = block.attention, block.feedforward
+        own, f, cross = block.attention, block.feedforward, block.cross
+        self.scheme, self.parallel, self.residual, self.pre = scheme, block.parallel, block.residual, block.order == "pre"
+        self.heads, self.groups, self.width = own.heads, own.kv_heads, own.head_width
+        self.scale, self.window = own.score.factor(own.head_width), own.mask.horizon
         self.asking = Packed([own.query, own.key, own.value], [own.query_bias, own.key_bias, own.value_bias])
         self.output = Packed([cast(Tensor, own.output)], [own.output_bias])
-        self.scale, self.window = own.score.factor(own.head_width), own.mask.horizon
-        self.crossing = None if block.cross is None else Packed([block.cross.query], [block.cross.query_bias])
-        self.crossed = None if block.cross is None else Packed([cast(Tensor, block.cross.output)], [block.cross.output_bias])
-        self.inward = self.outward = None
+        self.normed = _of_heads(own)
+        self.attention_norm, self.cross_norm, self.feedforward_norm = (
+            None if norm is None else _brought(norm.kind, norm.gain, norm.shift, norm.eps)
+            for norm in (block.attention_norm, block.cross_norm, block.feedforward_norm)
+        )
+        self.cross = cross
+        self.crossing = None if cross is None else Packed([cross.query], [cross.query_bias])
+        self.crossed = None if cross is None else Packed([cast(Tensor, cross.output)], [cross.output_bias])
+        self.cross_normed = None if cross is None else _of_heads(cross)
+        self.inward = self.outward = self.gate = None
         if f is not None:
             self.outward = Packed([f.outward], [f.outward_bias])
             if f.gate is None:
                 self.inward = Packed([f.inward], [f.inward_bias], f.activation)
             else:
-                self.inward = Packed([f.gate, f.inward], [f.gate_bias, f.inward_bias])
+                self.inward, self.gate = Packed([f.gate, f.inward], [f.gate_bias, f.inward_bias]), f.activation
 
     def __call__(self, x: Tensor, number: int, shared: _Shared) -> Tensor:
-        block = self.block
-        z = self._look(self._before(x, block.attention_norm), number, shared)
-        if block.parallel and self.outward is not None:
-            more = self.outward.added(self._hidden(self._before(x, block.feedforward_norm)), self.output(z))
-            return x + more if block.residual else more
-        x = self._after(x, z, self.output, block.attention_norm)
-        if self.crossing is not None and self.crossed is not None:
-            z = self._look_across(self._before(x, block.cross_norm), number, shared)
-            x = self._after(x, z, self.crossed, block.cross_norm)
+        z = self._look(self._before(x, self.attention_norm), number, shared)
+        if self.parallel and self.outward is not None:
+            more = self.outward.added(self._hidden(self._before(x, self.feedforward_norm)), self.output(z))
+            return x + more if self.residual else more
+        x = self._after(x, z, self.output, self.attention_norm)
+        if self.crossed is not None:
+            z = self._look_across(self._before(x, self.cross_norm), number, shared)
+            x = self._after(x, z, self.crossed, self.cross_norm)
         if self.outward is None:
             return x
-        return self._after(x, self._hidden(self._before(x, block.feedforward_norm)), self.outward, block.feedforward_norm)
+        return self._after(x, self._hidden(self._before(x, self.feedforward_norm)), self.outward, self.feedforward_norm)
 
     def _look(self, x: Tensor, number: int, shared: _Shared) -> Tensor:
-        a, rows, new = self.block.attention, shared.rows, shared.new
-        joined = self.asking(x).view(shared.batch, new, a.heads + 2 * a.kv_heads, a.head_width).transpose(1, 2)
-        q, k, v = joined.split((a.heads, a.kv_heads, a.kv_heads), 1)
-        q, k = _normed(a, q, a.query_gain), _normed(a, k, a.key_gain)
-        q, k = shared.turn(q, self.scheme, "query"), shared.turn(k, self.scheme, "key")
-        rows.k[number].narrow(2, shared.start, new).copy_(k)
-        rows.v[number].narrow(2, shared.start, new).copy_(v)
-        k, v = rows.k[number].narrow(2, 0, rows.count), rows.v[number].narrow(2, 0, rows.count)
-        mask = shared.mask(self.scheme, a.heads, self.window, k.dtype)
-        return _looked_up(q.to(k.dtype), k, v, mask, self.scale).to(x.dtype)
+        heads, groups, here = self.heads, self.groups, shared.here[number]
+        made = self._in_heads(self.asking(x), shared)
+        if self.normed is None:
+            made = made.to(here.dtype)
+            q, kv = made.narrow(1, 0, heads), made.narrow(1, heads, 2 * groups)
+        else:
+            q, kv = self.normed[0](made.narrow(1, 0, heads)), made.narrow(1, heads, 2 * groups)
+        here.copy_(kv)
+        if self.normed is not None or self.scheme.acts("turn"):
+            k = kv.narrow(1, 0, groups)
+            k = k if self.normed is None else self.normed[1](k)
+            here.narrow(1, 0, groups).copy_(shared.turn(k, self.scheme, "key"))
+            q = shared.turn(q, self.scheme, "query").to(here.dtype)
+        k, v = shared.all[number].split(groups, 1)
+        return _looked_up(q, k, v, shared.mask(self.scheme, heads, self.window, k.dtype), self.scale).to(x.dtype)
 
     def _look_across(self, x: Tensor, number: int, shared: _Shared) -> Tensor:
-        a, memory = cast(attention.MultiHeadAttention, self.block.cross), cast(Memory, shared.rows.memory)
+        a, memory = cast(attention.MultiHeadAttention, self.cross), cast(Memory, shared.rows.memory)
         assert self.crossing is not None
-        q = self.crossing(x).view(shared.batch, shared.new, a.heads, a.head_width).transpose(1, 2)
+        q = self._in_heads(self.crossing(x), shared)
+        q = q if self.cross_normed is None else self.cross_normed[0](q)
         held, valid = memory.held[number], memory.tokens.valid
         seen = None if valid is None else valid[..., None, None, :].expand(shared.batch, 1, shared.new, -1)
-        return _looked_up(_normed(a, q, a.query_gain), held.k, held.v, seen, a.score.factor(a.head_width))
+        return _looked_up(q, held.k, held.v, seen, a.score.factor(a.head_width))
+
+    def _in_heads(self, x: Tensor, shared: _Shared) -> Tensor:
+        """[B*N, H*K] to [B, H, N, K]."""
+        if shared.new == 1:
+            return x.view(shared.batch, -1, 1, self.width)
+        return x.view(shared.batch, shared.new, -1, self.width).transpose(1, 2)
 
     def _hidden(self, x: Tensor) -> Tensor:
-        f = cast(blocks.FeedForward, self.block.feedforward)
         assert self.inward is not None
         hidden = self.inward(x)
-        if f.gate is None:
+        if self.gate is None:
             return hidden
         gate, inner = hidden.chunk(2, -1)
-        return ops.activation(gate, f.activation) * inner
+        return ops.activation(gate, self.gate) * inner
 
-    def _before(self, x: Tensor, norm: blocks.Norm | None) -> Tensor:
-        return norm._fused(x) if norm is not None and self.block.order == "pre" else x
+    def _before(self, x: Tensor, norm: Normed | None) -> Tensor:
+        return norm(x) if norm is not None and self.pre else x
 
-    def _after(self, x: Tensor, change: Tensor, through: Packed, norm: blocks.Norm | None) -> Tensor:
-        x = through.added(change, x) if self.block.residual else through(change)
-        return norm._fused(x) if norm is not None and self.block.order == "post" else x
+    def _after(self, x: Tensor, change: Tensor, through: Packed, norm: Normed | None) -> Tensor:
+        x = through.added(change, x) if self.residual else through(change)
+        return norm(x) if norm is not None and not self.pre else x
 
 
 def _looked_up(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
@@ -308,19 +341,27 @@ def _looked_up(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: floa
     groups = k.shape[1]
     if new > 1 or groups == heads:
         z = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=groups != heads)
-        return z.transpose(1, 2).reshape(batch * new, -1)
+        return z.reshape(batch, -1) if new == 1 else z.transpose(1, 2).reshape(batch * new, -1)
     if mask is not None and mask.shape[1] > 1:
         mask = mask.reshape(-1, groups, heads // groups, mask.shape[-1])
     q = q.reshape(batch, groups, heads // groups, -1)  # of one row, the queries of a group are rows that ask the same keys
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale).reshape(batch, -1)
 
 
-def _normed(a: attention.MultiHeadAttention, x: Tensor, gain: Tensor | None) -> Tensor:
-    if gain is None:
-        return x
-    if a.normed == "layer":
-        return F.layer_norm(x, x.shape[-1:], gain, None, a.eps)
-    return F.rms_norm(x, x.shape[-1:], gain, a.eps)
+def _of_heads(a: attention.MultiHeadAttention) -> tuple[Normed, Normed] | None:
+    """What brings queries and keys to one size; None where nothing does."""
+    if a.query_gain is None or a.key_gain is None:
+        return None
+
+    return _brought(a.normed, a.query_gain, None, a.eps), _brought(a.normed, a.key_gain, None, a.eps)
+
+
+def _brought(kind: str | None, gain: Tensor, shift: Tensor | None, eps: float) -> Normed:
+    """To one size, as `Norm` and heads do, without a look-up of what they hold."""
+    shape = gain.shape
+    if kind == "layer":
+        return lambda x: torch.layer_norm(x, shape, gain, shift, eps)
+    return lambda x: torch.rms_norm(x, shape, gain, eps)
 
 
 # --- what can be prepared ---------------------------------------------------------------------------------------------
