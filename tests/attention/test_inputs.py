@@ -126,10 +126,13 @@ def test_a_number_that_was_lost_by_hand_is_seen():
         model(tokens)
 
 
-def test_counting_ends_where_float32_does():
-    x = torch.zeros(1, 4, 2)
-    assert Tokens.of(x, start=2**24 - 4).in_steps
-    assert not Tokens.of(x, start=2**24).in_steps
+def test_places_at_both_ends_of_the_world_are_numbers():
+    tokens = Tokens.of(words().x)
+    tokens.at[0], tokens.at[1] = -math.inf, math.inf  # their sum is none
+    NoPosition().check(tokens.at)
+    tokens.at[2] = math.nan
+    with pytest.raises(InputError, match="NaN"):
+        NoPosition().check(tokens.at)
 
 
 def test_causality_told_by_rows_makes_no_table(monkeypatch):

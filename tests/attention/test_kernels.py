@@ -10,7 +10,7 @@ from tests.drawn import attending, placed, title, words
 from equiscope.attention import Causal, kernels, scores
 from equiscope.attention.plan import Distances
 from equiscope.attention.shown import in_steps, shown, takes
-from equiscope.position import Alibi, Kerple, SwinBias, T5Bias
+from equiscope.position import Alibi, Kerple, Rope, SwinBias, T5Bias
 from equiscope.symmetry import relative_error
 from equiscope.trace import ops
 
@@ -162,6 +162,35 @@ def test_a_rotation_on_the_fast_way_is_the_readable_one(layout):
     assert torch.autograd.gradgradcheck(lambda x: ops.rotate(x, angles, layout), x)
     turned = torch.func.vmap(lambda x: ops.rotate(x, angles, layout))(x)
     same([turned], [plain(x)])
+
+
+@pytest.mark.parametrize("lead", [(), (2,)], ids=["one list", "a list a sequence"])
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_queries_and_keys_turned_together_are_those_turned_alone(layout, lead):
+    q, k, at = made(2, 3, 7, 8), made(2, 1, 7, 8, seed=1), made(*lead, 7, 1, seed=2).detach()
+    for scheme in (Rope(pairs=layout), Rope(pairs=layout, fraction=0.5), Rope(pairs=layout, key_speed=2.0), Once(pairs=layout)):
+        alone = [scheme.turn(q, at, "query"), scheme.turn(k, at, "key")]
+        both = scheme.turn_both(q, k, at, at)
+        same(both, alone)
+        same(gradients(both, [q, k]), gradients(alone, [q, k]))
+        same(scheme.turn_both(q, k, at, at + 1), [alone[0], scheme.turn(k, at + 1, "key")])
+
+
+class Once(Rope):
+    """A scheme of one's own, which turns otherwise."""
+
+    def turn(self, x, at, role):
+        return super().turn(x, at, role) * 2
+
+
+def test_places_of_each_sequence_are_turned_the_fast_way():
+    """As many sequences as heads or as rows: no axis is taken for another."""
+    for batch, heads, rows in ((2, 3, 7), (3, 3, 3), (1, 4, 4)):
+        x, angles = made(batch, heads, rows, 8), made(batch, rows, 4, seed=1).detach()
+        one_by_one = torch.stack([ops.rotate(x[b], angles[b], "interleaved") for b in range(batch)])
+        turned = ops.rotate(x, angles, "interleaved")
+        same([turned], [one_by_one])
+        assert "Turned" in type(turned.grad_fn).__name__ or "Alias" in type(turned.grad_fn).__name__
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])

@@ -155,8 +155,8 @@ class MultiHeadAttention(nn.Module):
     def why_not(self, backend: Runs, plan: Plan, ndim: int = 4) -> str:
         """What keeps a backend from this attention, in words; empty where it can."""
         position, device = plan.position, self.query.device.type
-        reads = next((name for name in ("term", "mix") if position.acts(name)), "")
         if backend == "flex":
+            reads = next((name for name in ("term", "mix") if position.acts(name)), "")
             if ndim == 2:
                 return "one head without a batch has no axes for it"
             if not plan.queries.at.shape[-2] or not plan.keys.at.shape[-2]:
@@ -211,9 +211,12 @@ class MultiHeadAttention(nn.Module):
             )
         if not alike(tokens.x.shape[:-2], source.at.shape[:-2]) or not alike(tokens.x.shape[:-2], source.x.shape[:-2]):
             raise ShapeError(f"A batch of {tuple(tokens.x.shape[:-2])} cannot ask one of {tuple(source.x.shape[:-2])}.")
-        if plan is None:  # who made a plan has checked the places
-            for asked in (tokens,) if source.at is tokens.at else (tokens, source):
-                position.check(asked.at, counted=asked.in_steps)
+        if plan is None and cache is None and not recording():
+            plan = Plan(position, tokens, source)
+            _check(plan)
+        elif plan is None:  # who made a plan has checked the places
+            position.check(tokens.at)
+            position.check(source.at)
         if held is None:
             q, k, v = self.project(tokens, source, position)
         else:
@@ -243,7 +246,7 @@ class MultiHeadAttention(nn.Module):
         if alone and tokens.x.shape[:-1].numel() >= max(TOGETHER[0], TOGETHER[1] * tokens.x.shape[-1]):
             return self._together(tokens, position)
         q, (k, v) = self._asked(tokens), self._pair(source)
-        return self._turned(q, tokens, position, "query"), self._turned(k, source, position, "key"), v
+        return *self._turned_both(q, k, tokens, source, position), v
 
     def _together(self, tokens: Tokens, position: Position) -> tuple[Tensor, Tensor, Tensor]:
         """As `project`, with one product for all three: it is faster, and many rows pay for the joining of the weights."""
@@ -253,7 +256,7 @@ class MultiHeadAttention(nn.Module):
         made = ops.affine(x, torch.cat(weights, -1), torch.cat(biases) if biases else None)
         q, k, v = made.split([w.shape[-1] for w in weights], -1)
         q, k, v = self._split(q, "Q", self.heads), self._split(k, "K", self.kv_heads), self._split(v, "V", self.kv_heads)
-        return self._turned(q, tokens, position, "query"), self._turned(k, tokens, position, "key"), v
+        return *self._turned_both(q, k, tokens, tokens, position), v
 
     def ask(self, tokens: Tokens, position: Position) -> Tensor:
         """Queries alone."""
@@ -275,11 +278,19 @@ class MultiHeadAttention(nn.Module):
         return k, v
 
     def _turned(self, x: Tensor, tokens: Tokens, position: Position, role: Role) -> Tensor:
+        return position.turn(self._of_one_size(x, role), tokens.at, role)
+
+    def _turned_both(self, q: Tensor, k: Tensor, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor]:
+        if recording():
+            return self._turned(q, tokens, position, "query"), self._turned(k, source, position, "key")
+        return position.turn_both(self._of_one_size(q, "query"), self._of_one_size(k, "key"), tokens.at, source.at)
+
+    def _of_one_size(self, x: Tensor, role: Role) -> Tensor:
         gain, name = (self.query_gain, "Q") if role == "query" else (self.key_gain, "K")
-        if gain is not None:
-            x = ops.norm(x, center=self.normed == "layer", eps=self.eps, name=f"{name}_n", label="brought to one size")
-            x = ops.multiply(x, gain, name=f"{name}_g", label="times the gain")
-        return position.turn(x, tokens.at, role)
+        if gain is None:
+            return x
+        x = ops.norm(x, center=self.normed == "layer", eps=self.eps, name=f"{name}_n", label="brought to one size")
+        return ops.multiply(x, gain, name=f"{name}_g", label="times the gain")
 
     def _split(self, x: Tensor, name: str, heads: int) -> Tensor:
         if self.heads == 1 and x.ndim == 2:
@@ -375,6 +386,15 @@ def kv_major(weight: Tensor, heads: int, kv_heads: int) -> Tensor:
 def kv_minor(weight: Tensor, heads: int, kv_heads: int) -> Tensor:
     """The inverse of `kv_major`."""
     return kv_major(weight, heads, heads // max(kv_heads, 1))
+
+
+def _check(plan: Plan) -> None:
+    """Let the scheme look at all places, unless they are known to be such as any scheme of one axis reads."""
+    position = plan.position
+    if type(position).check is Position.check and position.axes in (None, 1) and plan.counts_rows:
+        return
+    for at in (plan.queries.at,) if plan.keys.at is plan.queries.at else (plan.queries.at, plan.keys.at):
+        position.check(at)
 
 
 def _map(rows: int, columns: int, bias: bool) -> tuple[nn.Parameter, nn.Parameter | None]:

@@ -20,6 +20,7 @@ from equiscope.tokens import Tokens
 from equiscope.trace import constant, ops, recording
 
 LARGE = 2.0**50  # places below it are counted exactly in float64
+EXACT = 2**24  # float32 counts so far
 WHOLE = 2**18  # pairs of rows whose bias is made in one go; more are made by rows
 
 
@@ -176,14 +177,32 @@ class Plan:
         q, k = self.queries, self.keys
         if k.at is not q.at or k.order is not q.order or q.at.shape[-1] != 1:
             return False, False
-        if q.in_steps or torch.compiler.is_compiling() or q.at.device.type != "cpu":
-            return q.in_steps, q.in_steps  # known, or the numbers lie elsewhere: looking at them would wait for the device
+        if torch.compiler.is_compiling() or q.at.device.type != "cpu":
+            return q.in_steps, q.in_steps  # the numbers lie elsewhere; looking at them would wait for the device
+        if _as_counted(q):
+            return True, True
         ranks = self._plain and bool((q.order.diff() > 0).all())
         return _steady(q), ranks
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether those who ask answer, too, and their places are the row numbers and a start: then all are numbers."""
+        return self.keys is self.queries and self._even()[0]
 
 
 def _axes(at: Tensor) -> list[Tensor]:
     return [at] if at.shape[-1] == 1 else [ops.columns(at, a, a + 1, name=f"t{a}") for a in range(at.shape[-1])]
+
+
+def _as_counted(tokens: Tokens) -> bool:
+    """Whether places and ranks still are what `Tokens.of` made them: the most usual case, seen in one look."""
+    if not tokens.in_steps or tokens.at.ndim != 2 or not len(tokens.order):
+        return False
+    start = int(tokens.order[0])
+    stop = start + len(tokens.order)
+    if start < -EXACT or stop > EXACT or not torch.equal(tokens.order, torch.arange(start, stop)):
+        return False
+    return torch.equal(tokens.at[:, 0], torch.arange(start, stop, dtype=tokens.at.dtype))
 
 
 def _steady(tokens: Tokens) -> bool:

@@ -156,10 +156,16 @@ class Rows:
             return made
 
         wide = torch.promote_types(first["k"].dtype, torch.float32) if first["k"].device.type == "cpu" else first["k"].dtype
-        layers = [roomy(torch.cat([c.rows["k"], c.rows["v"]], 1).to(wide), -2) for c in caches]
-        alike = all(layer.shape == layers[0].shape for layer in layers)
+        sizes = [(len(c.rows["k"]), 2 * c.rows["k"].shape[1], room, c.rows["k"].shape[-1]) for c in caches]
+        alike = all(size == sizes[0] for size in sizes)
+        whole = first["k"].new_zeros(len(caches), *sizes[0], dtype=wide) if alike else None
+        kv = whole if whole is not None else [first["k"].new_zeros(size, dtype=wide) for size in sizes]
+        with torch.no_grad():  # the prompt may have been read where gradients are
+            for i, cache in enumerate(caches):
+                heads = cache.rows["k"].shape[1]
+                for name, start in (("k", 0), ("v", heads)):
+                    kv[i].narrow(1, start, heads).narrow(-2, 0, count).copy_(cache.rows[name])
         valid = roomy(first["valid"], -1) if "valid" in first else None
-        kv = torch.stack(layers) if alike else layers
         return cls(kv, roomy(first["at"], -2), roomy(first["order"], -1), valid, memory, count)
 
     def between(self, start: int, stop: int) -> Sequence[Tensor]:
@@ -259,7 +265,7 @@ class _Layer:
         self.output = Packed([cast(Tensor, own.output)], [own.output_bias])
         self.normed = _of_heads(own)
         self.attention_norm, self.cross_norm, self.feedforward_norm = (
-            None if norm is None else _brought(norm.kind, norm.gain, norm.shift, norm.eps)
+            None if norm is None else _Brought(norm.kind, norm.gain, norm.shift, norm.eps)
             for norm in (block.attention_norm, block.cross_norm, block.feedforward_norm)
         )
         self.cross = cross
@@ -353,15 +359,22 @@ def _of_heads(a: attention.MultiHeadAttention) -> tuple[Normed, Normed] | None:
     if a.query_gain is None or a.key_gain is None:
         return None
 
-    return _brought(a.normed, a.query_gain, None, a.eps), _brought(a.normed, a.key_gain, None, a.eps)
+    return _Brought(a.normed, a.query_gain, None, a.eps), _Brought(a.normed, a.key_gain, None, a.eps)
 
 
-def _brought(kind: str | None, gain: Tensor, shift: Tensor | None, eps: float) -> Normed:
+@dataclass(frozen=True)
+class _Brought:
     """To one size, as `Norm` and heads do, without a look-up of what they hold."""
-    shape = gain.shape
-    if kind == "layer":
-        return lambda x: torch.layer_norm(x, shape, gain, shift, eps)
-    return lambda x: torch.rms_norm(x, shape, gain, eps)
+
+    kind: str | None
+    gain: Tensor
+    shift: Tensor | None
+    eps: float
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.kind == "layer":
+            return torch.layer_norm(x, self.gain.shape, self.gain, self.shift, self.eps)
+        return torch.rms_norm(x, self.gain.shape, self.gain, self.eps)
 
 
 # --- what can be prepared ---------------------------------------------------------------------------------------------

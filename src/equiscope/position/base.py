@@ -67,6 +67,10 @@ class Position(nn.Module):
         """Act on queries or keys: x [..., H, N, K], at [..., N, A]. The result may be wider, for both alike."""
         return x
 
+    def turn_both(self, q: Tensor, k: Tensor, at_q: Tensor, at_k: Tensor) -> tuple[Tensor, Tensor]:
+        """`turn` of queries and of keys, where nobody watches: a scheme may share what both need."""
+        return self.turn(q, at_q, "query"), self.turn(k, at_k, "key")
+
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
         """Act on the scores: a number for each head and pair of places, elementwise by broadcasting.
 
@@ -89,8 +93,8 @@ class Position(nn.Module):
         """Whether this scheme overrides a method, e.g. acts("bias")."""
         return getattr(type(self), place) is not getattr(Position, place)
 
-    def check(self, at: Tensor, counted: bool = False) -> None:
-        """Look at coordinates [..., N, A]. counted: they are known to be numbers.
+    def check(self, at: Tensor) -> None:
+        """Look at coordinates [..., N, A].
 
         raises  ShapeError for another number of axes than the scheme reads, InputError for NaN
         """
@@ -99,9 +103,7 @@ class Position(nn.Module):
                 f"{type(self).__name__} reads {self.axes} coordinate{'s' if self.axes > 1 else ''} a token, but got "
                 f"{at.shape[-1]}. Use at [..., N, {self.axes}], or a scheme for {at.shape[-1]} axes."
             )
-        if counted or at.device.type != "cpu" or torch.compiler.is_compiling() or not at.is_floating_point():
-            return
-        if bool(at.isnan().any()):
+        if at.device.type == "cpu" and not torch.compiler.is_compiling() and at.is_floating_point() and bool(at.isnan().any()):
             raise InputError("Some coordinates are NaN. Give every token a place, padding too (any number will do there).")
 
     def extra_repr(self) -> str:

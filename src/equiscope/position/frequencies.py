@@ -1,6 +1,6 @@
 """Frequencies of clocks: how fast each pair of columns turns, in radians a step. Shared by sinusoids and rotations.
 
-They are made in float64 and are nobody's buffer, so `.bfloat16()` on a model cannot spoil them; angles are
+They are made in float64 at every call and are nobody's buffer, so `.bfloat16()` on a model cannot spoil them; angles are
 float32 or better.
 """
 
@@ -13,10 +13,8 @@ from torch import Tensor
 
 from equiscope.errors import ShapeError
 from equiscope.trace import constant, ops
-from equiscope.trace.once import once
 
 Exponent = Literal["2k/D", "2(k+1)/D", "k/(D/2-1)"]
-_NOTHING = torch.zeros(())  # what depends on no tensor is kept beside it
 
 
 def ladder(pairs: int, base: float, exponent: Exponent = "2k/D") -> Tensor:
@@ -24,13 +22,8 @@ def ladder(pairs: int, base: float, exponent: Exponent = "2k/D") -> Tensor:
 
     "2k/D" is Vaswani 2017; "2(k+1)/D" counts k from 1; "k/(D/2-1)" is tensor2tensor's and ends at exactly 1/base.
     """
-    return once(_NOTHING, (pairs, base, exponent), lambda: _ladder(pairs, base, exponent)).clone()
-
-
-def _ladder(pairs: int, base: float, exponent: Exponent) -> Tensor:
     first, last = {"2k/D": (0, pairs), "2(k+1)/D": (1, pairs), "k/(D/2-1)": (0, max(pairs - 1, 1))}[exponent]
-    power = torch.arange(first, first + pairs, dtype=torch.float64) / last
-    return torch.exp(-math.log(base) * power)
+    return torch.exp(-math.log(base) * (torch.arange(first, first + pairs, dtype=torch.float64) / last))
 
 
 def one_axis(at: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ from equiscope.position.frequencies import angles, ladder
 from equiscope.position.scaling import Scaling
 from equiscope.symmetry import Action, Shift
 from equiscope.trace import ops
-from equiscope.trace.once import once
 
 
 class Rope(Position):
@@ -79,16 +78,16 @@ class Rope(Position):
     def turn(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
         speed = self.key_speed if role == "key" else 1.0
         name, label = ("Q′", "turned queries") if role == "query" else ("K′", "turned keys")
-        width, what = x.shape[-1], label.split()[-1]
+        clocks = angles(at, self.frequencies(x.shape[-1]) * speed, f"angles that turn the {label.split()[-1]}")
+        sharp = self._sharpened(x, label.split()[-1])
+        return ops.rotate(sharp, clocks, self.pairs, name=name, label=label, dense=role == "key")  # every query reads the keys
 
-        def clocks() -> Tensor:
-            speeds = self.frequencies(width)
-            return angles(at, speeds if speed == 1 else speeds * speed, f"angles that turn the {what}")
-
-        key = ("rope", self.base, self.fraction, repr(self.scaling), speed, width)  # all that a Rope's clocks depend on
-        turned = once(at, key, clocks) if type(self) is Rope else clocks()
-        sharp = self._sharpened(x, what)
-        return ops.rotate(sharp, turned, self.pairs, name=name, label=label, dense=role == "key")  # every query reads the keys
+    def turn_both(self, q: Tensor, k: Tensor, at_q: Tensor, at_k: Tensor) -> tuple[Tensor, Tensor]:
+        alike = at_q is at_k and self.key_speed == 1 and q.shape[-1] == k.shape[-1]
+        if not alike or type(self).turn is not Rope.turn:
+            return super().turn_both(q, k, at_q, at_k)
+        clocks = angles(at_q, self.frequencies(q.shape[-1]))
+        return ops.rotate_both(self._sharpened(q, "queries"), self._sharpened(k, "keys"), clocks, self.pairs)
 
     def _sharpened(self, x: Tensor, what: str) -> Tensor:
         """Times the scaling's gain, those columns that turn: as Hugging Face multiplies cosines and sines."""

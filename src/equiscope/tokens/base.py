@@ -14,8 +14,6 @@ from torch import Tensor
 from equiscope.errors import InputError, ShapeError
 from equiscope.shapes import Coordinates, Features, Flags, Order
 
-EXACT = 2**24  # float32 counts so far
-
 
 @dataclass(frozen=True)
 class Tokens:
@@ -46,12 +44,8 @@ class Tokens:
         if self.valid is not None and self.valid.dtype != torch.bool:
             raise InputError(f"valid is bool, True = a real token, but got {self.valid.dtype}. Use valid.bool().")
         length = self.x.shape[-2]
-        if (
-            self.at.shape[:-1] == (length,) == self.order.shape
-            and self.x.ndim <= 3
-            and self.valid is None
-            and self.document is None
-        ):
+        alone = self.valid is None and self.document is None
+        if alone and self.x.ndim <= 3 and self.at.shape[:-1] == (length,) == self.order.shape:
             return  # as most tokens are
         rows = {"at": self.at.shape[-2], "order": self.order.shape[-1]}
         rows |= {n: t.shape[-1] for n, t in (("document", self.document), ("valid", self.valid)) if t is not None}
@@ -79,10 +73,9 @@ class Tokens:
         if x.ndim < 2:
             raise ShapeError(f"Tokens need features [..., N, D], one row a token, but got shape {tuple(x.shape)}.")
         stop, dtype = start + x.shape[-2], torch.promote_types(x.dtype, torch.float32)  # bfloat16 counts exactly only to 256
-        exact = torch.compiler.is_compiling() or (start >= -EXACT and stop <= EXACT)
         order = torch.arange(start, stop, device=x.device)
-        at = torch.arange(start, stop, dtype=dtype, device=x.device)[:, None] if exact else order.to(dtype)[:, None]
-        return cls(x=x, at=at, order=order, valid=valid, counted=(at, order) if exact else None)
+        at = torch.arange(start, stop, device=x.device, dtype=dtype).unsqueeze(-1)
+        return cls(x=x, at=at, order=order, valid=valid, counted=(at, order))
 
     @classmethod
     def on_grid(cls, x: Tensor, axes: int = 2) -> Self:
@@ -99,12 +92,10 @@ class Tokens:
     def in_steps(self) -> bool:
         """Whether places and ranks are known, without a look at the numbers, to grow by one from row to row.
 
-        A proof about these very tensors: whoever replaces one of them, or writes to it, loses it. Kernels that need no table
-        are chosen by it; where it is lost, those on a CPU look at the numbers.
+        A proof about these very tensors: whoever replaces one of them loses it. On a GPU, and under a compiler, kernels that
+        need no table are chosen by it; on a CPU they look at the numbers.
         """
-        if self.counted is None or self.counted[0] is not self.at or self.counted[1] is not self.order:
-            return False
-        return torch.compiler.is_compiling() or (_untouched(self.at) and _untouched(self.order))
+        return self.counted is not None and self.counted[0] is self.at and self.counted[1] is self.order
 
     def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Self:
         """The same tokens elsewhere: features in another dtype (coordinates in float32 or better), everything on a device."""
@@ -129,11 +120,6 @@ class Tokens:
         for name, (flag, symbol, label, kind) in flags.items():
             if flag is not None:
                 yield flag, (name, symbol, label, (*("batch",) * (flag.ndim - 1), axis), kind)
-
-
-def _untouched(x: Tensor) -> bool:
-    """Whether nobody has written to a tensor since it was made; a view tells of what it is a view of."""
-    return x.is_inference() or x._version == 0
 
 
 def alike(a: Sequence[int], b: Sequence[int]) -> bool:

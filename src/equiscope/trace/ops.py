@@ -12,8 +12,8 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd import forward_ad
 
-from equiscope.trace.once import once, transformed
 from equiscope.trace.recorder import note, recording
 
 Layout = Literal["interleaved", "half"]
@@ -137,24 +137,42 @@ def rotate(x: Tensor, angles: Tensor, layout: Layout, name: str = "", label: str
 
     Pairs are columns (2w, 2w+1) for "interleaved" and (w, w+W) for "half"; columns beyond 2W pass unchanged.
     (a, b) becomes (a cos - b sin, a sin + b cos), computed in float32 or better.
-    dense: the rows of a head are to lie one after another, for who reads them often; else they lie as those of x.
+    dense: the turned rows of a head are to lie one after another, for who reads them often; else as those of x.
     """
-    shared = angles.ndim > 2 and angles.ndim < x.ndim  # one list of angles for all heads of a sequence
-    return note("rotate", _rotate(x, angles, layout, shared, dense), [x, angles], name, label, layout=layout)
+    return note("rotate", _rotate(x, angles, layout, dense), [x, angles], name, label, layout=layout)
 
 
-def _rotate(x: Tensor, angles: Tensor, layout: Layout, shared: bool, dense: bool) -> Tensor:
+def rotate_both(q: Tensor, k: Tensor, angles: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+    """`rotate` of queries, and of keys with their rows dense, by the same angles, whose sines are computed once; not noted."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    table = None if angles.requires_grad or transformed(q, k, angles) or k.dtype != q.dtype else _table(angles.to(wide), layout)
+    return _rotate(q, angles, layout, False, table), _rotate(k, angles, layout, True, table)
+
+
+def _rotate(x: Tensor, angles: Tensor, layout: Layout, dense: bool, table: Tensor | None = None) -> Tensor:
     wide, width = torch.promote_types(x.dtype, torch.float32), 2 * angles.shape[-1]
-    whole = width == x.shape[-1]
+    whole, shared = width == x.shape[-1], 2 < angles.ndim < x.ndim  # shared: one list of angles for all heads of a sequence
     head = (x if whole else x[..., :width]).to(wide)
-    if angles.requires_grad or transformed(x, angles) or not _within(angles.shape[:-1], x.shape[:-2] if shared else x.shape[:-1]):
-        radians = (angles.unsqueeze(-3) if shared else angles).to(wide)
+    radians = (angles.unsqueeze(-3) if shared else angles).to(wide)
+    if angles.requires_grad or transformed(x, angles) or not _within(radians.shape[:-1], x.shape[:-1]):
         out = _as_pairs(head, radians.cos(), radians.sin(), layout)
     else:
-        table = once(angles, ("turn", layout, wide), lambda: _table(angles.to(wide), layout))
-        out = _Turned.apply(head, table.unsqueeze(-3) if shared else table, layout, dense)
+        table = _table(radians, layout) if table is None else table.unsqueeze(-3) if shared else table
+        out = _Turned.apply(head, table, layout, dense)
     out = out.to(x.dtype)
     return out if whole else torch.cat([out, x[..., width:].expand(*out.shape[:-1], -1)], -1)
+
+
+def _within(rows: torch.Size, others: torch.Size) -> bool:
+    """Whether the first broadcast to the second."""
+    return len(rows) <= len(others) and all(n in (1, m) for n, m in zip(reversed(rows), reversed(others), strict=False))
+
+
+def transformed(*tensors: Tensor) -> bool:
+    """Whether a compiler, torch.func or a forward derivative is at work; then only the plain formulas serve."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return True
+    return any(forward_ad.unpack_dual(t).tangent is not None for t in tensors)
 
 
 def _table(angles: Tensor, layout: Layout) -> Tensor:
@@ -170,14 +188,14 @@ class _Turned(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, table: Tensor, layout: Layout, dense: bool) -> Tensor:
         ctx.save_for_backward(table)
         ctx.layout = layout
-        if layout == "interleaved" and not dense:
-            return (_complex(x) * table).view(x.dtype)  # (a + bi) e^(i angle)
-        out = torch.empty_like(x, memory_format=torch.contiguous_format if dense else torch.preserve_format)
+        room = torch.empty_like(x, memory_format=torch.contiguous_format) if dense else None
         if layout == "interleaved":
-            torch.mul(_complex(x), table, out=out.view(table.dtype))
-            return out
+            if room is None:
+                return torch.view_as_real(_complex(x) * table).flatten(-2)  # (a + bi) e^(i angle)
+            torch.mul(_complex(x), table, out=_complex(room))
+            return room
         cosine, sine = table.split([x.shape[-1], x.shape[-1] // 2], -1)
-        torch.mul(x, cosine, out=out)
+        out = x * cosine if room is None else torch.mul(x, cosine, out=room)
         (a, b), (first, second) = x.chunk(2, -1), out.chunk(2, -1)
         first.addcmul_(b, sine, value=-1.0)
         second.addcmul_(a, sine)
@@ -194,16 +212,12 @@ class _Turned(torch.autograd.Function):
         return _Turned.apply(gradients[0], back, ctx.layout, False), None, None, None
 
 
-def _within(rows: torch.Size, others: torch.Size) -> bool:
-    """Whether the first broadcast to the second."""
-    return len(rows) <= len(others) and all(n in (1, m) for n, m in zip(reversed(rows), reversed(others), strict=False))
-
-
 def _complex(x: Tensor) -> Tensor:
     """Neighbouring columns as one complex number; a view, where torch can read them so."""
-    if any(step % 2 for step in x.stride()[:-1]) or x.stride(-1) != 1 or x.storage_offset() % 2:
-        x = x.contiguous()
-    return x.view(torch.promote_types(x.dtype, torch.complex64))
+    pairs = x.unflatten(-1, (-1, 2))
+    if any(step % 2 for step in pairs.stride()[:-1]) or pairs.stride(-1) != 1 or pairs.storage_offset() % 2:
+        pairs = pairs.clone(memory_format=torch.contiguous_format)
+    return torch.view_as_complex(pairs)
 
 
 def _as_pairs(x: Tensor, cosine: Tensor, sine: Tensor, layout: Layout) -> Tensor:
