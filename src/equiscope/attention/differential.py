@@ -99,6 +99,9 @@ class DifferentialAttention(MultiHeadAttention):
         )
         return ops.concat(first, second, name=f"{role[0].upper()}′", label="both halves of each head, turned")
 
+    def _turned_both(self, q: Tensor, k: Tensor, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor]:
+        return self._turned(q, tokens, position, "query"), self._turned(k, source, position, "key")
+
     def by(self) -> Tensor:
         """lambda, [1, 1]."""
 
