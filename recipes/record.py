@@ -43,7 +43,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="only say whether that table has drifted")
     said = parser.parse_args(words)
     if said.runs:
-        name = record([read_run(folder) for folder in said.runs], dict(recall(said.runs[0])[1].signatures))
+        name = record([read_run(folder) for folder in said.runs], signatures(said.runs[0]))
         print(f"wrote recipes/results/{name}.json")
     if said.runs or said.table or said.check:
         return table(said.check)
@@ -68,6 +68,15 @@ def record(runs: list[Run], signatures: dict[str, str]) -> str:
     text = msgspec.json.format(text, indent=1) + "\n"
     (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
     return name
+
+
+def signatures(folder: Path) -> dict[str, str]:
+    """How the numbers of a run were computed: what its task says, and what was written beside its translations."""
+    said = dict(recall(folder)[1].signatures)
+    for path in sorted(folder.glob("*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        said |= found.get("signatures", {}) if isinstance(found, dict) else {}
+    return said
 
 
 def recipe_of(run: Run) -> str:
