@@ -72,9 +72,9 @@ class Tokens:
         """Features [..., N, D] at places start, start + 1, ..., in reading order."""
         if x.ndim < 2:
             raise ShapeError(f"Tokens need features [..., N, D], one row a token, but got shape {tuple(x.shape)}.")
-        stop, dtype = start + x.shape[-2], torch.promote_types(x.dtype, torch.float32)  # bfloat16 counts exactly only to 256
-        order = torch.arange(start, stop, device=x.device)
-        at = torch.arange(start, stop, device=x.device, dtype=dtype).unsqueeze(-1)
+        order = torch.arange(start, start + x.shape[-2], device=x.device)
+        dtype = torch.promote_types(x.dtype, torch.float32)  # bfloat16 counts exactly only to 256
+        at = order.to(dtype).unsqueeze(-1)
         return cls(x=x, at=at, order=order, valid=valid, counted=(at, order))
 
     @classmethod
