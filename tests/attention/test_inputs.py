@@ -126,6 +126,21 @@ def test_a_number_that_was_lost_by_hand_is_seen():
         model(tokens)
 
 
+def test_padding_without_a_place_is_refused():
+    valid = torch.tensor([False, True, True, True, True, True])
+    tokens = replace(words(), valid=valid)
+    tokens.at[0] = math.nan
+    with pytest.raises(InputError, match="NaN"):
+        attending(Rope(), Causal())(tokens)
+
+
+def test_places_are_looked_at_on_their_own_device():
+    tokens, model = Tokens.of(words().x), attending(Rope(), Causal())
+    with torch.device("meta"):
+        plan = Plan(model.position, tokens, tokens)
+        assert plan.counts_rows
+
+
 def test_places_at_both_ends_of_the_world_are_numbers():
     tokens = Tokens.of(words().x)
     tokens.at[0], tokens.at[1] = -math.inf, math.inf  # their sum is none

@@ -99,6 +99,18 @@ def test_layers_may_hold_keys_of_other_sizes(second):
     assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
 
 
+def test_the_encoder_may_be_asked_by_other_heads():
+    torch.manual_seed(0)
+    side = Block(Attention(heads=4))
+    block = Block(Attention(heads=4, position=Rope(), causal=True), cross=Attention(heads=2, qk_norm="rms"))
+    encoder = Spec(64, vocabulary=300, layers=1, block=side)
+    made = build(Spec(64, vocabulary=300, outputs=300, layers=2, block=block, encoder=encoder)).eval().double()
+    fast = prepared(made)
+    assert fast.why == ""
+    begin = torch.zeros(2, 1, dtype=torch.long)
+    assert relative_error(answers(fast, begin, TEXTS), answers(made, begin, TEXTS)) < 1e-12
+
+
 def test_what_is_written_is_the_same_greedy_sampled_and_searched(tmp_path):
     made = loaded("llama 3.1, tied", tmp_path)
     fast = prepared(made)

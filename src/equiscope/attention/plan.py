@@ -186,8 +186,8 @@ class Plan:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether those who ask answer, too, and their places are the row numbers and a start: then all are numbers."""
-        return self.keys is self.queries and self._even()[0]
+        """Whether those who ask answer, too, and places grow by one from row to row, padding's too: then all are numbers."""
+        return self.keys is self.queries and self.keys.valid is None and self._even()[0]
 
 
 def _axes(at: Tensor) -> list[Tensor]:
@@ -200,9 +200,10 @@ def _as_counted(tokens: Tokens) -> bool:
         return False
     start = int(tokens.order[0])
     stop = start + len(tokens.order)
-    if start < -EXACT or stop > EXACT or not torch.equal(tokens.order, torch.arange(start, stop)):
+    if start < -EXACT or stop > EXACT:
         return False
-    return torch.equal(tokens.at[:, 0], torch.arange(start, stop, dtype=tokens.at.dtype))
+    rows = torch.arange(start, stop, device=tokens.order.device)
+    return torch.equal(tokens.order, rows) and torch.equal(tokens.at[:, 0], rows.to(tokens.at.dtype))
 
 
 def _steady(tokens: Tokens) -> bool:

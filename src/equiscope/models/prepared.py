@@ -295,7 +295,7 @@ class _Layer:
 
     def _look(self, x: Tensor, number: int, shared: _Shared) -> Tensor:
         heads, groups, here = self.heads, self.groups, shared.here[number]
-        made = self._in_heads(self.asking(x), shared)
+        made = _in_heads(self.asking(x), self.width, shared)
         if self.normed is None:
             made = made.to(here.dtype)
             q, kv = made.narrow(1, 0, heads), made.narrow(1, heads, 2 * groups)
@@ -313,17 +313,11 @@ class _Layer:
     def _look_across(self, x: Tensor, number: int, shared: _Shared) -> Tensor:
         a, memory = cast(attention.MultiHeadAttention, self.cross), cast(Memory, shared.rows.memory)
         assert self.crossing is not None
-        q = self._in_heads(self.crossing(x), shared)
+        q = _in_heads(self.crossing(x), a.head_width, shared)
         q = q if self.cross_normed is None else self.cross_normed[0](q)
         held, valid = memory.held[number], memory.tokens.valid
         seen = None if valid is None else valid[..., None, None, :].expand(shared.batch, 1, shared.new, -1)
         return _looked_up(q, held.k, held.v, seen, a.score.factor(a.head_width))
-
-    def _in_heads(self, x: Tensor, shared: _Shared) -> Tensor:
-        """[B*N, H*K] to [B, H, N, K]."""
-        if shared.new == 1:
-            return x.view(shared.batch, -1, 1, self.width)
-        return x.view(shared.batch, shared.new, -1, self.width).transpose(1, 2)
 
     def _hidden(self, x: Tensor) -> Tensor:
         assert self.inward is not None
@@ -339,6 +333,13 @@ class _Layer:
     def _after(self, x: Tensor, change: Tensor, through: Packed, norm: Normed | None) -> Tensor:
         x = through.added(change, x) if self.residual else through(change)
         return norm(x) if norm is not None and not self.pre else x
+
+
+def _in_heads(x: Tensor, width: int, shared: _Shared) -> Tensor:
+    """[B*N, H*K] to [B, H, N, K], width K."""
+    if shared.new == 1:
+        return x.view(shared.batch, -1, 1, width)
+    return x.view(shared.batch, shared.new, -1, width).transpose(1, 2)
 
 
 def _looked_up(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
@@ -358,7 +359,6 @@ def _of_heads(a: attention.MultiHeadAttention) -> tuple[Normed, Normed] | None:
     """What brings queries and keys to one size; None where nothing does."""
     if a.query_gain is None or a.key_gain is None:
         return None
-
     return _Brought(a.normed, a.query_gain, None, a.eps), _Brought(a.normed, a.key_gain, None, a.eps)
 
 
