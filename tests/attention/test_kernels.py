@@ -273,3 +273,21 @@ def test_short_rows_in_bfloat16_are_learned_from_in_a_table_as_exactly_as_such_r
         found = kernels.fused(*rows, 32**-0.5, seen, causal=True)
         wanted = kernels.fused(*exact, 32**-0.5, seen, causal=True)
         assert relative_error(found.double(), wanted) < 2**-7  # 8 digits of a weight and a value
+
+
+def test_compiled_code_learns_from_short_rows_in_a_table_too():
+    torch.manual_seed(0)
+    called: list[str] = []
+
+    def noticed(graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
+        called.extend(str(node.target) for node in graph.graph.nodes)
+        return graph
+
+    rows = [torch.randn(2, 3, 64, 32, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    compiled = torch.compile(lambda q, k, v: kernels.fused(q, k, v, 0.2, causal=True), backend=noticed, fullgraph=True)
+    assert torch.equal(compiled(*rows), kernels.fused(*rows, 0.2, causal=True))
+    assert not [name for name in called if "scaled_dot_product" in name]
+    called.clear()
+    with torch.no_grad():
+        compiled(*rows)
+    assert [name for name in called if "scaled_dot_product" in name]  # nothing is learned: torch's kernel

@@ -170,3 +170,27 @@ def test_golden_traces_agree():
 def test_affine_is_a_product_and_a_sum(bias):
     x, w, b = A, B[0].T, torch.ones(3).double() if bias else None
     assert (ops.affine(x, w, b) - (x @ w + (1 if bias else 0))).abs().max() < 1e-14
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_compiled_turns_read_sines_from_tables_which_are_made_once(layout):
+    """A compiler would put the sines into every loop that uses them: once a head, a row and a pass."""
+    torch.manual_seed(0)
+    called: list[str] = []
+
+    def noticed(graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
+        called.extend(str(node.target) for node in graph.graph.nodes)
+        return graph
+
+    x, angles = torch.randn(2, 3, 5, 8, dtype=torch.float64, requires_grad=True), torch.randn(5, 4, dtype=torch.float64)
+    turned = torch.compile(lambda x, angles: ops.rotate(x, angles, layout), backend=noticed, fullgraph=True)
+    out, wanted = turned(x, angles), ops.rotate(x, angles, layout)
+    torch.testing.assert_close(out, wanted, rtol=1e-14, atol=1e-14)
+    (found,), (expected,) = (torch.autograd.grad(z.square().sum(), x) for z in (out, wanted))
+    torch.testing.assert_close(found, expected, rtol=1e-14, atol=1e-14)
+    assert any("tables_of_sines" in name for name in called) and "cos" not in called
+    learned = angles.clone().requires_grad_()  # angles that are learned need their own gradient
+    (found,) = torch.autograd.grad(turned(x, learned).square().sum() + turned(x, learned).sum(), learned)
+    (expected,) = torch.autograd.grad(ops.rotate(x, learned, layout).sum(), learned)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)

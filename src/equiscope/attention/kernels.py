@@ -65,6 +65,8 @@ def learned_shortly(q: Tensor, k: Tensor, v: Tensor) -> bool:
     if q.device.type != "cpu" or q.dtype != torch.bfloat16 or max(q.shape[-2], k.shape[-2]) > SHORT:
         return False
     learned = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+    if torch.compiler.is_compiling():  # who exports wants no size compared with a number
+        return learned and not torch.compiler.is_exporting()
     return learned and not ops.transformed(q, k, v)
 
 

@@ -155,7 +155,7 @@ def _rotate(x: Tensor, angles: Tensor, layout: Layout, dense: bool, table: Tenso
     head = (x if whole else x[..., :width]).to(wide)
     radians = (angles.unsqueeze(-3) if shared else angles).to(wide)
     if angles.requires_grad or transformed(x, angles) or not _within(radians.shape[:-1], x.shape[:-1]):
-        out = _as_pairs(head, radians.cos(), radians.sin(), layout)
+        out = _as_pairs(head, *_sines(radians), layout)
     else:
         table = _table(radians, layout) if table is None else table.unsqueeze(-3) if shared else table
         out = _Turned.apply(head, table, layout, dense)
@@ -173,6 +173,25 @@ def transformed(*tensors: Tensor) -> bool:
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return True
     return any(forward_ad.unpack_dual(t).tangent is not None for t in tensors)
+
+
+def _sines(angles: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosines and sines; in compiled code for a CPU as tables, which it would else compute anew for every row, head and pass."""
+    if torch.compiler.is_compiling() and not torch.compiler.is_exporting() and angles.is_cpu and not angles.requires_grad:
+        cosine, sine = tables_of_sines(angles)
+        return cosine, sine
+    return angles.cos(), angles.sin()
+
+
+@torch.library.custom_op("equiscope::tables_of_sines", mutates_args=())
+def tables_of_sines(angles: Tensor) -> list[Tensor]:
+    """[cosines, sines] of angles of any shape: an operator that a compiler neither fuses nor computes twice."""
+    return [angles.cos(), angles.sin()]
+
+
+@tables_of_sines.register_fake
+def _(angles: Tensor) -> list[Tensor]:
+    return [torch.empty_like(angles), torch.empty_like(angles)]
 
 
 def _table(angles: Tensor, layout: Layout) -> Tensor:
