@@ -48,6 +48,32 @@ def test_it_answers_as_the_model_for_every_family(name, tmp_path):
     assert relative_error(answers(fast, ids()), answers(made, ids())) < 1e-12
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+def test_long_prompts_are_read_by_the_model_itself(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("equiscope.models.decoding.FEW", 3)
+    made = loaded(name, tmp_path)
+    fast = prepared(made)
+    assert fast.why == ""
+    for prompts in (TEXTS, ids()):
+        assert relative_error(answers(fast, prompts), answers(made, prompts)) < 1e-12
+
+
+@pytest.mark.skipif(not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="this CPU has no bfloat16 products")
+@pytest.mark.parametrize("texts", [ids()[:1], ids()], ids=["one text", "several"])
+def test_a_layer_written_out_gives_what_its_parts_give(texts, monkeypatch):
+    made = model(torch.bfloat16, attention={"position": NoPosition()}, feedforward=FeedForward(activation="gelu-tanh"))
+    fast = prepared(made)
+    assert fast.why == ""
+    assert all(layer.flat for layer in fast.layers)
+    written_out = answers(fast, texts)
+    for layer in fast.layers:
+        layer.flat = None
+    assert torch.equal(answers(fast, texts), written_out)
+    turned = prepared(model(torch.bfloat16))  # turns of queries and keys are not written out
+    assert turned.layers
+    assert not any(layer.flat for layer in turned.layers)
+
+
 @pytest.mark.parametrize("name", PAIRED)
 def test_it_answers_as_the_model_from_a_source(name, tmp_path):
     theirs, made = paired(name, tmp_path)

@@ -19,6 +19,7 @@ from equiscope.models.compiled import Compiled
 from equiscope.models.prepared import Prepared, Rows
 from equiscope.tokens import Tokens
 
+FEW = 512  # tokens of prompts that are read by the short way, which writes the table of all scores down
 Writer = Model | Prepared | Compiled
 Texts = Sequence[Tensor] | Tensor  # ids [N] of each, of any lengths; or [B, N]
 
@@ -56,7 +57,11 @@ class Decoding:
 
     def open(self) -> Tensor:
         """Read the prompts. Scores of what comes next, [B, V]."""
-        scores = self._answer(self._prompt, 1)[:, -1]
+        prompt = self._prompt
+        if self.short is not None and self.ids.numel() <= FEW:
+            self.rows = Rows.empty(self.model, prompt.at, self._room, self.memory, prompt.valid is not None)
+            return self.short.step(self.ids, self.rows, prompt.at, prompt.order, prompt.valid, 1)[:, -1]
+        scores = self._answer(prompt, 1)[:, -1]
         if self.short is not None:
             self.rows = Rows.of(self.caches, self.memory, self._room)
         return scores

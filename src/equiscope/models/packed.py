@@ -27,6 +27,7 @@ FUSED: dict[Activation | None, tuple[str, str]] = {
     "tanh": ("tanh", ""),
 }  # fmt: skip
 Way = Literal["packed", "rows", "columns", "plain"]
+LINEAR = torch.ops.mkldnn._linear_pointwise  # its overloads are named where they are called, or torch looks through them each time
 
 
 class Packed:
@@ -41,7 +42,7 @@ class Packed:
         self.bias = None if all(b is None for b in bias) else torch.cat(given)
         self.activation, self.outputs = activation, weight.shape[1]
         self.way, self.parts = _way(weight), _parts(weight.shape[0])
-        self.weight = weight
+        self.weight, (self._after, self._form) = weight, FUSED[activation]
         if self.way == "packed":
             self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.t().contiguous(), ROWS)
         if self.way == "rows":
@@ -53,15 +54,14 @@ class Packed:
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.way == "packed":
-            name, form = FUSED[self.activation]
-            return cast(Tensor, torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, name, [], form))
+            return cast(Tensor, LINEAR.default(x, self.weight, self.bias, self._after, [], self._form))
         y = self._product(x)
         return y if self.activation is None else ops.activation(y, self.activation)
 
     def added(self, x: Tensor, to: Tensor) -> Tensor:
         """The product (without activation) added to other rows [R, out]."""
         if self.way == "packed":
-            return cast(Tensor, torch.ops.mkldnn._linear_pointwise.binary(x, to, self.weight, self.bias, "add"))
+            return cast(Tensor, LINEAR.binary(x, to, self.weight, self.bias, "add"))
         return self._product(x).add_(to)
 
     def _product(self, x: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from equiscope import attention, blocks
 from equiscope.attention.mask import Both
 from equiscope.errors import InputError
 from equiscope.models.build import Memory, Model
-from equiscope.models.packed import Packed
+from equiscope.models.packed import FUSED, LINEAR, Packed
 from equiscope.position import Position
 from equiscope.position.base import Role
 from equiscope.symmetry import relative_error
@@ -53,26 +53,36 @@ class Prepared:
         return self
 
     @torch.inference_mode()  # a fifteenth of a small model's step
-    def step(self, ids: Tensor, rows: "Rows", at: Tensor, order: Tensor, valid: Tensor | None) -> Tensor:
-        """Read ids [B, N] at places at [B, N, 1] with ranks order [B, N]: scores of what follows each, [B, N, V]."""
+    def step(
+        self, ids: Tensor, rows: "Rows", at: Tensor, order: Tensor, valid: Tensor | None, answers: int | None = None
+    ) -> Tensor:  # fmt: skip
+        """Read ids [B, N] at places at [B, N, 1] with ranks order [B, N]: scores of what follows each, [B, N, V].
+
+        answers  of the last so many only
+        """
         model, s = self.model, self.model.spec
-        x = F.embedding(ids, cast(Any, model.embedding).table)
+        x = torch.embedding(self.table, ids)
         x = x if s.entry.scale is None else x * s.entry.scale
         x = rows.placed(x, at, model.schemes)
         x = (x if model.entry.norm is None else model.entry.norm(x)).flatten(0, 1)
         shared = _Shared(model, rows, at, order, valid)
+        bare = shared.new == 1 and rows.valid is None
         for i, layer in enumerate(self.layers):
-            x = layer(x, i, shared)
-        y = x if model.norm is None else model.norm(x)
+            x = layer.flat(x, shared.here[i], *shared.all[i]) if bare and layer.flat is not None else layer(x, i, shared)
+        if answers is not None and answers < ids.shape[1]:
+            x = x.view(*ids.shape, -1)[:, -answers:].flatten(0, 1)
+        y = x if self.norm is None else self.norm(x)
         y = y if s.head.scale is None else y * s.head.scale
-        return self.head(y).view(*ids.shape, -1)
+        return self.head(y).view(len(ids), -1, self.head.outputs)
 
     def _pack(self) -> None:
         model = self.model
         numbers = zip(cast(list[blocks.Block], list(model.blocks)), model._own, strict=True)
         with torch.no_grad():
             self.layers = [_Layer(block, model.schemes[i]) for block, i in numbers]
-            head = cast(Any, model.head)
+            head, norm = cast(Any, model.head), cast(Any, model.norm)
+            self.table = cast(Any, model.embedding).table
+            self.norm = None if norm is None else _Brought(norm.kind, norm.gain, norm.shift, norm.eps)
             self.head = Packed([cast(Any, model.embedding).table.t() if head.weight is None else head.weight], [head.bias])
 
     @torch.no_grad()
@@ -117,12 +127,13 @@ class Rows:
     valid: Tensor | None
     memory: Memory | None
     count: int
+    ahead: int = 0  # rows whose place, rank and padding are written down: after a prompt all, since texts go on by one
     added: Tensor | None = None  # what schemes add for the places to come [B, n, D]: computed and checked once
     began: int = -1  # rows there were then
 
     def placed(self, x: Tensor, at: Tensor, schemes: list[Position]) -> Tensor:
         """Tokens x [B, N, D] with what schemes say of their places at [B, N, 1], which go on by one."""
-        if self.began < 0:
+        if self.began < 0 and self.count:  # a prompt's places need not go on by one
             self.began = self.count
             self.added = self._added(x, at, schemes)
         if self.added is None:
@@ -144,6 +155,18 @@ class Rows:
         return made if made.shape[-1] == x.shape[-1] and torch.equal(one, x + made[:, : x.shape[1]]) else None
 
     @classmethod
+    def empty(cls, model: Model, at: Tensor, room: int, memory: Memory | None, padded: bool) -> "Rows":
+        """Room for so many rows of sequences whose places are like `at` [B, N, 1]."""
+        batch, table = len(at), cast(Any, model.embedding).table
+        asked = [block.attention for block in cast(list[blocks.Block], list(model.blocks))]
+        sizes = [(batch, 2 * a.kv_heads, room, a.head_width) for a in asked]
+        wide, alike = _wide(table), all(size == sizes[0] for size in sizes)
+        kv = table.new_zeros(len(sizes), *sizes[0], dtype=wide) if alike else [table.new_zeros(size, dtype=wide) for size in sizes]
+        ranks = torch.zeros(batch, room, dtype=torch.long, device=at.device)
+        valid = torch.zeros(batch, room, dtype=torch.bool, device=at.device) if padded else None
+        return cls(kv, at.new_zeros(batch, room, at.shape[-1]), ranks, valid, memory, 0)
+
+    @classmethod
     def of(cls, caches: list[attention.Cache], memory: Memory | None, room: int) -> "Rows":
         """What ordinary caches hold, with room for so many rows in all."""
         first, count = caches[0].rows, caches[0].length
@@ -155,7 +178,7 @@ class Rows:
             made.narrow(axis, 0, count).copy_(part)
             return made
 
-        wide = torch.promote_types(first["k"].dtype, torch.float32) if first["k"].device.type == "cpu" else first["k"].dtype
+        wide = _wide(first["k"])
         sizes = [(len(c.rows["k"]), 2 * c.rows["k"].shape[1], room, c.rows["k"].shape[-1]) for c in caches]
         alike = all(size == sizes[0] for size in sizes)
         whole = first["k"].new_zeros(len(caches), *sizes[0], dtype=wide) if alike else None
@@ -168,20 +191,31 @@ class Rows:
         valid = roomy(first["valid"], -1) if "valid" in first else None
         return cls(kv, roomy(first["at"], -2), roomy(first["order"], -1), valid, memory, count)
 
-    def between(self, start: int, stop: int) -> Sequence[Tensor]:
-        """Of each layer, the keys and values of these rows: [B, 2G, stop - start, K], views."""
+    def since(self, start: int) -> Sequence[Tensor]:
+        """Of each layer, the room of the rows from there to the last: keys, then values, [B, 2G, N, K], views."""
         if isinstance(self.kv, Tensor):
-            return self.kv.narrow(-2, start, stop - start).unbind()
-        return [layer.narrow(-2, start, stop - start) for layer in self.kv]
+            return self.kv.narrow(-2, start, self.count - start).unbind()
+        return [layer.narrow(-2, start, self.count - start) for layer in self.kv]
+
+    def read(self) -> list[tuple[Tensor, Tensor]]:
+        """Of each layer, keys and values of all rows so far, [B, G, M, K] each, views."""
+        if isinstance(self.kv, Tensor):
+            keys, values = self.kv.narrow(-2, 0, self.count).chunk(2, 2)
+            return list(zip(keys.unbind(), values.unbind(), strict=True))
+        return [cast(tuple[Tensor, Tensor], layer.narrow(-2, 0, self.count).chunk(2, 1)) for layer in self.kv]
 
     def take(self, at: Tensor, order: Tensor, valid: Tensor | None) -> None:
-        """Places of the rows that come now."""
-        here = slice(self.count, self.count + order.shape[-1])
-        self.at.narrow(1, self.count, order.shape[-1]).copy_(at)
-        self.order.narrow(1, self.count, order.shape[-1]).copy_(order)
+        """Places of the rows that come now: a prompt's, or those after what was read."""
+        first, self.count = self.count, self.count + order.shape[-1]
+        if self.count <= self.ahead:
+            return
+        if first:
+            steps = torch.arange(self.at.shape[1] - first, device=order.device)
+            at, order, valid = at[:, :1] + steps.to(at.dtype)[:, None], order[:, :1] + steps, None
+        here = slice(first, first + order.shape[-1])
+        self.at[:, here], self.order[:, here], self.ahead = at, order, here.stop
         if self.valid is not None:
             self.valid[:, here] = True if valid is None else valid
-        self.count = here.stop
 
     def pick(self, rows: Tensor) -> None:
         """Of a batch, keep the sequences with these numbers, in this order."""
@@ -192,6 +226,10 @@ class Rows:
         self.valid = None if self.valid is None else self.valid[rows]
 
 
+def _wide(like: Tensor) -> torch.dtype:
+    return torch.promote_types(like.dtype, torch.float32) if like.device.type == "cpu" else like.dtype
+
+
 class _Shared:
     """What all layers of one step share, made when first asked for."""
 
@@ -199,7 +237,7 @@ class _Shared:
         rows.take(at, order, valid)
         self.rows, self.at, self.order, self.start = rows, at, order, rows.count - order.shape[-1]
         self.batch, self.new = order.shape
-        self.here, self.all = rows.between(self.start, rows.count), rows.between(0, rows.count)
+        self.here, self.all = rows.since(self.start), rows.read()
         self._made: dict[Any, Any] = {}
 
     def turn(self, x: Tensor, scheme: Position, role: Role) -> Tensor:
@@ -251,6 +289,7 @@ class _Shared:
 
 
 Normed = Callable[[Tensor], Tensor]
+Flat = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # x [B, D]; of this row keys and values, keys so far, values so far
 
 
 class _Layer:
@@ -260,6 +299,7 @@ class _Layer:
         own, f, cross = block.attention, block.feedforward, block.cross
         self.scheme, self.parallel, self.residual, self.pre = scheme, block.parallel, block.residual, block.order == "pre"
         self.heads, self.groups, self.width = own.heads, own.kv_heads, own.head_width
+        self.parts, self.turns = (own.heads, 2 * own.kv_heads), scheme.acts("turn")
         self.scale, self.window = own.score.factor(own.head_width), own.mask.horizon
         self.asking = Packed([own.query, own.key, own.value], [own.query_bias, own.key_bias, own.value_bias])
         self.output = Packed([cast(Tensor, own.output)], [own.output_bias])
@@ -279,6 +319,7 @@ class _Layer:
                 self.inward = Packed([f.inward], [f.inward_bias], f.activation)
             else:
                 self.inward, self.gate = Packed([f.gate, f.inward], [f.gate_bias, f.inward_bias]), f.activation
+        self.flat = self._flat()
 
     def __call__(self, x: Tensor, number: int, shared: _Shared) -> Tensor:
         z = self._look(self._before(x, self.attention_norm), number, shared)
@@ -293,22 +334,49 @@ class _Layer:
             return x
         return self._after(x, self._hidden(self._before(x, self.feedforward_norm)), self.outward, self.feedforward_norm)
 
+    def _flat(self) -> Flat | None:
+        """`__call__` for one row of one text or several, written out, where a layer has the usual parts; else None.
+
+        A step reads more weights than a cache holds, so each function between costs microseconds: here are none.
+        """
+        n1, n2, asking, output, inward, outward = (
+            self.attention_norm, self.feedforward_norm, self.asking, self.output, self.inward, self.outward,
+        )  # fmt: skip
+        whole = self.pre and self.residual and not self.parallel and self.crossed is None and self.gate is None
+        if not whole or n1 is None or n2 is None or inward is None or outward is None or {n1.kind, n2.kind} != {"layer"}:
+            return None
+        if self.normed or self.turns or self.window or self.scheme.acts("bias") or self.heads != self.groups:
+            return None
+        products = (asking, output, inward, outward)
+        if any(p.way != "packed" or p.weight.dtype != torch.bfloat16 for p in products):
+            return None
+        (w1, b1), (w2, b2), (w3, b3), (w4, b4) = ((p.weight, p.bias) for p in products)
+        gain1, shift1, eps1, gain2, shift2, eps2 = n1.gain, n1.shift, n1.eps, n2.gain, n2.shift, n2.eps
+        size, heads, scale, after, form = n1.gain.shape, self.heads, self.scale, *FUSED[inward.activation]
+        linear, added, look, width = LINEAR.default, LINEAR.binary, F.scaled_dot_product_attention, self.width
+
+        def flat(x: Tensor, here: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            made = linear(torch.layer_norm(x, size, gain1, shift1, eps1), w1, b1, "none", [], "")
+            made = made.view(len(x), -1, 1, width)
+            here.copy_(made.narrow(1, heads, 2 * heads))
+            z = look(made.narrow(1, 0, heads).float(), k, v, scale=scale).view(len(x), -1).bfloat16()
+            x = added(z, x, w2, b2, "add")
+            hidden = linear(torch.layer_norm(x, size, gain2, shift2, eps2), w3, b3, after, [], form)
+            return cast(Tensor, added(hidden, x, w4, b4, "add"))
+
+        return flat
+
     def _look(self, x: Tensor, number: int, shared: _Shared) -> Tensor:
         heads, groups, here = self.heads, self.groups, shared.here[number]
-        made = _in_heads(self.asking(x), self.width, shared)
-        if self.normed is None:
-            made = made.to(here.dtype)
-            q, kv = made.narrow(1, 0, heads), made.narrow(1, heads, 2 * groups)
-        else:
-            q, kv = self.normed[0](made.narrow(1, 0, heads)), made.narrow(1, heads, 2 * groups)
+        q, kv = _in_heads(self.asking(x), self.width, shared).split(self.parts, 1)
         here.copy_(kv)
-        if self.normed is not None or self.scheme.acts("turn"):
-            k = kv.narrow(1, 0, groups)
-            k = k if self.normed is None else self.normed[1](k)
+        if self.normed is not None or self.turns:
+            k = here.narrow(1, 0, groups) if self.normed is None else self.normed[1](kv.narrow(1, 0, groups))
             here.narrow(1, 0, groups).copy_(shared.turn(k, self.scheme, "key"))
-            q = shared.turn(q, self.scheme, "query").to(here.dtype)
-        k, v = shared.all[number].split(groups, 1)
-        return _looked_up(q, k, v, shared.mask(self.scheme, heads, self.window, k.dtype), self.scale).to(x.dtype)
+            q = q.to(here.dtype) if self.normed is None else self.normed[0](q)
+            q = shared.turn(q, self.scheme, "query")
+        k, v = shared.all[number]
+        return _looked_up(q.to(k.dtype), k, v, shared.mask(self.scheme, heads, self.window, k.dtype), self.scale).to(x.dtype)
 
     def _look_across(self, x: Tensor, number: int, shared: _Shared) -> Tensor:
         a, memory = cast(attention.MultiHeadAttention, self.cross), cast(Memory, shared.rows.memory)
