@@ -3,6 +3,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,9 +11,9 @@ import torch.nn.functional as F
 from equiscope.data import Translation
 from equiscope.data.translation import Row
 from equiscope.errors import InputError
-from equiscope.models import Mixed, build
+from equiscope.models import Beams, Mixed, build
 from equiscope.record import Point, read_run
-from equiscope.train import Watcher, bleu, load_run, open_task, read_recipe, recall, recipe, train
+from equiscope.train import Watcher, bleu, load_run, open_task, read_recipe, recall, recipe, train, translation
 from equiscope.train.task import settle
 from equiscope.train.translation import TranslationTask, most
 
@@ -131,6 +132,15 @@ def test_one_beam_is_greedy(task, model):
             if line[-1] == task.end:
                 break
         assert said == task.tokenizer.decode(line[1:]).strip()
+
+
+def test_the_length_penalty_reaches_the_search_and_is_said_with_the_score(task, model, monkeypatch):
+    asked = []
+    monkeypatch.setattr(translation, "Beams", lambda *how: asked.append(how) or Beams(*how))
+    monkeypatch.setattr(task, "data", msgspec.structs.replace(task.data, length_penalty=1.5))
+    task.final(model)
+    assert asked == [(5, 1.5)]
+    assert all(how.endswith("5 beams, length penalty 1.5") for how in task.signatures.values())
 
 
 def test_lines_are_translated_alone_as_together_and_in_their_order(task, model):

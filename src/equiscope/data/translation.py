@@ -49,6 +49,7 @@ class Translation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     length      most tokens of a side; longer training pairs are left out, and counted
     dropout     share of the joins of pieces that is left out while training (BPE-dropout)
     smoothing   share of the wanted probability that is spread over all tokens while training
+    length_penalty  power of its length that a translation's score is divided by in the search: above 0 longer ones gain
     """
 
     train: tuple[str, str] | str
@@ -63,6 +64,7 @@ class Translation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     length: Size = 128
     dropout: Share = 0.0
     smoothing: Share = 0.1
+    length_penalty: Annotated[float, msgspec.Meta(ge=-10, le=10)] = 1.0
 
 
 class Pair(NamedTuple):

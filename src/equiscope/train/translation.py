@@ -128,7 +128,8 @@ class TranslationTask(TextTask):
         pairs = self.pairs.texts[part]
         said = self.translated(model, [pair.source for pair in pairs])
         found = bleu.scores(said, [pair.target for pair in pairs], self.data.languages[1], self.data.lower)
-        self.signatures = {name: f"{how}; {BEAMS} beams" for name, how in found.signatures.items()}
+        searched = f"{BEAMS} beams, length penalty {self.data.length_penalty:g}"
+        self.signatures = {name: f"{how}; {searched}" for name, how in found.signatures.items()}
         values = found.values | self.lost(model, part)
         if self.folder is not None:
             (self.folder / f"{part}.txt").write_text("".join(f"{text}\n" for text in said), encoding="utf-8")
@@ -188,7 +189,7 @@ class TranslationTask(TextTask):
         order = sorted((i for i, text in enumerate(texts) if text), key=lambda i: len(ids[i]))
         said = [""] * len(texts)
         assert isinstance(model, Model)  # `settle` lets no baseline translate
-        ready, search = prepared(model), Beams(beams) if beams > 1 else None
+        ready, search = prepared(model), Beams(beams, self.data.length_penalty) if beams > 1 else None
         for steps, alike in groupby(order, lambda i: most(len(ids[i]))):
             group = list(alike)
             for some in (group[first : first + AT_ONCE] for first in range(0, len(group), AT_ONCE)):
