@@ -183,8 +183,8 @@ def beside() -> str:
 
 
 def changed(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Fields of a recipe that are others than when it was recorded; fields that there were not then are left out."""
-    return [d.partition(":")[0] for d in differences(old, new) if not d.startswith("seed:") and ": None, now" not in d]
+    """Fields of a recipe that are others than when it was recorded; a field that there was not then had its default."""
+    return [d.partition(":")[0] for d in differences(recipe(old).to_dict(), new) if not d.startswith("seed:")]
 
 
 def measured(kept: dict[str, Any], changes: list[str]) -> list[str]:

@@ -291,3 +291,15 @@ def test_compiled_code_learns_from_short_rows_in_a_table_too():
     with torch.no_grad():
         compiled(*rows)
     assert [name for name in called if "scaled_dot_product" in name]  # nothing is learned: torch's kernel
+
+
+def test_what_is_exported_in_bfloat16_takes_any_length():
+    class Attends(torch.nn.Module):
+        def forward(self, q, k, v):
+            return kernels.fused(q, k, v, 0.2, causal=True)
+
+    rows = [torch.randn(2, 3, 64, 32, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    length = torch.export.Dim("length", min=2, max=4096)
+    exported = torch.export.export(Attends(), tuple(rows), dynamic_shapes=[{2: length}] * 3, strict=False).module()
+    longer = [torch.randn(2, 3, 900, 32, dtype=torch.bfloat16) for _ in range(3)]
+    torch.testing.assert_close(exported(*longer), kernels.fused(*longer, 0.2, causal=True), rtol=2e-2, atol=2e-2)

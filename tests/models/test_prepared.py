@@ -58,7 +58,10 @@ def test_long_prompts_are_read_by_the_model_itself(name, tmp_path, monkeypatch):
         assert relative_error(answers(fast, prompts), answers(made, prompts)) < 1e-12
 
 
-@pytest.mark.skipif(not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="this CPU has no bfloat16 products")
+@pytest.mark.skipif(
+    not torch.backends.mkldnn.is_available() or not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+    reason="this CPU has no bfloat16 products",
+)
 @pytest.mark.parametrize("texts", [ids()[:1], ids()], ids=["one text", "several"])
 def test_a_layer_written_out_gives_what_its_parts_give(texts, monkeypatch):
     made = model(torch.bfloat16, attention={"position": NoPosition()}, feedforward=FeedForward(activation="gelu-tanh"))
@@ -143,6 +146,25 @@ def test_what_is_written_is_the_same_greedy_sampled_and_searched(tmp_path):
     for way in ({"sampling": Sampling(temperature=1.0), "seed": 3}, {}, {"beams": Beams(3)}, {"stop": [7]}):
         found, wanted = generate(fast, TEXTS, 20, **way), generate(made, TEXTS, 20, **way)
         assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+def test_a_read_out_of_the_last_token_alone_and_a_norm_of_the_users_own_go_the_short_way():
+    torch.manual_seed(0)
+    last = build(
+        Spec(48, vocabulary=70, outputs=70, layers=2, readout="last", block=Block(Attention(4, position=Rope(), causal=True)))
+    )
+    other = model(torch.float64)
+    other.norm = torch.nn.LayerNorm(192, dtype=torch.float64)
+    for made in (last.eval().double(), other):
+        fast = prepared(made)
+        assert fast.why == ""
+        with torch.no_grad():
+            slow, short = Decoding(made, ids()[:, :5] % 70, 4), Decoding(fast, ids()[:, :5] % 70, 4)
+            found, wanted = short.open(), slow.open()
+            assert relative_error(found, wanted) < 1e-12
+            assert not found.is_inference()
+            read = torch.tensor([[3, 4]] * len(found))
+            assert relative_error(short.read(read)[:, -1], slow.read(read)[:, -1]) < 1e-12
 
 
 def test_the_model_itself_is_left_alone():

@@ -195,3 +195,24 @@ def test_compiled_turns_read_sines_from_tables_which_are_made_once(layout):
     (found,) = torch.autograd.grad(turned(x, learned).square().sum() + turned(x, learned).sum(), learned)
     (expected,) = torch.autograd.grad(ops.rotate(x, learned, layout).sum(), learned)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.compile
+def test_compiled_turns_have_forward_derivatives_by_their_angles_and_batches_of_them():
+    torch.manual_seed(0)
+    x, angles = torch.randn(3, 5, 8, dtype=torch.float64), torch.randn(5, 4, dtype=torch.float64)
+
+    def slope(angles):
+        return torch.func.jvp(lambda a: ops.rotate(x, a, "half"), (angles,), (torch.ones_like(angles),))[1]
+
+    def each(many):
+        return torch.vmap(lambda a: ops.rotate(x, a, "half"))(many)
+
+    for function, given in ((slope, angles), (each, torch.stack([angles, 2 * angles]))):
+        found = torch.compile(function, backend="aot_eager", fullgraph=True)(given)
+        torch.testing.assert_close(found, function(given), rtol=1e-12, atol=1e-12)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(angles, torch.ones_like(angles))
+        out = torch.compile(lambda a: ops.rotate(x, a, "half"), backend="aot_eager")(dual)
+        found = torch.autograd.forward_ad.unpack_dual(out).tangent
+    torch.testing.assert_close(found, slope(angles), rtol=1e-12, atol=1e-12)

@@ -62,12 +62,13 @@ def fused(
 
 def learned_shortly(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether bfloat16 rows on a CPU are few, and a gradient will be asked for: torch's kernel converts them again and again."""
-    if q.device.type != "cpu" or q.dtype != torch.bfloat16 or max(q.shape[-2], k.shape[-2]) > SHORT:
+    if q.device.type != "cpu" or q.dtype != torch.bfloat16 or torch.compiler.is_exporting():  # there a size compared is a guard
         return False
-    learned = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-    if torch.compiler.is_compiling():  # who exports wants no size compared with a number
-        return learned and not torch.compiler.is_exporting()
-    return learned and not ops.transformed(q, k, v)
+    if not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)):
+        return False
+    if max(q.shape[-2], k.shape[-2]) > SHORT:
+        return False
+    return torch.compiler.is_compiling() or not ops.transformed(q, k, v)
 
 
 def in_a_table(q: Tensor, k: Tensor, v: Tensor, scale: float, seen: Tensor | None, causal: bool) -> Tensor:

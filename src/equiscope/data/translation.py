@@ -64,7 +64,7 @@ class Translation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     length: Size = 128
     dropout: Share = 0.0
     smoothing: Share = 0.1
-    length_penalty: Annotated[float, msgspec.Meta(ge=-10, le=10)] = 1.0
+    length_penalty: Annotated[float, msgspec.Meta(ge=-1, le=10)] = 1.0
 
 
 class Pair(NamedTuple):

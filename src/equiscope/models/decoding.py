@@ -60,7 +60,8 @@ class Decoding:
         prompt = self._prompt
         if self.short is not None and self.ids.numel() <= FEW:
             self.rows = Rows.empty(self.model, prompt.at, self._room, self.memory, prompt.valid is not None)
-            return self.short.step(self.ids, self.rows, prompt.at, prompt.order, prompt.valid, 1)[:, -1]
+            scores = self.short.step(self.ids, self.rows, prompt.at, prompt.order, prompt.valid, 1)[:, -1]
+            return scores.clone()  # an ordinary tensor again, as after a long prompt
         scores = self._answer(prompt, 1)[:, -1]
         if self.short is not None:
             self.rows = Rows.of(self.caches, self.memory, self._room)

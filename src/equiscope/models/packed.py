@@ -11,7 +11,7 @@ What is packed or cut by columns is a copy; the others are views where one weigh
 """
 
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -27,7 +27,8 @@ FUSED: dict[Activation | None, tuple[str, str]] = {
     "tanh": ("tanh", ""),
 }  # fmt: skip
 Way = Literal["packed", "rows", "columns", "plain"]
-LINEAR = torch.ops.mkldnn._linear_pointwise  # its overloads are named where they are called, or torch looks through them each time
+# its overloads are named where they are called, or torch looks through them each time; not every torch has it
+LINEAR: Any = torch.ops.mkldnn._linear_pointwise if torch.backends.mkldnn.is_available() else None
 
 
 class Packed:

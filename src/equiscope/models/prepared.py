@@ -69,6 +69,7 @@ class Prepared:
         bare = shared.new == 1 and rows.valid is None
         for i, layer in enumerate(self.layers):
             x = layer.flat(x, shared.here[i], *shared.all[i]) if bare and layer.flat is not None else layer(x, i, shared)
+        answers = 1 if model.readout.name == "last" else answers
         if answers is not None and answers < ids.shape[1]:
             x = x.view(*ids.shape, -1)[:, -answers:].flatten(0, 1)
         y = x if self.norm is None else self.norm(x)
@@ -82,7 +83,8 @@ class Prepared:
             self.layers = [_Layer(block, model.schemes[i]) for block, i in numbers]
             head, norm = cast(Any, model.head), cast(Any, model.norm)
             self.table = cast(Any, model.embedding).table
-            self.norm = None if norm is None else _Brought(norm.kind, norm.gain, norm.shift, norm.eps)
+            usual = type(norm) is blocks.Norm
+            self.norm: Normed | None = _Brought(norm.kind, norm.gain, norm.shift, norm.eps) if usual else norm
             self.head = Packed([cast(Any, model.embedding).table.t() if head.weight is None else head.weight], [head.bias])
 
     @torch.no_grad()

@@ -177,7 +177,13 @@ def transformed(*tensors: Tensor) -> bool:
 
 def _sines(angles: Tensor) -> tuple[Tensor, Tensor]:
     """Cosines and sines; in compiled code for a CPU as tables, which it would else compute anew for every row, head and pass."""
-    if torch.compiler.is_compiling() and not torch.compiler.is_exporting() and angles.is_cpu and not angles.requires_grad:
+    plain = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0  # for a table has no derivative
+    if (
+        torch.compiler.is_compiling()
+        and not torch.compiler.is_exporting()
+        and angles.is_cpu
+        and not (angles.requires_grad or plain)
+    ):
         cosine, sine = tables_of_sines(angles)
         return cosine, sine
     return angles.cos(), angles.sin()
