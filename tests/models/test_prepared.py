@@ -63,7 +63,7 @@ def test_long_prompts_are_read_by_the_model_itself(name, tmp_path, monkeypatch):
     reason="this CPU has no bfloat16 products",
 )
 @pytest.mark.parametrize("texts", [ids()[:1], ids()], ids=["one text", "several"])
-def test_a_layer_written_out_gives_what_its_parts_give(texts, monkeypatch):
+def test_a_layer_written_out_gives_what_its_parts_give(texts):
     made = model(torch.bfloat16, attention={"position": NoPosition()}, feedforward=FeedForward(activation="gelu-tanh"))
     fast = prepared(made)
     assert fast.why == ""
