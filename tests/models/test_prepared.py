@@ -11,7 +11,7 @@ from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Sampling, Spec, build, generate
 from equiscope.models.beam import Beams
 from equiscope.models.decoding import Decoding
-from equiscope.models.packed import Packed
+from equiscope.models.packed import WAYS, Packed, quickest
 from equiscope.models.prepared import prepared
 from equiscope.position import Alibi, Learned, NoPosition, Rope
 from equiscope.symmetry import relative_error
@@ -58,13 +58,10 @@ def test_long_prompts_are_read_by_the_model_itself(name, tmp_path, monkeypatch):
         assert relative_error(answers(fast, prompts), answers(made, prompts)) < 1e-12
 
 
-@pytest.mark.skipif(
-    not torch.backends.mkldnn.is_available() or not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
-    reason="this CPU has no bfloat16 products",
-)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
 @pytest.mark.parametrize("texts", [ids()[:1], ids()], ids=["one text", "several"])
-def test_a_layer_written_out_gives_what_its_parts_give(texts):
-    made = model(torch.bfloat16, attention={"position": NoPosition()}, feedforward=FeedForward(activation="gelu-tanh"))
+def test_a_layer_written_out_gives_what_its_parts_give(texts, dtype):
+    made = model(dtype, attention={"position": NoPosition()}, feedforward=FeedForward(activation="gelu-tanh"))
     fast = prepared(made)
     assert fast.why == ""
     assert all(layer.flat for layer in fast.layers)
@@ -72,7 +69,7 @@ def test_a_layer_written_out_gives_what_its_parts_give(texts):
     for layer in fast.layers:
         layer.flat = None
     assert torch.equal(answers(fast, texts), written_out)
-    turned = prepared(model(torch.bfloat16))  # turns of queries and keys are not written out
+    turned = prepared(model(dtype))  # turns of queries and keys are not written out
     assert turned.layers
     assert not any(layer.flat for layer in turned.layers)
 
@@ -96,7 +93,9 @@ def test_with_any_scheme_it_answers_alike_or_says_why_not(scheme):
     assert bool(fast.why) == (not fast.layers)
 
 
-@pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "way", "near"), [*((torch.float32, way, 1e-5) for way in WAYS), (torch.bfloat16, None, 0.05)], ids=str
+)
 @pytest.mark.parametrize(
     "block",
     [{}, {"norm": Norm("rms"), "feedforward": FeedForward(activation="silu", gated=True, bias=False)}, {"parallel": True},
@@ -105,11 +104,12 @@ def test_with_any_scheme_it_answers_alike_or_says_why_not(scheme):
      {"feedforward": FeedForward(activation="gelu-tanh")}, {"feedforward": FeedForward(activation="tanh")}],
     ids=str,
 )  # fmt: skip
-def test_packed_products_keep_the_numbers(block, dtype, near):
+def test_packed_products_keep_the_numbers(block, dtype, way, near, monkeypatch):
+    monkeypatch.setattr("equiscope.models.packed.quickest", lambda *shape: way)
     made = model(dtype, **dict(block))
     fast = prepared(made)
     assert fast.why == ""
-    assert fast.layers[0].asking.way != "plain"
+    assert way in (None, fast.layers[0].asking.way)
     exact = answers(model(torch.float64, **dict(block)), TEXTS)
     assert relative_error(answers(fast, TEXTS).double(), exact) < near
     alone, exact = answers(fast, TEXTS[0]), answers(model(torch.float64, **dict(block)), TEXTS[0])
@@ -212,24 +212,39 @@ def test_a_table_that_ends_is_still_said():
 def test_a_wrong_product_is_noticed_and_not_used(monkeypatch):
     from equiscope.models import packed
 
-    product = packed.Packed._product
-    monkeypatch.setattr(packed.Packed, "_product", lambda self, x: 1.001 * product(self, x))
+    product = packed.Packed.product
+    monkeypatch.setattr(packed.Packed, "product", lambda self, x: 1.001 * product(self, x))
     assert "away from the model's" in prepared(model()).why
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "way"), [*((torch.float32, way) for way in WAYS), (torch.bfloat16, None), (torch.float64, None)], ids=str
+)
 @pytest.mark.parametrize("shape", [(192, 576), (768, 192), (128, 9001), (16, 8), (191, 600)], ids=str)
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_every_way_is_the_product(shape, dtype, threads, monkeypatch):
+def test_every_way_is_the_product(shape, dtype, way, threads, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     torch.manual_seed(0)
     weight, bias = torch.randn(shape, dtype=dtype) / shape[0] ** 0.5, torch.randn(shape[1], dtype=dtype)
     for rows in (1, 3):
         x, to = torch.randn(rows, shape[0], dtype=dtype), torch.randn(rows, shape[1], dtype=dtype)
         wanted = x.double() @ weight.double() + bias.double()
-        made = Packed([weight], [bias])
+        made = Packed([weight], [bias], way=way)
         assert relative_error(made(x).double(), wanted) < 16 * torch.finfo(dtype).eps
         assert relative_error(made.added(x, to).double(), wanted + to.double()) < 16 * torch.finfo(dtype).eps
-        both = Packed([weight, weight], [bias, None], "gelu")(x).double()
+        both = Packed([weight, weight], [bias, None], "gelu", way)(x).double()
         gelu = torch.nn.functional.gelu(torch.cat([wanted, wanted - bias.double()], -1))
         assert relative_error(both, gelu) < 16 * torch.finfo(dtype).eps
+
+
+def test_the_quickest_way_is_measured_once_a_shape_and_numbers_of_threads(monkeypatch):
+    from equiscope.models import packed
+
+    quickest.cache_clear()
+    found = quickest(192, 576, 1)
+    assert found in WAYS
+    monkeypatch.setattr(packed, "_seconds", lambda some, x: 1 / 0)  # would be asked again
+    assert quickest(192, 576, 1) == found
+    monkeypatch.setattr(packed, "_seconds", lambda some, x: {"columns": 0.9, "rows": 0.94}.get(some[0].way, 1.0))
+    assert quickest(192, 576, 7) == "rows"  # the simplest that hardly another is faster than
+    quickest.cache_clear()

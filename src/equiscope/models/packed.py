@@ -1,16 +1,20 @@
 """Packed: products laid out for rows that come one at a time.
 
 With one row, a product does two operations for every weight that it reads: memory decides, and most libraries read with one
-thread, or badly. What reads fastest depends on the shape (measured in `benchmarks/decode.py`):
-  packed   oneDNN's blocks of weights; bias, activation and residual on the way out. Best in bfloat16, and where many numbers
-           become few
-  rows     the sum over the input cut into one part a thread, each a product of its own. Best where few numbers become many
-  columns  the output cut into parts. Best for a vocabulary
-  plain    torch's own product: small weights, other devices, float64
-What is packed or cut by columns is a copy; the others are views where one weight stands alone.
+thread, or badly. What reads fastest depends on the shape, and on the CPU and its library, so in float32 it is measured
+(`quickest`) when weights are prepared:
+  plain    torch's own product, the weights of each input one after another; as they are given on other devices, in other dtypes
+  turned   the same, the weights of each output one after another
+  rows     the sum over the input cut into one part a thread, each a product of its own
+  columns  the output cut into parts
+  packed   oneDNN's blocks of weights; bias, activation and residual on the way out. In bfloat16 always
+What is packed or cut by columns is a copy; the others are views of one weight that lies so already.
 """
 
+import math
+import time
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Literal, cast
 
 import torch
@@ -20,13 +24,17 @@ from torch import Tensor
 from equiscope.trace import ops
 from equiscope.trace.ops import Activation
 
-SMALL, VOCABULARY = 2**15, 2**13  # weights for which any way will do; outputs from which on columns are cut
+SMALL = 2**15  # weights for which any way will do
+TRIES = 5
+CACHED = 2**25  # bytes: so much is read between two uses of a weight when ways are compared, as more is in a step
 ROWS = 64  # that oneDNN lays its blocks out for: its blocks for one row read a tenth slower
 FUSED: dict[Activation | None, tuple[str, str]] = {
     None: ("none", ""), "relu": ("relu", ""), "gelu": ("gelu", "none"), "gelu-tanh": ("gelu", "tanh"), "silu": ("swish", ""),
     "tanh": ("tanh", ""),
 }  # fmt: skip
-Way = Literal["packed", "rows", "columns", "plain"]
+Way = Literal["plain", "turned", "rows", "columns", "packed"]
+WAYS: tuple[Way, ...] = ("plain", "turned", "rows", "columns", "packed")  # the simplest first
+GAIN = 0.95  # of the time of a simpler way, that another must not take to be chosen: what is measured twice is chosen twice
 # its overloads are named where they are called, or torch looks through them each time; not every torch has it
 LINEAR: Any = torch.ops.mkldnn._linear_pointwise if torch.backends.mkldnn.is_available() else None
 
@@ -35,19 +43,30 @@ class Packed:
     """x [R, in] to activation(x W + b) [R, out], W the given weights [in, out] side by side.
 
     bias  of each weight, or None
+    way   in which weights are read; the one that suits them unless said
     """
 
-    def __init__(self, weights: Sequence[Tensor], bias: Sequence[Tensor | None], activation: Activation | None = None) -> None:
+    def __init__(
+        self, weights: Sequence[Tensor], bias: Sequence[Tensor | None], activation: Activation | None = None, way: Way | None = None
+    ) -> None:
         weight = torch.cat([w.detach() for w in weights], 1) if len(weights) > 1 else weights[0].detach()
         given = [w.new_zeros(w.shape[1]) if b is None else b.detach() for w, b in zip(weights, bias, strict=True)]
         self.bias = None if all(b is None for b in bias) else torch.cat(given)
         self.activation, self.outputs = activation, weight.shape[1]
-        self.way, self.parts = _way(weight), _parts(weight.shape[0])
+        self.way, self.parts = way or _way(weight), _parts(weight.shape[0])
         self.weight, (self._after, self._form) = weight, FUSED[activation]
+        if self.way == "plain" and weight.dtype == torch.float32 and weight.device.type == "cpu":
+            self.weight = weight.contiguous()
+        if self.way == "turned":
+            self.weight = weight.t().contiguous().t()
         if self.way == "packed":
             self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.t().contiguous(), ROWS)
         if self.way == "rows":
             self.weight = weight.contiguous()
+            self._cut = self.weight.view(self.parts, -1, self.outputs)
+            self._first = weight.new_zeros(self.parts, 1, self.outputs)
+            if self.bias is not None:
+                self._first[0, 0] = self.bias
         if self.way == "columns":
             parts = 2 * self.parts
             full = F.pad(weight, (0, -self.outputs % parts))
@@ -56,41 +75,61 @@ class Packed:
     def __call__(self, x: Tensor) -> Tensor:
         if self.way == "packed":
             return cast(Tensor, LINEAR.default(x, self.weight, self.bias, self._after, [], self._form))
-        y = self._product(x)
+        y = self.product(x)
         return y if self.activation is None else ops.activation(y, self.activation)
 
     def added(self, x: Tensor, to: Tensor) -> Tensor:
         """The product (without activation) added to other rows [R, out]."""
         if self.way == "packed":
             return cast(Tensor, LINEAR.binary(x, to, self.weight, self.bias, "add"))
-        return self._product(x).add_(to)
+        return self.product(x).add_(to)
 
-    def _product(self, x: Tensor) -> Tensor:
-        if self.way == "rows" and len(x) == 1 and self.parts > 1:
-            parts = torch.bmm(x.view(self.parts, 1, -1), self.weight.view(self.parts, -1, self.outputs))
-            y = parts.sum(0)
-        elif self.way == "columns":
+    def product(self, x: Tensor) -> Tensor:
+        """Without activation."""
+        if self.way == "packed":
+            return cast(Tensor, LINEAR.default(x, self.weight, self.bias, "none", [], ""))
+        if self.way == "rows" and len(x) == 1:
+            return torch.baddbmm(self._first, x.view(self.parts, 1, -1), self._cut).sum(0)
+        if self.way == "columns":
             y = torch.bmm(x.expand(len(self.weight), *x.shape), self.weight)
             y = y.transpose(0, 1).reshape(len(x), -1)[:, : self.outputs]
-        elif self.bias is not None:
-            return torch.addmm(self.bias, x, self.weight)
-        else:
-            return x @ self.weight
-        return y if self.bias is None else y + self.bias
+            return y if self.bias is None else y + self.bias
+        return x @ self.weight if self.bias is None else torch.addmm(self.bias, x, self.weight)
 
 
 def _way(weight: Tensor) -> Way:
-    inputs, outputs = weight.shape
     if weight.device.type != "cpu" or weight.numel() < SMALL:
         return "plain"
-    there = torch.backends.mkldnn.is_available()
     if weight.dtype == torch.bfloat16:
+        there = torch.backends.mkldnn.is_available()
         return "packed" if there and cast(bool, torch.ops.mkldnn._is_mkldnn_bf16_supported()) else "plain"
-    if weight.dtype != torch.float32:
-        return "plain"
-    if outputs >= VOCABULARY:
-        return "columns"
-    return "packed" if inputs > outputs and there else "rows"
+    return quickest(*weight.shape, torch.get_num_threads()) if weight.dtype == torch.float32 else "plain"
+
+
+@cache
+@torch.no_grad()
+def quickest(inputs: int, outputs: int, threads: int) -> Way:
+    """The simplest way of reading float32 weights [inputs, outputs] for one row that hardly another is faster than, here and now.
+
+    It takes as long as some tokens do. Ways differ in rounding; what is found stays for the life of the process.
+    """
+    x, bias = torch.ones(1, inputs), torch.zeros(outputs)
+    many = min(8, math.ceil(CACHED / (4 * inputs * outputs)))
+    took: dict[Way, float] = {}
+    for way in WAYS:
+        if way == "packed" and not torch.backends.mkldnn.is_available():
+            continue
+        some = [Packed([torch.zeros(inputs, outputs)], [bias], way=way) for _ in range(many)]
+        took[way] = min(_seconds(some, x) for _ in range(TRIES))
+    least = min(took.values())
+    return next(way for way, seconds in took.items() if GAIN * seconds <= least)
+
+
+def _seconds(some: list[Packed], x: Tensor) -> float:
+    began = time.perf_counter()
+    for one in some:
+        one.product(x)
+    return time.perf_counter() - began
 
 
 def _parts(inputs: int) -> int:

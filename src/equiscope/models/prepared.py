@@ -20,7 +20,7 @@ from equiscope import attention, blocks
 from equiscope.attention.mask import Both
 from equiscope.errors import InputError
 from equiscope.models.build import Memory, Model
-from equiscope.models.packed import FUSED, LINEAR, Packed
+from equiscope.models.packed import Packed
 from equiscope.position import Position
 from equiscope.position.base import Role
 from equiscope.symmetry import relative_error
@@ -339,32 +339,24 @@ class _Layer:
     def _flat(self) -> Flat | None:
         """`__call__` for one row of one text or several, written out, where a layer has the usual parts; else None.
 
-        A step reads more weights than a cache holds, so each function between costs microseconds: here are none.
+        A step reads more weights than a cache holds, so each function between costs microseconds: here are few.
         """
-        n1, n2, asking, output, inward, outward = (
-            self.attention_norm, self.feedforward_norm, self.asking, self.output, self.inward, self.outward,
-        )  # fmt: skip
+        n1, n2, inward, outward = self.attention_norm, self.feedforward_norm, self.inward, self.outward
         whole = self.pre and self.residual and not self.parallel and self.crossed is None and self.gate is None
         if not whole or n1 is None or n2 is None or inward is None or outward is None or {n1.kind, n2.kind} != {"layer"}:
             return None
         if self.normed or self.turns or self.window or self.scheme.acts("bias") or self.heads != self.groups:
             return None
-        products = (asking, output, inward, outward)
-        if any(p.way != "packed" or p.weight.dtype != torch.bfloat16 for p in products):
-            return None
-        (w1, b1), (w2, b2), (w3, b3), (w4, b4) = ((p.weight, p.bias) for p in products)
+        asking, output, inner, outer = self.asking.__call__, self.output.added, inward.__call__, outward.added
         gain1, shift1, eps1, gain2, shift2, eps2 = n1.gain, n1.shift, n1.eps, n2.gain, n2.shift, n2.eps
-        size, heads, scale, after, form = n1.gain.shape, self.heads, self.scale, *FUSED[inward.activation]
-        linear, added, look, width = LINEAR.default, LINEAR.binary, F.scaled_dot_product_attention, self.width
+        size, heads, scale, look, width = n1.gain.shape, self.heads, self.scale, F.scaled_dot_product_attention, self.width
 
         def flat(x: Tensor, here: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            made = linear(torch.layer_norm(x, size, gain1, shift1, eps1), w1, b1, "none", [], "")
-            made = made.view(len(x), -1, 1, width)
+            made = asking(torch.layer_norm(x, size, gain1, shift1, eps1)).view(len(x), -1, 1, width)
             here.copy_(made.narrow(1, heads, 2 * heads))
-            z = look(made.narrow(1, 0, heads).float(), k, v, scale=scale).view(len(x), -1).bfloat16()
-            x = added(z, x, w2, b2, "add")
-            hidden = linear(torch.layer_norm(x, size, gain2, shift2, eps2), w3, b3, after, [], form)
-            return cast(Tensor, added(hidden, x, w4, b4, "add"))
+            z = look(made.narrow(1, 0, heads).to(k.dtype), k, v, scale=scale).view(len(x), -1).to(x.dtype)
+            x = output(z, x)
+            return outer(inner(torch.layer_norm(x, size, gain2, shift2, eps2)), x)
 
         return flat
 
