@@ -15,8 +15,9 @@ import torch
 from PIL import Image
 
 from equiscope.data import Images, images
-from equiscope.data.images import Pictures
+from equiscope.data.images import Pictures, normal
 from equiscope.data.picture_files import LABELS, PICTURES, listed, read_idx
+from equiscope.data.views import Views
 from equiscope.errors import InputError
 
 SAMPLES = Path(__file__).parents[2] / "recipes" / "samples"
@@ -153,7 +154,7 @@ def test_mean_and_deviation_are_those_of_the_training_part(tmp_path):
     assert abs(float(pictures.std) - float(known.std(correction=0))) < 1e-7
     said = Pictures(Images(train=pair(tmp_path), mean=(0.5,), std=(0.25,)))
     assert (float(said.mean), float(said.std)) == (0.5, 0.25)
-    x, _ = next(said.part("validation", 8))
+    x = normal(said.parts["validation"].images, said.mean, said.std)
     assert float(x[0, 0, 0, 0]) == pytest.approx((18 / 255 - 0.5) / 0.25)
 
 
@@ -238,6 +239,11 @@ def test_more_than_there_is_cannot_be_held_out(tmp_path):
     folder = str(classes(tmp_path, {"cat": 5, "dog": 2}))
     assert "data.tested = 2 takes 2 of 2 pictures of the class 'dog'" in refusal(train=folder, tested=2)
     assert "Leave one of them out" in refusal(train=folder, tested=1, test=folder)
+
+
+def test_a_view_shows_something(tmp_path):
+    said = refusal(train=pair(tmp_path), views=Views(shift=3))
+    assert "data.views.shift = 3 moves pictures of 3×4 pixels out of sight" in said
 
 
 def test_a_picture_that_cannot_be_read_is_named(tmp_path):

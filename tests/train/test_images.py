@@ -164,6 +164,36 @@ def test_evaluation_counts_every_picture_once(tmp_path):
         assert found["loss"] == pytest.approx(float(F.cross_entropy(answers, pictures.labels)), rel=1e-5)
 
 
+def test_a_finished_run_answers_by_all_views_and_says_what_one_alone_would(tmp_path):
+    made = task(tmp_path, data={"views": {"flip": True, "shift": 1}})
+    model, pictures = model_of(made), made.pictures.parts["validation"]
+    looks = [
+        torch.roll(F.pad(images, (1, 1, 1, 1)), (down, across), (-2, -1))[..., 1:-1, 1:-1]
+        for images in (pictures.images, pictures.images.flip(-1))
+        for down in (-1, 0, 1)
+        for across in (-1, 0, 1)
+    ]
+    answers = torch.stack([model(made.sight.seen(one)) for one in looks]).mean(0)
+    found, alone = made.final(model, "validation"), made.evaluate(model, "validation")
+    assert list(found) == ["accuracy", "loss", "pictures", "accuracy (one view)"]
+    assert found["accuracy"] == pytest.approx(float((answers.argmax(-1) == pictures.labels).float().mean()))
+    assert found["loss"] == pytest.approx(float(F.cross_entropy(answers.detach(), pictures.labels)), rel=1e-5)
+    assert found["accuracy (one view)"] == alone["accuracy"]
+    assert abs(found["loss"] - alone["loss"]) > 1e-4
+
+
+def test_a_mirrored_picture_gets_the_answer_of_the_picture_where_both_are_seen(tmp_path):
+    for name, mirrored in (("a.png", False), ("b.png", True)):
+        pixels = stripes()[0][4]
+        Image.fromarray(np.ascontiguousarray(pixels[:, ::-1]) if mirrored else pixels).save(tmp_path / name)
+    paths = [str(tmp_path / name) for name in ("a.png", "b.png")]
+    model = model_of(task(tmp_path))
+    for views, most, least in (({"flip": True, "shift": 1}, 1e-6, 0.0), ({"flip": True}, 1e-6, 0.0), ({}, 1.0, 1e-4)):
+        made = task(tmp_path, data={"views": views})
+        one, other = made.predict(model, paths)
+        assert least <= max(abs(one.more[name] - other.more[name]) for name in STRIPES) <= most
+
+
 def test_what_was_learned_by_heart_is_answered_from_files_of_any_size_and_colour(tmp_path):
     changes = {
         "budget": {"steps": 60, "batch": 21},

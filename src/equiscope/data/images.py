@@ -6,7 +6,6 @@ than memory should hold lies in a file that is mapped.
 
 import math
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,6 +20,7 @@ from equiscope.data.augment import Augment, Draws, augmented, mixture
 from equiscope.data.files import found, sources
 from equiscope.data.order import Order
 from equiscope.data.picture_files import LABELS, PICTURES, Listed, converted, listed, of_files, read_idx
+from equiscope.data.views import Views
 from equiscope.errors import InputError
 from equiscope.record import Source
 
@@ -44,6 +44,7 @@ class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     mean, std   of each channel, in 0..1; those of the training part unless said
     augment     how pictures differ from themselves each time
     smoothing   share of the answer that is spread over all classes (label smoothing)
+    views       ways in which a finished run sees each picture that it answers for; the answer is the mean of theirs
     """
 
     train: str | Pair
@@ -58,6 +59,7 @@ class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     std: tuple[float, ...] | None = None
     augment: Augment = field(default_factory=Augment)
     smoothing: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    views: Views = field(default_factory=Views)
 
 
 @dataclass(frozen=True)
@@ -123,13 +125,6 @@ class Pictures:
         other, keep, part = (t[own] for t in mixed)
         y, others = self._seen([places[int(i)] for i in other])
         return {"inputs": keep * x + (1 - keep) * y, "wanted": wanted, "other": others, "part": part}
-
-    def part(self, name: str, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """All pictures of a part as a model reads them, as they are, and their classes; `size` at a time."""
-        part = self.parts[name]
-        for first in range(0, len(part), size):
-            images, labels = part[first : first + size]
-            yield normal(images, self.mean, self.std), labels
 
     def _seen(self, places: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
         images, labels = self.parts["train"][torch.tensor([example for _, example in places])]
@@ -215,6 +210,12 @@ class Pictures:
             )
         if len(self.classes) < 2:
             raise InputError(f"There is one class, {self.classes[0]!r}, so there is nothing to learn. Give two or more.")
+        assert self.size is not None
+        if self.config.views.shift >= min(self.size):
+            raise InputError(
+                f"data.views.shift = {self.config.views.shift} moves pictures of {self.size[0]}×{self.size[1]} pixels "
+                "out of sight. One or two are usual."
+            )
 
 
 def normal(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from equiscope.data import Images
 from equiscope.data.images import Pictures, normal
 from equiscope.data.picture_files import address, converted, picture
+from equiscope.data.views import Views
 from equiscope.errors import InputError
 from equiscope.models import Built, Model, Spec
 from equiscope.record import Line, Sample, pack
@@ -23,6 +24,7 @@ from equiscope.train.task import Answer, Asked, Batch, Task
 
 AT_ONCE = 250  # pictures that are evaluated together
 SIGHT = "sight.json"
+ALONE = "accuracy (one view)"
 
 
 class Sight(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -137,23 +139,38 @@ class ImagesTask(Task):
     def parts(self) -> Sequence[str]:
         return tuple(self.pictures.parts) if self.pictures is not None else ()
 
-    @torch.no_grad()
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
         """accuracy: share of pictures whose most probable class is theirs; loss: nats a picture; and how many they are."""
+        return self._measured(model, part, Views())
+
+    def final(self, model: Built, part: str) -> dict[str, float]:
+        """As `evaluate`, of the answers over all views of the recipe; then also accuracy (one view), of pictures as they are."""
+        return self._measured(model, part, self.config.views)
+
+    @torch.no_grad()
+    def _measured(self, model: Built, part: str, views: Views) -> dict[str, float]:
         assert self.pictures is not None
-        device, right, lost, count = next(model.parameters()).device, 0, 0.0, 0
-        for x, labels in self.pictures.part(part, AT_ONCE):
-            answers, wanted = model(x.to(device)).float(), labels.to(device)
+        device, of, right, alone, lost = next(model.parameters()).device, self.pictures.parts[part], 0, 0, 0.0
+        for first in range(0, len(of), AT_ONCE):
+            images, labels = of[first : first + AT_ONCE]
+            each, wanted = self._answers(model, images, views), labels.to(device)
+            answers = each.mean(0)
             right += int((answers.argmax(-1) == wanted).sum())
+            alone += int((each[0].argmax(-1) == wanted).sum())
             lost += float(F.cross_entropy(answers, wanted, reduction="sum"))
-            count += len(labels)
-        return {"accuracy": right / count, "loss": lost / count, "pictures": float(count)}
+        found = {"accuracy": right / len(of), "loss": lost / len(of), "pictures": float(len(of))}
+        return found | ({ALONE: alone / len(of)} if len(views) > 1 else {})
+
+    def _answers(self, model: Built, images: Tensor, views: Views) -> Tensor:
+        """Of pictures uint8 [B, C, H, W] in each of their views: [views, B, classes], as they are first."""
+        device = next(model.parameters()).device
+        return torch.stack([model(self.sight.seen(one).to(device)).float() for one in views.of(images)])
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
         """The class of each file, and how probable the likeliest classes are. options: top, how many of them; 3 unless said.
 
-        A file is made grey or colour, and resized and cropped, as the pictures of the run were.
+        A file is made grey or colour, and resized and cropped, as those of the run were, and seen in all views of the recipe.
         """
         top = min(int(options.pop("top", 3)), len(self.sight.classes))
         if options or top < 1:
@@ -162,9 +179,9 @@ class ImagesTask(Task):
             if not Path(path).is_file():
                 raise InputError(f"There is no picture {path}. Give paths of files that Pillow reads, e.g. PNG or JPEG.")
         read = [converted(picture(Path(path), path), self.sight.size, self.sight.channels) for path in inputs]
-        device, found = next(model.parameters()).device, []
+        found = []
         for path, image in zip(inputs, read, strict=True):
-            chances = model(self.sight.seen(torch.tensor(image)[None]).to(device)).float().softmax(-1)[0]
+            chances = self._answers(model, torch.tensor(image)[None], self.config.views).mean(0).softmax(-1)[0]
             best = chances.topk(top)
             more = {self.sight.classes[i]: p for p, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)}
             found.append(Answer(path, next(iter(more)), more))
