@@ -281,7 +281,7 @@ def test_samples_show_what_the_row_that_is_read_out_drew(tmp_path, readout, row)
     assert np.allclose(weights.sum(-1), 1, atol=0.003)  # rounded to three decimals
 
 
-@pytest.mark.parametrize("name", ["fashion-mnist", "cifar10-subset"])
+@pytest.mark.parametrize("name", ["fashion-mnist", "fashion-mnist-plain", "cifar10-subset"])
 def test_the_small_form_of_a_recipe_needs_only_the_samples(name, monkeypatch, tmp_path):
     from equiscope.train import read_recipe
 
