@@ -176,6 +176,23 @@ def test_queries_and_keys_turned_together_are_those_turned_alone(layout, lead):
         same(scheme.turn_both(q, k, at, at + 1), [alone[0], scheme.turn(k, at + 1, "key")])
 
 
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_gradients_of_queries_and_keys_turned_together(layout):
+    q, k, angles = made(2, 3, 5, 4), made(2, 1, 5, 4, seed=1), made(5, 2, seed=2).detach()
+
+    def both(q, k):
+        return ops.rotate_both(q, k, angles, layout)
+
+    assert "TurnedBoth" in type(both(q, k)[0].grad_fn).__name__
+    assert torch.autograd.gradcheck(both, (q, k))
+    assert torch.autograd.gradgradcheck(both, (q, k))
+    assert torch.autograd.gradgradcheck(lambda q, k: both(q, k)[1] * k, (q, k))  # nothing asks the queries
+    for x, place in ((q, 0), (k, 1)):  # one of them alone is learned, or alone is used
+        few = both(q if x is q else q.detach(), k if x is k else k.detach())
+        same(gradients([few[place]], [x]), gradients([ops.rotate(x, angles, layout)], [x]))
+        same(gradients([both(q, k)[place]], [x]), gradients([ops.rotate(x, angles, layout)], [x]))
+
+
 class Once(Rope):
     """A scheme of one's own, which turns otherwise."""
 

@@ -146,6 +146,13 @@ def rotate_both(q: Tensor, k: Tensor, angles: Tensor, layout: Layout) -> tuple[T
     """`rotate` of queries, and of keys with their rows dense, by the same angles, whose sines are computed once; not noted."""
     wide = torch.promote_types(q.dtype, torch.float32)
     table = None if angles.requires_grad or transformed(q, k, angles) or k.dtype != q.dtype else _table(angles.to(wide), layout)
+    whole = q.dtype == wide and q.ndim == k.ndim and 2 * angles.shape[-1] == q.shape[-1] == k.shape[-1]
+    if table is not None and whole:
+        table = table.unsqueeze(-3) if 2 < angles.ndim < q.ndim else table
+        if _within(table.shape[:-1], q.shape[:-1]) and _within(table.shape[:-1], k.shape[:-1]):
+            turned: tuple[Tensor, Tensor] = _TurnedBoth.apply(q, k, table, layout)
+            return turned
+        table = None
     return _rotate(q, angles, layout, False, table), _rotate(k, angles, layout, True, table)
 
 
@@ -213,28 +220,55 @@ class _Turned(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, table: Tensor, layout: Layout, dense: bool) -> Tensor:
         ctx.save_for_backward(table)
         ctx.layout = layout
-        room = torch.empty_like(x, memory_format=torch.contiguous_format) if dense else None
-        if layout == "interleaved":
-            if room is None:
-                return torch.view_as_real(_complex(x) * table).flatten(-2)  # (a + bi) e^(i angle)
-            torch.mul(_complex(x), table, out=_complex(room))
-            return room
-        cosine, sine = table.split([x.shape[-1], x.shape[-1] // 2], -1)
-        out = x * cosine if room is None else torch.mul(x, cosine, out=room)
-        (a, b), (first, second) = x.chunk(2, -1), out.chunk(2, -1)
-        first.addcmul_(b, sine, value=-1.0)
-        second.addcmul_(a, sine)
-        return out
+        return _turned(x, table, layout, dense)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
         (table,) = ctx.saved_tensors
-        if ctx.layout == "interleaved":
-            back = table.conj_physical()
-        else:
-            cosine, sine = table.split([2 * (table.shape[-1] // 3), table.shape[-1] // 3], -1)
-            back = torch.cat([cosine, -sine], -1)
-        return _Turned.apply(gradients[0], back, ctx.layout, False), None, None, None
+        return _Turned.apply(gradients[0], _opposite(table, ctx.layout), ctx.layout, False), None, None, None
+
+
+class _TurnedBoth(torch.autograd.Function):
+    """`_Turned` of queries, and of keys with their rows dense: what an autograd function costs, once."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, table: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(table)
+        ctx.set_materialize_grads(False)
+        ctx.layout = layout
+        return _turned(q, table, layout, False), _turned(k, table, layout, True)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, Tensor | None, None, None]:
+        (table,) = ctx.saved_tensors
+        back, (dq, dk) = _opposite(table, ctx.layout), gradients
+        if dq is not None and dk is not None:
+            return *_TurnedBoth.apply(dq, dk, back, ctx.layout), None, None
+        dq, dk = (None if d is None else _Turned.apply(d, back, ctx.layout, False) for d in gradients)
+        return dq, dk, None, None
+
+
+def _turned(x: Tensor, table: Tensor, layout: Layout, dense: bool) -> Tensor:
+    room = torch.empty_like(x, memory_format=torch.contiguous_format) if dense else None
+    if layout == "interleaved":
+        if room is None:
+            return torch.view_as_real(_complex(x) * table).flatten(-2)  # (a + bi) e^(i angle)
+        torch.mul(_complex(x), table, out=_complex(room))
+        return room
+    cosine, sine = table.split([x.shape[-1], x.shape[-1] // 2], -1)
+    out = x * cosine if room is None else torch.mul(x, cosine, out=room)
+    (a, b), (first, second) = x.chunk(2, -1), out.chunk(2, -1)
+    first.addcmul_(b, sine, value=-1.0)
+    second.addcmul_(a, sine)
+    return out
+
+
+def _opposite(table: Tensor, layout: Layout) -> Tensor:
+    """The table of the turns back."""
+    if layout == "interleaved":
+        return table.conj_physical()
+    cosine, sine = table.split([2 * (table.shape[-1] // 3), table.shape[-1] // 3], -1)
+    return torch.cat([cosine, -sine], -1)
 
 
 def _complex(x: Tensor) -> Tensor:
