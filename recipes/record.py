@@ -80,11 +80,11 @@ def signatures(folder: Path) -> dict[str, str]:
 
 
 def recipe_of(run: Run) -> str:
-    """The recipe of this folder that a run is of: all fields but the seed are the same."""
+    """The recipe of this folder that a run is of: all fields but the seed and the title are the same."""
     near: list[tuple[int, str, list[str]]] = []
     said = recipe(run.recipe).to_dict()  # fields that came later have their defaults
     for path in sorted(FOLDER.glob("*.toml")):
-        wrong = [d for d in differences(read_recipe(path).to_dict(), said) if not d.startswith("seed:")]
+        wrong = [d for d in differences(read_recipe(path).to_dict(), said) if not d.startswith(("seed:", "title:"))]
         if not wrong:
             return path.stem
         near.append((len(wrong), path.stem, wrong))
@@ -184,7 +184,7 @@ def beside() -> str:
 
 def changed(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """Fields of a recipe that are others than when it was recorded; a field that there was not then had its default."""
-    return [d.partition(":")[0] for d in differences(recipe(old).to_dict(), new) if not d.startswith("seed:")]
+    return [d.partition(":")[0] for d in differences(recipe(old).to_dict(), new) if not d.startswith(("seed:", "title:"))]
 
 
 def measured(kept: dict[str, Any], changes: list[str]) -> list[str]:

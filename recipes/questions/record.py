@@ -46,7 +46,7 @@ def record(folder: Path) -> Path:
         if question.question != found.question:
             continue
         asked = recipe(plan.recipe).to_dict()  # fields that came later have their defaults
-        if other := differences(base.to_dict(), asked):
+        if other := differences(base.to_dict() | {"title": ""}, asked | {"title": ""}):
             sys.exit(f"{folder} is of another recipe than {path.name}: {'; '.join(other[:4])}.")
         if seeds_of(question.seeds, base.seed) != plan.seeds:
             sys.exit(f"{folder} has the seeds {plan.seeds}, and {path.name} others.")

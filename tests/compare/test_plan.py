@@ -1,5 +1,7 @@
 """A plan is looked at before anything is trained, kept, and made equal where that is asked."""
 
+import json
+
 import pytest
 from tests.compare.made import SCHEMES, base, plan
 
@@ -24,6 +26,16 @@ def test_another_plan_in_the_same_folder_is_refused_with_the_difference(tmp_path
     plan(tmp_path)
     with pytest.raises(InputError, match=r"holds another comparison: seeds\[1\]: 2, now 7"):
         plan(tmp_path, seeds=(1, 7, 3))
+
+
+def test_a_plan_from_before_a_field_came_is_the_same_plan(tmp_path):
+    plan(tmp_path)
+    path = tmp_path / "compared" / "plan.json"
+    kept = json.loads(path.read_text())
+    del kept["recipe"]["data"]["overlap"]
+    kept["recipe"]["title"] = kept["title"] = "as it was called then"
+    path.write_text(json.dumps(kept))
+    plan(tmp_path)
 
 
 @pytest.mark.parametrize(

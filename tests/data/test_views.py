@@ -15,7 +15,7 @@ def test_without_more_there_is_the_picture_as_it_is():
 
 def test_views_are_counted_and_begin_with_the_picture_as_it_is():
     for views, many in ((Views(flip=True), 2), (Views(shift=1), 9), (Views(flip=True, shift=1), 18), (Views(shift=2), 25)):
-        seen = views.of(IMAGES)
+        seen = list(views.of(IMAGES))
         assert len(seen) == len(views) == many
         assert torch.equal(seen[0], IMAGES)
         assert len({one.numpy().tobytes() for one in seen}) == many
@@ -27,7 +27,7 @@ def test_a_mirrored_picture_has_the_views_of_the_picture():
 
 
 def test_a_moved_picture_does_not():
-    moved = Views(shift=1).of(IMAGES)[1]
+    moved = list(Views(shift=1).of(IMAGES))[1]
     assert {one.numpy().tobytes() for one in Views(shift=1).of(moved)} != {
         one.numpy().tobytes() for one in Views(shift=1).of(IMAGES)
     }

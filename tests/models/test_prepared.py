@@ -1,5 +1,7 @@
 """A prepared model writes what the model writes, by a shorter way (M5)."""
 
+import importlib
+
 import pytest
 import torch
 from tests.drawn import LISTED, title
@@ -11,12 +13,15 @@ from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Sampling, Spec, build, generate
 from equiscope.models.beam import Beams
 from equiscope.models.decoding import Decoding
-from equiscope.models.packed import WAYS, Packed, quickest
+from equiscope.models.packed import WAYS, Packed, Ways, quickest
 from equiscope.models.prepared import prepared
 from equiscope.position import Alibi, Learned, NoPosition, Rope
 from equiscope.symmetry import relative_error
 
 TEXTS = [ids()[0], ids()[1, :7]]
+
+THERE = [way for way in WAYS if way != "packed" or torch.backends.mkldnn.is_available()]
+SHORT = "packed" if torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported() else "plain"  # bfloat16
 
 
 def loaded(name, folder, dtype=torch.float64):
@@ -94,7 +99,7 @@ def test_with_any_scheme_it_answers_alike_or_says_why_not(scheme):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "way", "near"), [*((torch.float32, way, 1e-5) for way in WAYS), (torch.bfloat16, None, 0.05)], ids=str
+    ("dtype", "way", "near"), [*((torch.float32, way, 1e-5) for way in THERE), (torch.bfloat16, SHORT, 0.05)], ids=str
 )
 @pytest.mark.parametrize(
     "block",
@@ -109,7 +114,7 @@ def test_packed_products_keep_the_numbers(block, dtype, way, near, monkeypatch):
     made = model(dtype, **dict(block))
     fast = prepared(made)
     assert fast.why == ""
-    assert way in (None, fast.layers[0].asking.way)
+    assert fast.layers[0].asking.way == way
     exact = answers(model(torch.float64, **dict(block)), TEXTS)
     assert relative_error(answers(fast, TEXTS).double(), exact) < near
     alone, exact = answers(fast, TEXTS[0]), answers(model(torch.float64, **dict(block)), TEXTS[0])
@@ -218,7 +223,7 @@ def test_a_wrong_product_is_noticed_and_not_used(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "way"), [*((torch.float32, way) for way in WAYS), (torch.bfloat16, None), (torch.float64, None)], ids=str
+    ("dtype", "way"), [*((torch.float32, way) for way in THERE), (torch.bfloat16, SHORT), (torch.float64, "plain")], ids=str
 )
 @pytest.mark.parametrize("shape", [(192, 576), (768, 192), (128, 9001), (16, 8), (191, 600)], ids=str)
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -237,14 +242,41 @@ def test_every_way_is_the_product(shape, dtype, way, threads, monkeypatch):
         assert relative_error(both, gelu) < 16 * torch.finfo(dtype).eps
 
 
-def test_the_quickest_way_is_measured_once_a_shape_and_numbers_of_threads(monkeypatch):
-    from equiscope.models import packed
-
-    quickest.cache_clear()
-    found = quickest(192, 576, 1)
+def test_the_quickest_way_is_measured_once_a_size(monkeypatch):
+    ways, large = Ways(), torch.zeros(192, 576)
+    found = ways.of(large)
     assert found in WAYS
-    monkeypatch.setattr(packed, "_seconds", lambda some, x: 1 / 0)  # would be asked again
-    assert quickest(192, 576, 1) == found
-    monkeypatch.setattr(packed, "_seconds", lambda some, x: {"columns": 0.9, "rows": 0.94}.get(some[0].way, 1.0))
-    assert quickest(192, 576, 7) == "rows"  # the simplest that hardly another is faster than
-    quickest.cache_clear()
+    monkeypatch.setattr("equiscope.models.packed._seconds", lambda some, x: 1 / 0)  # it would be asked again
+    assert ways.of(large) == found
+    assert Ways(measured=False).of(large) == "plain"
+    assert ways.of(torch.zeros(64, 64)) == "plain"
+    assert ways.of(large.double()) == "plain"
+    assert ways.of(large.bfloat16()) == SHORT
+    monkeypatch.setattr("equiscope.models.packed._seconds", lambda some, x: {"columns": 0.9, "rows": 0.94}.get(some[0].way, 1.0))
+    assert quickest(192, 576) == "rows"  # the simplest that hardly another is faster than
+
+
+def test_what_is_measured_is_float32_on_the_cpu_whatever_stands_around(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "equiscope.models.packed._seconds", lambda some, x: seen.append((x, some[0].product(x), some[0].weight.shape)) or 1.0
+    )
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.device("meta"), torch.autocast("cpu", torch.bfloat16):
+            Ways().of(torch.zeros(192, 576, dtype=torch.float32, device="cpu"))
+            Ways().of(torch.zeros(8, 9000, dtype=torch.float32, device="cpu"))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert {(t.dtype, t.device.type) for x, y, _ in seen for t in (x, y)} == {(torch.float32, "cpu")}
+    assert max(max(shape) for *_, shape in seen) <= 8192  # a vocabulary is not copied
+
+
+def test_weights_that_find_no_room_are_said_and_the_model_writes(monkeypatch):
+    def none(*given, **more):
+        raise RuntimeError("not enough memory: you tried to allocate 7 bytes")
+
+    monkeypatch.setattr(importlib.import_module("equiscope.models.prepared"), "Packed", none)
+    fast = prepared(model())
+    assert "could not be laid out: not enough memory" in fast.why
+    assert generate(fast, ids()[:1], 3)[0].shape == generate(model(), ids()[:1], 3)[0].shape

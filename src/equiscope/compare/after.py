@@ -105,7 +105,7 @@ def _value(model: Any, task: Task, change: dict[str, Any], beside: Path) -> floa
     elif isinstance(model, Model) and isinstance(model.position, LearnedNd):
         model = resized(model, tuple(change["size"]))
     with torch.no_grad():
-        found = other.evaluate(model, part)
+        found = other.final(model, part) if isinstance(other, ImagesTask) else other.evaluate(model, part)  # in all views
     return float(next(iter(found.values())))
 
 

@@ -123,9 +123,12 @@ def write_plan(plan: Plan, folder: Path) -> None:
 
 
 def _other(there: Plan, plan: Plan) -> list[str]:
-    """What two plans say otherwise, words and threads left out."""
-    a, b = (msgspec.to_builtins(msgspec.structs.replace(p, command="", threads=1, question="")) for p in (there, plan))
-    return differences(a, b)
+    """What two plans say otherwise, words and threads left out; fields of the recipe that came later have their defaults."""
+    a, b = (
+        msgspec.structs.replace(p, command="", threads=1, question="", title="", recipe=recipe(p.recipe).to_dict() | {"title": ""})
+        for p in (there, plan)
+    )
+    return differences(msgspec.to_builtins(a), msgspec.to_builtins(b))
 
 
 def read_plan(folder: Path) -> Plan:

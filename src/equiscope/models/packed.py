@@ -2,7 +2,8 @@
 
 With one row, a product does two operations for every weight that it reads: memory decides, and most libraries read with one
 thread, or badly. What reads fastest depends on the shape, and on the CPU and its library, so in float32 it is measured
-(`quickest`) when weights are prepared:
+(`Ways`) when weights are prepared, for one row; what is measured on a busy machine may differ from time to time, and ways
+differ in rounding:
   plain    torch's own product, the weights of each input one after another; as they are given on other devices, in other dtypes
   turned   the same, the weights of each output one after another
   rows     the sum over the input cut into one part a thread, each a product of its own
@@ -14,7 +15,6 @@ What is packed or cut by columns is a copy; the others are views of one weight t
 import math
 import time
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Literal, cast
 
 import torch
@@ -26,7 +26,8 @@ from equiscope.trace.ops import Activation
 
 SMALL = 2**15  # weights for which any way will do
 TRIES = 5
-CACHED = 2**25  # bytes: so much is read between two uses of a weight when ways are compared, as more is in a step
+CACHED = 2**25  # bytes of weights that are read between two uses of one, or 64 weights, when ways are compared: a step reads more
+MANY = 2**13  # outputs, more of which are as so many: a vocabulary
 ROWS = 64  # that oneDNN lays its blocks out for: its blocks for one row read a tenth slower
 FUSED: dict[Activation | None, tuple[str, str]] = {
     None: ("none", ""), "relu": ("relu", ""), "gelu": ("gelu", "none"), "gelu-tanh": ("gelu", "tanh"), "silu": ("swish", ""),
@@ -34,7 +35,7 @@ FUSED: dict[Activation | None, tuple[str, str]] = {
 }  # fmt: skip
 Way = Literal["plain", "turned", "rows", "columns", "packed"]
 WAYS: tuple[Way, ...] = ("plain", "turned", "rows", "columns", "packed")  # the simplest first
-GAIN = 0.95  # of the time of a simpler way, that another must not take to be chosen: what is measured twice is chosen twice
+GAIN = 0.95  # of the time of a simpler way, that another must not take to be chosen
 # its overloads are named where they are called, or torch looks through them each time; not every torch has it
 LINEAR: Any = torch.ops.mkldnn._linear_pointwise if torch.backends.mkldnn.is_available() else None
 
@@ -43,17 +44,21 @@ class Packed:
     """x [R, in] to activation(x W + b) [R, out], W the given weights [in, out] side by side.
 
     bias  of each weight, or None
-    way   in which weights are read; the one that suits them unless said
+    way   in which weights are read
     """
 
     def __init__(
-        self, weights: Sequence[Tensor], bias: Sequence[Tensor | None], activation: Activation | None = None, way: Way | None = None
+        self,
+        weights: Sequence[Tensor],
+        bias: Sequence[Tensor | None],
+        activation: Activation | None = None,
+        way: Way | "Ways" = "plain",
     ) -> None:
         weight = torch.cat([w.detach() for w in weights], 1) if len(weights) > 1 else weights[0].detach()
         given = [w.new_zeros(w.shape[1]) if b is None else b.detach() for w, b in zip(weights, bias, strict=True)]
         self.bias = None if all(b is None for b in bias) else torch.cat(given)
         self.activation, self.outputs = activation, weight.shape[1]
-        self.way, self.parts = way or _way(weight), _parts(weight.shape[0])
+        self.way, self.parts = way.of(weight) if isinstance(way, Ways) else way, _parts(weight.shape[0])
         self.weight, (self._after, self._form) = weight, FUSED[activation]
         if self.way == "plain" and weight.dtype == torch.float32 and weight.device.type == "cpu":
             self.weight = weight.contiguous()
@@ -97,30 +102,44 @@ class Packed:
         return x @ self.weight if self.bias is None else torch.addmm(self.bias, x, self.weight)
 
 
-def _way(weight: Tensor) -> Way:
-    if weight.device.type != "cpu" or weight.numel() < SMALL:
-        return "plain"
-    if weight.dtype == torch.bfloat16:
-        there = torch.backends.mkldnn.is_available()
-        return "packed" if there and cast(bool, torch.ops.mkldnn._is_mkldnn_bf16_supported()) else "plain"
-    return quickest(*weight.shape, torch.get_num_threads()) if weight.dtype == torch.float32 else "plain"
+class Ways:
+    """Which way of reading float32 weights is fastest for one row, here and now; each size is measured when it is first asked for.
 
-
-@cache
-@torch.no_grad()
-def quickest(inputs: int, outputs: int, threads: int) -> Way:
-    """The simplest way of reading float32 weights [inputs, outputs] for one row that hardly another is faster than, here and now.
-
-    It takes as long as some tokens do. Ways differ in rounding; what is found stays for the life of the process.
+    measured  whether to; if not, all go the simplest way, so that no number depends on how busy a machine is
     """
-    x, bias = torch.ones(1, inputs), torch.zeros(outputs)
-    many = min(8, math.ceil(CACHED / (4 * inputs * outputs)))
+
+    def __init__(self, measured: bool = True) -> None:
+        self.measured = measured
+        self._found: dict[tuple[int, int], Way] = {}
+
+    def of(self, weight: Tensor) -> Way:
+        """For weights [in, out] of any kind."""
+        if weight.device.type != "cpu" or weight.numel() < SMALL:
+            return "plain"
+        if weight.dtype == torch.bfloat16:
+            there = torch.backends.mkldnn.is_available()
+            return "packed" if there and cast(bool, torch.ops.mkldnn._is_mkldnn_bf16_supported()) else "plain"
+        if weight.dtype != torch.float32 or not self.measured:
+            return "plain"
+        size = weight.shape[0], min(weight.shape[1], MANY)
+        if size not in self._found:
+            self._found[size] = quickest(*size)
+        return self._found[size]
+
+
+@torch.no_grad()
+def quickest(inputs: int, outputs: int) -> Way:
+    """The simplest way of reading float32 weights [inputs, outputs] that hardly another is faster than, as measured now."""
+    kind: Any = {"dtype": torch.float32, "device": "cpu"}
+    x, many = torch.ones(1, inputs, **kind), min(64, math.ceil(CACHED / (4 * inputs * outputs)))
+    weight, bias = torch.zeros(inputs, outputs, **kind), torch.zeros(outputs, **kind)
     took: dict[Way, float] = {}
     for way in WAYS:
-        if way == "packed" and not torch.backends.mkldnn.is_available():
-            continue
-        some = [Packed([torch.zeros(inputs, outputs)], [bias], way=way) for _ in range(many)]
-        took[way] = min(_seconds(some, x) for _ in range(TRIES))
+        if way != "packed" or torch.backends.mkldnn.is_available():
+            some = [Packed([weight.clone()], [bias], way=way) for _ in range(many)]
+            with torch.autocast("cpu", enabled=False):
+                took[way] = min(_seconds(some, x) for _ in range(TRIES))
+            del some  # or two ways' weights are held at once
     least = min(took.values())
     return next(way for way, seconds in took.items() if GAIN * seconds <= least)
 

@@ -20,7 +20,7 @@ from equiscope import attention, blocks
 from equiscope.attention.mask import Both
 from equiscope.errors import InputError
 from equiscope.models.build import Memory, Model
-from equiscope.models.packed import Packed
+from equiscope.models.packed import Packed, Ways
 from equiscope.position import Position
 from equiscope.position.base import Role
 from equiscope.symmetry import relative_error
@@ -32,17 +32,17 @@ FAR = {torch.float64: 1e-10, torch.float32: 1e-4}  # how far one step may be fro
 class Prepared:
     """A model made ready to write: give it to `generate` or `stream` in the model's place.
 
+    measured whether float32 weights are laid out as is fastest here, which is measured; if not, numbers repeat on one machine
     why      what keeps the short way from being taken, in words; empty where it is taken
     raises   InputError (from `fresh`) where the model's parameters changed since
     """
 
-    def __init__(self, model: Model) -> None:
-        self.model, self._made_of = model, _marks(model)
+    def __init__(self, model: Model, measured: bool = True) -> None:
+        self.model, self._made_of, self.ways = model, _marks(model), Ways(measured)
         self.layers: list[_Layer] = []
         self.why = _why_not(model)
         if not self.why:
-            self._pack()
-            self.why = self._differs()
+            self.why = self._pack() or self._differs()
         if self.why:
             self.layers = []
 
@@ -76,16 +76,25 @@ class Prepared:
         y = y if s.head.scale is None else y * s.head.scale
         return self.head(y).view(len(ids), -1, self.head.outputs)
 
-    def _pack(self) -> None:
+    def _pack(self) -> str:
+        """Copy the weights; in words, why that could not be done."""
+        try:
+            self._lay_out()
+        except RuntimeError as error:  # no memory
+            return f"its weights could not be laid out: {error}"
+        return ""
+
+    def _lay_out(self) -> None:
         model = self.model
         numbers = zip(cast(list[blocks.Block], list(model.blocks)), model._own, strict=True)
         with torch.no_grad():
-            self.layers = [_Layer(block, model.schemes[i]) for block, i in numbers]
+            self.layers = [_Layer(block, model.schemes[i], self.ways) for block, i in numbers]
             head, norm = cast(Any, model.head), cast(Any, model.norm)
             self.table = cast(Any, model.embedding).table
             usual = type(norm) is blocks.Norm
             self.norm: Normed | None = _Brought(norm.kind, norm.gain, norm.shift, norm.eps) if usual else norm
-            self.head = Packed([cast(Any, model.embedding).table.t() if head.weight is None else head.weight], [head.bias])
+            table = cast(Any, model.embedding).table.t() if head.weight is None else head.weight
+            self.head = Packed([table], [head.bias], way=self.ways)
 
     @torch.no_grad()
     def _differs(self) -> str:
@@ -109,9 +118,12 @@ class Prepared:
         return "" if far < allowed else f"its answers are {far:.1e} away from the model's, more than {allowed:g}"
 
 
-def prepared(model: Model) -> Prepared:
-    """Copy a model's weights for fast writing. Where that is not possible, `why` says so, and the model itself is used."""
-    return Prepared(model)
+def prepared(model: Model, measured: bool = True) -> Prepared:
+    """Copy a model's weights for fast writing. Where that is not possible, `why` says so, and the model itself is used.
+
+    measured  whether float32 weights are laid out as is fastest here, which is measured; if not, numbers repeat on one machine
+    """
+    return Prepared(model, measured)
 
 
 @dataclass
@@ -297,30 +309,30 @@ Flat = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # x [B, D]; of this r
 class _Layer:
     """One block, row by row: x [B*N, D] to the same. What a module holds is looked up once, not in every step."""
 
-    def __init__(self, block: blocks.Block, scheme: Position) -> None:
+    def __init__(self, block: blocks.Block, scheme: Position, ways: Ways) -> None:
         own, f, cross = block.attention, block.feedforward, block.cross
         self.scheme, self.parallel, self.residual, self.pre = scheme, block.parallel, block.residual, block.order == "pre"
         self.heads, self.groups, self.width = own.heads, own.kv_heads, own.head_width
         self.parts, self.turns = (own.heads, 2 * own.kv_heads), scheme.acts("turn")
         self.scale, self.window = own.score.factor(own.head_width), own.mask.horizon
-        self.asking = Packed([own.query, own.key, own.value], [own.query_bias, own.key_bias, own.value_bias])
-        self.output = Packed([cast(Tensor, own.output)], [own.output_bias])
+        self.asking = Packed([own.query, own.key, own.value], [own.query_bias, own.key_bias, own.value_bias], way=ways)
+        self.output = Packed([cast(Tensor, own.output)], [own.output_bias], way=ways)
         self.normed = _of_heads(own)
         self.attention_norm, self.cross_norm, self.feedforward_norm = (
             None if norm is None else _Brought(norm.kind, norm.gain, norm.shift, norm.eps)
             for norm in (block.attention_norm, block.cross_norm, block.feedforward_norm)
         )
         self.cross = cross
-        self.crossing = None if cross is None else Packed([cross.query], [cross.query_bias])
-        self.crossed = None if cross is None else Packed([cast(Tensor, cross.output)], [cross.output_bias])
+        self.crossing = None if cross is None else Packed([cross.query], [cross.query_bias], way=ways)
+        self.crossed = None if cross is None else Packed([cast(Tensor, cross.output)], [cross.output_bias], way=ways)
         self.cross_normed = None if cross is None else _of_heads(cross)
         self.inward = self.outward = self.gate = None
         if f is not None:
-            self.outward = Packed([f.outward], [f.outward_bias])
+            self.outward = Packed([f.outward], [f.outward_bias], way=ways)
             if f.gate is None:
-                self.inward = Packed([f.inward], [f.inward_bias], f.activation)
+                self.inward = Packed([f.inward], [f.inward_bias], f.activation, ways)
             else:
-                self.inward, self.gate = Packed([f.gate, f.inward], [f.gate_bias, f.inward_bias]), f.activation
+                self.inward, self.gate = Packed([f.gate, f.inward], [f.gate_bias, f.inward_bias], way=ways), f.activation
         self.flat = self._flat()
 
     def __call__(self, x: Tensor, number: int, shared: _Shared) -> Tensor:
@@ -354,7 +366,7 @@ class _Layer:
         def flat(x: Tensor, here: Tensor, k: Tensor, v: Tensor) -> Tensor:
             made = asking(torch.layer_norm(x, size, gain1, shift1, eps1)).view(len(x), -1, 1, width)
             here.copy_(made.narrow(1, heads, 2 * heads))
-            z = look(made.narrow(1, 0, heads).to(k.dtype), k, v, scale=scale).view(len(x), -1).to(x.dtype)
+            z = look(made.narrow(1, 0, heads).to(k.dtype), k, v, scale=scale).reshape(len(x), -1).to(x.dtype)
             x = output(z, x)
             return outer(inner(torch.layer_norm(x, size, gain2, shift2, eps2)), x)
 
