@@ -6,7 +6,8 @@
 
 Every contestant has its turn in every round; medians with quartiles, as speed relative to nanoGPT's way (eager). The same optimiser
 for all (torch's fused AdamW). Ours has the weights of transformers' GPT-2, and the logits are compared before the clock starts.
-Limits: what the products alone would take at the speed of the best product of this machine, measured in the same run.
+Limits: what the products alone would take at the speed of the best product of this machine, measured in the same run; in float32,
+of those whose error is that of float32.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from equiscope.models import PRESETS, Mixed, fast_products, probe
 SIZES = {
     "4x128": gpts.Size(4, 128, 4, places=64, batch=12), "6x384": gpts.Size(6, 384, 6), "12x768": gpts.Size(12, 768, 12, batch=4),
 }  # fmt: skip
+FLOAT32 = 1e-5  # relative error of a product of 2048 x 2048 that is one in float32
 TINY = gpts.Size(1, 32, 2, places=16, batch=2)
 BASE = "nanoGPT's way"
 
@@ -110,16 +112,25 @@ def contestants(size, autocast, only=("",)):
 
 
 def limit(size, autocast):
-    """Seconds that the products of a step would take at the speed of this machine's best product of 2048 x 2048."""
-    a = torch.randn(2048, 2048, dtype=torch.bfloat16 if autocast else torch.float32)
-    best = 0.0
+    """Seconds that the products of a step would take at this machine's best speed, of 2048 x 2048 or of the step's widest layer.
+
+    In float32 a way counts if its error is that of float32: oneDNN's products of bfloat16 parts are not.
+    """
+    dtype, rows = torch.bfloat16 if autocast else torch.float32, size.batch * size.places
+    pairs = [
+        [torch.randn(*shape, dtype=dtype) for shape in shapes]
+        for shapes in (((2048, 2048), (2048, 2048)), ((rows, size.width), (size.width, 4 * size.width)))
+    ]
+    best, before = 0.0, torch.backends.mkldnn.matmul.fp32_precision
     for way in ("ieee",) if autocast else ("ieee", "bf16"):
-        before = torch.backends.mkldnn.matmul.fp32_precision
         torch.backends.mkldnn.matmul.fp32_precision = way
-        for _ in range(8):
-            begin = time.perf_counter()
-            a @ a
-            best = max(best, 2 * 2048**3 / (time.perf_counter() - begin))
+        exact = pairs[0][0].double() @ pairs[0][1].double()
+        far = float((pairs[0][0] @ pairs[0][1] - exact).norm() / exact.norm())
+        for a, b in pairs if autocast or far < FLOAT32 else ():
+            for _ in range(12):
+                begin = time.perf_counter()
+                a @ b
+                best = max(best, 2 * a.shape[0] * b.numel() / (time.perf_counter() - begin))
         torch.backends.mkldnn.matmul.fp32_precision = before
     spec = PRESETS["gpt2"](size.width, size.layers, size.heads, size.vocabulary, size.places)
     return 3 * 2 * spec.describe(size.places).multiply_adds * size.batch / best, best
