@@ -3,15 +3,17 @@
 import pytest
 import torch
 from tests.drawn import HEADS, WIDTH, attending, words
+from torch._subclasses import FakeTensorMode
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import Rope
+from equiscope.position import Rope, rope
 from equiscope.position.frequencies import ladder
 from equiscope.position.rope import half_from_interleaved, interleaved_from_half
+from equiscope.position.scaling import Linear
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
-from equiscope.trace import replay, watch
+from equiscope.trace import ops, replay, watch
 
 layouts = pytest.mark.parametrize("pairs", ["interleaved", "half"])
 
@@ -138,3 +140,69 @@ def test_half_precision_does_not_spoil_far_places(pairs):
 def test_a_text_far_away_is_read_the_same_in_float64():
     model = attending(Rope())
     assert relative_error(model(words(start=100_000)), model(words())) < 1e-9  # 1e5 radians cost five of sixteen digits
+
+
+def kept(monkeypatch):
+    """Nothing is kept yet, and every making of tables is counted."""
+    monkeypatch.setattr(rope, "KEPT", rope._Kept())
+    made, make = [], ops.turns
+    monkeypatch.setattr(rope.ops, "turns", lambda *args: made.append(args) or make(*args))
+    return made
+
+
+def test_tables_of_turns_are_made_once_for_the_same_places(monkeypatch):
+    made, scheme = kept(monkeypatch), Rope()
+    q, k, at = torch.randn(2, 3, 7, 8), torch.randn(2, 3, 7, 8), torch.arange(7.0)[:, None]
+    first = scheme.turn_both(q, k, at, at)
+    again = Rope().turn_both(q, k, (same := at.clone()), same)  # other tensors and another scheme: the same numbers
+    assert len(made) == 1
+    for a, b, role, x in (*zip(first, again, ("query", "key"), (q, k), strict=True),):
+        assert torch.equal(a, b)
+        assert torch.equal(a, scheme.turn(x, at, role))
+
+
+def test_a_kept_table_serves_nobody_who_asks_for_another(monkeypatch):
+    made, scheme = kept(monkeypatch), Rope()
+    q, at = torch.randn(1, 2, 5, 8), torch.arange(5.0)[:, None]
+
+    def right(scheme, q, at):
+        turned = scheme.turn_both(q, q, at, at)
+        for one, role in zip(turned, ("query", "key"), strict=True):
+            assert torch.equal(one, scheme.turn(q, at, role))
+
+    right(scheme, q, at)
+    at += 3.0  # the same tensor, other places
+    right(scheme, q, at)
+    scheme.base = 100.0
+    right(scheme, q, at)
+    right(Rope(pairs="half"), q, at)
+    right(Rope(fraction=0.5), q, at)
+    right(Rope(scaling=Linear(factor=3.0)), q, at)
+    right(Rope(scaling=Linear(factor=2.0)), q, at)
+    right(scheme, q.double(), at)
+    right(scheme, q, at.long())
+    right(scheme, q[..., :4], at)
+    right(scheme, q, at.expand(1, 5, 1))
+    assert len(made) == 11
+    assert len(rope.KEPT.held) == 4
+
+
+def test_a_table_made_where_nothing_is_learned_does_not_hinder_learning(monkeypatch):
+    kept(monkeypatch)
+    scheme, q, at = Rope(), torch.randn(1, 2, 5, 8, requires_grad=True), torch.arange(5.0)[:, None]
+    with torch.inference_mode():
+        scheme.turn_both(q, q, at, at)
+    sum(x.sum() for x in scheme.turn_both(q, q, at, at)).backward()
+    assert q.grad.abs().sum() > 0
+
+
+def test_stand_ins_for_numbers_are_not_kept(monkeypatch):
+    kept(monkeypatch)
+    with FakeTensorMode():
+        q, at = torch.randn(1, 2, 5, 8), torch.arange(5.0)[:, None]
+        assert Rope().turn_both(q, q, at, at)[0].shape == q.shape
+    assert rope.KEPT.held == ()
+    at = torch.arange(5.0)[:, None].requires_grad_()
+    Rope().turn_both(torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8), at, at)[0].sum().backward()
+    assert at.grad is not None
+    assert rope.KEPT.held == ()

@@ -6,6 +6,9 @@ as in Hugging Face. `half_from_interleaved` converts weights exactly. `scaling` 
 Source: Su et al. 2021, "RoFormer", section 3.2.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -15,6 +18,28 @@ from equiscope.position.frequencies import angles, ladder
 from equiscope.position.scaling import Scaling
 from equiscope.symmetry import Action, Shift
 from equiscope.trace import ops
+
+MOST = 2**19  # numbers of a table that is kept
+
+
+class _Kept:
+    """The last few tables of turns, by what was asked for and by the places themselves: nothing that a model has, or depends on."""
+
+    def __init__(self, most: int = 4) -> None:
+        self.most = most
+        self.held: tuple[tuple[Any, Tensor, ops.Turns], ...] = ()
+
+    def turns(self, asked: Any, at: Tensor, make: Callable[[], ops.Turns]) -> ops.Turns:
+        for settings, places, turns in self.held:
+            if settings == asked and torch.equal(places, at):
+                return turns
+        made = make()
+        if type(made.table) is Tensor:  # a number, not what stands for one while somebody looks at shapes
+            self.held = (*self.held[1 - self.most :], (asked, at.detach().clone(), made))  # one assignment: threads may ask
+        return made
+
+
+KEPT = _Kept()
 
 
 class Rope(Position):
@@ -86,8 +111,17 @@ class Rope(Position):
         alike = at_q is at_k and self.key_speed == 1 and q.shape[-1] == k.shape[-1]
         if not alike or type(self).turn is not Rope.turn:
             return super().turn_both(q, k, at_q, at_k)
-        clocks = angles(at_q, self.frequencies(q.shape[-1]))
-        return ops.rotate_both(self._sharpened(q, "queries"), self._sharpened(k, "keys"), clocks, self.pairs)
+        by = self._turns(at_q, q.shape[-1], q.dtype)
+        return ops.rotate_both(self._sharpened(q, "queries"), self._sharpened(k, "keys"), by, self.pairs)
+
+    def _turns(self, at: Tensor, head_width: int, dtype: torch.dtype) -> Tensor | ops.Turns:
+        """Angles at these places; with their tables on a CPU, where every layer of every step mostly asks for the same ones."""
+        plain = type(at) is Tensor and at.device.type == "cpu" and not (at.requires_grad or ops.transformed(at))
+        if not plain or type(self).frequencies is not Rope.frequencies or at.numel() * head_width > MOST:
+            return angles(at, self.frequencies(head_width))
+        settings = (self.base, self.fraction, self.scaling, self.pairs)
+        asked = (settings, head_width, dtype, at.dtype, torch.is_inference_mode_enabled())
+        return KEPT.turns(asked, at, lambda: ops.turns(angles(at, self.frequencies(head_width)), self.pairs, dtype))
 
     def _sharpened(self, x: Tensor, what: str) -> Tensor:
         """Times the scaling's gain, those columns that turn: as Hugging Face multiplies cosines and sines."""

@@ -7,7 +7,7 @@ formula ("Q"), `label` what it is in words. Tensors may have any leading axes; r
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -142,15 +142,34 @@ def rotate(x: Tensor, angles: Tensor, layout: Layout, name: str = "", label: str
     return note("rotate", _rotate(x, angles, layout, dense), [x, angles], name, label, layout=layout)
 
 
-def rotate_both(q: Tensor, k: Tensor, angles: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+class Turns(NamedTuple):
+    """Angles [..., N, W], and for one layout the tables of their turns and of the turns back, made once for many who turn."""
+
+    angles: Tensor
+    table: Tensor
+    back: Tensor
+
+
+def turns(angles: Tensor, layout: Layout, dtype: torch.dtype) -> Turns:
+    """Tables for rows of a dtype, in float32 or better. angles: not learned, and no transform is at work (`transformed`)."""
+    table = _table(angles.to(torch.promote_types(dtype, torch.float32)), layout)
+    return Turns(angles, table, _opposite(table, layout))
+
+
+def rotate_both(q: Tensor, k: Tensor, by: Tensor | Turns, layout: Layout) -> tuple[Tensor, Tensor]:
     """`rotate` of queries, and of keys with their rows dense, by the same angles, whose sines are computed once; not noted."""
+    angles, table, back = by if isinstance(by, Turns) else (by, None, None)
     wide = torch.promote_types(q.dtype, torch.float32)
-    table = None if angles.requires_grad or transformed(q, k, angles) or k.dtype != q.dtype else _table(angles.to(wide), layout)
+    if angles.requires_grad or transformed(q, k, angles) or k.dtype != q.dtype:
+        table = None
+    elif table is None:
+        table = _table(angles.to(wide), layout)
     whole = q.dtype == wide and q.ndim == k.ndim and 2 * angles.shape[-1] == q.shape[-1] == k.shape[-1]
     if table is not None and whole:
-        table = table.unsqueeze(-3) if 2 < angles.ndim < q.ndim else table
+        shared = 2 < angles.ndim < q.ndim
+        table, back = (t.unsqueeze(-3) if shared and t is not None else t for t in (table, back))
         if _within(table.shape[:-1], q.shape[:-1]) and _within(table.shape[:-1], k.shape[:-1]):
-            turned: tuple[Tensor, Tensor] = _TurnedBoth.apply(q, k, table, layout)
+            turned: tuple[Tensor, Tensor] = _TurnedBoth.apply(q, k, table, back, layout, True)
             return turned
         table = None
     return _rotate(q, angles, layout, False, table), _rotate(k, angles, layout, True, table)
@@ -229,23 +248,25 @@ class _Turned(torch.autograd.Function):
 
 
 class _TurnedBoth(torch.autograd.Function):
-    """`_Turned` of queries, and of keys with their rows dense: what an autograd function costs, once."""
+    """`_Turned` of queries and of keys: what an autograd function costs, once. back: the opposite table, else made when needed."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, table: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(table)
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, table: Tensor, back: Tensor | None, layout: Layout, dense: bool
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(table, back)
         ctx.set_materialize_grads(False)
         ctx.layout = layout
-        return _turned(q, table, layout, False), _turned(k, table, layout, True)
+        return _turned(q, table, layout, False), _turned(k, table, layout, dense)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, Tensor | None, None, None]:
-        (table,) = ctx.saved_tensors
-        back, (dq, dk) = _opposite(table, ctx.layout), gradients
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, Tensor | None, None, None, None, None]:
+        (table, back), (dq, dk) = ctx.saved_tensors, gradients
+        back = _opposite(table, ctx.layout) if back is None else back
         if dq is not None and dk is not None:
-            return *_TurnedBoth.apply(dq, dk, back, ctx.layout), None, None
+            return *_TurnedBoth.apply(dq, dk, back, table, ctx.layout, False), None, None, None, None
         dq, dk = (None if d is None else _Turned.apply(d, back, ctx.layout, False) for d in gradients)
-        return dq, dk, None, None
+        return dq, dk, None, None, None, None
 
 
 def _turned(x: Tensor, table: Tensor, layout: Layout, dense: bool) -> Tensor:
