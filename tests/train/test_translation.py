@@ -109,6 +109,74 @@ def test_the_loss_is_torchs_cross_entropy_with_smoothing(task, model):
     assert wanted.item() == pytest.approx(said.item(), rel=1e-12)
 
 
+def dropping(tmp_path, **data):
+    """A task whose model leaves out a third, and the model."""
+    model = {"dropout": 0.3, "encoder": asked(tmp_path).model["encoder"] | {"dropout": 0.3}}
+    task = open_task(asked(tmp_path, data=data, model=model))
+    return task, build(settle(task)).double()
+
+
+def test_r_drop_is_the_papers_loss(tmp_path):
+    task, model = dropping(tmp_path, rdrop=5.0)
+    batch = task.batch(0)
+    torch.manual_seed(3)
+    found = task.loss(model.train(), batch)
+    torch.manual_seed(3)
+    answers = task._answers(model, batch.again(2)).unflatten(0, (2, -1))
+    wanted = batch.tensors["wanted"].flatten()
+    assert not torch.equal(*answers)
+    p, q = (each[wanted != task.padding].log_softmax(-1) for each in answers)
+    nll = sum(F.cross_entropy(each, wanted, ignore_index=task.padding, reduction="sum", label_smoothing=0.1) for each in answers)
+    apart = sum(F.kl_div(a, b, reduction="sum", log_target=True) for a, b in ((p, q), (q, p)))
+    assert found.item() == pytest.approx((nll + 5.0 * apart / 2).item() / 2, rel=1e-12)  # Liang et al. 2021, formula 4
+    assert apart > 1e-3
+
+
+def test_r_drop_without_dropout_is_the_plain_loss(tmp_path):
+    plain, model = dropping(tmp_path)
+    task, _ = dropping(tmp_path, rdrop=5.0)
+    batch = plain.batch(0)
+
+    def gradient(some):
+        model.eval().zero_grad()
+        loss = some.loss(model, batch)
+        loss.backward()
+        return loss.item(), torch.cat([p.grad.flatten() for p in model.parameters()])
+
+    (once, own), (both, twice) = gradient(plain), gradient(task)
+    assert both == pytest.approx(once, rel=1e-12)
+    assert (own - twice).norm() < 1e-12 * own.norm()
+
+
+def test_r_drop_brings_two_answers_together(tmp_path):
+    def apart(**data):
+        task, model = dropping(tmp_path, **data)
+        optimiser, batch = torch.optim.Adam(model.train().parameters(), 1e-2), task.batch(0)
+        for step in range(60):
+            torch.manual_seed(step)
+            optimiser.zero_grad()
+            (task.loss(model, batch) / batch.terms).backward()
+            optimiser.step()
+        first, second = task._answers(model, batch.again(2)).log_softmax(-1).unflatten(0, (2, -1))
+        return float(F.kl_div(first, second, reduction="batchmean", log_target=True).detach())
+
+    torch.manual_seed(0)
+    alone = apart()
+    torch.manual_seed(0)
+    assert apart(rdrop=5.0) < alone / 2
+
+
+def test_r_drop_of_a_model_that_leaves_nothing_out_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"data\.rdrop .* leaves nothing out\. Say model\.dropout"):
+        settle(open_task(asked(tmp_path, data={"rdrop": 5.0})))
+
+
+def test_r_drop_costs_twice(tmp_path):
+    (once, _), (both, _) = dropping(tmp_path), dropping(tmp_path, rdrop=5.0)
+    batch, spec = once.batch(0), settle(once)
+    assert both.multiply_adds(spec, batch) == 2 * once.multiply_adds(spec, batch)
+
+
 def test_evaluation_is_without_smoothing_and_over_all_pairs(task, model):
     total = count = 0
     for source, target in zip(*task.pairs.ids["validation"], strict=True):

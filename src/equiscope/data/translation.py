@@ -49,6 +49,7 @@ class Translation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     length      most tokens of a side; longer training pairs are left out, and counted
     dropout     share of the joins of pieces that is left out while training (BPE-dropout)
     smoothing   share of the wanted probability that is spread over all tokens while training
+    rdrop       weight of R-Drop: every training pair is answered twice, with other dropout, and the answers are to agree; 0: once
     length_penalty  power of its length that a translation's score is divided by in the search: above 0 longer ones gain
     """
 
@@ -64,6 +65,7 @@ class Translation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     length: Size = 128
     dropout: Share = 0.0
     smoothing: Share = 0.1
+    rdrop: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     length_penalty: Annotated[float, msgspec.Meta(ge=-1, le=10)] = 1.0
 
 

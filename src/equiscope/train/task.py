@@ -39,6 +39,11 @@ class Batch:
         moved = {name: (t.pin_memory() if pinned else t).to(device, non_blocking=True) for name, t in self.tensors.items()}
         return Batch(moved, self.terms, self.read, self.size, self.length, self.source)
 
+    def again(self, times: int) -> "Batch":
+        """The same examples several times, one batch after the other; `terms` and `read` count each once."""
+        tensors = {name: t.repeat(times, *[1] * (t.dim() - 1)) for name, t in self.tensors.items()}
+        return Batch(tensors, self.terms, self.read, self.size * times, self.length, self.source)
+
 
 @dataclass(frozen=True)
 class Answer:

@@ -26,6 +26,7 @@ from equiscope.train.looking import attention_of, due, room
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Answer, Asked, Batch
 from equiscope.train.text import TextTask, of_start
+from equiscope.train.twice import twice
 
 AT_ONCE = 64  # texts that are evaluated or translated together
 FOLLOWED = 1024  # validation pairs whose greedy BLEU is followed while a model learns
@@ -63,6 +64,11 @@ class TranslationTask(TextTask):
         size, encoder = self.tokenizer.size, spec.get("encoder")
         if not isinstance(encoder, dict):
             raise InputError("Translation needs a model with an encoder. Say model.encoder, or model.preset = 'transformer-base'.")
+        if self.data.rdrop and not any(part.get(name) for part in (spec, encoder) for name in ("dropout", "skip")):
+            raise InputError(
+                "data.rdrop compares two answers with different dropout, but this model leaves nothing out. "
+                "Say model.dropout, e.g. 0.3, and model.encoder.dropout; or leave data.rdrop out."
+            )
         if "start" in self.recipe.model:
             if size > min(spec["vocabulary"], encoder["vocabulary"]):
                 raise InputError(
@@ -95,8 +101,15 @@ class TranslationTask(TextTask):
         return Batch(tensors, terms, read, len(some), inputs.shape[1], source.shape[1])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Cross-entropy with the wanted probability smoothed. Padding on the right is hidden by the causal mask, and not asked."""
-        return self._lost(self._answers(model, batch), batch, self.data.smoothing)
+        """Cross-entropy with the wanted probability smoothed. Padding on the right is hidden by the causal mask, and not asked.
+
+        With `data.rdrop`, the mean of two answers' and what lies between them.
+        """
+        if not self.data.rdrop:
+            return self._lost(self._answers(model, batch), batch, self.data.smoothing)
+        answers = self._answers(model, batch.again(2))
+        wanted = batch.tensors["wanted"].flatten()
+        return twice(answers.unflatten(0, (2, -1)), wanted, self.padding, self.data.smoothing, self.data.rdrop)
 
     def _answers(self, model: nn.Module, batch: Batch) -> Tensor:
         source = batch.tensors["source"]
@@ -206,7 +219,8 @@ class TranslationTask(TextTask):
             places = [(8, 8), (16, 8), (24, 8), (8, 16), (8, 24)]
             known = [spec.describe(t, s).multiply_adds for t, s in places]
             self._cost = np.linalg.solve([_powers(*place) for place in places], known)
-        return float(_powers(batch.length, batch.source) @ self._cost) * batch.size
+        times = 2 if self.data.rdrop else 1
+        return float(_powers(batch.length, batch.source) @ self._cost) * batch.size * times
 
     def samples(self, model: Built, step: int) -> list[Sample]:
         assert self.pairs is not None
