@@ -206,3 +206,14 @@ def test_stand_ins_for_numbers_are_not_kept(monkeypatch):
     Rope().turn_both(torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8), at, at)[0].sum().backward()
     assert at.grad is not None
     assert rope.KEPT.held == ()
+
+
+def test_gradients_of_queries_and_keys_lie_as_these_came():
+    """As a projection wants them: heads of a row side by side; a dense one would have to be copied once more."""
+    q, k = (torch.randn(2, 6, 3, 8).transpose(1, 2).requires_grad_() for _ in range(2))
+    at = torch.arange(6.0)[:, None]
+    turned = Rope().turn_both(q, k, at, at)
+    asked = [torch.randn(2, 6, 3, 8).transpose(1, 2) for _ in range(2)]
+    found = torch.autograd.grad(turned, (q, k), asked)
+    assert [g.stride() for g in found] == [q.stride(), k.stride()]
+    assert turned[1].is_contiguous()  # which every query reads
