@@ -16,6 +16,7 @@ from equiscope.record import Point, read_run
 from equiscope.train import Watcher, bleu, load_run, open_task, read_recipe, recall, recipe, train, translation
 from equiscope.train.task import settle
 from equiscope.train.translation import TranslationTask, most
+from equiscope.train.twice import twice
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 PAIRS = [
@@ -167,8 +168,19 @@ def test_r_drop_brings_two_answers_together(tmp_path):
 
 
 def test_r_drop_of_a_model_that_leaves_nothing_out_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"data\.rdrop .* leaves nothing out\. Say model\.dropout"):
+    with pytest.raises(InputError, match=r"data\.rdrop .* leaves nothing out\. Say model\.dropout, e\.g\. 0\.3; or leave"):
         settle(open_task(asked(tmp_path, data={"rdrop": 5.0})))
+
+
+def test_r_drop_asks_nothing_of_padding_and_of_a_share_without_pairs(tmp_path):
+    task, model = dropping(tmp_path, rdrop=5.0)
+    rows = task.pairs.batch(0, 8)
+    task.loss(model, task.batched([], 1, rows[0])).backward()
+    assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
+    answers, wanted = torch.randn(2, 4, 5), torch.tensor([1, 0, 3, 0])
+    found = twice(answers, wanted, 0, 0.1, 5.0)
+    answers[:, 1] = math.nan
+    assert twice(answers, wanted, 0, 0.1, 5.0) == found
 
 
 def test_r_drop_costs_twice(tmp_path):

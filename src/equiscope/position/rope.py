@@ -19,27 +19,28 @@ from equiscope.position.scaling import Scaling
 from equiscope.symmetry import Action, Shift
 from equiscope.trace import ops
 
-MOST = 2**19  # numbers of a table that is kept
+MOST = 2**19  # rows times columns of a table that is kept
 
 
 class _Kept:
-    """The last few tables of turns, by what was asked for and by the places themselves: nothing that a model has, or depends on."""
+    """What the last few places were turned by, newest first: angles and their table. Copies and files begin without.
 
-    def __init__(self, most: int = 4) -> None:
-        self.most = most
-        self.held: tuple[tuple[Any, Tensor, ops.Turns], ...] = ()
+    Found by the numbers of the places, so nothing depends on what was asked before; one assignment, so threads may ask.
+    """
 
-    def turns(self, asked: Any, at: Tensor, make: Callable[[], ops.Turns]) -> ops.Turns:
-        for settings, places, turns in self.held:
+    def __init__(self) -> None:
+        self.held: tuple[tuple[Any, Tensor, tuple[Tensor, Tensor]], ...] = ()
+
+    def __reduce__(self) -> Any:
+        return _Kept, ()
+
+    def found(self, asked: Any, at: Tensor, make: Callable[[], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        for settings, places, kept in self.held:
             if settings == asked and torch.equal(places, at):
-                return turns
+                return kept
         made = make()
-        if type(made.table) is Tensor:  # a number, not what stands for one while somebody looks at shapes
-            self.held = (*self.held[1 - self.most :], (asked, at.detach().clone(), made))  # one assignment: threads may ask
+        self.held = ((asked, at.detach().clone(), made), *self.held[:1])
         return made
-
-
-KEPT = _Kept()
 
 
 class Rope(Position):
@@ -71,6 +72,7 @@ class Rope(Position):
         if not base > 0:
             raise InputError(f"base is the length of the slowest turn and larger than 0, but got {base}.")
         self.base, self.pairs, self.fraction, self.key_speed, self.scaling = base, pairs, fraction, key_speed, scaling
+        self._kept = _Kept()
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
@@ -111,17 +113,23 @@ class Rope(Position):
         alike = at_q is at_k and self.key_speed == 1 and q.shape[-1] == k.shape[-1]
         if not alike or type(self).turn is not Rope.turn:
             return super().turn_both(q, k, at_q, at_k)
-        by = self._turns(at_q, q.shape[-1], q.dtype)
-        return ops.rotate_both(self._sharpened(q, "queries"), self._sharpened(k, "keys"), by, self.pairs)
+        clocks, table = self._known(at_q, q.shape[-1], q.dtype)
+        return ops.rotate_both(self._sharpened(q, "queries"), self._sharpened(k, "keys"), clocks, self.pairs, table)
 
-    def _turns(self, at: Tensor, head_width: int, dtype: torch.dtype) -> Tensor | ops.Turns:
-        """Angles at these places; with their tables on a CPU, where every layer of every step mostly asks for the same ones."""
-        plain = type(at) is Tensor and at.device.type == "cpu" and not (at.requires_grad or ops.transformed(at))
-        if not plain or type(self).frequencies is not Rope.frequencies or at.numel() * head_width > MOST:
+    def _known(self, at: Tensor, head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+        """Angles at these places; on a CPU with their table, as every layer of every step mostly asks for the same ones."""
+
+        def clocks() -> Tensor:
             return angles(at, self.frequencies(head_width))
+
+        plain = type(at) is Tensor and at.device.type == "cpu" and not (at.requires_grad or ops.transformed(at))
+        if not plain or torch._C._len_torch_dispatch_stack():  # a mode that watches operators is to see the same ones each time
+            return clocks(), None
+        if type(self) is not Rope or at.shape[-2] == 1 or at.numel() * head_width > MOST:
+            return clocks(), None
         settings = (self.base, self.fraction, self.scaling, self.pairs)
         asked = (settings, head_width, dtype, at.dtype, torch.is_inference_mode_enabled())
-        return KEPT.turns(asked, at, lambda: ops.turns(angles(at, self.frequencies(head_width)), self.pairs, dtype))
+        return self._kept.found(asked, at, lambda: ((found := clocks()), ops.table_of_turns(found, self.pairs, dtype)))
 
     def _sharpened(self, x: Tensor, what: str) -> Tensor:
         """Times the scaling's gain, those columns that turn: as Hugging Face multiplies cosines and sines."""

@@ -7,7 +7,7 @@ formula ("Q"), `label` what it is in words. Tensors may have any leading axes; r
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -142,34 +142,21 @@ def rotate(x: Tensor, angles: Tensor, layout: Layout, name: str = "", label: str
     return note("rotate", _rotate(x, angles, layout, dense), [x, angles], name, label, layout=layout)
 
 
-class Turns(NamedTuple):
-    """Angles [..., N, W], and for one layout the tables of their turns and of the turns back, made once for many who turn."""
+def rotate_both(q: Tensor, k: Tensor, angles: Tensor, layout: Layout, table: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """`rotate` of queries, and of keys with their rows dense, by the same angles, whose sines are computed once; not noted.
 
-    angles: Tensor
-    table: Tensor
-    back: Tensor
-
-
-def turns(angles: Tensor, layout: Layout, dtype: torch.dtype) -> Turns:
-    """Tables for rows of a dtype, in float32 or better. angles: not learned, and no transform is at work (`transformed`)."""
-    table = _table(angles.to(torch.promote_types(dtype, torch.float32)), layout)
-    return Turns(angles, table, _opposite(table, layout))
-
-
-def rotate_both(q: Tensor, k: Tensor, by: Tensor | Turns, layout: Layout) -> tuple[Tensor, Tensor]:
-    """`rotate` of queries, and of keys with their rows dense, by the same angles, whose sines are computed once; not noted."""
-    angles, table, back = by if isinstance(by, Turns) else (by, None, None)
+    table  `table_of_turns` of the same angles, layout and dtype, where it is known
+    """
     wide = torch.promote_types(q.dtype, torch.float32)
     if angles.requires_grad or transformed(q, k, angles) or k.dtype != q.dtype:
         table = None
     elif table is None:
-        table = _table(angles.to(wide), layout)
+        table = table_of_turns(angles, layout, wide)
     whole = q.dtype == wide and q.ndim == k.ndim and 2 * angles.shape[-1] == q.shape[-1] == k.shape[-1]
     if table is not None and whole:
-        shared = 2 < angles.ndim < q.ndim
-        table, back = (t.unsqueeze(-3) if shared and t is not None else t for t in (table, back))
+        table = table.unsqueeze(-3) if 2 < angles.ndim < q.ndim else table
         if _within(table.shape[:-1], q.shape[:-1]) and _within(table.shape[:-1], k.shape[:-1]):
-            turned: tuple[Tensor, Tensor] = _TurnedBoth.apply(q, k, table, back, layout, True)
+            turned: tuple[Tensor, Tensor] = _TurnedBoth.apply(q, k, table, layout, True)
             return turned
         table = None
     return _rotate(q, angles, layout, False, table), _rotate(k, angles, layout, True, table)
@@ -183,7 +170,7 @@ def _rotate(x: Tensor, angles: Tensor, layout: Layout, dense: bool, table: Tenso
     if angles.requires_grad or transformed(x, angles) or not _within(radians.shape[:-1], x.shape[:-1]):
         out = _as_pairs(head, *_sines(radians), layout)
     else:
-        table = _table(radians, layout) if table is None else table.unsqueeze(-3) if shared else table
+        table = table_of_turns(radians, layout, wide) if table is None else table.unsqueeze(-3) if shared else table
         out = _Turned.apply(head, table, layout, dense)
     out = out.to(x.dtype)
     return out if whole else torch.cat([out, x[..., width:].expand(*out.shape[:-1], -1)], -1)
@@ -226,8 +213,9 @@ def _(angles: Tensor) -> list[Tensor]:
     return [torch.empty_like(angles), torch.empty_like(angles)]
 
 
-def _table(angles: Tensor, layout: Layout) -> Tensor:
-    """What rows are multiplied by: e^(i angle), or the cosines of both halves and the sines, side by side."""
+def table_of_turns(angles: Tensor, layout: Layout, dtype: torch.dtype) -> Tensor:
+    """What rows of a dtype are multiplied by: e^(i angle), or the cosines of both halves and the sines, side by side."""
+    angles = angles.to(torch.promote_types(dtype, torch.float32))
     cosine, sine = angles.cos(), angles.sin()
     return torch.complex(cosine, sine) if layout == "interleaved" else torch.cat([cosine, cosine, sine], -1)
 
@@ -248,25 +236,23 @@ class _Turned(torch.autograd.Function):
 
 
 class _TurnedBoth(torch.autograd.Function):
-    """`_Turned` of queries and of keys: what an autograd function costs, once. back: the opposite table, else made when needed."""
+    """`_Turned` of queries and of keys (dense or as they are): what an autograd function costs, once."""
 
     @staticmethod
-    def forward(
-        ctx: Any, q: Tensor, k: Tensor, table: Tensor, back: Tensor | None, layout: Layout, dense: bool
-    ) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(table, back)
+    def forward(ctx: Any, q: Tensor, k: Tensor, table: Tensor, layout: Layout, dense: bool) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(table)
         ctx.set_materialize_grads(False)
         ctx.layout = layout
         return _turned(q, table, layout, False), _turned(k, table, layout, dense)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, Tensor | None, None, None, None, None]:
-        (table, back), (dq, dk) = ctx.saved_tensors, gradients
-        back = _opposite(table, ctx.layout) if back is None else back
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, Tensor | None, None, None, None]:
+        (table,) = ctx.saved_tensors
+        back, (dq, dk) = _opposite(table, ctx.layout), gradients
         if dq is not None and dk is not None:
-            return *_TurnedBoth.apply(dq, dk, back, table, ctx.layout, False), None, None, None, None
+            return *_TurnedBoth.apply(dq, dk, back, ctx.layout, False), None, None, None
         dq, dk = (None if d is None else _Turned.apply(d, back, ctx.layout, False) for d in gradients)
-        return dq, dk, None, None, None, None
+        return dq, dk, None, None, None
 
 
 def _turned(x: Tensor, table: Tensor, layout: Layout, dense: bool) -> Tensor:

@@ -67,7 +67,7 @@ class TranslationTask(TextTask):
         if self.data.rdrop and not any(part.get(name) for part in (spec, encoder) for name in ("dropout", "skip")):
             raise InputError(
                 "data.rdrop compares two answers with different dropout, but this model leaves nothing out. "
-                "Say model.dropout, e.g. 0.3, and model.encoder.dropout; or leave data.rdrop out."
+                "Say model.dropout, e.g. 0.3; or leave data.rdrop out."
             )
         if "start" in self.recipe.model:
             if size > min(spec["vocabulary"], encoder["vocabulary"]):

@@ -17,10 +17,10 @@ def twice(answers: Tensor, wanted: Tensor, left_out: int, smoothing: float, weig
 
     returns    the sum over questions, in nats
     """
-    logs = answers.to(torch.promote_types(answers.dtype, torch.float32)).log_softmax(-1)
     asked = wanted != left_out
-    place = wanted.where(asked, 0)[:, None].expand(2, -1, 1)
+    wide = torch.promote_types(answers.dtype, torch.float32)
+    logs, place = answers[:, asked].to(wide).log_softmax(-1), wanted[asked, None].expand(2, -1, 1)
     lost = (smoothing - 1) * logs.gather(-1, place).squeeze(-1) - smoothing * logs.mean(-1)
     first, second = logs
     apart = ((first.exp() - second.exp()) * (first - second)).sum(-1)  # of both ways: p log(p/q) + q log(q/p)
-    return ((lost.mean(0) + weight / 4 * apart) * asked).sum()
+    return (lost.mean(0) + weight / 4 * apart).sum()
