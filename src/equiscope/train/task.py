@@ -40,7 +40,7 @@ class Batch:
         return Batch(moved, self.terms, self.read, self.size, self.length, self.source)
 
     def again(self, times: int) -> "Batch":
-        """The same examples several times, one batch after the other; `terms` and `read` count each once."""
+        """The same examples several times, where each tensor has a row for each; `terms` and `read` count every example once."""
         tensors = {name: t.repeat(times, *[1] * (t.dim() - 1)) for name, t in self.tensors.items()}
         return Batch(tensors, self.terms, self.read, self.size * times, self.length, self.source)
 
