@@ -258,9 +258,10 @@ class _TurnedBoth(torch.autograd.Function):
 def _turned(x: Tensor, table: Tensor, layout: Layout, dense: bool) -> Tensor:
     room = torch.empty_like(x, memory_format=torch.contiguous_format) if dense else None
     if layout == "interleaved":
+        pairs = _complex(x, table.dtype)
         if room is None:
-            return torch.view_as_real(_complex(x) * table).flatten(-2)  # (a + bi) e^(i angle)
-        torch.mul(_complex(x), table, out=_complex(room))
+            return _real(pairs * table)  # (a + bi) e^(i angle)
+        torch.mul(pairs, table, out=_complex(room, table.dtype))
         return room
     cosine, sine = table.split([x.shape[-1], x.shape[-1] // 2], -1)
     out = x * cosine if room is None else torch.mul(x, cosine, out=room)
@@ -278,12 +279,17 @@ def _opposite(table: Tensor, layout: Layout) -> Tensor:
     return torch.cat([cosine, -sine], -1)
 
 
-def _complex(x: Tensor) -> Tensor:
+def _complex(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Neighbouring columns as one complex number; a view, where torch can read them so."""
-    pairs = x.unflatten(-1, (-1, 2))
-    if any(step % 2 for step in pairs.stride()[:-1]) or pairs.stride(-1) != 1 or pairs.storage_offset() % 2:
-        pairs = pairs.clone(memory_format=torch.contiguous_format)
-    return torch.view_as_complex(pairs)
+    *steps, last = x.stride()
+    if last != 1 or x.storage_offset() % 2 or any(step % 2 for step in steps):
+        x = x.clone(memory_format=torch.contiguous_format)
+    return x.view(dtype)
+
+
+def _real(pairs: Tensor) -> Tensor:
+    """The parts of complex numbers side by side, a view."""
+    return pairs.view(pairs.dtype.to_real()) if pairs.stride(-1) == 1 else torch.view_as_real(pairs).flatten(-2)
 
 
 def _as_pairs(x: Tensor, cosine: Tensor, sine: Tensor, layout: Layout) -> Tensor:
