@@ -18,7 +18,8 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from equiscope.attention.plan import Distances
-from equiscope.trace import ops
+from equiscope.trace import narrow
+from equiscope.trace.transforms import transformed
 
 TABLE = 2**25  # numbers of a table that is worth keeping for speed (128 MiB in float32); beyond it, blocks of rows
 ROWS = 128  # queries of a block: its scores for one sequence stay in the cache
@@ -40,6 +41,9 @@ def fused(
     if q.ndim < 4:  # without a batch torch takes the way that writes every table down
         alone = (None,) * (4 - q.ndim)
         return fused(q[alone], k[alone], v[alone], scale, seen, causal, bias)[(0,) * len(alone)]
+    bare = bias is None or q.dtype in narrow.SLOW  # autocast knows no kernel with a bias
+    if bare and narrow.meant(q, k, v) is not None and (q.shape[-2] == 1 or _learned(q, k, v)):  # else torch's takes no longer
+        return narrow.through(lambda q, k, v: fused(q, k, v, scale, seen, causal, bias), q, k, v)
     if bias is None:
         if learned_shortly(q, k, v):
             return in_a_table(q, k, v, scale, seen, causal)
@@ -52,7 +56,7 @@ def fused(
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
         return out if out.shape[-1] == width else out[..., :width]
     held = bias.values if isinstance(bias, Distances) else bias
-    if q.device.type == "cpu" and not ops.transformed(q, k, v, held) and q.shape[-2] and k.shape[-2]:
+    if q.device.type == "cpu" and not transformed(q, k, v, held) and q.shape[-2] and k.shape[-2]:
         return _on_cpu(q, k, v, scale, seen, causal, bias)
     table = _joined(bias.table() if isinstance(bias, Distances) else bias, seen, causal, q, k)
     # other devices' kernels take a mask in the dtype of the queries only
@@ -64,11 +68,15 @@ def learned_shortly(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether bfloat16 rows on a CPU are few, and a gradient will be asked for: torch's kernel converts them again and again."""
     if q.device.type != "cpu" or q.dtype != torch.bfloat16 or torch.compiler.is_exporting():  # there a size compared is a guard
         return False
-    if not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)):
+    if not _learned(q, k, v):
         return False
     if max(q.shape[-2], k.shape[-2]) > SHORT:
         return False
-    return torch.compiler.is_compiling() or not ops.transformed(q, k, v)
+    return torch.compiler.is_compiling() or not transformed(q, k, v)
+
+
+def _learned(*tensors: Tensor) -> bool:
+    return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
 
 
 def in_a_table(q: Tensor, k: Tensor, v: Tensor, scale: float, seen: Tensor | None, causal: bool) -> Tensor:

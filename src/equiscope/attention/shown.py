@@ -5,6 +5,7 @@ to compute. Here some queries go through all steps at a time, and only their wei
 is not computed.
 """
 
+import contextlib
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from equiscope.trace import ops
+from equiscope.trace import narrow
+from equiscope.trace.transforms import transformed
 
 ROWS = 128  # queries of a block
 BLOCK = 2**21  # numbers of a block that stay in the cache: 8 MiB in float32
@@ -35,14 +37,15 @@ def shown(
     """
     four, one = ((None,) * (4 - q.ndim), (0,) * (4 - q.ndim))
     seen, bias = (t if t is None else t[(None,) * (4 - t.ndim)] for t in (seen, bias))
-    z, weights = _Shown.apply(q[four], k[four], v[four], bias, seen, scale)
+    with narrow.uncast() if narrow.meant(q, k, v) is not None else contextlib.nullcontext():
+        z, weights = _Shown.apply(q[four], k[four], v[four], bias, seen, scale)
     return z[one], weights[one]
 
 
 def takes(q: Tensor, k: Tensor, v: Tensor, *tables: Tensor | None) -> bool:
     """On the CPU, up to four axes, leading ones alike; no compiler, no torch.func and no forward derivative at work."""
     alike = q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and all(t is None or t.ndim <= q.ndim for t in tables)
-    return q.device.type == "cpu" and q.ndim <= 4 and alike and not ops.transformed(q, k, v, *(t for t in tables if t is not None))
+    return q.device.type == "cpu" and q.ndim <= 4 and alike and not transformed(q, k, v, *tables)
 
 
 def in_steps(

@@ -4,11 +4,12 @@ With one row, a product does two operations for every weight that it reads: memo
 thread, or badly. What reads fastest depends on the shape, and on the CPU and its library, so in float32 it is measured
 (`Ways`) when weights are prepared, for one row; what is measured on a busy machine may differ from time to time, and ways
 differ in rounding:
-  plain    torch's own product, the weights of each input one after another; as they are given on other devices, in other dtypes
+  plain    torch's own product, the weights of each input one after another; on other devices and in most other dtypes as given
   turned   the same, the weights of each output one after another
   rows     the sum over the input cut into one part a thread, each a product of its own
   columns  the output cut into parts
-  packed   oneDNN's blocks of weights; bias, activation and residual on the way out. In bfloat16 always
+  packed   oneDNN's blocks of weights; bias, activation and residual on the way out. In bfloat16, where the CPU multiplies it and
+           weights are not small; dtypes that it cannot multiply (`trace.narrow`) lie turned
 What is packed or cut by columns is a copy; the others are views of one weight that lies so already.
 """
 
@@ -21,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from equiscope.trace import ops
+from equiscope.trace import narrow, ops
 from equiscope.trace.ops import Activation
 
 SMALL = 2**15  # weights for which any way will do
@@ -99,6 +100,8 @@ class Packed:
             y = torch.bmm(x.expand(len(self.weight), *x.shape), self.weight)
             y = y.transpose(0, 1).reshape(len(x), -1)[:, : self.outputs]
             return y if self.bias is None else y + self.bias
+        if self.way == "turned" and self.weight.dtype in narrow.SLOW:
+            return narrow.linear(x, self.weight, self.bias)
         return x @ self.weight if self.bias is None else torch.addmm(self.bias, x, self.weight)
 
 
@@ -114,7 +117,11 @@ class Ways:
 
     def of(self, weight: Tensor) -> Way:
         """For weights [in, out] of any kind."""
-        if weight.device.type != "cpu" or weight.numel() < SMALL:
+        if weight.device.type != "cpu":
+            return "plain"
+        if weight.dtype in narrow.SLOW:
+            return "turned"
+        if weight.numel() < SMALL:
             return "plain"
         if weight.dtype == torch.bfloat16:
             there = torch.backends.mkldnn.is_available()

@@ -18,6 +18,7 @@ from equiscope.position.frequencies import angles, ladder
 from equiscope.position.scaling import Scaling
 from equiscope.symmetry import Action, Shift
 from equiscope.trace import ops
+from equiscope.trace.transforms import transformed
 
 MOST = 2**19  # rows times columns of a table that is kept
 
@@ -122,7 +123,7 @@ class Rope(Position):
         def clocks() -> Tensor:
             return angles(at, self.frequencies(head_width))
 
-        plain = type(at) is Tensor and at.device.type == "cpu" and not (at.requires_grad or ops.transformed(at))
+        plain = type(at) is Tensor and at.device.type == "cpu" and not (at.requires_grad or transformed(at))
         if not plain or torch._C._len_torch_dispatch_stack():  # a mode that watches operators is to see the same ones each time
             return clocks(), None
         if type(self) is not Rope or at.shape[-2] == 1 or at.numel() * head_width > MOST:

@@ -14,7 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from equiscope.trace import narrow
 from equiscope.trace.recorder import note, recording
+from equiscope.trace.transforms import transformed
 
 Layout = Literal["interleaved", "half"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh"]
@@ -24,7 +26,7 @@ Function = Literal["exp", "log1p", "sqrt", "square", "floor", "round", "sigmoid"
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 def matmul(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
     """[..., N, K] times [..., K, M]: each number is a row of `a` times a column of `b`."""
-    return note("matmul", a @ b, [a, b], name, label)
+    return note("matmul", narrow.product(a, b), [a, b], name, label)
 
 
 def add(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
@@ -179,13 +181,6 @@ def _rotate(x: Tensor, angles: Tensor, layout: Layout, dense: bool, table: Tenso
 def _within(rows: torch.Size, others: torch.Size) -> bool:
     """Whether the first broadcast to the second."""
     return len(rows) <= len(others) and all(n in (1, m) for n, m in zip(reversed(rows), reversed(others), strict=False))
-
-
-def transformed(*tensors: Tensor) -> bool:
-    """Whether a compiler, torch.func or a forward derivative is at work; then only the plain formulas serve."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return True
-    return any(forward_ad.unpack_dual(t).tangent is not None for t in tensors)
 
 
 def _sines(angles: Tensor) -> tuple[Tensor, Tensor]:
@@ -497,7 +492,7 @@ OPERATIONS: dict[str, Callable[..., Tensor]] = {
 def affine(x: Tensor, weight: Tensor, bias: Tensor | None, name: str = "", label: str = "") -> Tensor:
     """x @ W (+ b): two steps when watched, one fused call otherwise."""
     if not recording():
-        return F.linear(x, weight.transpose(-2, -1), bias)
+        return narrow.linear(x, weight, bias)
     if bias is None:
         return matmul(x, weight, name=name, label=label)
     return add(matmul(x, weight, name=f"{name}_0", label="before the bias"), bias, name=name, label=label)

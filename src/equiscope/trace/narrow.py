@@ -1,0 +1,128 @@
+"""Products of narrow numbers on a CPU without instructions for them: the same numbers, multiplied in float32.
+
+Where oneDNN has no bfloat16 (float16) for an x86 CPU, torch multiplies it in a plain loop, many times slower than float32. There
+operands are converted, which costs little beside a product of more than a few rows; for few rows, weights that lie turned are read
+as they are. Sums are in float32 either way and are rounded once, at the end, so no number becomes less exact. What is kept for the
+way back is kept narrow.
+"""
+
+import contextlib
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from equiscope.trace.transforms import transformed
+
+TINY = 2**13  # multiply-adds that take less time than what is done around them
+FEW, MORE = 4, 16  # rows that torch multiplies in less time than weights are converted, if these lie turned; of LARGE weights MORE
+LARGE = 2**23
+PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def _slow() -> frozenset[torch.dtype]:
+    """The dtypes that the CPU at hand has no products for, as far as oneDNN knows; of x86 alone, where it was measured."""
+    if not torch.backends.mkldnn.is_available() or platform.machine().lower() not in ("x86_64", "amd64"):
+        return frozenset()
+    bfloat16, float16 = torch.ops.mkldnn._is_mkldnn_bf16_supported(), torch.ops.mkldnn._is_mkldnn_fp16_supported()
+    return frozenset(dtype for dtype, there in ((torch.bfloat16, bfloat16), (torch.float16, float16)) if not there)
+
+
+SLOW = _slow()
+
+
+def meant(*tensors: Tensor | None) -> torch.dtype | None:
+    """The dtype that torch would multiply these in, if it is a slow one here; else None, as in what is exported."""
+    first = tensors[0]
+    if not SLOW or first is None or first.device.type != "cpu":
+        return None
+    casting = torch.is_autocast_enabled("cpu")
+    dtype = torch.get_autocast_dtype("cpu") if casting else first.dtype
+    if dtype not in SLOW or torch.compiler.is_exporting():
+        return None
+    given = [t for t in tensors if t is not None]
+    if casting:
+        return dtype if all(t.is_floating_point() and t.dtype != torch.float64 for t in given) else None
+    return dtype if all(t.dtype == dtype for t in given) else None
+
+
+def through(compute: Callable[..., Tensor], *tensors: Tensor | None) -> Tensor:
+    """compute(*tensors), in float32 and rounded at the end where their dtype is slow here. All but the first may be None."""
+    dtype = meant(*tensors)
+    if dtype is None:
+        return compute(*tensors)
+    narrow = [None if t is None else t.to(dtype) for t in tensors]
+    wide = [None if t is None else t.to(torch.float32) for t in narrow]
+    with uncast(), _kept_narrow(narrow, wide):
+        made = compute(*wide)
+    return made.to(dtype)
+
+
+def uncast() -> contextlib.AbstractContextManager[object]:
+    """In it, autocast casts nothing."""
+    return torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else contextlib.nullcontext()
+
+
+def _kept_narrow(narrow: list[Tensor | None], wide: list[Tensor | None]) -> contextlib.AbstractContextManager[object]:
+    """In it, what is saved for the way back of the wide tensors is saved as the narrow ones, which hold the same numbers."""
+    hooks: Any = torch._C._autograd
+    others = hooks._top_saved_tensors_default_hooks(False) is not None or not hooks._saved_tensors_hooks_is_enabled()
+    watched = transformed(*narrow) or any(type(t) not in PLAIN for t in wide if t is not None)
+    if others or watched or not torch.is_grad_enabled():
+        return contextlib.nullcontext()  # as when parts are computed once more, and nothing of theirs is to be kept
+    held = {
+        w.untyped_storage().data_ptr(): (n.detach(), None if n.is_inference() else n._version)
+        for n, w in zip(narrow, wide, strict=True)
+        if n is not None and w is not None and w.numel()
+    }
+
+    def pack(saved: Tensor) -> Any:
+        found = held.get(saved.untyped_storage().data_ptr()) if saved.dtype == torch.float32 else None
+        return saved if found is None else (*found, saved.shape, saved.stride(), saved.storage_offset())
+
+    def unpack(kept: Any) -> Tensor:
+        if isinstance(kept, Tensor):
+            return kept
+        tensor, version, shape, stride, offset = kept
+        if version is not None and tensor._version != version:
+            raise RuntimeError(
+                "A factor of a product was changed in place between the forward and the backward pass, which reads it."
+            )
+        return tensor.to(torch.float32).as_strided(shape, stride, offset)  # lies as the first one did
+
+    return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b."""
+    if not SLOW or (not torch.compiler.is_compiling() and a.numel() * b.shape[-1] < TINY):
+        return a @ b
+    return through(torch.matmul, a, b)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x [..., in] @ weight [in, out] (+ bias [out])."""
+    if not SLOW or (not torch.compiler.is_compiling() and _soon(x, weight)):
+        return _linear(x, weight, bias)
+    return through(_linear, x, weight, bias)
+
+
+def _soon(x: Tensor, weight: Tensor) -> bool:
+    """Whether torch's own product takes less time than to convert."""
+    if x.numel() * weight.shape[-1] < TINY:
+        return True
+    asleep = not (torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad))
+    return asleep and few(x, weight) and not torch.is_autocast_enabled("cpu")
+
+
+def few(x: Tensor, weight: Tensor) -> bool:
+    """Whether rows x [..., in] are so few that weights [in, out] which lie turned are better read as they are."""
+    many = x.numel() // max(x.shape[-1], 1)
+    return weight.stride(-2) == 1 and many <= (FEW if weight.numel() < LARGE else MORE)
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return F.linear(x, weight.transpose(-2, -1), bias)
