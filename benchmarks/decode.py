@@ -13,6 +13,7 @@ import argparse
 import datetime
 import json
 import math
+import pathlib
 import statistics
 import tempfile
 import time
@@ -75,7 +76,8 @@ def measured(sizes, name, turns, length, steps):
     prompt = torch.randint(theirs.config.vocab_size, (1, length), generator=torch.Generator().manual_seed(1))
     ways = contestants(theirs, DTYPES[name], prompt, steps)
     texts, times = {way: write().tolist() for way, write in ways.items()}, {way: [] for way in ways}
-    for _ in range(turns):
+    for turn in range(turns):
+        print(f"  {theirs.config.n_layer} layers, {name}: turn {turn + 1} of {turns}", flush=True)
         for way, write in ways.items():
             began = time.perf_counter()
             write()
@@ -125,6 +127,7 @@ def main():
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--only", default="", help="part of a size's name")
     parser.add_argument("--dtype", choices=DTYPES, action="append")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "benchmarks" / "results", help="folder of the table")
     asked = parser.parse_args()
     sizes, turns, length, steps = (TINY, 2, 5, 8) if asked.quick else (SIZES, asked.turns, 64, 128)
     before = machine()
@@ -146,7 +149,8 @@ def main():
         "Speed is over transformers with its dynamic cache. Tokens alike: how many come before the first that differs from its.",
         "The limit is as many bytes read in matrices of float32, by the fastest product with one row, or sum, of torch.",
     ]
-    path = ROOT / "benchmarks" / "results" / f"decode-{day}"
+    asked.out.mkdir(parents=True, exist_ok=True)
+    path = asked.out / f"decode-{day}"
     path.with_suffix(".md").write_text("\n".join([*head, text, ""]), encoding="utf-8")
     plain = {"machine": {"before": before, "after": after}, "versions": versions("transformers"), "turns": turns,
              "cases": {f"{size}, {dtype}": case for (size, dtype), case in found.items()}}  # fmt: skip
