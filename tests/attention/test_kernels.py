@@ -322,3 +322,18 @@ def test_what_is_exported_in_bfloat16_takes_any_length():
     exported = torch.export.export(Attends(), tuple(rows), dynamic_shapes=[{2: length}] * 3, strict=False).module()
     longer = [torch.randn(2, 3, 900, 32, dtype=torch.bfloat16) for _ in range(3)]
     torch.testing.assert_close(exported(*longer), kernels.fused(*longer, 0.2, causal=True), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_rows_with_a_bias_may_lie_in_any_way(learned):
+    torch.manual_seed(0)
+    plain = [torch.randn(2, 3, 9, 8, dtype=torch.float64) for _ in range(3)]
+    bias, g = torch.randn(9, 9, dtype=torch.float64, requires_grad=learned), torch.randn(2, 3, 9, 1, dtype=torch.float64)
+    kinds = [plain, [x.mT.clone().mT for x in plain], [x[..., :1].expand_as(x) for x in plain]]
+    for rows in kinds:
+        lying, dense = [x.detach().requires_grad_() for x in rows], [x.clone().requires_grad_() for x in rows]
+        got, wanted = kernels.fused(*lying, 0.3, bias=bias), kernels.fused(*dense, 0.3, bias=bias)
+        assert relative_error(got, wanted) < 1e-14
+        slopes = torch.autograd.grad(got, lying, g.expand_as(got))
+        for mine, theirs in zip(slopes, torch.autograd.grad(wanted, dense, g.expand_as(got).clone()), strict=True):
+            assert relative_error(mine, theirs) < 1e-14

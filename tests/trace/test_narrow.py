@@ -125,6 +125,24 @@ def test_what_is_kept_for_the_way_back_is_kept_narrow_and_must_not_be_changed():
         made.sum().backward()
 
 
+def test_what_else_is_kept_must_not_be_changed_either():
+    q, k, v = (rows(2, 3, 40, 16) for _ in range(3))
+    for bias in (torch.randn(40, 40), torch.randn(40, 40, requires_grad=True)):
+        made = kernels.fused(q, k, v, 0.25, bias=bias)
+        with torch.no_grad():
+            bias.mul_(5)
+        with pytest.raises(RuntimeError, match="changed in place"):
+            made.float().sum().backward()
+
+
+def test_what_no_gradient_needs_is_not_kept():
+    w, rest = rows(96, 80).detach(), rows(64, 96) * 1
+    made, there = ops.affine(rest, w, None), StorageWeakRef(rest.untyped_storage())
+    del rest
+    assert there.expired()
+    made.float().sum().backward()
+
+
 def test_what_is_computed_once_more_keeps_nothing_and_fake_tensors_pass():
     x, w, wide = rows(64, 96), rows(96, 80), []
 
@@ -184,6 +202,26 @@ def test_what_torch_multiplies_well_or_refuses_is_left_to_it():
         assert torch.equal(ops.matmul(whole, whole.mT), whole @ whole.mT)
     with pytest.raises(RuntimeError, match="dtype"):
         ops.affine(x.bfloat16(), w, None)
+
+
+def test_tensors_of_other_kinds_and_of_inference_are_left_to_torch():
+    eye, x = torch.eye(8).bfloat16(), torch.randn(8, 8).bfloat16()
+    assert torch.equal(narrow.product(eye.to_sparse(), x), x)
+    with torch.inference_mode():
+        never = torch.randn(5, 12).bfloat16()
+    with pytest.raises(RuntimeError, match=r"[Ii]nference"):
+        ops.affine(never, rows(12, 8), None)
+    with torch.no_grad():
+        assert ops.affine(never, rows(12, 8), None).shape == (5, 8)
+
+
+def test_weights_of_rows_in_two_dtypes_are_shown_under_autocast(fast):
+    q, k, v = torch.randn(2, 3, 9, 8), torch.randn(2, 3, 9, 8), torch.randn(2, 3, 9, 8).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        got = shown(q, k, v, 0.3)
+        fast()
+        for mine, theirs in zip(got, shown(q, k, v, 0.3), strict=True):
+            assert torch.equal(mine, theirs)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama-1b", "bert-base", "transformer-base"])
@@ -275,5 +313,15 @@ def test_compiled_it_is_the_same():
     torch.compiler.reset()
     compiled = torch.compile(lambda x, w: ops.affine(x, w, None), fullgraph=True)
     assert torch.equal(compiled(x, w), ops.affine(x, w, None))
+    with torch.no_grad():
+        assert torch.equal(compiled(x, w), ops.affine(x, w, None))
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(compiled(x.float(), w.float()), ops.affine(x, w, None))
+
+
+@pytest.mark.compile
+def test_a_compiled_model_is_one_graph():
+    torch.compiler.reset()
+    model = build(tiny(PRESETS["gpt2"]())).bfloat16()
+    found = torch._dynamo.explain(model)(torch.randint(11, (2, 9)))
+    assert (found.graph_count, found.graph_break_count) == (1, 0)

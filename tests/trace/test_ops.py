@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from equiscope.audit.lift import lifted
 from equiscope.explore import golden
 from equiscope.trace import ops
 from equiscope.trace.ops import OPERATIONS
@@ -216,3 +217,28 @@ def test_compiled_turns_have_forward_derivatives_by_their_angles_and_batches_of_
         out = torch.compile(lambda a: ops.rotate(x, a, "half"), backend="aot_eager")(dual)
         found = torch.autograd.forward_ad.unpack_dual(out).tangent
     torch.testing.assert_close(found, slope(angles), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize(
+    "x",
+    [torch._neg_view(A), A.mT.clone().mT, A[..., :0], torch.cat([A.flatten(), A[0, 0]])[1:25].view(2, 3, 4), A[..., :1].expand_as(A)],
+    ids=["negative bit", "columns apart", "no columns", "odd beginning", "one number"],
+)  # fmt: skip
+def test_rows_are_turned_however_they_lie(x, layout):
+    angles = ANGLES[:, : x.shape[-1] // 2]
+    pairs = [(2 * w, 2 * w + 1) if layout == "interleaved" else (w, w + 2) for w in range(angles.shape[-1])]
+    x = x.detach().requires_grad_()
+    for got in (ops.rotate(x, angles, layout), ops.rotate(x, angles, layout, dense=True), *ops.rotate_both(x, x, angles, layout)):
+        assert torch.allclose(got, turned(x.detach(), angles, pairs), rtol=0, atol=1e-14)
+        (slope,) = torch.autograd.grad(got, x, got.detach(), retain_graph=True)
+        assert torch.allclose(slope, x, rtol=0, atol=1e-14)
+
+
+def test_a_finer_table_turns_coarse_rows_and_so_it_does_where_casts_are_lifted():
+    x, table = A.float(), ops.table_of_turns(ANGLES, "interleaved", torch.float64)
+    for got in ops.rotate_both(x, x, ANGLES, "interleaved", table):
+        assert torch.allclose(got.double(), turned(A, ANGLES, [(0, 1), (2, 3)]), atol=1e-6)
+    with lifted():
+        got = ops.rotate(x, ANGLES.float(), "interleaved")
+    assert torch.allclose(got, ops.rotate(x, ANGLES.float(), "interleaved").to(got), atol=1e-6)

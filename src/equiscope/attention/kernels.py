@@ -123,7 +123,7 @@ def _on_cpu(
     lead, width = q.shape[:-3], v.shape[-1]
     inner = max(width, q.shape[-1])
     q, k, v = (F.pad(t, (0, inner - t.shape[-1])) if t.shape[-1] < inner else t for t in (q, k, v))
-    flat = [t.reshape(-1, *t.shape[-3:]) for t in (q, k, v)]
+    flat = [_in_line(t.reshape(-1, *t.shape[-3:])) for t in (q, k, v)]
     if isinstance(bias, Distances) and seen is None:
         out = _Biased.apply(*flat, bias.values, bias.rows, causal, scale)
     else:
@@ -134,6 +134,11 @@ def _on_cpu(
         table = table.reshape(-1, *table.shape[-3:]) if table.ndim > 3 else table.reshape(1, *(1,) * (3 - table.ndim), *table.shape)
         out = _Biased.apply(*flat, table, None, causal, scale)
     return out.reshape(*lead, *q.shape[-3:-1], inner)[..., :width]
+
+
+def _in_line(x: Tensor) -> Tensor:
+    """x with the numbers of a row one after another, as the CPU kernel takes them for granted."""
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 class _Biased(torch.autograd.Function):
@@ -176,7 +181,7 @@ class _Biased(torch.autograd.Function):
 
 def _back_fixed(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     q, k, v, z, total, values = ctx.saved_tensors
-    dq, dk, dv = _like(q), _like(k, values.dtype).zero_(), _like(v, values.dtype).zero_()
+    g, dq, dk, dv = _in_line(g), _like(q), _like(k, values.dtype).zero_(), _like(v, values.dtype).zero_()
     for heads, part, keys, table, turn in _parts(values, ctx.rows, q, k, ctx.causal, _step(ctx.rows, q, ctx.causal)):
         asking, own = turn(q[:, heads, part]), ctx.causal and ctx.rows is None
         mask = table.expand(*asking.shape[:2], *table.shape[-2:])

@@ -37,7 +37,8 @@ def shown(
     """
     four, one = ((None,) * (4 - q.ndim), (0,) * (4 - q.ndim))
     seen, bias = (t if t is None else t[(None,) * (4 - t.ndim)] for t in (seen, bias))
-    with narrow.uncast() if narrow.meant(q, k, v) is not None else contextlib.nullcontext():
+    alike = q.dtype == k.dtype == v.dtype
+    with narrow.uncast() if alike and narrow.meant(q, k, v) is not None else contextlib.nullcontext():
         z, weights = _Shown.apply(q[four], k[four], v[four], bias, seen, scale)
     return z[one], weights[one]
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 NARROW = (torch.float32, torch.bfloat16, torch.float16)
+WIDE = (torch.float64, torch.complex128)
 
 GROUPED = [o.default for o in [getattr(torch.ops.aten, "_grouped_mm", None)] if o is not None]  # has no kernel for float64
 
@@ -27,8 +28,10 @@ class _Lift(TorchDispatchMode):
             kwargs["dtype"] = torch.complex128
         if kwargs.get("dtype") in NARROW:
             kwargs["dtype"] = torch.float64
-        if func in (torch.ops.aten.softmax.int, torch.ops.aten.log_softmax.int, torch.ops.aten.view.dtype) and args[-1] in NARROW:
+        if func in (torch.ops.aten.softmax.int, torch.ops.aten.log_softmax.int) and args[-1] in NARROW:
             args = (*args[:-1], torch.float64)
+        if func is torch.ops.aten.view.dtype and args[1] in NARROW and args[0].dtype in WIDE:  # others are to be read as they lie
+            args = (args[0], torch.float64)
         if func in (torch.ops.prims.convert_element_type.default,) and args[1] in NARROW:
             args = (args[0], torch.float64)
         if func in GROUPED and args[0].dtype == torch.float64:

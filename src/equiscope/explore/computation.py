@@ -123,7 +123,7 @@ class _Reader:
         if name in LIKE or all(x.slot in tape.bases for x in values):
             made = op(*_each(arguments, self._told), **_each(named, self._told))
             return _each(made, lambda x: tape.constant(x) if isinstance(x, Tensor) else x)
-        if name in VIEWS:
+        if name in VIEWS and op is not torch.ops.aten.view.dtype:
             return viewed(tape, op, arguments[0], arguments[1:], named)
         if name in ALIASES:
             return arguments[0]

@@ -8,7 +8,7 @@ way back is kept narrow.
 
 import contextlib
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -44,6 +44,10 @@ def meant(*tensors: Tensor | None) -> torch.dtype | None:
     if dtype not in SLOW or torch.compiler.is_exporting():
         return None
     given = [t for t in tensors if t is not None]
+    if any(t.layout != torch.strided or t.is_nested for t in given):
+        return None
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling() and any(t.is_inference() for t in given):
+        return None  # torch says what is wrong
     if casting:
         return dtype if all(t.is_floating_point() and t.dtype != torch.float64 for t in given) else None
     return dtype if all(t.dtype == dtype for t in given) else None
@@ -56,9 +60,9 @@ def through(compute: Callable[..., Tensor], *tensors: Tensor | None) -> Tensor:
         return compute(*tensors)
     narrow = [None if t is None else t.to(dtype) for t in tensors]
     wide = [None if t is None else t.to(torch.float32) for t in narrow]
-    with uncast(), _kept_narrow(narrow, wide):
-        made = compute(*wide)
-    return made.to(dtype)
+    plain = transformed(*narrow) or not torch.is_grad_enabled() or any(type(t) not in PLAIN for t in wide if t is not None)
+    with uncast(), contextlib.nullcontext() if plain or _hooked() else _kept_narrow(narrow, wide):
+        return compute(*wide).to(dtype)
 
 
 def uncast() -> contextlib.AbstractContextManager[object]:
@@ -66,34 +70,40 @@ def uncast() -> contextlib.AbstractContextManager[object]:
     return torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else contextlib.nullcontext()
 
 
-def _kept_narrow(narrow: list[Tensor | None], wide: list[Tensor | None]) -> contextlib.AbstractContextManager[object]:
+@contextlib.contextmanager
+def _kept_narrow(narrow: list[Tensor | None], wide: list[Tensor | None]) -> Iterator[None]:
     """In it, what is saved for the way back of the wide tensors is saved as the narrow ones, which hold the same numbers."""
-    hooks: Any = torch._C._autograd
-    others = hooks._top_saved_tensors_default_hooks(False) is not None or not hooks._saved_tensors_hooks_is_enabled()
-    watched = transformed(*narrow) or any(type(t) not in PLAIN for t in wide if t is not None)
-    if others or watched or not torch.is_grad_enabled():
-        return contextlib.nullcontext()  # as when parts are computed once more, and nothing of theirs is to be kept
     held = {
-        w.untyped_storage().data_ptr(): (n.detach(), None if n.is_inference() else n._version)
+        w.untyped_storage().data_ptr(): (n.detach(), n._version)
         for n, w in zip(narrow, wide, strict=True)
         if n is not None and w is not None and w.numel()
     }
 
     def pack(saved: Tensor) -> Any:
         found = held.get(saved.untyped_storage().data_ptr()) if saved.dtype == torch.float32 else None
-        return saved if found is None else (*found, saved.shape, saved.stride(), saved.storage_offset())
+        if found is None:
+            return saved, None if saved.is_inference() else saved._version
+        return *found, saved.shape, saved.stride(), saved.storage_offset()
 
     def unpack(kept: Any) -> Tensor:
-        if isinstance(kept, Tensor):
-            return kept
-        tensor, version, shape, stride, offset = kept
-        if version is not None and tensor._version != version:
+        tensor, version, *laid = kept
+        if version is not None and tensor._version != version:  # torch does not look where hooks are
             raise RuntimeError(
-                "A factor of a product was changed in place between the forward and the backward pass, which reads it."
+                "What a product was computed from was changed in place between the forward and the backward pass, which reads it."
             )
-        return tensor.to(torch.float32).as_strided(shape, stride, offset)  # lies as the first one did
+        return tensor.to(torch.float32).as_strided(*laid) if laid else tensor  # lies as the first one did
 
-    return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+            yield
+    finally:
+        held.clear()  # the graph keeps the hooks
+
+
+def _hooked() -> bool:
+    """Whether hooks of others are at work, as when parts are computed once more and nothing of theirs is to be kept."""
+    hooks: Any = torch._C._autograd
+    return hooks._top_saved_tensors_default_hooks(False) is not None or not hooks._saved_tensors_hooks_is_enabled()
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:

@@ -150,7 +150,7 @@ def rotate_both(q: Tensor, k: Tensor, angles: Tensor, layout: Layout, table: Ten
     table  `table_of_turns` of the same angles, layout and dtype, where it is known
     """
     wide = torch.promote_types(q.dtype, torch.float32)
-    if angles.requires_grad or transformed(q, k, angles) or k.dtype != q.dtype:
+    if angles.requires_grad or not angles.shape[-1] or transformed(q, k, angles) or k.dtype != q.dtype:
         table = None
     elif table is None:
         table = table_of_turns(angles, layout, wide)
@@ -169,7 +169,8 @@ def _rotate(x: Tensor, angles: Tensor, layout: Layout, dense: bool, table: Tenso
     whole, shared = width == x.shape[-1], 2 < angles.ndim < x.ndim  # shared: one list of angles for all heads of a sequence
     head = (x if whole else x[..., :width]).to(wide)
     radians = (angles.unsqueeze(-3) if shared else angles).to(wide)
-    if angles.requires_grad or transformed(x, angles) or not _within(radians.shape[:-1], x.shape[:-1]):
+    plain = angles.requires_grad or not width or transformed(x, angles)
+    if plain or not _within(radians.shape[:-1], x.shape[:-1]):
         out = _as_pairs(head, *_sines(radians), layout)
     else:
         table = table_of_turns(radians, layout, wide) if table is None else table.unsqueeze(-3) if shared else table
@@ -253,10 +254,10 @@ class _TurnedBoth(torch.autograd.Function):
 def _turned(x: Tensor, table: Tensor, layout: Layout, dense: bool) -> Tensor:
     room = torch.empty_like(x, memory_format=torch.contiguous_format) if dense else None
     if layout == "interleaved":
-        pairs = _complex(x, table.dtype)
+        pairs = _complex(x)
         if room is None:
             return _real(pairs * table)  # (a + bi) e^(i angle)
-        torch.mul(pairs, table, out=_complex(room, table.dtype))
+        torch.mul(pairs, table, out=_complex(room))
         return room
     cosine, sine = table.split([x.shape[-1], x.shape[-1] // 2], -1)
     out = x * cosine if room is None else torch.mul(x, cosine, out=room)
@@ -274,12 +275,12 @@ def _opposite(table: Tensor, layout: Layout) -> Tensor:
     return torch.cat([cosine, -sine], -1)
 
 
-def _complex(x: Tensor, dtype: torch.dtype) -> Tensor:
+def _complex(x: Tensor) -> Tensor:
     """Neighbouring columns as one complex number; a view, where torch can read them so."""
     *steps, last = x.stride()
-    if last != 1 or x.storage_offset() % 2 or any(step % 2 for step in steps):
-        x = x.clone(memory_format=torch.contiguous_format)
-    return x.view(dtype)
+    if last != 1 or x.is_neg() or x.storage_offset() % 2 or any(step % 2 for step in steps):
+        x = x.resolve_neg().clone(memory_format=torch.contiguous_format)
+    return x.view(x.dtype.to_complex())
 
 
 def _real(pairs: Tensor) -> Tensor:

@@ -29,6 +29,8 @@ def _moved(call: Call) -> Any:
             return type(value)(inner(v) for v in value)
         return call.lifted(value) if isinstance(value, (Formulas, Tensor)) else value
 
+    if call.name in SHAPED and isinstance(call.args[1], torch.dtype):
+        raise NoRule  # the same bytes as other numbers
     if call.name in SHAPED:  # what was laid out in another way in memory may need a copy
         return call.lifted(call.args[0]).reshape(call.args[1])
     made = call.op(*(inner(a) for a in call.args), **{n: inner(v) for n, v in call.kwargs.items()})
