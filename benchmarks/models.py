@@ -203,14 +203,16 @@ def main():
     for name, size in sizes.items():
         for dtype in chosen.dtypes:
             runs[f"{name}, {dtype} ({size})"] = measure(size, dtype == "bfloat16", 2 if chosen.quick else chosen.turns, chosen.only)
-    results["machine"]["load after"] = machine()["load"]
-    text = markdown(results)
-    print(text)
-    if not chosen.quick:
-        stem = ROOT.joinpath(chosen.out, f"models-{results['date']}")
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        stem.with_suffix(".json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-        stem.with_suffix(".md").write_text(text + "\n")
+            results["machine"]["load after"] = machine()["load"]
+            if not chosen.quick:  # a later size may take long
+                save(results, ROOT.joinpath(chosen.out, f"models-{results['date']}"))
+    print(markdown(results))
+
+
+def save(results, stem):
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    stem.with_suffix(".json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    stem.with_suffix(".md").write_text(markdown(results) + "\n")
 
 
 if __name__ == "__main__":
