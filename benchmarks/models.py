@@ -46,6 +46,13 @@ def same_weights(size):
     return ours.train(), apart
 
 
+def characters(size):
+    """What the presets nanogpt-char are: without biases, with the exact GELU, which takes less time than GPT-2's approximation."""
+    torch.manual_seed(0)
+    shape = size.width, size.layers, size.heads, size.vocabulary, size.places
+    return eq.build(PRESETS["gpt2"](*shape, bias=False, activation="gelu")).train()
+
+
 def stepper(model, size, autocast):
     """One training step as a function that gives the loss."""
     ids, target = torch.randint(size.vocabulary, (2, size.batch, size.places), generator=torch.Generator().manual_seed(1))
@@ -99,6 +106,8 @@ def contestants(size, autocast, only=("",)):
 
     steps["ours"] = within(stepper(ours, size, autocast))
     steps["ours, compiled"] = within(stepper(torch.compile(same_weights(size)[0]), size, autocast))
+    steps["ours, nanogpt-char"] = within(stepper(characters(size), size, autocast))
+    steps["ours, nanogpt-char, compiled"] = within(stepper(torch.compile(characters(size)), size, autocast))
     if found is not None and found.used:
         steps["ours, torch's own products"] = stepper(same_weights(size)[0], size, autocast)
     if autocast:
