@@ -75,6 +75,7 @@ def test_what_is_the_same_is_computed_once_and_a_sum_of_products_makes_no_produc
         (lambda x: {"y": x if bool(x.sum() > 0) else -x}, "cannot branch"),
         (lambda x: {"y": x[x > 0]}, "fixed shapes"),
         (lambda x: {"y": torch.complex(x, x).abs()}, r"no steps for aten\.complex"),
+        (lambda x: {"y": x.view(torch.int64)}, r"no steps for aten\.view\.dtype"),
         (lambda x: {"y": None}, "tensors by name"),
         (lambda x: {"y": x.long() & 3}, "of booleans only"),
     ],
