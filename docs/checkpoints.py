@@ -35,7 +35,7 @@ import equiscope as eq
 
 model = eq.load("path/to/gpt2")  # or a Llama, Mistral, Qwen2, Qwen3, SmolLM3, GPT-NeoX, BLOOM
 logits = model(ids)  # [B, N] to [B, N, vocabulary]
-eq.save(model, "somewhere/else")  # the same folder again
+eq.save(model, "somewhere/else")  # the same folder again; family="llama" writes another kind, where it can hold the model
 
 bert = eq.load("path/to/bert")  # or RoBERTa, DistilBERT; the head that config.json's architectures names
 bert(bert.tokens(ids, types=kinds))  # with token_type_ids
@@ -58,10 +58,15 @@ every class with RoPE, softmax of BLOOM, T5, ViT and DeiT, RMSNorm of Llama's ki
 BERT, RoBERTa, DistilBERT and Marian have none), Marian's table of sinusoids is made in float64, and BLOOM's eight digits of a
 constant are made exact.
 
+Files that hold several dtypes, such as T5's in float16, are brought to the one that config.json says, as transformers brings them.
+Integers are refused: a quantised checkpoint is none that can be read here.
+
 What stays out: configs whose `architectures` name another head (an error says which can be built), dropout (a checkpoint is
 loaded to be asked), and relative places of BERT. ViT's row of places for the class token becomes part of the token itself.
 A head of T5 v1.1 is its own where the file has one that is not the table, whatever config.json says. DeiT is read with the head
-of its class token; the distilled models' second head, whose answer transformers averages with it, is not.
+of its class token; the distilled models' second head, whose answer transformers averages with it, is not. A decoder without
+a head (GPT2Model, BloomModel and others) answers with its table where that is tied. ViTModel and DeiTModel give the row of the
+class token, not all rows. The pooler of a model without a head is not computed, but written back.
 
 """
 

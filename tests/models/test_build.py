@@ -60,6 +60,17 @@ def test_a_mean_over_nothing_is_nothing():
     assert (out == 0).all()
 
 
+@pytest.mark.parametrize("scheme", [eq.position.Sinusoidal(), Learned(9), eq.position.Concatenated()], ids=title)
+def test_places_are_added_once_however_layers_split_their_heads(scheme):
+    several = tuple(Block(Attention(heads=heads, position=scheme)) for heads in (4, 2, 1))
+    made = eq.build(Spec(WIDTH, layers=3, block=several))
+    one = eq.build(Spec(WIDTH, layers=3, block=several[0]))
+    one.position.load_state_dict(made.position.state_dict())
+    x = eq.Tokens.of(torch.randn(6, WIDTH))
+    assert len(made.schemes) == 1
+    assert torch.equal(made.entered(x).x, one.entered(x).x)
+
+
 def test_ids_are_looked_up_and_the_head_answers():
     made = eq.build(spec(vocabulary=20, outputs=5))
     ids = torch.randint(20, (3, 6))

@@ -154,6 +154,34 @@ WRONG = {
     "too few layers": ("smollm3", {"layer_types": ["full_attention"]}, "layer_types has 1 entries"),
     "two ways to say a window": ("mistral", {"use_sliding_window": False}, "one sliding_window for all"),
     "a bias that is dropped": ("bloom", {"pretraining_tp": 2, "slow_but_exact": True}, "slow_but_exact"),
+    "two numbers of heads": ("bloom", {"n_head": 4, "num_attention_heads": 2}, "num_attention_heads is 2, but n_head is 4"),
+    "windows that are not used": ("qwen2", {"layer_types": ["sliding_attention"] * 32}, "use_sliding_window is not true"),
+    "windows without a size": (
+        "smollm3",
+        {"layer_types": ["sliding_attention"] * 36, "use_sliding_window": True},
+        "sliding_window is missing",
+    ),
+    "another head": ("llama", {"architectures": ["LlamaForTokenClassification"]}, "LlamaForTokenClassification.*LlamaForCausalLM"),
+    "a head that is no list": ("bert", {"architectures": "BertModel"}, r"should be a list of names"),
+    "a huge vocabulary": ("llama", {"vocab_size": 10**18}, r"vocab_size is 1e\+18"),
+    "a beta that is a switch": ("llama", {"rope_scaling": {"type": "yarn", "factor": 4.0, "beta_fast": True}}, "beta_fast"),
+    "half a place": (
+        "llama",
+        {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16.5}},
+        "original_max_position_embeddings is 16.5",
+    ),
+    "only rows of nobody": (
+        "roberta",
+        {
+            "max_position_embeddings": 1,
+            "hidden_size": 24,
+            "num_attention_heads": 4,
+            "num_hidden_layers": 2,
+            "intermediate_size": 40,
+        },
+        "max_position_embeddings is 1",
+    ),
+    "an activation of another kind": ("t5", {"dense_act_fn": "quick_gelu"}, "dense_act_fn is 'quick_gelu'"),
     "a negative width": ("marian", {"d_model": -8}, "d_model is -8"),
 }
 
@@ -164,6 +192,53 @@ def test_fields_that_cannot_be_built_are_named(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": kind} | fields))
     with pytest.raises(InputError, match=words):
         read_spec(tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float8_e4m3fn], ids=str)
+def test_weights_that_are_no_numbers_of_a_model_are_refused(folder, dtype):
+    path = folder / "model.safetensors"
+    save_file({name: t.to(dtype) for name, t in load_file(path).items()}, path)
+    with pytest.raises(InputError, match=f"is {str(dtype).removeprefix('torch.')}, but weights here are float32"):
+        eq.load(folder)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, "float32"], ids=str)
+def test_a_dtype_that_no_model_has_is_refused(folder, dtype, unchecked):
+    with pytest.raises(InputError, match="The dtype of a model is one of"):
+        eq.load(folder, dtype)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"n_embd": ' + "9" * 5000 + "}"], ids=["deep", "long"])
+def test_a_config_that_python_cannot_read_is_no_json(folder, text):
+    (folder / "config.json").write_text(text)
+    with pytest.raises(InputError, match="is not JSON"):
+        eq.load(folder)
+
+
+def test_sizes_that_multiply_to_too_much_are_refused(folder):
+    config(folder, n_embd=2**31 - 2, vocab_size=2**31 - 1)
+    with pytest.raises(InputError, match="A model of these sizes cannot be made"):
+        eq.load(folder)
+
+
+def test_paths_that_are_none_are_said(folder, tmp_path, unchecked):
+    for path in ("x" * 5000, "\0", 5, None):
+        with pytest.raises(InputError, match=r"no path of a folder|A folder is a path|There is no folder"):
+            eq.load(path)
+    (folder / "config.json").unlink()
+    (folder / "config.json").mkdir()
+    with pytest.raises(InputError, match="cannot be read"):
+        eq.load(folder)
+    (tmp_path / "file").write_text("")
+    block = eq.Block(
+        eq.Attention(heads=2, position=Rope(pairs="half"), causal=True), eq.Norm("rms"), eq.FeedForward(40, "silu", False, True)
+    )
+    model = eq.build(eq.Spec(16, 30, outputs=30, block=block))
+    for there in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(InputError, match="cannot be written"):
+            eq.save(model, there)
+    with pytest.raises(InputError, match="that build or load made, but got Linear"):
+        eq.save(torch.nn.Linear(2, 2), tmp_path / "linear")
 
 
 def test_a_rotation_of_a_part_is_not_written_where_transformers_would_turn_all(tmp_path):

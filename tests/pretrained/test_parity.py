@@ -77,6 +77,13 @@ CONFIGS = {
         **SMALL | {"num_hidden_layers": 4}, pad_token_id=0, no_rope_layers=[1, 0, 0, 1], use_sliding_window=True, sliding_window=5,
         attention_bias=True, mlp_bias=True, tie_word_embeddings=False,
     ),
+    "smollm3, windows where layer_types says": lambda: SmolLM3Config(
+        **SMALL, pad_token_id=0, sliding_window=3, layer_types=["sliding_attention", "full_attention"]
+    ),
+    "smollm3, no places at all": lambda: SmolLM3Config(**SMALL, pad_token_id=0, no_rope_layers=[0, 0]),
+    "gpt-neox, a share that is rounded": lambda: GPTNeoXConfig(
+        **WIDE | {"hidden_size": 40}, rope_parameters={"rope_theta": 1e4, "partial_rotary_factor": 0.68}
+    ),
     "bloom": lambda: BloomConfig(vocab_size=50, hidden_size=24, n_layer=2, n_head=4),
     "bloom, six heads": lambda: BloomConfig(vocab_size=50, hidden_size=24, n_layer=2, n_head=6),
 }  # fmt: skip
@@ -114,6 +121,9 @@ PAIRED = {
     "t5": ("T5ForConditionalGeneration", lambda: T5Config(**T5_SMALL)),
     "t5, gated, unscaled": (
         "T5ForConditionalGeneration", lambda: T5Config(**T5_SMALL, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+    ),
+    "t5, another activation than it is named after": (
+        "T5ForConditionalGeneration", lambda: T5Config(**T5_SMALL, feed_forward_proj="gated-gelu", dense_act_fn="gelu")
     ),
     "marian": ("MarianMTModel", lambda: MarianConfig(**TRANSLATOR, scale_embedding=True, activation_function="swish")),
     "marian, unscaled": ("MarianMTModel", lambda: MarianConfig(**TRANSLATOR)),
@@ -173,6 +183,13 @@ def folder(tmp_path):
         return model, tmp_path / "theirs"
 
     return made
+
+
+def change(folder, **fields):
+    """Fields of config.json said otherwise, or with ... left out."""
+    path = folder / "config.json"
+    said = json.loads(path.read_text()) | fields
+    path.write_text(json.dumps({name: value for name, value in said.items() if value is not ...}))
 
 
 def ids(batch=2, length=12):
@@ -250,8 +267,12 @@ def test_encoders_and_pairs_are_written_so_that_they_and_we_read_them(name, fold
     ours, given, (architecture, config) = eq.load(path), asked(name), (ENCODERS | PAIRED)[name]
     written = eq.save(ours, tmp_path / "ours", family=config().model_type)
     with torch.no_grad():
-        again = getattr(transformers, architecture).from_pretrained(written, attn_implementation="eager").eval()
-        assert torch.equal(answer(again(**given)), answer(theirs(**given)))
+        again, keys = getattr(transformers, architecture).from_pretrained(
+            written, attn_implementation="eager", output_loading_info=True
+        )
+        assert torch.equal(answer(again.eval()(**given)), answer(theirs(**given)))
+        assert not keys["missing_keys"]
+        assert not keys["unexpected_keys"]
         assert torch.equal(answered(eq.load(written), given), answered(ours, given))
     assert eq.load(written).spec == ours.spec
 
@@ -342,6 +363,44 @@ def test_the_old_way_to_say_the_rotation_is_read(folder):
     (path / "config.json").write_text(json.dumps(config))
     with torch.no_grad():
         assert relative_error(eq.load(path)(ids()), theirs(ids()).logits) < 1e-5
+
+
+def test_the_older_of_two_ways_to_say_the_rotation_counts(folder):
+    _, path = folder("llama, linear")
+    change(path, rope_scaling={"type": "linear", "factor": 3.0}, rope_theta=90.0)
+    theirs = AutoModelForCausalLM.from_pretrained(path, attn_implementation="eager").eval()
+    with torch.no_grad():
+        assert relative_error(eq.load(path)(ids()), theirs(ids()).logits) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral, no window", "qwen2", "qwen3", "smollm3", "gpt-neox"])
+def test_yarn_begins_at_the_length_that_transformers_takes_where_none_is_said(name, folder):
+    _, path = folder(name)
+    change(path, rope_parameters={"rope_type": "yarn", "factor": 4.0, "beta_fast": None}, max_position_embeddings=...)
+    theirs = AutoModelForCausalLM.from_pretrained(path, attn_implementation="eager").eval()
+    with torch.no_grad():
+        assert relative_error(eq.load(path)(ids()), theirs(ids()).logits) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["roberta, masked words", "mistral, no window", "qwen2"])
+def test_a_checkpoint_is_written_as_the_kind_that_it_was(name, folder, tmp_path):
+    model = eq.load(folder(name)[1])
+    kind = name.partition(",")[0]
+    assert json.loads((eq.save(model, tmp_path / "ours") / "config.json").read_text())["model_type"] == kind
+
+
+def test_files_of_several_dtypes_are_brought_to_one(tmp_path):
+    """transformers keeps some weights of a T5 in float32, and writes them so."""
+    peer("t5").save_pretrained(tmp_path / "single")
+    half = transformers.T5ForConditionalGeneration.from_pretrained(tmp_path / "single", dtype=torch.float16)
+    half.save_pretrained(tmp_path / "half")
+    model = eq.load(tmp_path / "half")
+    assert {p.dtype for p in model.parameters()} == {torch.float16}
+    change(tmp_path / "half", dtype=...)
+    assert {p.dtype for p in eq.load(tmp_path / "half").parameters()} == {torch.float32}
+    given, wanted = asked("t5"), eq.load(tmp_path / "single")
+    with torch.no_grad():
+        assert relative_error(answered(eq.load(tmp_path / "half"), given), answered(wanted, given)) < 1e-2
 
 
 def test_a_pythia_of_its_time_is_read(folder):

@@ -1,5 +1,6 @@
 """Build: a spec becomes an ordinary module. Positions enter the tokens once, and queries, keys and scores in every layer."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -40,6 +41,15 @@ def build(source: "specs.Spec | Baseline | SpaceSpec | dict[str, Any] | str | Pa
     return NETWORKS[made.baseline](made) if isinstance(made, Baseline) else Model(specs.Spec.of(made))
 
 
+@contextlib.contextmanager
+def possible_sizes() -> Iterator[None]:
+    """For models on "meta". Raises InputError where sizes multiply to more numbers than a tensor can have."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise InputError(f"A model of these sizes cannot be made: {str(error).splitlines()[0]}") from error
+
+
 @dataclass(frozen=True)
 class Memory:
     """What an encoder made of its input, and the keys and values that each layer asks: made once for many steps."""
@@ -56,6 +66,8 @@ class Model(nn.Module):
         super().__init__()
         self.spec = spec
         self.facts: dict[str, Any] = {}  # what a checkpoint said that changes no number: ids of tokens, names of classes
+        self.family = ""  # model_type of the checkpoint that it came from
+        self.beside: dict[str, Tensor] = {}  # tensors of that checkpoint which no part reads, by their names there
         self.embedding = table or (Embedding(spec.vocabulary, spec.width) if spec.vocabulary else None)
         self.encoder = Model(spec.encoder, self.embedding if spec.shared else None) if spec.encoder is not None else None
         schemes = _Schemes(spec.width)
@@ -232,7 +244,9 @@ class _Schemes:
 
     def of(self, a: "specs.Attention") -> Position:
         head_width = a.head_width or self.width // a.heads
-        key = json.dumps([to_json(a.position), a.heads, head_width], sort_keys=True)
+        enters = a.position.acts("embed") and not any(map(a.position.acts, ("turn", "bias", "term", "mix")))
+        heads = None if enters else [a.heads, head_width]  # what is only added to tokens is added once, however they are split
+        key = json.dumps([to_json(a.position), heads], sort_keys=True)
         if key not in self._known:
             self._known[key] = a.position.sized(self.width, a.heads, head_width)
             self.made.append(self._known[key])

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 VERSION = 1
 
 
-Size = Annotated[int, msgspec.Meta(ge=1)]
+MOST = 2**31 - 1  # of anything in a model: a size beyond it is a mistake
+Size = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 
@@ -55,7 +56,8 @@ class _Written(_Checked):
     def _unversioned(data: dict[str, Any], what: str) -> dict[str, Any]:
         """A copy without its version. Raises InputError where this package does not read it."""
         data = dict(data)
-        if (version := data.pop("version", VERSION)) != VERSION:
+        version = data.pop("version", VERSION)
+        if type(version) is not int or version != VERSION:
             raise InputError(f"This {what} has version {version!r}, but this equiscope reads version {VERSION}.")
         return data
 
@@ -111,6 +113,11 @@ class Norm(_Checked):
     order: Literal["pre", "post"] = "pre"
     eps: float = 1e-5
     bias: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.eps < math.inf:
+            raise InputError(f"Norm.eps is {self.eps}, but should be a small number, such as 1e-5.")
 
 
 @dataclass(frozen=True)
@@ -361,7 +368,7 @@ class Spec(_Written):
 
         if isinstance(source, Spec):
             return source
-        if not isinstance(source, (str, Path, dict)) or (not isinstance(source, dict) and Path(source).is_dir()):
+        if not isinstance(source, (str, Path, dict)) or (not isinstance(source, dict) and _is_folder(source)):
             raise InputError(
                 f"A spec is a Spec, a dict, a preset or a JSON file, but got {source!r}. A checkpoint is read by load."
             )
@@ -390,6 +397,13 @@ _PARTS: dict[str, type] = {
     "head": Head, "encoder": Spec,
 }  # fmt: skip
 _ABSENT = ("norm", "feedforward", "cross", "encoder")  # the parts that may be None
+
+
+def _is_folder(path: str | Path) -> bool:
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte
+        raise InputError(f"{str(path)[:80]!r} is no path of a file: {getattr(error, 'strerror', None) or error}.") from error
 
 
 def _part(kind: type, name: str) -> bool:
@@ -457,8 +471,10 @@ def read_object(path: Path, missing: str = "", what: str = "an object") -> dict[
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"There is no file {path}.{missing}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not JSON: {error}.") from error
+    except OSError as error:
+        raise InputError(f"{str(path)[:200]} cannot be read: {error.strerror}.{missing}") from error
+    except (ValueError, RecursionError) as error:  # ValueError: no JSON, no text, a number of thousands of digits
+        raise InputError(f"{path} is not JSON: {str(error) or type(error).__name__}.") from error
     if not isinstance(data, dict):
         raise InputError(f"{path} should hold {what}.")
     return data

@@ -3,15 +3,18 @@
 Only config.json and safetensors files are read, so that loading runs no code of anybody.
 """
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from equiscope.errors import EquiscopeError, InputError, UnknownName
 from equiscope.models import Baseline, Built, Model, Network, SpaceModel, SpaceSpec, Spec, spec_of
+from equiscope.models.build import possible_sizes
 from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, runs, t5, vit
-from equiscope.pretrained.family import Family
+from equiscope.pretrained.family import FLOATS, Family
 from equiscope.record.run import RUN, read_run
 
 FAMILIES: tuple[Family, ...] = (
@@ -24,47 +27,52 @@ FACTS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id
 def load(folder: str | Path, dtype: torch.dtype | None = None) -> Built:
     """The model of a Hugging Face folder (config.json and safetensors, in one file or in shards), or of a run; in eval mode.
 
-    dtype    of the parameters; as in the files unless said
+    dtype    of the parameters; as in the files unless said. Where those hold several, what the config says, or the widest
     raises   InputError where a file is missing, damaged, a pickle, or a field of the config says what no model here does
     """
-    folder = Path(folder)
+    folder = files.path_of(folder)
+    if dtype is not None and dtype not in FLOATS:
+        raise InputError(f"The dtype of a model is one of torch's {', '.join(FLOATS.values())}, but got {dtype!r}.")
     if (folder / RUN).is_file():
         return runs.load_run(folder, dtype=dtype)
     config = files.read_config(folder)
     family = _family(config)
     spec = _read(family, config)
     tensors = files.read_weights(folder)
-    with torch.device("meta"):
+    with torch.device("meta"), possible_sizes():
         model = Model(family.settle(spec, tensors))
-    family.take(model, tensors, dtype)
-    model.facts = {name: config[name] for name in FACTS if config.get(name) is not None}
+    family.take(model, tensors, dtype or _common(family, config, tensors))
+    model.facts, model.family = {name: config[name] for name in FACTS if config.get(name) is not None}, family.name
     return model.eval()
 
 
 def read_spec(folder: str | Path) -> Spec | Baseline | SpaceSpec:
     """The spec of a Hugging Face folder, by its config.json alone, or of a run. Raises InputError as `load` does."""
-    if (Path(folder) / RUN).is_file():
-        return spec_of(read_run(Path(folder), entries=False).spec)
-    config = files.read_config(Path(folder))
+    folder = files.path_of(folder)
+    if (folder / RUN).is_file():
+        return spec_of(read_run(folder, entries=False).spec)
+    config = files.read_config(folder)
     return _read(_family(config), config)
 
 
 def save(model: Built, folder: str | Path, family: str | None = None) -> Path:
     """Write config.json and model.safetensors, as `transformers` reads them; a folder that is there already keeps other files.
 
-    family   model_type to write, where several could hold the model (llama unless said)
-    raises   InputError where no family can hold this spec, and says what stands in the way
+    family   model_type to write, where several could hold the model: that of the checkpoint it came from, or llama, unless said
+    raises   InputError where no family can hold this spec, and says what stands in the way; where the folder cannot be written
     """
     if isinstance(model, Network):
         raise InputError(f'No family of checkpoints holds a baseline "{model.spec.baseline}". The folder of its run keeps it.')
     if isinstance(model, SpaceModel):
         raise InputError("No family of checkpoints holds a model of points in space. The folder of its run keeps it.")
-    folder = Path(folder)
+    if not isinstance(model, Model):
+        raise InputError(f"A checkpoint is written of a model that build or load made, but got {type(model).__name__}.")
+    folder = files.path_of(folder)
     made = [f for f in FAMILIES if family is None or f.name == family]
     if not made:
         raise UnknownName("family", family or "", [f.name for f in FAMILIES])
     reasons: list[str] = []
-    for one in made:
+    for one in sorted(made, key=lambda f: f.name != model.family):
         try:
             config = one.config(model.spec.trained)
         except InputError as error:
@@ -83,6 +91,16 @@ def _read(family: Family, config: dict[str, Any]) -> Spec:
         if isinstance(error, EquiscopeError):
             raise
         raise InputError(f"config.json of a {family.name} does not fit together: {type(error).__name__}: {error}.") from error
+
+
+def _common(family: Family, config: dict[str, Any], tensors: dict[str, Tensor]) -> torch.dtype | None:
+    """The dtype for weights of which the files hold several; None where they hold one."""
+    held = {tensor.dtype for name, tensor in tensors.items() if tensor.dtype in FLOATS and not family.ignores(name)}
+    if len(held) < 2:
+        return None
+    said = str(config.get("dtype") or config.get("torch_dtype")).removeprefix("torch.")
+    named = {name: dtype for dtype, name in FLOATS.items()}
+    return named[said] if said in named else functools.reduce(torch.promote_types, held)
 
 
 def _family(config: dict[str, Any]) -> Family:

@@ -82,6 +82,7 @@ ENDINGS: dict[str, Ends] = {
 def read(kind: Kind, config: dict[str, Any]) -> Spec:
     """The spec that config.json describes."""
     f = Fields(kind.name, config)
+    f.architecture(*(kind.architecture + ending for ending in ENDINGS))
     said = {ours: f.size(theirs) for ours, theirs in kind.fields.items() if ours != "activation"}
     f.only(kind.fields["activation"], "gelu", *ACTIVATIONS)
     activation = ACTIVATIONS[config.get(kind.fields["activation"], "gelu")]
@@ -102,6 +103,10 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
         "classes": Head(bias=True, hidden=kind.pooled), "rows": Head(),
     }  # fmt: skip
     places = f.size("max_position_embeddings", 512) - kind.before
+    if places < 1:
+        raise InputError(
+            f"config.json: max_position_embeddings is {places + kind.before}, but the first {kind.before} are of nobody."
+        )
     spec = Spec(
         said["width"], vocabulary, Entry(types=None if distil else f.size("type_vocab_size", 2), norm=True), said["layers"],
         Block(
@@ -119,11 +124,7 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
 
 def _ends(kind: Kind, config: dict[str, Any]) -> Ends:
     said = config.get("architectures") or [f"{kind.architecture}Model"]
-    ending = str(said[0]).removeprefix(kind.architecture)
-    if ending not in ENDINGS:
-        known = ", ".join(kind.architecture + e for e in ENDINGS)
-        raise InputError(f"config.json: architectures is {said[0]!r}, but only {known} can be built.")
-    return ENDINGS[ending]
+    return ENDINGS[said[0].removeprefix(kind.architecture)]
 
 
 def _ends_of(spec: Spec) -> Ends:
@@ -194,7 +195,8 @@ FAMILIES = tuple(
     Family(
         kind.name, partial(read, kind), partial(write, kind), partial(pairs, kind), prefix=f"{kind.name}.",
         table="embeddings.word_embeddings.weight", copies=(COPIES[kind.name],), unread=kind.unread,
-        old=((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias")),
+        old=((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias")), kept=(r"pooler\..*",),
+        twice={COPIES[kind.name].replace("weight", "bias"): kind.words[2]},
     )
     for kind in KINDS
 )  # fmt: skip

@@ -6,18 +6,25 @@ Source: BigScience 2022; names as in transformers' BloomForCausalLM.
 from collections.abc import Iterable
 from typing import Any
 
+from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Entry, FeedForward, Norm, Spec
 from equiscope.position import Alibi
 from equiscope.pretrained.family import Family, Fields, Pair, layer_norm, linear, refuse
 
 ABSENT = {"vocab_size": 250880, "hidden_size": 64, "n_layer": 2, "n_head": 8}
+OLD = {"n_embed": "hidden_size", "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"}  # and what each is called today
 PARTS = ("query", "key", "value")
 
 
 def read(config: dict[str, Any]) -> Spec:
     """The spec that config.json describes."""
-    today = {{"n_embed": "hidden_size", "num_attention_heads": "n_head"}.get(name, name): value for name, value in config.items()}
-    f = Fields("bloom", ABSENT | today)
+    for older, newer in OLD.items():
+        if older in config and config.get(newer, config[older]) != config[older]:
+            raise InputError(
+                f"config.json: {older} is {config[older]!r}, but {newer} is {config[newer]!r}, and both mean the same. Remove one."
+            )
+    f = Fields("bloom", ABSENT | {OLD.get(name, name): value for name, value in config.items()})
+    f.architecture("BloomForCausalLM", "BloomModel")
     f.only("apply_residual_connection_post_layernorm", False)
     if f.get("pretraining_tp", int, 1) > 1:
         f.only("slow_but_exact", False)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Model, Spec
+from equiscope.models.spec import MOST
 from equiscope.position import Position, to_json
 from equiscope.trace.ops import Activation
 
@@ -23,6 +24,7 @@ EVERYWHERE = frozenset({  # fields that change no number of a forward pass
     "attention_dropout", "pretraining_tp", "use_bfloat16", "tf_legacy_loss", "pruned_heads", "is_decoder",
 })  # fmt: skip
 REQUIRED: Any = object()
+FLOATS = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 ACTIVATIONS: dict[str, Activation] = {  # the first word for each of ours is the one that is written
     "gelu": "gelu", "gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh", "relu": "relu",
     "silu": "silu", "swish": "silu", "tanh": "tanh",
@@ -73,7 +75,9 @@ class Family:
     prefix   what may stand before their names
     table    their name of the embedding's table
     copies   names under which the table may stand again; what is there must be the table
-    unread   patterns of names that hold no weight, such as buffers
+    unread   patterns of names that hold no weight of these models, such as buffers
+    kept     patterns of those, without the prefix, that a model without a head gets back when it is written
+    twice    names of theirs, and a second name under which the same numbers are written
     old      patterns of names of before, and what they are called today
     settle   what only the weights tell: a spec of a spec and the tensors
     """
@@ -86,6 +90,8 @@ class Family:
     table: str = ""
     copies: tuple[str, ...] = ("lm_head.weight",)
     unread: tuple[str, ...] = field(default=())
+    kept: tuple[str, ...] = field(default=())
+    twice: dict[str, str] = field(default_factory=dict)
     old: tuple[tuple[str, str], ...] = field(default=())
     settle: Callable[[Spec, dict[str, Tensor]], Spec] = field(default=lambda spec, tensors: spec)
 
@@ -103,6 +109,11 @@ class Family:
         """
         own = {name: p for name, p in model.named_parameters()}
         rest, wrong = {self._today(name): tensor for name, tensor in tensors.items()}, []
+        if odd := next((name for name, tensor in rest.items() if tensor.dtype not in FLOATS and not self.ignores(name)), None):
+            raise InputError(
+                f"{odd} is {str(rest[odd].dtype).removeprefix('torch.')}, but weights here are {', '.join(FLOATS.values())}. "
+                "Take a checkpoint that is not quantised."
+            )
         if model.spec.tied or model.spec.shared:
             self._same(model.spec, rest)
         for pair in self.pairs(model.spec):
@@ -118,11 +129,20 @@ class Family:
             wrong += [reason] if reason else []
             for name, part in zip(pair.ours, made, strict=False):
                 _put(model, name, part.to(dtype or part.dtype, copy=True).contiguous())
-        wrong += [f"{name} belongs to no part" for name in rest if not any(re.fullmatch(pattern, name) for pattern in self.unread)]
+        named = {name.removeprefix(self.prefix): tensor for name, tensor in rest.items()} if model.spec.outputs is None else {}
+        model.beside = {
+            name: tensor.to(dtype or tensor.dtype, copy=True)
+            for name, tensor in named.items() if any(re.fullmatch(pattern, name) for pattern in self.kept)
+        }  # fmt: skip
+        wrong += [f"{name} belongs to no part" for name in rest if not self.ignores(name)]
         wrong += [f"{name} gets no number" for name in own] if not wrong else []
         if wrong:
             more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
             raise InputError(f"The weights do not fit config.json of a {self.name}: {'; '.join(wrong[:3])}{more}.")
+
+    def ignores(self, name: str) -> bool:
+        """Whether a tensor of this name is no weight of these models."""
+        return any(re.fullmatch(pattern, name) for pattern in self.unread)
 
     def give(self, model: Model) -> dict[str, Tensor]:
         """The model's tensors under their names."""
@@ -137,7 +157,8 @@ class Family:
             made[pair.theirs if pair.bare else f"{self.prefix}{pair.theirs}"] = (
                 joined.mT.contiguous() if pair.turned and joined.ndim > 1 else joined
             )
-        return made
+        made |= {second: made[first].clone() for first, second in self.twice.items() if first in made and second not in made}
+        return made | ({f"{self.prefix}{n}": t for n, t in model.beside.items()} if model.family == self.name else {})
 
     def _today(self, name: str) -> str:
         for pattern, now in self.old:
@@ -239,10 +260,12 @@ class Fields:
         return value
 
     def size(self, name: str, default: Any = REQUIRED) -> Any:
-        """A whole number of 1 or more. Raises InputError as `get`, and for less."""
+        """A whole number of 1 or more. Raises InputError as `get`, and for less, or for more than any model has."""
         value = self.get(name, int, default)
         if value is not None and value < 1:
             raise InputError(f"config.json: {name} is {value}, but should be 1 or more.")
+        if value is not None and value > MOST:
+            raise InputError(f"config.json: {name} is {value:.3g}, but should be {MOST:,} or less.")
         return value
 
     def only(self, name: str, *values: Any) -> None:
@@ -251,6 +274,16 @@ class Fields:
         value = self.config.get(name, values[0])
         if value not in values:
             raise InputError(f"config.json: {name} is {value!r}, but only {' or '.join(map(repr, values))} can be built.")
+
+    def architecture(self, *names: str) -> None:
+        """Raises InputError where `architectures` names another model than these: its head would be another one."""
+        said = self.config.get("architectures")
+        if said is None or said == []:
+            return
+        if not isinstance(said, list) or not all(isinstance(name, str) for name in said):
+            raise InputError(f"config.json: architectures is {said!r}, but should be a list of names, such as [{names[0]!r}].")
+        if said[0] not in names:
+            raise InputError(f"config.json: architectures is {said[0]!r}, but only {', '.join(names)} can be built.")
 
     def skip(self, *names: str) -> None:
         """Fields that change no number."""

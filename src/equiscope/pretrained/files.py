@@ -16,6 +16,17 @@ CONFIG, ONE, INDEX = "config.json", "model.safetensors", "model.safetensors.inde
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
+def path_of(folder: str | Path) -> Path:
+    """A path. Raises InputError for what is none, such as a name that is too long."""
+    if not isinstance(folder, (str, Path)):
+        raise InputError(f"A folder is a path, but got {folder!r}.")
+    try:
+        Path(folder).is_dir()
+    except (OSError, ValueError) as error:  # ValueError: it has a zero byte
+        raise InputError(f"{str(folder)[:80]!r} is no path of a folder: {getattr(error, 'strerror', None) or error}.") from error
+    return Path(folder)
+
+
 def read_config(folder: Path) -> dict[str, Any]:
     """The object in config.json. Raises InputError where it is not there or is none."""
     if not folder.is_dir():
@@ -63,12 +74,15 @@ def shards(folder: Path) -> list[str]:
 
 
 def write(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """config.json and model.safetensors; both are complete before either takes its place."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if (folder / INDEX).exists():
-        raise InputError(f"{folder} holds a checkpoint in shards, which would stand beside the new one. Give another folder.")
+    """config.json and model.safetensors; both are complete before either takes its place. Raises InputError where they cannot."""
     parts = {ONE: folder / f".{ONE}", CONFIG: folder / f".{CONFIG}"}
-    save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, parts[ONE], {"format": "pt"})
-    parts[CONFIG].write_text(json.dumps(config | {"equiscope_version": __version__}, indent=2) + "\n", encoding="utf-8")
-    for name, part in parts.items():
-        part.replace(folder / name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / INDEX).exists():
+            raise InputError(f"{folder} holds a checkpoint in shards, which would stand beside the new one. Give another folder.")
+        save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, parts[ONE], {"format": "pt"})
+        parts[CONFIG].write_text(json.dumps(config | {"equiscope_version": __version__}, indent=2) + "\n", encoding="utf-8")
+        for name, part in parts.items():
+            part.replace(folder / name)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{folder} cannot be written: {error}. Give another folder, or make room.") from error

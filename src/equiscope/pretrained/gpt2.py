@@ -14,6 +14,7 @@ from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Pai
 def read(config: dict[str, Any]) -> Spec:
     """The spec that config.json describes."""
     f = Fields("gpt2", config)
+    f.architecture("GPT2LMHeadModel", "GPT2Model")
     width, heads, vocabulary = f.size("n_embd", 768), f.size("n_head", 12), f.size("vocab_size", 50257)
     f.only("activation_function", "gelu_new", *ACTIVATIONS)
     f.only("scale_attn_weights", True)

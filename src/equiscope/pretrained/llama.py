@@ -36,17 +36,19 @@ class Kind:
 
 OPEN, MLP = ("llama", "qwen3", "smollm3"), ("llama", "smollm3")  # those whose configs choose the biases
 COMMON = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32}
-QWEN = COMMON | {"sliding_window": 4096, "vocab_size": 151936, "intermediate_size": 22016, "num_key_value_heads": 32}
+QWEN = COMMON | {"sliding_window": 4096, "vocab_size": 151936, "intermediate_size": 22016, "num_key_value_heads": 32,
+                 "max_position_embeddings": 32768}  # fmt: skip
 KINDS = (
     Kind("llama", "LlamaForCausalLM", absent=COMMON | {"vocab_size": 32000, "intermediate_size": 11008}),
     Kind("mistral", "MistralForCausalLM", window=True, absent=COMMON | {
         "vocab_size": 32000, "intermediate_size": 14336, "num_key_value_heads": 8, "sliding_window": 4096,
+        "max_position_embeddings": 131072,
     }),
     Kind("qwen2", "Qwen2ForCausalLM", qkv_bias=True, window=True, absent=QWEN),
     Kind("qwen3", "Qwen3ForCausalLM", normed=True, window=True, absent=QWEN | {"head_dim": 128}),
     Kind("smollm3", "SmolLM3ForCausalLM", window=True, absent={
         "vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 11008, "num_hidden_layers": 36, "num_attention_heads": 16,
-        "num_key_value_heads": 4, "tie_word_embeddings": True, "rope_theta": 2000000.0,
+        "num_key_value_heads": 4, "tie_word_embeddings": True, "rope_theta": 2000000.0, "max_position_embeddings": 32768,
     }),
 )  # fmt: skip
 
@@ -54,6 +56,7 @@ KINDS = (
 def read(kind: Kind, config: dict[str, Any]) -> Spec:
     """The spec that config.json describes."""
     f = Fields(kind.name, kind.absent | config)
+    f.architecture(kind.architecture, kind.architecture.replace("ForCausalLM", "Model"))
     width, heads, layers = f.size("hidden_size"), f.size("num_attention_heads"), f.size("num_hidden_layers")
     vocabulary, tied = f.size("vocab_size"), f.get("tie_word_embeddings", bool, False)
     own = f.size("head_dim", None)
@@ -105,15 +108,15 @@ def _windows(f: Fields, kind: Kind, layers: int, turning: list[bool]) -> list[in
     if not kind.window:
         return [None] * layers
     if kind.name == "smollm3":
-        sliding = [t == "sliding_attention" for t in types] if types else [not turns for turns in turning]
-        return [size if use and slides else None for slides in sliding]
-    sliding = (
-        [t == "sliding_attention" for t in types] if types else [use and size is not None and i >= first for i in range(layers)]
-    )
+        unsaid = [use and size is not None and not turns for turns in turning]
+    else:
+        unsaid = [use and size is not None and i >= first for i in range(layers)]
+        size = size if use or types is None else None  # which transformers sets to nothing
+    sliding = unsaid if types is None else [t == "sliding_attention" for t in types]
     if any(sliding) and size is None:
-        raise InputError("config.json: layer_types has sliding_attention, but sliding_window is missing.")
-    if len(sliding) != layers:
-        raise InputError(f"config.json: layer_types has {len(sliding)} entries, but there are {layers} layers.")
+        raise InputError(
+            "config.json: layer_types has sliding_attention, but sliding_window is missing, or use_sliding_window is not true."
+        )
     return [size if slides else None for slides in sliding]
 
 
@@ -133,6 +136,8 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
     ropes = [b.attention.position for b in spec.blocks if isinstance(b.attention.position, Rope)]
     first = spec.blocks[0]
     a, n, f, rope = first.attention, first.norm, first.feedforward, ropes[0] if ropes else None
+    nowhere = kind.name == "smollm3" and all(isinstance(b.attention.position, NoPosition) for b in spec.blocks)
+    rope = Rope(pairs="half") if nowhere else rope  # no layer looks at it
     refuse(rope is None or rope.pairs != "half", 'places are RoPE with pairs="half" there.')
     refuse(n is None or f is None or f.activation not in THEIRS, "every layer has norms and a feed-forward there.")
     assert rope is not None

@@ -26,6 +26,7 @@ IGNORED = (  # of generation, training and older versions
 def read(config: dict[str, Any]) -> Spec:
     """The spec that config.json describes."""
     f = Fields("marian", ABSENT | config)
+    f.architecture("MarianMTModel", "MarianModel")
     f.skip(*IGNORED)
     for name in ("normalize_embedding", "normalize_before", "add_bias_logits", "add_final_layer_norm"):
         f.only(name, False)

@@ -19,16 +19,20 @@ ABSENT = {
 def read(config: dict[str, Any]) -> Spec:
     """The spec that config.json describes."""
     f = Fields("gpt_neox", ABSENT | config)
+    f.architecture("GPTNeoXForCausalLM", "GPTNeoXModel")
     vocabulary = f.size("vocab_size")
     f.only("hidden_act", *ACTIVATIONS)
+    heads, width = f.size("num_attention_heads"), f.size("hidden_size")
+    rope, wide = rotary.read(f, "rotary_emb_base", ("rotary_pct", 0.25)), width // heads
+    if (turning := int(wide * rope.fraction)) != round(wide * rope.fraction):  # transformers rounds downwards
+        rope = Rope(rope.base, rope.pairs, turning / wide, scaling=rope.scaling)
     f.skip("attention_probs_dropout_prob", "hidden_dropout_prob", "hidden_dropout", "classifier_dropout")
     spec = Spec(
-        f.size("hidden_size"), vocabulary=vocabulary, layers=f.size("num_hidden_layers"), outputs=vocabulary,
+        width, vocabulary=vocabulary, layers=f.size("num_hidden_layers"), outputs=vocabulary,
         tied=f.get("tie_word_embeddings", bool, False),
         block=Block(
             Attention(
-                heads=f.size("num_attention_heads"), position=rotary.read(f, "rotary_emb_base", ("rotary_pct", 0.25)),
-                causal=True, bias=f.get("attention_bias", bool, True),
+                heads=heads, position=rope, causal=True, bias=f.get("attention_bias", bool, True),
             ),
             Norm(eps=f.get("layer_norm_eps", float, 1e-5)),
             FeedForward(f.size("intermediate_size"), ACTIVATIONS[config.get("hidden_act", "gelu")]),

@@ -10,15 +10,19 @@ from equiscope.position import Rope
 from equiscope.position.scaling import Linear, Llama3, Scaling, Yarn
 from equiscope.pretrained.family import Fields
 
+NUMBERS = frozenset({"beta_fast", "beta_slow", "attention_factor", "original_max_position_embeddings"})  # each may be left out
+
 
 def read(f: Fields, base_name: str = "rope_theta", part: tuple[str, float] | None = None) -> Rope:
     """Both ways in which configs say it: rope_parameters, or the base and rope_scaling side by side.
+
+    Where a file has both, rope_scaling counts, as it does in transformers.
 
     part  old name and default of the share of columns that turn, where not all do
     """
     new = f.get("rope_parameters", dict, None)
     old = f.get("rope_scaling", dict, None)
-    said = dict(new or old or {})
+    said = {name: value for name, value in (old or new or {}).items() if value is not None}
     plain = f.get(base_name, float, 10000.0)
     base = said.pop("rope_theta", None) or plain
     fraction = said.pop("partial_rotary_factor", None)
@@ -31,11 +35,15 @@ def read(f: Fields, base_name: str = "rope_theta", part: tuple[str, float] | Non
               "original_max_position_embeddings")}  # fmt: skip
     kind = said.pop("rope_type", None) or said.pop("type", "default")
     said.pop("type", None)
-    for name in wanted.get(kind, ()):
+    optional = (name for name in said if name in NUMBERS)
+    for name in (*wanted.get(kind, ()), *optional):
         if isinstance(said.get(name), bool) or not isinstance(said.get(name), (int, float)):
             raise InputError(
                 f"config.json: rope_parameters of the kind {kind!r} needs a number {name}, but has {said.get(name)!r}."
             )
+    if not isinstance(said.get("original_max_position_embeddings", 1), int):
+        said_so = said["original_max_position_embeddings"]
+        raise InputError(f"config.json: original_max_position_embeddings is {said_so!r}, but should be a whole number.")
     if isinstance(base, bool) or not isinstance(base, (int, float)):
         raise InputError(f"config.json: rope_theta is {base!r}, but should be a number.")
     scaling: Scaling | None = None
@@ -55,9 +63,8 @@ def read(f: Fields, base_name: str = "rope_theta", part: tuple[str, float] | Non
             f"config.json: rope_type is {kind!r}, but only default, linear, yarn and llama3 can be built: others follow the length "
             "of the text, which breaks causality and caches."
         )
-    if left := {k: v for k, v in said.items() if v is not None}:
-        name = next(iter(left))
-        raise InputError(f"config.json: rope_parameters has {name!r} = {left[name]!r}, which is not known here for {kind!r}.")
+    for name, value in said.items():
+        raise InputError(f"config.json: rope_parameters has {name!r} = {value!r}, which is not known here for {kind!r}.")
     return Rope(base=float(base), pairs="half", fraction=float(fraction), scaling=scaling)
 
 

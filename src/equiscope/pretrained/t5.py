@@ -20,14 +20,17 @@ ABSENT = {"vocab_size": 32128, "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_la
 def read(config: dict[str, Any]) -> Spec:
     """The spec that config.json describes."""
     f = Fields("t5", ABSENT | config)
-    f.skip("dropout_rate", "classifier_dropout", "initializer_factor", "dense_act_fn", "is_gated_act", "n_positions", "output_past")
+    f.architecture("T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model")
+    f.skip("dropout_rate", "classifier_dropout", "initializer_factor", "n_positions", "output_past")
     f.only("is_encoder_decoder", True)
     width, heads, wide = f.size("d_model"), f.size("num_heads"), f.size("d_kv")
     vocabulary, tied = f.size("vocab_size"), f.get("tie_word_embeddings", bool, True)
     words = f.get("feed_forward_proj", str, "relu").split("-")
-    activation = {"gelu": "gelu_new"}.get(words[-1], words[-1]) if words[0] == "gated" else words[-1]
-    if activation not in ACTIVATIONS or words[0] not in (words[-1], "gated"):
+    if words[-1] not in ACTIVATIONS or words[:-1] not in ([], ["gated"]):
         raise InputError(f"config.json: feed_forward_proj is {'-'.join(words)!r}, which cannot be built.")
+    gated = f.get("is_gated_act", bool, len(words) > 1)  # this and the next count for more than feed_forward_proj
+    f.only("dense_act_fn", "gelu_new" if words == ["gated", "gelu"] else words[-1], *ACTIVATIONS)
+    activation = config.get("dense_act_fn") or ("gelu_new" if words == ["gated", "gelu"] else words[-1])
     buckets, far = f.size("relative_attention_num_buckets", 32), f.size("relative_attention_max_distance", 128)
     scaled = f.get("scale_decoder_outputs", bool, tied)
 
@@ -36,7 +39,7 @@ def read(config: dict[str, Any]) -> Spec:
         own = Attention(heads=heads, head_width=wide, scale=1.0, causal=decoder, position=T5Bias(buckets, far, both=not decoder))
         return Block(
             own, Norm("rms", eps=f.get("layer_norm_epsilon", float, 1e-6)),
-            FeedForward(f.size("d_ff"), ACTIVATIONS[activation], bias=False, gated=words[0] == "gated"),
+            FeedForward(f.size("d_ff"), ACTIVATIONS[activation], bias=False, gated=gated),
             cross=looks if decoder else None,
         )  # fmt: skip
 
@@ -60,13 +63,15 @@ def write(spec: Spec) -> dict[str, Any]:
     assert isinstance(a.position, T5Bias)
     assert n is not None
     assert f is not None
-    name = "gelu" if f.gated and f.activation == "gelu-tanh" else THEIRS[f.activation]
+    name = THEIRS[f.activation]
+    plain = "gelu" if f.gated and name == "gelu_new" else name
     return {
         "model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": spec.vocabulary, "d_model": spec.width,
         "d_kv": a.head_width or spec.width // a.heads, "d_ff": f.inner or 4 * spec.width, "num_layers": spec.encoder.layers,
         "num_decoder_layers": spec.layers, "num_heads": a.heads, "relative_attention_num_buckets": a.position.buckets,
         "relative_attention_max_distance": a.position.far, "layer_norm_epsilon": n.eps, "is_encoder_decoder": True,
-        "feed_forward_proj": f"gated-{name}" if f.gated else name, "tie_word_embeddings": spec.tied, "pad_token_id": 0,
+        "feed_forward_proj": f"gated-{plain}" if f.gated else plain, "dense_act_fn": name,
+        "is_gated_act": f.gated, "tie_word_embeddings": spec.tied, "pad_token_id": 0,
         "scale_decoder_outputs": spec.head.scale is not None, "decoder_start_token_id": 0, "eos_token_id": 1,
     }  # fmt: skip
 

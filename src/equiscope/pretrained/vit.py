@@ -34,11 +34,10 @@ def read(name: str, config: dict[str, Any]) -> Spec:
     image, patch = _square(f, "image_size", 224), _square(f, "patch_size", 16)
     if image[0] % patch[0] or image[1] % patch[1]:
         raise InputError(f"config.json: image_size {image} is no multiple of patch_size {patch}.")
-    said = (config.get("architectures") or [f"{ARCHITECTURE[name]}Model"])[0]
-    known = {f"{ARCHITECTURE[name]}ForImageClassification": True, f"{ARCHITECTURE[name]}Model": False}
-    if said not in known:
-        raise InputError(f"config.json: architectures is {said!r}, but only {' and '.join(known)} can be built.")
-    classes = len(f.get("id2label", dict, {0: "", 1: ""})) if known[said] else None
+    rows, classifies = f"{ARCHITECTURE[name]}Model", f"{ARCHITECTURE[name]}ForImageClassification"
+    f.architecture(classifies, rows)
+    ending = (config.get("architectures") or [rows])[0]
+    classes = len(f.get("id2label", dict, {0: "", 1: ""})) if ending == classifies else None
     grid = (image[0] // patch[0], image[1] // patch[1])
     spec = Spec(
         f.size("hidden_size"), None,
@@ -129,6 +128,7 @@ FAMILIES = tuple(
     Family(
         name, partial(read, name), partial(write, name), partial(pairs, name), prefix=f"{name}.", copies=(),
         unread=(rf"({name}\.)?pooler\..*", rf"({name}\.)?embeddings\.mask_token"),
+        kept=(r"pooler\..*",),
     )
     for name in ARCHITECTURE
 )  # fmt: skip
