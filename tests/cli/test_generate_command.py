@@ -45,7 +45,8 @@ def test_without_a_tokenizer_it_takes_ids(equi, folder):  # noqa: F811
     assert code == 0
     assert [int(n) for n in out.split()] == generate(eq.load(folder), torch.tensor([1, 2, 3]), 5)[0].tolist()
     refused(equi("generate", folder, "12"), "has no tokenizer.json", "--ids")
-    refused(equi("generate", folder, "one two", "--ids"), "a list of whole numbers")
+    for wrong in ("one two", "9" * 20, "-1"):
+        refused(equi("generate", folder, "--ids", "--", wrong), "is a list of ids")
 
 
 def test_it_ends_where_the_checkpoint_says(equi, folder):  # noqa: F811
@@ -86,6 +87,29 @@ def test_of_a_pair_the_prompt_is_what_the_encoder_reads(equi, tmp_path, name):  
     refused(equi("generate", tmp_path, "5 6", "--ids"), "does not say what a decoder begins with")
 
 
+def test_padding_that_a_folder_forbids_is_not_written(equi, tmp_path):  # noqa: F811
+    """A Marian of the hub: bad_words_ids name its padding, which nothing else keeps from being written."""
+    theirs = peer("marian")
+    theirs.save_pretrained(tmp_path)
+    ours, source, start = eq.load(tmp_path), torch.tensor([5, 6, 7]), torch.tensor([49])
+    free = generate(ours, start, 7, source=source)[0].tolist()
+    (tmp_path / "generation_config.json").write_text(
+        json.dumps({"bad_words_ids": [[free[0]], [1, 2]], "decoder_start_token_id": 49})
+    )
+    for more in ((), ("--beams", 2)):
+        code, out, _ = equi("generate", tmp_path, "5 6 7", "--ids", "--steps", 7, *more)
+        assert code == 0
+        assert free[0] not in [int(n) for n in out.split()]
+    for field, wrong in (
+        ("bad_words_ids", [3]),
+        ("eos_token_id", "</s>"),
+        ("eos_token_id", [1, None]),
+        ("decoder_start_token_id", True),
+    ):
+        (tmp_path / "generation_config.json").write_text(json.dumps({"decoder_start_token_id": 49} | {field: wrong}))
+        refused(equi("generate", tmp_path, "5 6 7", "--ids"), field)
+
+
 def test_a_window_is_what_is_seen(equi, folder):  # noqa: F811
     code, out, _ = equi("generate", folder, "1 2 3", "--ids", "--steps", 20, "--window", 3)
     assert code == 0
@@ -103,5 +127,12 @@ def test_mistakes_are_sentences(equi, folder, tmp_path):  # noqa: F811
     refused(equi("generate", folder, ""), "A prompt is empty")
     refused(equi("generate", folder, "12", "--steps", 70), "knows positions 0..63")
     refused(equi("generate", folder, "12", "--repetition", 0), "repetition is in")
+    refused(equi("generate", folder, "12", "--top-k", 3), "temperature 0 draws nothing")
+    refused(equi("generate", folder, "12", "--length-penalty", 2), "Say --beams 4 beside it")
+    refused(equi("generate", folder, "12", "--beams", 2, "--length-penalty", 400), "length_penalty is in")
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    (folder / "generation_config.json").mkdir()
+    refused(equi("generate", folder, "12"), "cannot be read")
+    (folder / "generation_config.json").rmdir()
     (folder / "tokenizer.json").write_text("{}")
     refused(equi("generate", folder, "12"), "is no tokenizer")

@@ -90,10 +90,33 @@ def test_a_text_beside_others_is_answered_as_alone(tmp_path):
         assert torch.equal(found.ids, alone.ids)
 
 
-@pytest.mark.parametrize("wrong", [{"count": 0}, {"count": 2, "keep": 3}, {"early": "soon"}], ids=str)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"count": 0},
+        {"count": 2, "keep": 3},
+        {"early": "soon"},
+        {"early": 1},
+        {"count": 2.5},
+        {"length_penalty": float("nan")},
+        {"length_penalty": 400},
+    ],
+    ids=str,
+)
 def test_what_is_no_search_is_refused(wrong, unchecked):
     with pytest.raises(InputError):
         Beams(**wrong)
+
+
+def test_forbidden_words_are_theirs(tmp_path):
+    theirs, ours = paired("gpt2", tmp_path)
+    free = search(ours, TEXTS[:1], STEPS, Beams(3))[0][0].ids
+    never = tuple(sorted(set(free.tolist())))[:3]
+    wanted = theirs.generate(TEXTS[0][None], max_new_tokens=STEPS, num_beams=3, do_sample=False, pad_token_id=0, eos_token_id=None,
+                             bad_words_ids=[[i] for i in never])  # fmt: skip
+    found = search(ours, TEXTS[:1], STEPS, Beams(3, never=never))[0][0].ids
+    assert torch.equal(found, wanted[0, len(TEXTS[0]) :])
+    assert not set(never) & set(found.tolist())
 
 
 def test_more_beams_than_words_are_refused(tmp_path):

@@ -35,6 +35,15 @@ def test_parameters_and_multiply_adds_are_those_of_the_built_model(name):
     assert said.multiply_adds == counter.get_total_flops() // 2 - own
 
 
+@pytest.mark.parametrize("settings", [{}, {"head_width": 5}], ids=str)
+def test_both_halves_of_a_differential_head_are_counted(settings):
+    attention = eq.Attention(heads=4, kind="differential", backend="eager", causal=True, **settings)
+    spec = eq.Spec(24, 30, layers=2, outputs=30, block=eq.Block(attention))
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        eq.build(spec)(torch.arange(9))
+    assert spec.describe(9).multiply_adds == counter.get_total_flops() // 2
+
+
 def _eager(spec):
     """The counter knows no fused kernel of a CPU."""
     if isinstance(spec, list):

@@ -44,6 +44,36 @@ def test_biases_by_distance_leave_for_any_length(scheme, tmp_path, unchecked):
     assert export_onnx(eq.build(spec), tmp_path / "model.onnx", torch.randint(20, (2, 9))) < 1e-5
 
 
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        (torch.zeros(2, 1, dtype=torch.long), "three tokens or more"),
+        (torch.zeros(2, 0, dtype=torch.long), "three tokens or more"),
+        (torch.zeros(7, dtype=torch.long), "three tokens or more"),
+        (torch.full((2, 5), 10**6), "ids 0"),
+        ([[1, 2, 3]] * 2, "is a tensor, but inputs is list"),
+    ],
+    ids=["one token", "none", "no batch", "unknown ids", "lists"],
+)
+def test_examples_that_are_none_are_refused(example, message, tmp_path, unchecked):
+    with pytest.raises(InputError, match=message):
+        export_onnx(eq.build(tiny(PRESETS["gpt2"]())), tmp_path / "m.onnx", example)
+
+
+def test_an_export_that_cannot_succeed_is_refused_before_it_begins(tmp_path):
+    model, ids = eq.build(tiny(PRESETS["gpt2"]())), torch.zeros(2, 5, dtype=torch.long)
+    with pytest.raises(InputError, match="its folder is not there"):
+        export_onnx(model, tmp_path / "nowhere" / "m.onnx", ids)
+    with pytest.raises(InputError, match="it is a folder"):
+        export_onnx(model, tmp_path, ids)
+    with pytest.raises(InputError, match=r"Export model\.float"):
+        export_onnx(eq.build(tiny(PRESETS["gpt2"]())).bfloat16(), tmp_path / "m.onnx", ids)
+    with pytest.raises(InputError, match="has no encoder, so an example has no source"):
+        export_onnx(model, tmp_path / "m.onnx", ids, ids)
+    with pytest.raises(InputError, match="has an encoder, so an example has a source"):
+        export_onnx(eq.build(tiny(PRESETS["transformer-base"]())), tmp_path / "m.onnx", ids)
+
+
 def test_an_example_of_one_sequence_is_refused(tmp_path):
     with pytest.raises(InputError, match="two or more sequences"):
         export_onnx(eq.build(tiny(PRESETS["gpt2"]())), tmp_path / "m.onnx", torch.zeros(1, 5, dtype=torch.long))

@@ -6,7 +6,22 @@ from tests.pretrained.test_parity import ids, peer
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
-from equiscope.models import Attention, Beams, Block, Compiled, Norm, Sampling, Spec, build, generate, stream
+from equiscope.models import (
+    Attention,
+    Baseline,
+    Beams,
+    Block,
+    Compiled,
+    Draft,
+    Norm,
+    Sampling,
+    Spec,
+    build,
+    generate,
+    prepared,
+    stream,
+    windowed,
+)  # fmt: skip
 from equiscope.position import Alibi, Learned, Rope
 
 NAMES = ("gpt2", "llama 3.1, tied", "mistral, window", "qwen3", "gpt-neox")
@@ -131,12 +146,88 @@ def test_a_model_that_cannot_go_on_is_refused():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"temperature": -1.0}, {"top_k": 0}, {"top_p": 1.5}, {"min_p": -0.1}, {"repetition": 0.0}], ids=str
+    "wrong",
+    [
+        {"temperature": -1.0},
+        {"top_k": 0},
+        {"top_k": 2.5},
+        {"top_p": 1.5},
+        {"min_p": -0.1},
+        {"repetition": 0.0},
+        {"repetition": "a"},
+    ],
+    ids=str,
 )
-def test_numbers_out_of_range_are_refused(wrong):
+def test_numbers_out_of_range_are_refused(wrong, unchecked):
     (name,) = wrong
     with pytest.raises(InputError, match=f"{name} is in"):
         Sampling(**wrong)
+
+
+def test_a_temperature_that_float32_cannot_divide_by_is_refused():
+    with pytest.raises(InputError, match="temperature is 0, or 1e-06 or more"):
+        Sampling(temperature=1e-42)
+    assert len(generate(model(), torch.arange(3), 4, Sampling(temperature=1e-6), seed=0)[0]) == 4
+
+
+@pytest.mark.parametrize("choice", [{"top_k": 3}, {"top_p": 0.5}, {"min_p": 0.1}], ids=str)
+def test_what_chooses_among_draws_is_refused_where_nothing_is_drawn(choice):
+    with pytest.raises(InputError, match="temperature 0 draws nothing"):
+        Sampling(**choice)
+
+
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 3.0}], ids=str)
+def test_some_tokens_are_never_written(sampling):
+    made, prompts = model(), torch.arange(10).view(2, 5)
+    free = torch.stack(generate(made, prompts, 30, Sampling(**sampling), seed=0))
+    most = int(free.flatten().mode().values)
+    found = generate(made, prompts, 30, Sampling(**sampling, never=(most,)), seed=0)
+    assert most not in torch.stack(found)
+    with pytest.raises(InputError, match=r"never holds ids in 0\.\.39, but got \[40\]"):
+        generate(made, prompts, 3, Sampling(never=(40,)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"steps": 0}, "steps=1 or more"), ({"steps": 2.0}, "steps=1 or more"), ({"stop": 7}, "stop holds the ids"),
+        ({"stop": ["a"]}, "stop holds the ids"), ({"seed": 2**70}, "64 bits"), ({"beams": 4}, r"beams is Beams\(4\)"),
+        ({"draft": 4}, r"A draft is Draft\(model\)"), ({"steps": -1, "beams": Beams(2)}, "steps=1 or more"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_makes_no_text_is_refused(asked, message, unchecked):
+    with pytest.raises(InputError, match=message):
+        generate(model(), torch.arange(5), **{"steps": 3} | asked)
+
+
+def test_prompts_may_be_lists_and_of_any_kind_of_integers(unchecked):
+    made, wanted = model(), [t.tolist() for t in generate(model(), [torch.tensor([1, 2, 3]), torch.tensor([4])], 5)]
+    assert [t.tolist() for t in generate(made, [[1, 2, 3], [4]], 5)] == wanted
+    assert [t.tolist() for t in generate(made, [torch.tensor([1, 2, 3], dtype=torch.uint8), [4]], 5)] == wanted
+    for wrong in ([["a"]], torch.tensor([True, False]), [[1.5]], 7):
+        with pytest.raises(ShapeError, match="Prompts are lists of ids"):
+            generate(made, wrong, 5)
+
+
+def test_what_is_no_writer_is_said(unchecked):
+    lstm = build(Baseline("lstm", 8, vocabulary=10, outputs=10))
+    for make in (prepared, Compiled, Draft):
+        with pytest.raises(InputError, match="but got Lstm"):
+            make(lstm)
+    with pytest.raises(InputError, match="but got Prepared"):
+        windowed(prepared(model()), 3)
+    with pytest.raises(InputError, match=r"knows the ids 0\.\.9, but got 3\.\.10"):
+        generate(lstm, torch.tensor([3, 10]), 2)
+
+
+@pytest.mark.compile
+def test_many_compiled_models_in_one_process_go_on():
+    torch.compiler.reset()
+    for seed in range(10):
+        made = model(seed=seed)
+        wanted = generate(made, torch.arange(4), 3)[0]
+        assert torch.equal(generate(Compiled(made, backend="eager"), torch.arange(4), 3)[0], wanted)
 
 
 @pytest.mark.compile

@@ -1,5 +1,6 @@
 """A prepared model writes what the model writes, by a shorter way (M5)."""
 
+import copy
 import importlib
 
 import pytest
@@ -9,6 +10,7 @@ from tests.models.test_generate_pairs import begin, paired
 from tests.pretrained.test_parity import CONFIGS, PAIRED, ids, peer
 
 import equiscope as eq
+from equiscope.attention import Window
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Sampling, Spec, build, generate
 from equiscope.models.beam import Beams
@@ -192,6 +194,37 @@ def test_parameters_that_changed_since_are_noticed():
         made.head.weight.mul_(2)
     with pytest.raises(InputError, match="changed after prepared"):
         generate(fast, TEXTS, 3)
+
+
+@pytest.mark.parametrize("change", ["fused optimiser", "data", "mask"])
+def test_changes_that_leave_no_mark_are_noticed(change):
+    made = model()
+    fast = prepared(made)
+    if change == "fused optimiser":  # it raises no version
+        made(ids()).sum().backward()
+        torch.optim.AdamW(made.parameters(), lr=0.1, fused=True).step()
+    elif change == "data":
+        made.head.weight.data.neg_()
+    else:
+        made.blocks[0].attention.mask = made.blocks[0].attention.mask & Window(2)
+    with pytest.raises(InputError, match="changed after prepared"):
+        generate(fast, TEXTS, 3)
+
+
+def test_a_copy_is_prepared_of_a_copy():
+    fast = prepared(model())
+    again = copy.deepcopy(fast)
+    assert again.model is not fast.model
+    assert not again.why
+    assert torch.equal(generate(again, ids(), 5)[0], generate(fast, ids(), 5)[0])
+
+
+def test_parts_keep_the_mode_that_they_had():
+    made = model()
+    made.train()
+    made.blocks[0].eval()
+    prepared(made)
+    assert [block.training for block in made.blocks] == [False] + [True] * (len(made.blocks) - 1)
 
 
 @pytest.mark.parametrize(

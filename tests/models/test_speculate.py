@@ -6,7 +6,7 @@ from tests.models.test_generate import model
 from tests.models.test_generate_pairs import begin, paired
 from tests.pretrained.test_parity import ids
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, ShapeError
 from equiscope.models import Attention, Block, Sampling, Spec, build, generate
 from equiscope.models.decoding import Decoding
 from equiscope.models.prepared import prepared
@@ -109,3 +109,23 @@ def test_what_does_not_fit_is_said():
         next(speculate(large, TEXTS, 3, Draft(large)))
     with pytest.raises(InputError, match="at least 1 token ahead"):
         Draft(large, 0)
+    last = build(Spec(16, vocabulary=40, outputs=40, readout="last", block=Block(Attention(causal=True))))
+    with pytest.raises(InputError, match="answers for the last token only"):
+        generate(last, TEXTS[0], 3, draft=Draft(large))
+    assert len(generate(large, TEXTS[0], 3, draft=Draft(last))[0]) == 3
+
+
+def test_texts_of_one_seed_are_drawn_apart():
+    large, prompts = model(), torch.arange(5).expand(6, 5)
+    texts = generate(large, prompts, 8, Sampling(temperature=2.0), seed=3, draft=Draft(large))
+    assert len({tuple(t.tolist()) for t in texts}) > 1
+    again = generate(large, prompts, 8, Sampling(temperature=2.0), seed=3, draft=Draft(large))
+    assert [t.tolist() for t in texts] == [t.tolist() for t in again]
+
+
+def test_sources_and_prompts_are_counted(tmp_path):
+    theirs, pair = paired("t5", tmp_path)
+    with pytest.raises(ShapeError, match="There are 1 sources, but 2 prompts"):
+        generate(pair, begin(theirs, 2), 3, source=ids(1), draft=Draft(pair))
+    with pytest.raises(ShapeError, match=r"model\.read\(ids\[None\]\)"):
+        generate(pair, begin(theirs, 1), 3, source=pair.read(ids(1)[0]))

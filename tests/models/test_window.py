@@ -62,6 +62,12 @@ def test_it_goes_with_beams_and_prepared_weights():
         generate(prepared(made), TEXTS, 3, window=5)
 
 
+def test_sums_that_leave_nothing_out_have_no_window():
+    linear = build(Spec(16, 40, outputs=40, block=Block(Attention(heads=2, kind="linear", causal=True))))
+    with pytest.raises(InputError, match="A Sums keeps no rows that a window could leave out"):
+        windowed(linear, 3)
+
+
 def test_a_table_ends_with_a_window_too_and_says_so():
     with pytest.raises(InputError, match=r"knows positions 0\.\.15.*A window bounds what is seen, not the places"):
         generate(model(Learned(16)), TEXTS, 30, window=5)

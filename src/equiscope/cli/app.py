@@ -208,7 +208,7 @@ def generate(
     min_p: Annotated[float | None, typer.Option(min=0, max=1, help="Only those with this share of the best one's.")] = None,
     repetition: Annotated[float, typer.Option(help="What scores of tokens that were there are divided by.")] = 1.0,
     beams: Annotated[int | None, typer.Option(min=1, help="Search for the best answer with so many beams.")] = None,
-    length_penalty: Annotated[float, typer.Option(help="Of beams: larger gives longer answers.")] = 1.0,
+    length_penalty: Annotated[float | None, typer.Option(help="Of beams: larger gives longer answers; 1 unless said.")] = None,
     window: Annotated[int | None, typer.Option(min=1, help="See only so many tokens back; then a text may go on for ever.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of what is drawn.")] = 0,
     ids: Annotated[bool, typer.Option("--ids", help="The prompt is a list of ids; no tokenizer is needed.")] = False,
@@ -216,10 +216,13 @@ def generate(
 ) -> None:
     """Go on with a text, token by token, or answer one."""
     from equiscope.cli.generate import run
+    from equiscope.errors import InputError
     from equiscope.models import Beams
 
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repetition": repetition}
-    search = None if beams is None else Beams(beams, length_penalty)
+    if beams is None and length_penalty is not None:
+        raise InputError("--length-penalty is of a search. Say --beams 4 beside it.")
+    search = None if beams is None else Beams(beams, 1.0 if length_penalty is None else length_penalty)
     run(folder, prompt, steps, sampling, search, window, seed, ids, json)
 
 

@@ -3,6 +3,7 @@
 import json as json_text
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -15,6 +16,7 @@ from equiscope.errors import InputError
 from equiscope.models import Beams, Model, Sampling, SpaceModel, generate, prepared, stream, windowed
 from equiscope.models.spec import read_object
 from equiscope.pretrained import load
+from equiscope.tokens import Tokenizer
 
 
 def run(
@@ -29,19 +31,20 @@ def run(
     model = windowed(model, window) if window is not None and isinstance(model, Model) else model
     writer = prepared(model) if isinstance(model, Model) else model
     text = None if ids else _tokenizer(folder)
-    numbers = _numbers(prompt) if text is None else text.encode(prompt).ids
+    numbers = _numbers(prompt) if text is None else Tokenizer(text).encode(prompt)
     given, source = torch.tensor(numbers, dtype=torch.long), None
     if model.encoder is not None:  # the prompt is what the encoder reads; the answer begins with a token of its own
         given, source = torch.tensor([_start(folder)]), given
     found: list[int] = []
+    never = _never(folder)
     began = perf_counter()
     if beams is not None:
         if Sampling(**sampling) != Sampling():
             raise InputError("--beams search for the best answer, so nothing is sampled. Leave the other choices out.")
-        best = generate(writer, given, steps, stop=_stops(folder), source=source, beams=beams)[0]
+        best = generate(writer, given, steps, stop=_stops(folder), source=source, beams=replace(beams, never=never))[0]
         following = iter(best[:, None])
     else:
-        following = stream(writer, given, steps, Sampling(**sampling), _stops(folder), seed, source)
+        following = stream(writer, given, steps, Sampling(**sampling, never=never), _stops(folder), seed, source)
     shown = _written(_counted(following, found, json), given if source is None else given[:0], text, found)
     if json:
         made = "".join(shown)
@@ -93,25 +96,40 @@ def _tokenizer(folder: Path) -> Any:
 
 
 def _numbers(prompt: str) -> list[int]:
-    try:
-        return [int(word) for word in prompt.replace(",", " ").split()]
-    except ValueError as error:
-        raise InputError(f"With --ids the prompt is a list of whole numbers, such as '1 2 3', but got {prompt!r}.") from error
+    words = prompt.replace(",", " ").split()
+    if not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
+        raise InputError(f"With --ids the prompt is a list of ids, such as '1 2 3', but got {prompt[:80]!r}.")
+    return [int(word) for word in words]
 
 
 def _stops(folder: Path) -> list[int]:
     """Where a text ends."""
     said = _said(folder, "eos_token_id")
-    return [] if said is None else said if isinstance(said, list) else [said]
+    ends = [] if said is None else said if isinstance(said, list) else [said]
+    if not all(map(_is_id, ends)):
+        raise InputError(f"eos_token_id in {folder} is {said!r}, but should be an id or a list of ids.")
+    return ends
+
+
+def _never(folder: Path) -> tuple[int, ...]:
+    """Ids that are never written: bad_words_ids of one token (Marian's padding). Longer ones are not looked at."""
+    said = _said(folder, "bad_words_ids") or []
+    if not isinstance(said, list) or not all(isinstance(word, list) and all(map(_is_id, word)) for word in said):
+        raise InputError(f"bad_words_ids in {folder} is {said!r}, but should be a list of lists of ids.")
+    return tuple(sorted({word[0] for word in said if len(word) == 1}))
+
+
+def _is_id(said: Any) -> bool:
+    return isinstance(said, int) and not isinstance(said, bool) and 0 <= said < 2**63
 
 
 def _start(folder: Path) -> int:
     """What a decoder begins with. Raises InputError where the folder does not say."""
     said = _said(folder, "decoder_start_token_id")
     said = _said(folder, "pad_token_id") if said is None else said  # T5's configs of old
-    if not isinstance(said, int):
+    if not _is_id(said):
         raise InputError(f"{folder} does not say what a decoder begins with. Add decoder_start_token_id to its config.json.")
-    return said
+    return int(said)
 
 
 def _said(folder: Path, field: str) -> Any:

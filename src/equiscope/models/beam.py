@@ -15,9 +15,11 @@ from torch import Tensor
 
 from equiscope.errors import InputError
 from equiscope.models.build import Memory
-from equiscope.models.decoding import Decoding, Texts, Writer
+from equiscope.models.decoding import Decoding, Texts, Writer, stops
+from equiscope.models.sampling import without
 
 NEVER = -1e9  # the score of what must not be chosen, as there
+STEEPEST = 10  # power of a length: beyond it, scores leave what float32 holds
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Beams:
     early           when to stop: True as soon as `count` answers are whole; False when the best beginning would not beat the
                     worst answer at its present length; "never" when it could not at any length
     keep            answers given back, at most `count`
+    never           ids that are not written at all, such as padding
     raises          InputError for numbers that make no search
     """
 
@@ -36,12 +39,17 @@ class Beams:
     length_penalty: float = 1.0
     early: bool | Literal["never"] = False
     keep: int = 1
+    never: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.count < 1 or not 1 <= self.keep <= self.count:
+        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (self.count, self.keep))
+        if not whole or self.count < 1 or not 1 <= self.keep <= self.count:
             raise InputError(f"A search keeps at least 1 beam and gives 1..count answers, but got {self}.")
-        if self.early not in (True, False, "never"):
+        if not any(self.early is known for known in (True, False)) and self.early != "never":
             raise InputError(f'early is True, False or "never", but got {self.early!r}.')
+        if not isinstance(self.length_penalty, int | float) or not -STEEPEST <= self.length_penalty <= STEEPEST:
+            raise InputError(f"length_penalty is in -{STEEPEST}..{STEEPEST}, but got {self.length_penalty!r}.")
+        object.__setattr__(self, "never", tuple(stops(self.never)))
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,9 @@ def search(
 
     raises  as `stream`; InputError where a vocabulary is smaller than twice the beams
     """
-    beams = beams or Beams()
+    beams, stop = beams or Beams(), stops(stop)
+    if not isinstance(beams, Beams):
+        raise InputError(f"beams is Beams(4) or alike, but got {beams!r}.")
     decoding = Decoding(model, prompts, steps, source)
     k, vocabulary, texts = beams.count, decoding.model.spec.vocabulary or 0, len(decoding.ids)
     wide = max(2, 1 + len(set(stop))) * k  # so many that k go on, even where all others end
@@ -95,7 +105,8 @@ def search(
     state = _State.of(texts, k, steps, answer.to(torch.promote_types(answer.dtype, torch.float32)))
     first = torch.arange(texts, device=answer.device)[:, None] * k
     for step in range(steps):
-        added = answer.to(state.scores.dtype).log_softmax(-1).view(texts, k, vocabulary) + state.scores[..., None]
+        chances = without(answer.to(state.scores.dtype).log_softmax(-1), beams.never)  # as there: what is left is not raised
+        added = chances.view(texts, k, vocabulary) + state.scores[..., None]
         best, where = added.flatten(1).topk(wide)
         beam, token = where // vocabulary, where % vocabulary
         followed = _taken(state.running, beam)

@@ -1,10 +1,14 @@
 """Compiled: a step of decoding as one compiled program, run again and again on shapes that stay."""
 
+from types import FunctionType
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from equiscope.models.build import Model
+from equiscope.errors import InputError
+from equiscope.models.build import Memory, Model
+from equiscope.tokens import Tokens
 
 
 class Compiled:
@@ -14,5 +18,14 @@ class Compiled:
     """
 
     def __init__(self, model: Model, **options: Any) -> None:
+        if not isinstance(model, Model):
+            raise InputError(f"Compiled is made of a model of build or load, but got {type(model).__name__}.")
         self.model = model
-        self.step = torch.compile(lambda tokens, caches, memory: model(tokens, caches, memory), **{"fullgraph": True} | options)
+
+        def step(tokens: Tokens, caches: list[Any], memory: Memory | None) -> Tensor:
+            answer: Tensor = model(tokens, caches, memory)
+            return answer
+
+        # code of its own: what torch.compile remembers, and its limit, go by the code, which all closures share
+        own = FunctionType(step.__code__.replace(), step.__globals__, step.__name__, None, step.__closure__)
+        self.step = torch.compile(own, **{"fullgraph": True} | options)

@@ -4,14 +4,14 @@ What greedy, beam and speculative generation share: the caches of all layers, th
 encoder made of the source. Shorter texts are padded on the left, and counted from where they begin.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from equiscope.attention import Held
+from equiscope.attention import Cache, Held
 from equiscope.attention.static import StaticCache
 from equiscope.errors import InputError, ShapeError
 from equiscope.models.build import Memory, Model
@@ -21,7 +21,7 @@ from equiscope.tokens import Tokens
 
 FEW = 512  # tokens of prompts that are read by the short way, which writes the table of all scores down
 Writer = Model | Prepared | Compiled
-Texts = Sequence[Tensor] | Tensor  # ids [N] of each, of any lengths; or [B, N]
+Texts = Sequence[Tensor | Sequence[int]] | Tensor  # ids [N] of each, of any lengths; or [B, N]
 
 
 class Decoding:
@@ -38,6 +38,9 @@ class Decoding:
     def __init__(
         self, model: Writer, prompts: Texts, steps: int, source: Texts | Memory | None = None, spare: int = 0
     ) -> None:  # fmt: skip
+        if not isinstance(model, Writer):
+            raise InputError(f"What writes is a model with attention, or prepared or compiled, but got {type(model).__name__}.")
+        counted(steps)
         self.short = model.fresh() if isinstance(model, Prepared) and model.layers else None
         self._step = model.step if isinstance(model, Compiled) else None
         self.model = model = model if isinstance(model, Model) else model.model
@@ -51,6 +54,10 @@ class Decoding:
         self.rows: Rows | None = None  # instead of the caches, where the short way is taken
         self._room = self.ids.shape[1] + steps + spare
         if self._step is not None:
+            if odd := next((cache for cache in self.caches if not isinstance(cache, Cache)), None):
+                raise InputError(
+                    f"A compiled step writes into rows, but this model keeps {type(odd).__name__}. Use the model itself."
+                )
             self.caches = [StaticCache(cache.mask, self._room) for cache in self.caches]
         for cache in self.caches if spare or self.short else []:
             cache.spare = self._room if self.short else spare
@@ -119,13 +126,41 @@ class Decoding:
 
 def rows_of(texts: Texts, what: str, one: str) -> list[Tensor]:
     """A list of texts. Raises ShapeError where they are no ids, InputError where one is empty."""
-    rows = list(texts) if not isinstance(texts, Tensor) or texts.ndim > 1 else [texts]
-    if not rows or any(row.ndim != 1 or row.is_floating_point() for row in rows):
-        shapes = [tuple(row.shape) for row in rows]
-        raise ShapeError(f"{what} are lists of ids [N], or ids [B, N], but their shapes are {shapes}.")
+    if isinstance(texts, Tensor):
+        rows = list(texts) if texts.ndim > 1 else [texts]
+    else:
+        try:
+            rows = [row if isinstance(row, Tensor) else torch.tensor(row, dtype=None if row else torch.long) for row in texts]
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ShapeError(f"{what} are lists of ids, or tensors of them, but got {str(texts)[:80]}.") from error
+    if not rows or any(row.ndim != 1 or row.is_floating_point() or row.is_complex() or row.dtype is torch.bool for row in rows):
+        shapes = [(tuple(row.shape), str(row.dtype).removeprefix("torch.")) for row in rows]
+        raise ShapeError(f"{what} are lists of ids [N], or ids [B, N], but got {shapes}.")
     if min(len(row) for row in rows) == 0:
         raise InputError(f"{one} is empty. Begin with one token, such as the one that begins every text.")
-    return rows
+    return [row if row.dtype in (torch.int32, torch.int64) else row.long() for row in rows]
+
+
+def counted(steps: int) -> None:
+    """Raises InputError where steps are no number of tokens."""
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise InputError(f"A text goes on by steps=1 or more tokens, but got {steps!r}.")
+
+
+def stops(stop: Collection[int]) -> Collection[int]:
+    """Tokens that end a text. Raises InputError where they are no ids."""
+    if not isinstance(stop, Collection) or not all(isinstance(i, int) and not isinstance(i, bool) for i in stop):
+        raise InputError(f"stop holds the ids of tokens that end a text, such as [2], but got {stop!r}.")
+    return stop
+
+
+def seeded(seed: int | torch.Generator | None, device: torch.device) -> torch.Generator | None:
+    """A generator of random numbers; None for torch's own. Raises InputError where a seed is none."""
+    if seed is None or isinstance(seed, torch.Generator):
+        return seed
+    if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**64:
+        raise InputError(f"A seed is a whole number of 64 bits, but got {seed!r}.")
+    return torch.Generator(device).manual_seed(seed)
 
 
 def _answers_with_words(model: Model) -> None:
@@ -158,6 +193,8 @@ def _read(model: Model, source: Texts | Memory | None, texts: int) -> Memory | N
         if model.encoder is None:
             raise InputError("This model has no encoder, so there is no source to read.")
         source = model.read(_side_by_side(model.encoder, rows_of(source, "Sources", "A source"))[0])
+    if source.tokens.x.ndim != 3:
+        raise ShapeError("This source was read as one text [M]. Read it as a batch of one: model.read(ids[None]).")
     if len(source.tokens.x) != texts:
         raise ShapeError(f"There are {len(source.tokens.x)} sources, but {texts} prompts. Give one prompt a source.")
     return source

@@ -16,7 +16,7 @@ from torch import nn
 from equiscope import blocks
 from equiscope.errors import InputError
 from equiscope.models import spec as specs
-from equiscope.models.build import Model
+from equiscope.models.build import Model, possible_sizes
 from equiscope.models.readout import ClassToken
 from equiscope.position import LearnedNd
 from equiscope.record import Claim
@@ -90,12 +90,13 @@ def describe(spec: "specs.Spec", tokens: int | None = None, source: int = 128) -
 
     tokens  128 unless said, or the cells of a learned grid
     """
-    if min(source, 1 if tokens is None else tokens) < 1:
-        raise InputError(f"A description is of one token or more, but got tokens={tokens} and source={source}.")
+    for many in (source, 1 if tokens is None else tokens):
+        if isinstance(many, bool) or not isinstance(many, int) or many < 1:
+            raise InputError(f"A description is of one token or more, but got tokens={tokens!r} and source={source!r}.")
     if tokens is None:
         position = spec.blocks[0].attention.position
         tokens = math.prod(position.shape) if isinstance(position, LearnedNd) else 128
-    with torch.device("meta"):
+    with torch.device("meta"), possible_sizes():
         model = Model(spec)
     rows = tokens + (len(model.readout.row) if isinstance(model.readout, ClassToken) else 0)
     parts = list(_parts(model, "", tokens, rows, source)) if spec.encoder is None else [
@@ -185,10 +186,12 @@ def _looks(a: "specs.Attention") -> str:
 
 
 def _attention(a: "specs.Attention", width: int, rows: int, keys: int, source: int) -> int:
-    k = a.head_width or width // a.heads
-    v, g = a.value_width or k, a.kv_heads or a.heads
+    twice = a.kind == "differential"  # a head is two halves, each of which mixes all values; head_width is of a half
+    half = a.head_width or width // (2 * a.heads)
+    k = 2 * half if twice else a.head_width or width // a.heads
+    v, g = (k if twice else a.value_width or k), a.kv_heads or a.heads
     maps = rows * width * a.heads * k + keys * source * g * (k + v) + rows * a.heads * v * width
-    return maps + rows * keys * a.heads * (k + v)
+    return maps + rows * keys * a.heads * (k + (2 * v if twice else v)) + 2 * half * twice
 
 
 def _count(part: nn.Module) -> int:

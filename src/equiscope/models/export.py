@@ -20,7 +20,8 @@ def export_onnx(model: Model, path: str | Path, inputs: Tensor, source: Tensor |
 
     inputs   an example: ids [B, N] or samples, of two or more sequences; source: of a model with an encoder
     returns  the largest relative difference of onnxruntime's answers from the model's, on the example and on another size
-    raises   InputError where the extra `export` is not installed, or the file does not compute what the model does
+    raises   InputError where the extra `export` is not installed, the example is none, the folder is not there, the model holds
+             bfloat16, or the file does not compute what the model does
     """
     try:
         import onnxruntime  # type: ignore[import-untyped]
@@ -28,9 +29,8 @@ def export_onnx(model: Model, path: str | Path, inputs: Tensor, source: Tensor |
     except ImportError as error:
         raise InputError(f"An export needs {error.name}. Install the extra: pip install 'equiscope[export]'.") from error
     given = {"inputs": inputs} if source is None else {"inputs": inputs, "source": source}
-    if any(len(t) < 2 for t in given.values()):
-        raise InputError("An example for export has two or more sequences, so that their number stays open, but got one.")
-    model = model.eval()
+    path, model = Path(path), model.eval()
+    _check(model, path, given)
     batch = torch.export.Dim("batch")
     shapes = {name: {0: batch} | ({1: torch.export.Dim(f"{name}_tokens")} if _ids(t) else {}) for name, t in given.items()}
     with warnings.catch_warnings():
@@ -44,6 +44,26 @@ def export_onnx(model: Model, path: str | Path, inputs: Tensor, source: Tensor |
     if not worst < ALLOWED:
         raise InputError(f"{path} was written, but its answers differ from the model's by {worst:.1e}. Do not use it.")
     return worst
+
+
+def _check(model: Model, path: Path, given: Mapping[str, Tensor]) -> None:
+    """Raises InputError where an export cannot succeed, before it begins; also what the model itself says of an example."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise InputError(f"{path} cannot be written: {'it is a folder' if path.is_dir() else 'its folder is not there'}.")
+    if wrong := next((name for name, t in given.items() if not isinstance(t, Tensor)), None):
+        raise InputError(f"An example for export is a tensor, but {wrong} is {type(given[wrong]).__name__}.")
+    if (model.encoder is None) is ("source" in given):
+        raise InputError(f"This model has {'no' if model.encoder is None else 'an'} encoder, so an example has "
+                         f"{'no' if model.encoder is None else 'a'} source.")  # fmt: skip
+    if any(p.dtype is torch.bfloat16 for p in model.parameters()):
+        raise InputError("onnxruntime answers in float32, not in bfloat16. Export model.float().")
+    for name, t in given.items():
+        if len(t) < 2 or (_ids(t) and (t.ndim != 2 or t.shape[1] < 3)):
+            raise InputError(
+                "An example for export has two or more sequences, of ids three tokens or more, so that both numbers stay open, but "
+                f"{name} is {tuple(t.shape)}."
+            )
+    _answer(model, given)
 
 
 def _answer(model: Model, given: Mapping[str, Tensor]) -> Tensor:

@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterator
 import torch
 from torch import Tensor
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, ShapeError
 from equiscope.models.beam import Beams, search
 from equiscope.models.build import Memory, Model
-from equiscope.models.decoding import Decoding, Texts, Writer, rows_of
+from equiscope.models.decoding import Decoding, Texts, Writer, counted, rows_of, seeded, stops
 from equiscope.models.networks import Network
 from equiscope.models.recurrence import Recurrence
 from equiscope.models.sampling import Sampling, there
@@ -35,6 +35,8 @@ def generate(
         if (source, beams, window, draft) != (None, None, None, None):
             raise InputError("A baseline writes token by token: leave source, beams, window and draft out.")
         return _rows(model, prompts, steps, sampling, stop, seed)
+    if draft is not None and not isinstance(draft, Draft):
+        raise InputError(f"A draft is Draft(model), but got {type(draft).__name__}.")
     model = model if window is None else _narrowed(model, window)
     if beams is not None:
         if sampling is not None and sampling != Sampling():
@@ -72,8 +74,11 @@ def _drafted(
         raise InputError("A draft reads the source itself. Give ids as source=.")
     texts = rows_of(prompts, "Prompts", "A prompt")
     sources = [None] * len(texts) if source is None else rows_of(source, "Sources", "A source")
+    if len(sources) != len(texts):
+        raise ShapeError(f"There are {len(sources)} sources, but {len(texts)} prompts. Give one prompt a source.")
+    numbers = seeded(seed, texts[0].device)
     return [
-        torch.cat(list(speculate(model, text, steps, draft, sampling, stop, seed, read)))
+        torch.cat(list(speculate(model, text, steps, draft, sampling, stop, numbers, read)))
         for text, read in zip(texts, sources, strict=True)
     ]
 
@@ -91,13 +96,15 @@ def stream(
 ) -> Iterator[Tensor]:  # fmt: skip
     """The next token of every sequence [B], one step after another; a sequence that has ended goes on with its stop token.
 
-    raises  InputError for a model that does not answer with its vocabulary, an empty prompt, a source without an encoder or an
-            encoder without a source, and places that the scheme has not (before the first step); ShapeError for prompts that are
-            no lists of ids
+    raises  InputError for fewer steps than 1, a model that does not answer with its vocabulary, an empty prompt, a source without
+            an encoder or an encoder without a source, and places that the scheme has not (before the first step); ShapeError for
+            prompts that are no lists of ids
     """
+    counted(steps)
+    stop = stops(stop)
     decoding = Recurrence(model, prompts) if isinstance(model, Network) else Decoding(model, prompts, steps, source)
     ids, sampling = decoding.ids, sampling or Sampling()
-    generator = None if seed is None else torch.Generator(ids.device).manual_seed(seed)
+    generator = seeded(seed, ids.device)
     seen = there(decoding)
     ending = torch.tensor(sorted(stop), dtype=ids.dtype, device=ids.device)
     done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)

@@ -8,6 +8,7 @@ layers, and rows are written into room made before. A turn of queries and keys i
 parts that are not here. The model itself is not touched.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -38,6 +39,8 @@ class Prepared:
     """
 
     def __init__(self, model: Model, measured: bool = True) -> None:
+        if not isinstance(model, Model):
+            raise InputError(f"Prepared is made of a model of build or load with attention, but got {type(model).__name__}.")
         self.model, self._made_of, self.ways = model, _marks(model), Ways(measured)
         self.layers: list[_Layer] = []
         self.why = _why_not(model)
@@ -46,9 +49,16 @@ class Prepared:
         if self.why:
             self.layers = []
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Prepared":
+        return Prepared(copy.deepcopy(self.model, memo), self.ways.measured)
+
+    def __reduce__(self) -> Any:
+        return Prepared, (self.model, self.ways.measured)
+
     def fresh(self) -> "Prepared":
         """Itself. Raises InputError where parameters changed after they were copied."""
-        if _marks(self.model) != self._made_of:
+        now = _marks(self.model)
+        if now[0] != self._made_of[0] or any(not torch.equal(a, b) for a, b in zip(now[1], self._made_of[1], strict=True)):
             raise InputError("The model's parameters changed after prepared(model) copied them. Call it again.")
         return self
 
@@ -104,7 +114,7 @@ class Prepared:
         model, table = self.model, cast(Any, self.model.embedding).table
         ids = torch.arange(5, device=table.device).remainder(len(table)).view(1, 5)
         source = ids if model.encoder is not None else None
-        training = model.training
+        training = [part for part in model.modules() if part.training]
         try:
             model.eval()
             slow, fast = (Decoding(m, ids[:, :2], 4, source) for m in (model, self))
@@ -113,7 +123,8 @@ class Prepared:
         except (RuntimeError, InputError) as error:
             return f"one step could not be made: {error}"
         finally:
-            model.train(training)
+            for part in training:
+                part.training = True
         far, allowed = relative_error(answers[1], answers[0]), FAR.get(table.dtype, 0.1)
         return "" if far < allowed else f"its answers are {far:.1e} away from the model's, more than {allowed:g}"
 
@@ -495,6 +506,9 @@ def _slides(mask: attention.Mask) -> bool:
     return isinstance(mask, attention.Causal | attention.Window)
 
 
-def _marks(model: Model) -> list[tuple[int, int]]:
-    """Where each parameter lies, and how often it was written."""
-    return [(p.data_ptr(), p._version) for p in model.parameters()]
+def _marks(model: Model) -> tuple[list[Any], list[Tensor]]:
+    """Where each parameter lies, how often it was written, and masks; and some numbers of each: fused optimisers write unseen."""
+    own = list(model.parameters())
+    masks = [block.attention.mask for block in cast(list[blocks.Block], list(model.blocks))]
+    some = [p.detach().reshape(-1)[:: max(1, p.numel() // 64)].clone() for p in own]
+    return [*((p.data_ptr(), p._version) for p in own), *masks], some

@@ -11,19 +11,22 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.models.decoding import Decoding
+from equiscope.models.decoding import Decoding, stops
 from equiscope.models.recurrence import Recurrence
+
+COLDEST = 1e-6  # a temperature below would take scores beyond what float32 holds
 
 
 @dataclass(frozen=True)
 class Sampling:
     """How the next token is chosen from the scores.
 
-    temperature  0 takes the best; larger is more even
+    temperature  0 takes the best, and the next three are left out; larger is more even
     top_k        only the k best
     top_p        only the best that together have this much probability
     min_p        only those with at least this share of the best one's probability
     repetition   scores of tokens that were there already are divided by it (multiplied where negative)
+    never        ids that are not written at all, such as padding
     raises       InputError for a number outside its range
     """
 
@@ -32,6 +35,7 @@ class Sampling:
     top_p: float | None = None
     min_p: float | None = None
     repetition: float = 1.0
+    never: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         ranges = {
@@ -40,11 +44,21 @@ class Sampling:
         }  # fmt: skip
         for name, (low, high) in ranges.items():
             value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise InputError(f"{name} is in {low:g}..{high:g}, but got {value}.")
+            kinds = int if name == "top_k" else int | float
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high):
+                raise InputError(f"{name} is in {low:g}..{high:g}, but got {value!r}.")
+        if 0 < self.temperature < COLDEST:
+            raise InputError(f"temperature is 0, or {COLDEST:g} or more, but got {self.temperature}.")
+        chooses = next((name for name in ("top_k", "top_p", "min_p") if getattr(self, name) is not None), None)
+        if self.temperature == 0 and chooses:
+            raise InputError(
+                f"{chooses} chooses among what is drawn, but temperature 0 draws nothing. Say temperature=1 beside it."
+            )
+        object.__setattr__(self, "never", tuple(stops(self.never)))
 
     def filtered(self, scores: Tensor, seen: Tensor) -> Tensor:
         """scores [B, V], and which tokens were there already, bool [B, V]; ruled-out ones come back as minus infinity."""
+        scores = without(scores, self.never)
         if self.repetition != 1:
             scores = torch.where(seen, torch.where(scores < 0, scores * self.repetition, scores / self.repetition), scores)
         if self.temperature == 0:
@@ -75,6 +89,15 @@ class Sampling:
         if self.temperature == 0:
             return scores.max(-1).indices  # the first of the largest, as argmax, in a third of its time
         return torch.multinomial(scores.softmax(-1), 1, generator=generator)[..., 0]
+
+
+def without(scores: Tensor, never: tuple[int, ...]) -> Tensor:
+    """Scores [..., V] with minus infinity for some ids. Raises InputError for an id that there is not."""
+    if not never:
+        return scores
+    if not all(0 <= i < scores.shape[-1] for i in never):
+        raise InputError(f"never holds ids in 0..{scores.shape[-1] - 1}, but got {list(never)}.")
+    return scores.index_fill(-1, torch.tensor(never, device=scores.device), -math.inf)
 
 
 def there(decoding: Decoding | Recurrence) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from equiscope.errors import InputError
 from equiscope.models.build import Memory, Model
-from equiscope.models.decoding import Decoding, Texts, Writer
+from equiscope.models.decoding import Decoding, Texts, Writer, seeded, stops
 from equiscope.models.sampling import Sampling, there
 
 
@@ -25,26 +25,32 @@ class Draft:
     ahead: int = 4
 
     def __post_init__(self) -> None:
-        if self.ahead < 1:
-            raise InputError(f"A draft goes at least 1 token ahead, but got ahead={self.ahead}.")
+        if not isinstance(self.model, Writer):
+            raise InputError(f"A draft is written by a model with attention, but got {type(self.model).__name__}.")
+        if isinstance(self.ahead, bool) or not isinstance(self.ahead, int) or self.ahead < 1:
+            raise InputError(f"A draft goes at least 1 token ahead, but got ahead={self.ahead!r}.")
 
 
 @torch.no_grad()
 def speculate(
     model: Writer, prompt: Texts, steps: int, draft: Draft, sampling: Sampling | None = None, stop: Collection[int] = (),
-    seed: int | None = None, source: Texts | Memory | None = None,
+    seed: int | torch.Generator | None = None, source: Texts | Memory | None = None,
 ) -> Iterator[Tensor]:  # fmt: skip
-    """The next tokens of one text, [1] each, as `stream` gives them.
+    """The next tokens of one text, [1] each, as `stream` gives them. seed: or a generator, which several texts share.
 
-    raises  as `stream`; InputError for several prompts, and for a draft with another vocabulary
+    raises  as `stream`; InputError for several prompts, for a draft with another vocabulary, and for a model that answers for the
+            last token only
     """
+    stop = stops(stop)
     large = Decoding(model, prompt, steps, source, draft.ahead + 1)
     small = Decoding(draft.model, prompt, steps, source if _reads(draft) else None, draft.ahead + 1)
     if len(large.ids) != 1:
         raise InputError(f"A draft is kept for another length in every text: give one prompt at a time, not {len(large.ids)}.")
     if (mine := large.model.spec.vocabulary) != (theirs := small.model.spec.vocabulary):
         raise InputError(f"The draft has a vocabulary of {theirs}, but the model one of {mine}. They must be the same tokens.")
-    generator = None if seed is None else torch.Generator(large.ids.device).manual_seed(seed)
+    if large.model.spec.readout == "last":
+        raise InputError('A draft is judged token by token, but this model answers for the last token only (readout "last").')
+    generator = seeded(seed, large.ids.device)
     text = _Text(sampling or Sampling(), there(large), set(stop), steps)
     unread = text.add(text.sampling.pick(large.open(), text.seen, generator))
     small.open()

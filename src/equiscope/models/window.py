@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from equiscope import blocks
-from equiscope.attention import Window
+from equiscope.attention import Cache, Window
 from equiscope.errors import InputError
 from equiscope.models.build import Model
 from equiscope.models.spec import Block
@@ -20,11 +20,17 @@ from equiscope.models.spec import Block
 def windowed(model: Model, size: int) -> Model:
     """The very parameters of a model, in which every token sees itself and the `size - 1` before it. An encoder stays as it is.
 
-    raises  InputError for a size below 1, and for layers that look ahead
+    raises  InputError for a size below 1, for layers that look ahead, and for those that keep sums instead of rows
     """
-    if size < 1:
-        raise InputError(f"A window holds at least 1 token, but got {size}.")
-    model.caches()
+    if not isinstance(model, Model):
+        raise InputError(f"A window is for a model of build or load, but got {type(model).__name__}. Make it before: "
+                         "prepared(windowed(model, size)).")  # fmt: skip
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise InputError(f"A window holds at least 1 token, but got {size!r}.")
+    if odd := next((cache for cache in model.caches() if not isinstance(cache, Cache)), None):
+        raise InputError(
+            f"A {type(odd).__name__} keeps no rows that a window could leave out. Train with another kind of attention."
+        )
     shared: dict[int, Any] = {id(p): p for p in [*model.parameters(), *model.buffers()]}
     other = copy.deepcopy(model, shared)
     for block in cast(list[blocks.Block], list(other.blocks)):
