@@ -6,6 +6,8 @@
 
 Batch 1, greedy. Each way writes the whole text once in every turn, the turns one after another (A B C D A B C D), so that a
 busy machine slows all alike; the prompt is part of the time. Weights are random, with blocks so strong that the text changes.
+Their best words are often nearer to one another than numbers of bfloat16: where a way writes another word than the first way, the
+table says how near. Whether a way writes the right words is seen once more with weights that have learnt a text by heart.
 The limit is the time to read as many bytes as the weights have, in matrices of float32, by the fastest product or sum of torch.
 """
 
@@ -33,17 +35,34 @@ SIZES = {
 TINY = {"8 wide": {"vocab_size": 65, "n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 32}}
 INPUTS, OUTPUTS = 768, 3072  # of matrices whose reading is timed: the largest of a layer of 124M
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+CLEAR, MOST = 4.0, 3000  # what a word learnt by heart is to be ahead of all others, in logits; steps in which that is reached
 
 
-def peer(sizes):
+def peer(sizes, strength=4.0):
     """Theirs, random."""
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(**sizes, bos_token_id=None, eos_token_id=None)).eval()
     with torch.no_grad():
         for name, p in model.named_parameters():
             if ".h." in name and p.ndim == 2:
-                p.mul_(4.0)
+                p.mul_(strength)
     return model
+
+
+def taught(theirs, text):
+    """Learn a text [1, T] by heart, until every word of it is ahead of all others by `CLEAR`. Returns the steps."""
+    rate, words = min(1e-2, 0.25 / theirs.config.n_embd), text[:, 1:, None]
+    optimiser = torch.optim.AdamW(theirs.parameters(), lr=rate, weight_decay=0.0, fused=True)
+    for step in range(MOST):
+        logits = theirs(text[:, :-1]).logits
+        ahead = logits.gather(-1, words)[..., 0] - logits.detach().scatter(-1, words, -math.inf).amax(-1)
+        if ahead.min() > CLEAR:
+            return step
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(logits[0], text[0, 1:]).backward()
+        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
+        optimiser.step()
+    raise RuntimeError(f"{MOST} steps have not taught {theirs.config.n_layer} layers {text.shape[1]} words")
 
 
 def contestants(theirs, dtype, prompt, steps):
@@ -82,14 +101,42 @@ def measured(sizes, name, turns, length, steps):
             began = time.perf_counter()
             write()
             times[way].append((time.perf_counter() - began) / steps)
-    first = next(iter(texts.values()))
+    first, same = next(iter(texts.values())), alike(texts)
+    apart = {way: nearness(theirs, prompt, first, texts[way], n) for way, n in same.items() if n < steps}
     read = sum(p.numel() for p in theirs.parameters()) * DTYPES[name].itemsize
     rows = {}
     for way, seconds in times.items():
         low, middle, high = statistics.quantiles(seconds, n=4) if len(seconds) > 1 else seconds * 3
-        same = next((i for i, (a, b) in enumerate(zip(texts[way], first, strict=True)) if a != b), steps)
-        rows[way] = {"median": middle, "quartiles": [low, high], "least": min(seconds), "same": same, "different": len(set(first))}
-    return {"rows": rows, "bytes": read, "least": reading(read)}
+        rows[way] = {"median": middle, "quartiles": [low, high], "least": min(seconds), "same": same[way], "apart": apart.get(way)}
+    return {"rows": rows, "bytes": read, "least": reading(read), "different": len(set(first)),
+            "by heart": by_heart(sizes, name, length, steps)}  # fmt: skip
+
+
+def alike(texts):
+    """How many words of every text come before the first that differs from the first text's."""
+    first, *_ = texts.values()
+    pairs = {way: zip(text, first, strict=True) for way, text in texts.items()}
+    return {way: next((i for i, (a, b) in enumerate(both) if a != b), len(first)) for way, both in pairs.items()}
+
+
+def nearness(theirs, prompt, first, other, at):
+    """Where two texts part: how far the two words are apart in float32 with the same weights, and numbers of bfloat16 there."""
+    with torch.no_grad():
+        logits = theirs.float()(torch.cat([prompt, prompt.new_tensor([first[:at]])], 1)).logits[0, -1]
+    one, two = float(logits[first[at]]), float(logits[other[at]])
+    return {"words": abs(one - two), "bfloat16": 2.0 ** (math.frexp(one)[1] - 8)}
+
+
+def by_heart(sizes, name, length, steps):
+    """How many words every way writes right of a text that has been learnt by heart, after the first words of it."""
+    theirs = peer(sizes, strength=1.0)
+    text = torch.randint(theirs.config.vocab_size, (1, length + steps), generator=torch.Generator().manual_seed(2))
+    many = taught(theirs, text)
+    print(f"  {theirs.config.n_layer} layers: {length + steps} words learnt by heart in {many} steps", flush=True)
+    right = text[0, length:].tolist()
+    ways = contestants(theirs, DTYPES[name], text[:, :length], steps)
+    found = alike({"right": right} | {way: write().tolist() for way, write in ways.items()})
+    return {"steps": many} | {way: found[way] for way in ways}
 
 
 def reading(many):
@@ -111,13 +158,18 @@ def table(found):
         base, limit = case["rows"]["transformers, dynamic cache"]["median"], case["least"]
         weights, speed = f"{case['bytes'] / 1e6:.0f} MB of weights", f"{case['bytes'] / limit / 1e9:.1f} GB/s"
         lines += [f"\n{size}, {dtype}; {weights}, read in {limit * 1e3:.2f} ms at least, {speed}\n"]
-        lines += ["| | ms a token | quartiles | least | speed | tokens alike | of the limit |", "| --- |" + " --- |" * 6]
+        lines += ["| | ms a token | quartiles | least | speed | tokens alike | by heart | of the limit |", "| --- |" + " --- |" * 7]
         for way, row in case["rows"].items():
             low, high = row["quartiles"]
             lines += [
                 f"| {way} | {row['median'] * 1e3:.2f} | {low * 1e3:.2f}–{high * 1e3:.2f} | {row['least'] * 1e3:.2f} | "
-                f"{base / row['median']:.2f} | {row['same']} | {limit / row['median']:.0%} |"
+                f"{base / row['median']:.2f} | {row['same']} | {case['by heart'][way]} | {limit / row['median']:.0%} |"
             ]
+        lines += [
+            f"\n{way}: its first other word has a logit {row['apart']['words']:.1g} away, where numbers of bfloat16 are "
+            f"{row['apart']['bfloat16']:.1g} apart."
+            for way, row in case["rows"].items() if row["apart"]
+        ]  # fmt: skip
     return "\n".join(lines)
 
 
@@ -147,6 +199,7 @@ def main():
         f"Versions: {with_what}.\n",
         f"Batch 1, {steps} tokens after a prompt of {length}, greedy, {turns} turns of each way.",
         "Speed is over transformers with its dynamic cache. Tokens alike: how many come before the first that differs from its.",
+        "By heart: the same of a text that the weights have learnt, before the first token that is wrong.",
         "The limit is as many bytes read in matrices of float32, by the fastest product with one row, or sum, of torch.",
     ]
     asked.out.mkdir(parents=True, exist_ok=True)
