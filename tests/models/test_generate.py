@@ -1,5 +1,6 @@
 """Generation: token for token what transformers generates, and what sampling promises (M5)."""
 
+import numpy as np
 import pytest
 import torch
 from tests.pretrained.test_parity import ids, peer
@@ -165,15 +166,27 @@ def test_numbers_out_of_range_are_refused(wrong, unchecked):
 
 
 def test_a_temperature_that_float32_cannot_divide_by_is_refused():
-    with pytest.raises(InputError, match="temperature is 0, or 1e-06 or more"):
+    with pytest.raises(InputError, match="temperature is 0, or 1e-30 or more"):
         Sampling(temperature=1e-42)
-    assert len(generate(model(), torch.arange(3), 4, Sampling(temperature=1e-6), seed=0)[0]) == 4
+    assert len(generate(model(), torch.arange(3), 4, Sampling(temperature=1e-30), seed=0)[0]) == 4
 
 
 @pytest.mark.parametrize("choice", [{"top_k": 3}, {"top_p": 0.5}, {"min_p": 0.1}], ids=str)
 def test_what_chooses_among_draws_is_refused_where_nothing_is_drawn(choice):
     with pytest.raises(InputError, match="temperature 0 draws nothing"):
         Sampling(**choice)
+    assert Sampling(top_p=1.0, min_p=0.0) == Sampling(temperature=0, top_p=1, min_p=0)
+
+
+def test_numbers_of_numpy_and_torch_are_numbers(unchecked):
+    made, prompt = model(), torch.arange(5)
+    wanted = generate(made, prompt, 6, Sampling(temperature=0.5, top_k=4), seed=3, stop=[7])[0]
+    sampling = Sampling(temperature=np.float32(0.5), top_k=torch.tensor(4))
+    found = generate(made, [np.arange(5)], np.int64(6), sampling, seed=np.int64(3), stop=torch.tensor([7]))[0]
+    assert torch.equal(found, wanted)
+    best = generate(made, prompt, 6, beams=Beams(3), stop=[7])[0]
+    beams = Beams(np.int64(3), length_penalty=torch.tensor(1.0))
+    assert torch.equal(generate(made, np.arange(5)[None], 6, beams=beams, stop=np.array([7]))[0], best)
 
 
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 3.0}], ids=str)
@@ -185,13 +198,17 @@ def test_some_tokens_are_never_written(sampling):
     assert most not in torch.stack(found)
     with pytest.raises(InputError, match=r"never holds ids in 0\.\.39, but got \[40\]"):
         generate(made, prompts, 3, Sampling(never=(40,)))
+    with pytest.raises(InputError, match="nothing is left to write"):
+        generate(made, prompts, 3, Sampling(never=tuple(range(40))))
+    with pytest.raises(InputError, match="is 40, 37 of which are never written"):
+        generate(made, prompts, 3, beams=Beams(2, never=tuple(range(37))))
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"steps": 0}, "steps=1 or more"), ({"steps": 2.0}, "steps=1 or more"), ({"stop": 7}, "stop holds the ids"),
-        ({"stop": ["a"]}, "stop holds the ids"), ({"seed": 2**70}, "64 bits"), ({"beams": 4}, r"beams is Beams\(4\)"),
+        ({"steps": 0}, "steps=1 or more"), ({"steps": 2.0}, "steps=1 or more"), ({"stop": 7}, "Tokens are said by their ids"),
+        ({"stop": ["a"]}, "Tokens are said by their ids"), ({"seed": 2**70}, "64 bits"), ({"beams": 4}, r"beams is Beams\(4\)"),
         ({"draft": 4}, r"A draft is Draft\(model\)"), ({"steps": -1, "beams": Beams(2)}, "steps=1 or more"),
     ],
     ids=str,

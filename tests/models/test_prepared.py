@@ -211,6 +211,15 @@ def test_changes_that_leave_no_mark_are_noticed(change):
         generate(fast, TEXTS, 3)
 
 
+def test_weights_that_are_no_numbers_are_no_change():
+    made = model()
+    with torch.no_grad():
+        made.embedding.table[39] = torch.nan
+    fast = prepared(made)
+    assert not fast.why
+    assert torch.equal(generate(fast, TEXTS, 3)[0], generate(made, TEXTS, 3)[0])
+
+
 def test_a_copy_is_prepared_of_a_copy():
     fast = prepared(model())
     again = copy.deepcopy(fast)

@@ -1,6 +1,7 @@
 """What a folder may hold that is no checkpoint: each is said in a sentence, and no code of it runs."""
 
 import json
+import os
 import pickle
 
 import pytest
@@ -126,7 +127,16 @@ def test_a_model_that_no_family_holds_says_why(tmp_path):
 
 HUB = {  # fields of well-known files that change no number
     "marian": {"_num_labels": 3, "vocab_size": 50, "d_model": 24},
-    "llama": {"is_llama_config": True, "rope_interleaved": False, "transformers.js_config": {"dtype": {}}, "hidden_size": 32},
+    "llama": {
+        "is_llama_config": True,
+        "rope_interleaved": False,
+        "transformers.js_config": {"dtype": {}},
+        "hidden_size": 32,
+        "architectures": ["LLaMAForCausalLM"],
+        "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8192.0},
+    },
+    "bloom": {"n_embed": None, "num_attention_heads": None},
+    "t5": {"dense_act_fn": None, "architectures": ["T5WithLMHeadModel"]},
     "qwen2": {"use_mrope": False, "hidden_size": 32},
     "distilbert": {"finetuning_task": "sst-2", "output_past": True, "dim": 24, "n_heads": 4, "n_layers": 2, "hidden_dim": 30},
     "gpt_neox": {"attention_probs_dropout_prob": 0, "hidden_dropout_prob": 0},
@@ -222,6 +232,7 @@ def test_sizes_that_multiply_to_too_much_are_refused(folder):
 
 
 def test_paths_that_are_none_are_said(folder, tmp_path, unchecked):
+    assert eq.load(next(os.scandir(tmp_path))).spec == eq.load(folder).spec  # whatever says its path
     for path in ("x" * 5000, "\0", 5, None):
         with pytest.raises(InputError, match=r"no path of a folder|A folder is a path|There is no folder"):
             eq.load(path)

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from equiscope.errors import InputError
 from equiscope.models.build import Memory
-from equiscope.models.decoding import Decoding, Texts, Writer, stops
-from equiscope.models.sampling import without
+from equiscope.models.decoding import Decoding, Texts, Writer, counted, stops, whole
+from equiscope.models.sampling import number, without
 
 NEVER = -1e9  # the score of what must not be chosen, as there
 STEEPEST = 10  # power of a length: beyond it, scores leave what float32 holds
@@ -42,14 +42,17 @@ class Beams:
     never: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (self.count, self.keep))
-        if not whole or self.count < 1 or not 1 <= self.keep <= self.count:
+        count, keep = whole(self.count), whole(self.keep)
+        if count is None or keep is None or not 1 <= keep <= count:
             raise InputError(f"A search keeps at least 1 beam and gives 1..count answers, but got {self}.")
         if not any(self.early is known for known in (True, False)) and self.early != "never":
             raise InputError(f'early is True, False or "never", but got {self.early!r}.')
-        if not isinstance(self.length_penalty, int | float) or not -STEEPEST <= self.length_penalty <= STEEPEST:
+        power = number(self.length_penalty)
+        if power is None or not -STEEPEST <= power <= STEEPEST:
             raise InputError(f"length_penalty is in -{STEEPEST}..{STEEPEST}, but got {self.length_penalty!r}.")
-        object.__setattr__(self, "never", tuple(stops(self.never)))
+        kept = {"count": count, "keep": keep, "length_penalty": power, "never": tuple(stops(self.never))}
+        for name, value in kept.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)
@@ -90,14 +93,15 @@ def search(
 
     raises  as `stream`; InputError where a vocabulary is smaller than twice the beams
     """
-    beams, stop = beams or Beams(), stops(stop)
+    beams, stop, steps = beams or Beams(), stops(stop), counted(steps)
     if not isinstance(beams, Beams):
         raise InputError(f"beams is Beams(4) or alike, but got {beams!r}.")
     decoding = Decoding(model, prompts, steps, source)
     k, vocabulary, texts = beams.count, decoding.model.spec.vocabulary or 0, len(decoding.ids)
     wide = max(2, 1 + len(set(stop))) * k  # so many that k go on, even where all others end
-    if wide > vocabulary:
-        raise InputError(f"{k} beams need a vocabulary of {wide} or more, but the model's is {vocabulary}. Use fewer beams.")
+    if wide > vocabulary - len(set(beams.never)):
+        less = f", {len(set(beams.never))} of which are never written" if beams.never else ""
+        raise InputError(f"{k} beams need a vocabulary of {wide} or more, but the model's is {vocabulary}{less}. Use fewer beams.")
     ending = torch.tensor(sorted(stop), dtype=torch.long, device=decoding.ids.device)
     answer = decoding.open()
     decoding.repeat(k)

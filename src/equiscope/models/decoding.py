@@ -4,7 +4,8 @@ What greedy, beam and speculative generation share: the caches of all layers, th
 encoder made of the source. Shorter texts are padded on the left, and counted from where they begin.
 """
 
-from collections.abc import Collection, Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,7 +41,7 @@ class Decoding:
     ) -> None:  # fmt: skip
         if not isinstance(model, Writer):
             raise InputError(f"What writes is a model with attention, or prepared or compiled, but got {type(model).__name__}.")
-        counted(steps)
+        steps = counted(steps)
         self.short = model.fresh() if isinstance(model, Prepared) and model.layers else None
         self._step = model.step if isinstance(model, Compiled) else None
         self.model = model = model if isinstance(model, Model) else model.model
@@ -130,7 +131,9 @@ def rows_of(texts: Texts, what: str, one: str) -> list[Tensor]:
         rows = list(texts) if texts.ndim > 1 else [texts]
     else:
         try:
-            rows = [row if isinstance(row, Tensor) else torch.tensor(row, dtype=None if row else torch.long) for row in texts]
+            rows = [
+                row if isinstance(row, Tensor) else torch.as_tensor(row, dtype=None if len(row) else torch.long) for row in texts
+            ]
         except (TypeError, ValueError, RuntimeError) as error:
             raise ShapeError(f"{what} are lists of ids, or tensors of them, but got {str(texts)[:80]}.") from error
     if not rows or any(row.ndim != 1 or row.is_floating_point() or row.is_complex() or row.dtype is torch.bool for row in rows):
@@ -141,26 +144,39 @@ def rows_of(texts: Texts, what: str, one: str) -> list[Tensor]:
     return [row if row.dtype in (torch.int32, torch.int64) else row.long() for row in rows]
 
 
-def counted(steps: int) -> None:
-    """Raises InputError where steps are no number of tokens."""
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+def whole(value: Any) -> int | None:
+    """A whole number, also one of numpy or torch; None for anything else."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def counted(steps: int) -> int:
+    """Steps, as an int. Raises InputError where they are no number of tokens."""
+    many = whole(steps)
+    if many is None or many < 1:
         raise InputError(f"A text goes on by steps=1 or more tokens, but got {steps!r}.")
+    return many
 
 
-def stops(stop: Collection[int]) -> Collection[int]:
+def stops(stop: Iterable[int]) -> list[int]:
     """Tokens that end a text. Raises InputError where they are no ids."""
-    if not isinstance(stop, Collection) or not all(isinstance(i, int) and not isinstance(i, bool) for i in stop):
-        raise InputError(f"stop holds the ids of tokens that end a text, such as [2], but got {stop!r}.")
-    return stop
+    ids = [whole(i) for i in stop] if isinstance(stop, Iterable) else [None]
+    known = [i for i in ids if i is not None]
+    if len(known) < len(ids):
+        raise InputError(f"Tokens are said by their ids, such as [2], but got {stop!r}.")
+    return known
 
 
 def seeded(seed: int | torch.Generator | None, device: torch.device) -> torch.Generator | None:
     """A generator of random numbers; None for torch's own. Raises InputError where a seed is none."""
     if seed is None or isinstance(seed, torch.Generator):
         return seed
-    if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**64:
+    number = whole(seed)
+    if number is None or not -(2**63) <= number < 2**64:
         raise InputError(f"A seed is a whole number of 64 bits, but got {seed!r}.")
-    return torch.Generator(device).manual_seed(seed)
+    return torch.Generator(device).manual_seed(number)
 
 
 def _answers_with_words(model: Model) -> None:

@@ -100,8 +100,7 @@ def stream(
             an encoder or an encoder without a source, and places that the scheme has not (before the first step); ShapeError for
             prompts that are no lists of ids
     """
-    counted(steps)
-    stop = stops(stop)
+    steps, stop = counted(steps), stops(stop)
     decoding = Recurrence(model, prompts) if isinstance(model, Network) else Decoding(model, prompts, steps, source)
     ids, sampling = decoding.ids, sampling or Sampling()
     generator = seeded(seed, ids.device)

@@ -42,6 +42,8 @@ class Prepared:
         if not isinstance(model, Model):
             raise InputError(f"Prepared is made of a model of build or load with attention, but got {type(model).__name__}.")
         self.model, self._made_of, self.ways = model, _marks(model), Ways(measured)
+        self._seen = _some(model)
+        self._held = [torch.cat(few) for few in self._seen]
         self.layers: list[_Layer] = []
         self.why = _why_not(model)
         if not self.why:
@@ -50,15 +52,15 @@ class Prepared:
             self.layers = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Prepared":
-        return Prepared(copy.deepcopy(self.model, memo), self.ways.measured)
+        return type(self)(copy.deepcopy(self.model, memo), self.ways.measured)
 
     def __reduce__(self) -> Any:
-        return Prepared, (self.model, self.ways.measured)
+        return type(self), (self.model, self.ways.measured)
 
     def fresh(self) -> "Prepared":
         """Itself. Raises InputError where parameters changed after they were copied."""
-        now = _marks(self.model)
-        if now[0] != self._made_of[0] or any(not torch.equal(a, b) for a, b in zip(now[1], self._made_of[1], strict=True)):
+        moved = _marks(self.model) != self._made_of
+        if moved or not all(_same_bits(torch.cat(few), held) for few, held in zip(self._seen, self._held, strict=True)):
             raise InputError("The model's parameters changed after prepared(model) copied them. Call it again.")
         return self
 
@@ -506,9 +508,21 @@ def _slides(mask: attention.Mask) -> bool:
     return isinstance(mask, attention.Causal | attention.Window)
 
 
-def _marks(model: Model) -> tuple[list[Any], list[Tensor]]:
-    """Where each parameter lies, how often it was written, and masks; and some numbers of each: fused optimisers write unseen."""
-    own = list(model.parameters())
+def _marks(model: Model) -> list[Any]:
+    """Where each parameter lies, and how often it was written; and the masks."""
     masks = [block.attention.mask for block in cast(list[blocks.Block], list(model.blocks))]
-    some = [p.detach().reshape(-1)[:: max(1, p.numel() // 64)].clone() for p in own]
-    return [*((p.data_ptr(), p._version) for p in own), *masks], some
+    return [*((p.data_ptr(), p._version) for p in model.parameters()), *masks]
+
+
+def _some(model: Model) -> list[list[Tensor]]:
+    """Views of a few numbers of every parameter, by kind and device: a fused optimiser writes without a mark."""
+    found: dict[Any, list[Tensor]] = {}
+    for p in model.parameters():
+        row = p.detach().view(-1) if p.is_contiguous() else p.detach()[(0,) * (p.ndim - 1)]
+        found.setdefault((p.dtype, p.device), []).append(row[:: max(1, row.numel() // 32)])
+    return list(found.values())
+
+
+def _same_bits(a: Tensor, b: Tensor) -> bool:
+    """Also where numbers are NaN."""
+    return torch.equal(a.view(torch.uint8), b.view(torch.uint8))

@@ -19,6 +19,10 @@ class Recurrence:
         if not isinstance(model, Lstm) or model.spec.outputs != model.spec.vocabulary:
             raise InputError("Only a model that answers with its vocabulary can go on: of the baselines, an LSTM.")
         self.model, self.texts = model, rows_of(prompts, "Prompts", "A prompt")
+        rows = model.embedding.num_embeddings
+        for text in self.texts:
+            if not 0 <= int(text.min()) <= int(text.max()) < rows:
+                raise InputError(f"This model knows the ids 0..{rows - 1}, but got {int(text.min())}..{int(text.max())}.")
         longest = max(map(len, self.texts))
         self.ids = torch.stack([torch.nn.functional.pad(row, (longest - len(row), 0)) for row in self.texts])
         lengths = torch.tensor([[len(row)] for row in self.texts], device=self.ids.device)

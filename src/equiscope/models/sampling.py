@@ -6,15 +6,16 @@ Sources: Holtzman et al. 2020 (top-p); Fan et al. 2018 (top-k); Nguyen et al. 20
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.models.decoding import Decoding, stops
+from equiscope.models.decoding import Decoding, stops, whole
 from equiscope.models.recurrence import Recurrence
 
-COLDEST = 1e-6  # a temperature below would take scores beyond what float32 holds
+COLDEST = 1e-30  # a temperature below would take scores beyond what float32 holds
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,15 @@ class Sampling:
             "repetition": (1e-9, math.inf),
         }  # fmt: skip
         for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            kinds = int if name == "top_k" else int | float
-            if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high):
-                raise InputError(f"{name} is in {low:g}..{high:g}, but got {value!r}.")
+            said = getattr(self, name)
+            value = whole(said) if name == "top_k" else number(said)
+            if said is not None and (value is None or not low <= value <= high):
+                raise InputError(f"{name} is in {low:g}..{high:g}, but got {said!r}.")
+            object.__setattr__(self, name, value)
         if 0 < self.temperature < COLDEST:
             raise InputError(f"temperature is 0, or {COLDEST:g} or more, but got {self.temperature}.")
-        chooses = next((name for name in ("top_k", "top_p", "min_p") if getattr(self, name) is not None), None)
+        nothing = {"top_k": None, "top_p": 1.0, "min_p": 0.0}  # what leaves all tokens in
+        chooses = next((name for name, all_in in nothing.items() if getattr(self, name) not in (None, all_in)), None)
         if self.temperature == 0 and chooses:
             raise InputError(
                 f"{chooses} chooses among what is drawn, but temperature 0 draws nothing. Say temperature=1 beside it."
@@ -91,12 +94,22 @@ class Sampling:
         return torch.multinomial(scores.softmax(-1), 1, generator=generator)[..., 0]
 
 
+def number(value: Any) -> float | None:
+    """A number, also one of numpy or torch; None for anything else."""
+    try:
+        return None if isinstance(value, bool | str) else float(value)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
 def without(scores: Tensor, never: tuple[int, ...]) -> Tensor:
     """Scores [..., V] with minus infinity for some ids. Raises InputError for an id that there is not."""
     if not never:
         return scores
     if not all(0 <= i < scores.shape[-1] for i in never):
         raise InputError(f"never holds ids in 0..{scores.shape[-1] - 1}, but got {list(never)}.")
+    if len(set(never)) == scores.shape[-1]:
+        raise InputError("never holds all ids that there are, so nothing is left to write.")
     return scores.index_fill(-1, torch.tensor(never, device=scores.device), -math.inf)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from equiscope.errors import InputError
 from equiscope.models.build import Memory, Model
-from equiscope.models.decoding import Decoding, Texts, Writer, seeded, stops
+from equiscope.models.decoding import Decoding, Texts, Writer, counted, seeded, stops, whole
 from equiscope.models.sampling import Sampling, there
 
 
@@ -27,8 +27,10 @@ class Draft:
     def __post_init__(self) -> None:
         if not isinstance(self.model, Writer):
             raise InputError(f"A draft is written by a model with attention, but got {type(self.model).__name__}.")
-        if isinstance(self.ahead, bool) or not isinstance(self.ahead, int) or self.ahead < 1:
+        ahead = whole(self.ahead)
+        if ahead is None or ahead < 1:
             raise InputError(f"A draft goes at least 1 token ahead, but got ahead={self.ahead!r}.")
+        object.__setattr__(self, "ahead", ahead)
 
 
 @torch.no_grad()
@@ -41,7 +43,7 @@ def speculate(
     raises  as `stream`; InputError for several prompts, for a draft with another vocabulary, and for a model that answers for the
             last token only
     """
-    stop = stops(stop)
+    steps, stop = counted(steps), stops(stop)
     large = Decoding(model, prompt, steps, source, draft.ahead + 1)
     small = Decoding(draft.model, prompt, steps, source if _reads(draft) else None, draft.ahead + 1)
     if len(large.ids) != 1:

@@ -14,6 +14,7 @@ from equiscope import blocks
 from equiscope.attention import Cache, Window
 from equiscope.errors import InputError
 from equiscope.models.build import Model
+from equiscope.models.decoding import whole
 from equiscope.models.spec import Block
 
 
@@ -25,8 +26,10 @@ def windowed(model: Model, size: int) -> Model:
     if not isinstance(model, Model):
         raise InputError(f"A window is for a model of build or load, but got {type(model).__name__}. Make it before: "
                          "prepared(windowed(model, size)).")  # fmt: skip
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+    wide = whole(size)
+    if wide is None or wide < 1:
         raise InputError(f"A window holds at least 1 token, but got {size!r}.")
+    size = wide
     if odd := next((cache for cache in model.caches() if not isinstance(cache, Cache)), None):
         raise InputError(
             f"A {type(odd).__name__} keeps no rows that a window could leave out. Train with another kind of attention."

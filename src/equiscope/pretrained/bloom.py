@@ -19,11 +19,11 @@ PARTS = ("query", "key", "value")
 def read(config: dict[str, Any]) -> Spec:
     """The spec that config.json describes."""
     for older, newer in OLD.items():
-        if older in config and config.get(newer, config[older]) != config[older]:
+        if None not in (config.get(older), config.get(newer)) and config[older] != config[newer]:
             raise InputError(
                 f"config.json: {older} is {config[older]!r}, but {newer} is {config[newer]!r}, and both mean the same. Remove one."
             )
-    f = Fields("bloom", ABSENT | {OLD.get(name, name): value for name, value in config.items()})
+    f = Fields("bloom", ABSENT | {OLD.get(name, name): value for name, value in config.items() if value is not None})
     f.architecture("BloomForCausalLM", "BloomModel")
     f.only("apply_residual_connection_post_layernorm", False)
     if f.get("pretraining_tp", int, 1) > 1:

@@ -1,6 +1,7 @@
 """Files of a checkpoint folder: config.json, and safetensors in one file or in shards. Pickles are never opened."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 def path_of(folder: str | Path) -> Path:
     """A path. Raises InputError for what is none, such as a name that is too long."""
-    if not isinstance(folder, (str, Path)):
+    if not isinstance(folder, (str, os.PathLike)):
         raise InputError(f"A folder is a path, but got {folder!r}.")
     try:
         Path(folder).is_dir()

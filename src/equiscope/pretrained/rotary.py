@@ -41,9 +41,10 @@ def read(f: Fields, base_name: str = "rope_theta", part: tuple[str, float] | Non
             raise InputError(
                 f"config.json: rope_parameters of the kind {kind!r} needs a number {name}, but has {said.get(name)!r}."
             )
-    if not isinstance(said.get("original_max_position_embeddings", 1), int):
-        said_so = said["original_max_position_embeddings"]
-        raise InputError(f"config.json: original_max_position_embeddings is {said_so!r}, but should be a whole number.")
+    if (original := said.get("original_max_position_embeddings")) is not None:
+        if original != int(original):
+            raise InputError(f"config.json: original_max_position_embeddings is {original!r}, but should be a whole number.")
+        said["original_max_position_embeddings"] = int(original)
     if isinstance(base, bool) or not isinstance(base, (int, float)):
         raise InputError(f"config.json: rope_theta is {base!r}, but should be a number.")
     scaling: Scaling | None = None

@@ -29,8 +29,9 @@ def read(config: dict[str, Any]) -> Spec:
     if words[-1] not in ACTIVATIONS or words[:-1] not in ([], ["gated"]):
         raise InputError(f"config.json: feed_forward_proj is {'-'.join(words)!r}, which cannot be built.")
     gated = f.get("is_gated_act", bool, len(words) > 1)  # this and the next count for more than feed_forward_proj
-    f.only("dense_act_fn", "gelu_new" if words == ["gated", "gelu"] else words[-1], *ACTIVATIONS)
-    activation = config.get("dense_act_fn") or ("gelu_new" if words == ["gated", "gelu"] else words[-1])
+    activation = f.get("dense_act_fn", str, "gelu_new" if words == ["gated", "gelu"] else words[-1])
+    if activation not in ACTIVATIONS:
+        raise InputError(f"config.json: dense_act_fn is {activation!r}, but only {', '.join(ACTIVATIONS)} can be built.")
     buckets, far = f.size("relative_attention_num_buckets", 32), f.size("relative_attention_max_distance", 128)
     scaled = f.get("scale_decoder_outputs", bool, tied)
 
