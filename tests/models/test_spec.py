@@ -109,6 +109,28 @@ def test_a_file_that_is_no_spec_is_refused(tmp_path, content, words):
         eq.Spec.of(file)
 
 
+@pytest.mark.parametrize("size", [10**18, 10**400])
+def test_sizes_that_no_model_has_are_named(size, unchecked):
+    with pytest.raises(InputError, match=r"Spec\.width is 1e\+\d+, but should be 2,147,483,647 or less"):
+        eq.Spec(size)
+    with pytest.raises(InputError, match="A model of these sizes cannot be made"):
+        eq.Spec(2**31 - 1, vocabulary=2**31 - 1).describe()
+    with pytest.raises(InputError, match=r"one token or more, but got tokens=2\.5"):
+        eq.Spec(8).describe(2.5)
+
+
+@pytest.mark.parametrize("eps", [-1e-5, float("nan"), float("inf")])
+def test_an_eps_that_is_none_is_named(eps):
+    with pytest.raises(InputError, match=r"Norm\.eps"):
+        eq.Norm(eps=eps)
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "\0"], ids=["long", "zero byte"])
+def test_names_that_are_no_paths_are_said(path):
+    with pytest.raises(InputError):
+        eq.Spec.of(path)
+
+
 def test_a_missing_file_is_named():
     with pytest.raises(InputError, match=r"no file nowhere\.json"):
         eq.Spec.of("nowhere.json")

@@ -23,7 +23,7 @@ VERSION = 1
 
 
 MOST = 2**31 - 1  # of anything in a model: a size beyond it is a mistake
-Size = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
+Size = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 
@@ -40,6 +40,10 @@ class _Checked:
                 _check_part(self, f.name, value)
             else:
                 checked(list(value) if isinstance(value, tuple) else value, f.type, f"{type(self).__name__}.{f.name}")
+                if isinstance(value, int) and value > MOST:
+                    raise InputError(
+                        f"{type(self).__name__}.{f.name} is {min(value, 10**300):.3g}, but should be {MOST:,} or less."
+                    )
 
 
 class _Written(_Checked):

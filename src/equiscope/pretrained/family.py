@@ -265,7 +265,7 @@ class Fields:
         if value is not None and value < 1:
             raise InputError(f"config.json: {name} is {value}, but should be 1 or more.")
         if value is not None and value > MOST:
-            raise InputError(f"config.json: {name} is {value:.3g}, but should be {MOST:,} or less.")
+            raise InputError(f"config.json: {name} is {min(value, 10**300):.3g}, but should be {MOST:,} or less.")
         return value
 
     def only(self, name: str, *values: Any) -> None:
