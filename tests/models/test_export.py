@@ -47,9 +47,9 @@ def test_biases_by_distance_leave_for_any_length(scheme, tmp_path, unchecked):
 @pytest.mark.parametrize(
     ("example", "message"),
     [
-        (torch.zeros(2, 1, dtype=torch.long), "three tokens or more"),
-        (torch.zeros(2, 0, dtype=torch.long), "three tokens or more"),
-        (torch.zeros(7, dtype=torch.long), "three tokens or more"),
+        (torch.zeros(2, 1, dtype=torch.long), "two tokens or more"),
+        (torch.zeros(2, 0, dtype=torch.long), "two tokens or more"),
+        (torch.zeros(7, dtype=torch.long), "two tokens or more"),
         (torch.full((2, 5), 10**6), "ids 0"),
         ([[1, 2, 3]] * 2, "is a tensor, but inputs is list"),
     ],

@@ -149,7 +149,11 @@ def test_a_model_that_cannot_go_on_is_refused():
 @pytest.mark.parametrize(
     "wrong",
     [
+        {"temperature": None},
+        {"temperature": b"1"},
+        {"temperature": 10**400},
         {"temperature": -1.0},
+        {"top_p": np.True_},
         {"top_k": 0},
         {"top_k": 2.5},
         {"top_p": 1.5},
@@ -178,12 +182,22 @@ def test_what_chooses_among_draws_is_refused_where_nothing_is_drawn(choice):
     assert Sampling(top_p=1.0, min_p=0.0) == Sampling(temperature=0, top_p=1, min_p=0)
 
 
+def test_stop_tokens_that_are_read_once_count_for_every_text(unchecked):
+    made, prompts = model(), torch.arange(10).view(2, 5)
+    stop = int(generate(made, prompts, 9)[0][2])
+    for more in ({}, {"draft": Draft(made)}):
+        wanted = [t.tolist() for t in generate(made, prompts, 9, stop=[stop], **more)]
+        assert [t.tolist() for t in generate(made, prompts, 9, stop=iter([stop]), **more)] == wanted
+
+
 def test_numbers_of_numpy_and_torch_are_numbers(unchecked):
     made, prompt = model(), torch.arange(5)
     wanted = generate(made, prompt, 6, Sampling(temperature=0.5, top_k=4), seed=3, stop=[7])[0]
     sampling = Sampling(temperature=np.float32(0.5), top_k=torch.tensor(4))
     found = generate(made, [np.arange(5)], np.int64(6), sampling, seed=np.int64(3), stop=torch.tensor([7]))[0]
     assert torch.equal(found, wanted)
+    backwards = generate(made, [np.arange(5)[::-1]], 6)[0]
+    assert torch.equal(backwards, generate(made, torch.arange(5).flip(0), 6)[0])
     best = generate(made, prompt, 6, beams=Beams(3), stop=[7])[0]
     beams = Beams(np.int64(3), length_penalty=torch.tensor(1.0))
     assert torch.equal(generate(made, np.arange(5)[None], 6, beams=beams, stop=np.array([7]))[0], best)
@@ -209,7 +223,8 @@ def test_some_tokens_are_never_written(sampling):
     [
         ({"steps": 0}, "steps=1 or more"), ({"steps": 2.0}, "steps=1 or more"), ({"stop": 7}, "Tokens are said by their ids"),
         ({"stop": ["a"]}, "Tokens are said by their ids"), ({"seed": 2**70}, "64 bits"), ({"beams": 4}, r"beams is Beams\(4\)"),
-        ({"draft": 4}, r"A draft is Draft\(model\)"), ({"steps": -1, "beams": Beams(2)}, "steps=1 or more"),
+        ({"stop": torch.tensor(7)}, "Tokens are said by their ids"), ({"draft": 4}, r"A draft is Draft\(model\)"),
+        ({"steps": -1, "beams": Beams(2)}, "steps=1 or more"),
     ],
     ids=str,
 )  # fmt: skip

@@ -214,9 +214,10 @@ def test_changes_that_leave_no_mark_are_noticed(change):
 def test_weights_that_are_no_numbers_are_no_change():
     made = model()
     with torch.no_grad():
-        made.embedding.table[39] = torch.nan
+        table = made.embedding.table
+        table.view(-1)[table.numel() // 32 * 31] = torch.nan  # one that is looked at, of a word that is not read
     fast = prepared(made)
-    assert not fast.why
+    assert not fast.fresh().why
     assert torch.equal(generate(fast, TEXTS, 3)[0], generate(made, TEXTS, 3)[0])
 
 

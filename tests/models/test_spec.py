@@ -115,6 +115,7 @@ def test_sizes_that_no_model_has_are_named(size, unchecked):
         eq.Spec(size)
     with pytest.raises(InputError, match="A model of these sizes cannot be made"):
         eq.Spec(2**31 - 1, vocabulary=2**31 - 1).describe()
+    assert eq.models.Head(scale=2**40).scale == 2**40  # no size
     with pytest.raises(InputError, match=r"one token or more, but got tokens=2\.5"):
         eq.Spec(8).describe(2.5)
 

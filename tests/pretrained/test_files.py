@@ -172,6 +172,7 @@ WRONG = {
         "sliding_window is missing",
     ),
     "another head": ("llama", {"architectures": ["LlamaForTokenClassification"]}, "LlamaForTokenClassification.*LlamaForCausalLM"),
+    "a head in other letters": ("vit", {"architectures": ["VitForImageClassification"]}, "VitForImageClassification.*ViTModel"),
     "a head that is no list": ("bert", {"architectures": "BertModel"}, r"should be a list of names"),
     "a huge vocabulary": ("llama", {"vocab_size": 10**18}, r"vocab_size is 1e\+18"),
     "a beta that is a switch": ("llama", {"rope_scaling": {"type": "yarn", "factor": 4.0, "beta_fast": True}}, "beta_fast"),

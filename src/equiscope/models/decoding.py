@@ -131,9 +131,7 @@ def rows_of(texts: Texts, what: str, one: str) -> list[Tensor]:
         rows = list(texts) if texts.ndim > 1 else [texts]
     else:
         try:
-            rows = [
-                row if isinstance(row, Tensor) else torch.as_tensor(row, dtype=None if len(row) else torch.long) for row in texts
-            ]
+            rows = [row if isinstance(row, Tensor) else _numbers(row) for row in texts]
         except (TypeError, ValueError, RuntimeError) as error:
             raise ShapeError(f"{what} are lists of ids, or tensors of them, but got {str(texts)[:80]}.") from error
     if not rows or any(row.ndim != 1 or row.is_floating_point() or row.is_complex() or row.dtype is torch.bool for row in rows):
@@ -144,10 +142,16 @@ def rows_of(texts: Texts, what: str, one: str) -> list[Tensor]:
     return [row if row.dtype in (torch.int32, torch.int64) else row.long() for row in rows]
 
 
+def _numbers(row: Any) -> Tensor:
+    """A list, a range or an array of numpy as a tensor of its own."""
+    own = row.copy() if hasattr(row, "copy") else list(row)
+    return torch.as_tensor(own, dtype=None if len(own) else torch.long)
+
+
 def whole(value: Any) -> int | None:
     """A whole number, also one of numpy or torch; None for anything else."""
     try:
-        return None if isinstance(value, bool) else operator.index(value)
+        return None if str(getattr(value, "dtype", type(value))).endswith(("bool", "bool'>")) else operator.index(value)
     except TypeError:
         return None
 
@@ -162,7 +166,10 @@ def counted(steps: int) -> int:
 
 def stops(stop: Iterable[int]) -> list[int]:
     """Tokens that end a text. Raises InputError where they are no ids."""
-    ids = [whole(i) for i in stop] if isinstance(stop, Iterable) else [None]
+    try:
+        ids = [whole(i) for i in stop]
+    except TypeError:  # nothing to go through, as a tensor of one number
+        ids = [None]
     known = [i for i in ids if i is not None]
     if len(known) < len(ids):
         raise InputError(f"Tokens are said by their ids, such as [2], but got {stop!r}.")

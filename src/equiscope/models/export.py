@@ -58,9 +58,9 @@ def _check(model: Model, path: Path, given: Mapping[str, Tensor]) -> None:
     if any(p.dtype is torch.bfloat16 for p in model.parameters()):
         raise InputError("onnxruntime answers in float32, not in bfloat16. Export model.float().")
     for name, t in given.items():
-        if len(t) < 2 or (_ids(t) and (t.ndim != 2 or t.shape[1] < 3)):
+        if len(t) < 2 or (_ids(t) and (t.ndim != 2 or t.shape[1] < 2)):
             raise InputError(
-                "An example for export has two or more sequences, of ids three tokens or more, so that both numbers stay open, but "
+                "An example for export has two or more sequences, of ids two tokens or more, so that both numbers stay open, but "
                 f"{name} is {tuple(t.shape)}."
             )
     _answer(model, given)

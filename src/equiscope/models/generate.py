@@ -31,6 +31,7 @@ def generate(
     draft    let a smaller model write ahead; the texts stay those of the model
     raises   as `stream`, and InputError for beams beside sampling or a draft
     """
+    stop = stops(stop)
     if isinstance(model, Network):
         if (source, beams, window, draft) != (None, None, None, None):
             raise InputError("A baseline writes token by token: leave source, beams, window and draft out.")

@@ -46,7 +46,9 @@ class Sampling:
         for name, (low, high) in ranges.items():
             said = getattr(self, name)
             value = whole(said) if name == "top_k" else number(said)
-            if said is not None and (value is None or not low <= value <= high):
+            if said is None and name in ("top_k", "top_p", "min_p"):
+                continue
+            if value is None or not low <= value <= high:
                 raise InputError(f"{name} is in {low:g}..{high:g}, but got {said!r}.")
             object.__setattr__(self, name, value)
         if 0 < self.temperature < COLDEST:
@@ -96,9 +98,11 @@ class Sampling:
 
 def number(value: Any) -> float | None:
     """A number, also one of numpy or torch; None for anything else."""
+    if isinstance(value, bool | str | bytes) or str(getattr(value, "dtype", "")).endswith("bool"):
+        return None
     try:
-        return None if isinstance(value, bool | str) else float(value)
-    except (TypeError, ValueError, RuntimeError):
+        return float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         return None
 
 

@@ -40,7 +40,7 @@ class _Checked:
                 _check_part(self, f.name, value)
             else:
                 checked(list(value) if isinstance(value, tuple) else value, f.type, f"{type(self).__name__}.{f.name}")
-                if isinstance(value, int) and value > MOST:
+                if f.type in (Size, Size | None) and value is not None and value > MOST:
                     raise InputError(
                         f"{type(self).__name__}.{f.name} is {min(value, 10**300):.3g}, but should be {MOST:,} or less."
                     )

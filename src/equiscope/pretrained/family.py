@@ -282,7 +282,7 @@ class Fields:
             return
         if not isinstance(said, list) or not all(isinstance(name, str) for name in said):
             raise InputError(f"config.json: architectures is {said!r}, but should be a list of names, such as [{names[0]!r}].")
-        if said[0].lower() not in map(str.lower, names):  # the first Llamas were LLaMA
+        if said[0] not in names:
             raise InputError(f"config.json: architectures is {said[0]!r}, but only {', '.join(names)} can be built.")
 
     def skip(self, *names: str) -> None:

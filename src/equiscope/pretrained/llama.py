@@ -23,6 +23,7 @@ class Kind:
     qkv_bias  always a bias on queries, keys and values
     normed    queries and keys are normed
     window    its layers may look back only so far
+    older     what its architecture was called before
     absent    what a field means that is not in the file: files may leave out what transformers has as a default
     """
 
@@ -31,6 +32,7 @@ class Kind:
     qkv_bias: bool = False
     normed: bool = False
     window: bool = False
+    older: tuple[str, ...] = ()
     absent: dict[str, Any] = field(default_factory=dict)
 
 
@@ -39,7 +41,9 @@ COMMON = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 3
 QWEN = COMMON | {"sliding_window": 4096, "vocab_size": 151936, "intermediate_size": 22016, "num_key_value_heads": 32,
                  "max_position_embeddings": 32768}  # fmt: skip
 KINDS = (
-    Kind("llama", "LlamaForCausalLM", absent=COMMON | {"vocab_size": 32000, "intermediate_size": 11008}),
+    Kind("llama", "LlamaForCausalLM", older=("LLaMAForCausalLM",), absent=COMMON | {
+        "vocab_size": 32000, "intermediate_size": 11008,
+    }),
     Kind("mistral", "MistralForCausalLM", window=True, absent=COMMON | {
         "vocab_size": 32000, "intermediate_size": 14336, "num_key_value_heads": 8, "sliding_window": 4096,
         "max_position_embeddings": 131072,
@@ -56,7 +60,7 @@ KINDS = (
 def read(kind: Kind, config: dict[str, Any]) -> Spec:
     """The spec that config.json describes."""
     f = Fields(kind.name, kind.absent | config)
-    f.architecture(kind.architecture, kind.architecture.replace("ForCausalLM", "Model"))
+    f.architecture(kind.architecture, kind.architecture.replace("ForCausalLM", "Model"), *kind.older)
     width, heads, layers = f.size("hidden_size"), f.size("num_attention_heads"), f.size("num_hidden_layers")
     vocabulary, tied = f.size("vocab_size"), f.get("tie_word_embeddings", bool, False)
     own = f.size("head_dim", None)

@@ -25,7 +25,7 @@ def read(config: dict[str, Any]) -> Spec:
     heads, width = f.size("num_attention_heads"), f.size("hidden_size")
     rope, wide = rotary.read(f, "rotary_emb_base", ("rotary_pct", 0.25)), width // heads
     if (turning := int(wide * rope.fraction)) != round(wide * rope.fraction):  # transformers rounds downwards
-        rope = Rope(rope.base, rope.pairs, turning / wide, scaling=rope.scaling)
+        rope = Rope(rope.base, rope.pairs, max(turning, 2) / wide, scaling=rope.scaling)
     f.skip("attention_probs_dropout_prob", "hidden_dropout_prob", "hidden_dropout", "classifier_dropout")
     spec = Spec(
         width, vocabulary=vocabulary, layers=f.size("num_hidden_layers"), outputs=vocabulary,

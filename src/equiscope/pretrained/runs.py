@@ -140,6 +140,10 @@ def kept(model: nn.Module) -> dict[str, Tensor]:
 def filled(spec: Spec | Baseline | SpaceSpec, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> Built:
     """A model with these parameters."""
     model: Built = build(spec)  # other buffers are computed, not loaded
+    if more := sorted(tensors.keys() - kept(model).keys()):
+        raise InputError(
+            f"The checkpoint has {more[0]}, which no part of the run's model reads: it was written by another version."
+        )
     for name, parameter in kept(model).items():
         if name not in tensors or tensors[name].shape != parameter.shape:
             has = f"a {name} of {tuple(tensors[name].shape)}" if name in tensors else f"no {name}"
