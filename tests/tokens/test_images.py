@@ -1,7 +1,9 @@
 """Pictures: patches are a convolution, come back, and a packed picture is read as if it were alone (T2)."""
 
+import struct
 import subprocess
 import sys
+import zlib
 
 import pytest
 import torch
@@ -129,3 +131,29 @@ def test_readers_load_their_packages_only_when_they_read():
     asked = ("PIL", "soundfile", "soxr", "av", "trimesh", "tokenizers", "transformers")
     code = f"import sys, equiscope.tokens; print([name for name in {asked} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_more_than_eight_bits_a_colour_are_refused_in_colour_too(tmp_path):
+    rows = b"".join(b"\x00" + bytes(12) for _ in range(2))  # two rows of two pixels, 16 bits a colour
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", 2, 2, 16, 2, 0, 0, 0)
+    path = tmp_path / "deep.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+    with pytest.raises(InputError, match="more than 8 bits a colour"):
+        read_image(path)
+
+
+def test_pictures_without_channels_and_sizes_of_nothing_are_refused(tmp_path, unchecked):
+    with pytest.raises(ShapeError, match=r"A picture is \[\.\.\., C, H, W\]"):
+        patches(torch.zeros(8, 8), (2, 2))
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    with pytest.raises(InputError, match="1 or more"):
+        read_image(tmp_path / "a.png", (0, 4))
+    damaged = bytearray((tmp_path / "a.png").read_bytes())
+    damaged[12:16] = b"xxxx"
+    (tmp_path / "b.png").write_bytes(damaged)
+    with pytest.raises(InputError, match="cannot be read as a picture"):
+        read_image(tmp_path / "b.png")

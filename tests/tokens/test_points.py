@@ -199,11 +199,25 @@ def test_a_compressed_file_is_read_as_the_file_in_it(tmp_path):
         ("a.xyz", WATER[: WATER.rindex("H")], r"a.xyz ends after line 4, where 3 atoms should follow. The file is cut off"),
         ("a.xyz", EXTENDED.replace("F 8", "F"), r"line 4: Properties say 9 columns, but there are 8"),
         ("a.xyz", EXTENDED.replace("pos:R:3", "pos:R:2"), r"line 2: Properties .* have no pos:R:3"),
-        ("a.xyz", EXTENDED.replace("Properties=", "").replace("a b", "a Properties=b"), r"line 2: Properties are name"),
+        ("a.xyz", EXTENDED.replace("Properties=", "Properties=b:"), r"line 2: Properties are name"),
         ("a.xyz", EXTENDED.replace("kind:I:1", "kind:I"), r"line 2: Properties are name:kind:columns"),
         ("a.xyz", EXTENDED.replace(" 6\"", "\""), r"line 2: Lattice is nine numbers"),
         ("a.xyz", EXTENDED.replace('b"', "b"), r"line 2: a quotation mark is not closed"),
         ("a.xyz", EXTENDED.replace("T 7", "T 7.5"), r"line 3: expected kind, a whole number, but found '7.5'"),
+        ("a.xyz", WATER.replace("0.1173", "nan"), r"line 3: coordinates: '0 0 nan' is no place"),
+        ("a.xyz", WATER.replace("0.1173", "1_0"), r"line 3: coordinates: expected 3 numbers"),
+        ("a.xyz", WATER.replace("O 0 0", "8" * 5000 + " 0 0"), r"line 3: there is no element '8{80}'"),
+        ("a.xyz", EXTENDED.replace("species:S:1", "species:R:1"), r"line 2: species is one column of symbols"),
+        ("a.xyz", EXTENDED.replace("kind:I:1", "pos:R:3"), r"line 2: Properties .* say a name twice"),
+        ("a.xyz", EXTENDED.replace("T 7", "T " + "9" * 30), r"kind has a number that is too large"),
+        ("a.xyz", EXTENDED.replace("4 0 0 0 5", "T 0 0 0 nan"), r"line 2: Lattice is nine numbers"),
+        ("a.sdf", SDF.replace("$$$$\n", "") + SDF, r"line 18: after 'M  END' come data items"),
+        ("a.cjson", "[" * 100_000, r"this is no JSON"),
+        ("a.cjson", '{"atoms": {"coords": {"3d": [0, 0, 0]}, "elements": {"number": [8.5]}}}', r"there is no element 8.5"),
+        ("a.cjson", '{"atoms": {"coords": {"3d": [0, 0, NaN]}, "elements": {"number": [8]}}}', r"3d should be a list of numbers"),
+        ("a.cjson", '{"atoms": {"coords": {"3d": [0, 0, 0]}, "elements": {"number": [8]}}, "unitCell": {"cellVectors": [1]}}',
+         r"cellVectors should be nine numbers"),
+        ("a.obj", "v 0 0 inf\n", r"line 1: a vertex: '0 0 inf' is no place"),
         ("a.sdf", SDF.replace("V2000", "V3000"), r"line 4: this molecule is in version V3000, and V2000 is read here. Convert it"),
         ("a.sdf", SDF.replace("  2  3  2", "  2  4  2"), r"line 9: this bond joins atoms 2 and 4, but there are 3"),
         ("a.sdf", SDF.replace(" S   0", " Xx  0"), r"line 5: there is no element 'Xx'"),
@@ -227,6 +241,50 @@ def test_a_compressed_file_is_read_as_the_file_in_it(tmp_path):
 def test_a_mistake_in_a_file_is_named_with_its_line(tmp_path, name, content, words):
     with pytest.raises(InputError, match=words):
         read_frames(at(tmp_path, name, content))
+
+
+def test_a_molecule_ends_where_its_sign_says_also_after_an_item_without_an_empty_line(tmp_path):
+    text = SDF.replace("lines\n\n$$$$", "lines\n$$$$").replace("<remarks>", "<bond_order>")
+    found = read_frames(at(tmp_path, "two.sdf", text + SDF))
+    assert [one.values["title"] for one in found] == ["carbonyl sulfide"] * 2
+    assert found[0].values["bond_order"].tolist() == [2, 2]  # the molecule's own
+    assert found[1].values["remarks"] == "two\nlines"
+
+
+def test_a_cell_is_read_with_unnamed_columns_too(tmp_path):
+    text = EXTENDED.replace("Properties=species:S:1:pos:R:3:forces:R:3:fixed:L:1:kind:I:1", "")
+    found, named = read_points(at(tmp_path, "a.xyz", text)), read_points(at(tmp_path, "b.xyz", EXTENDED))
+    assert torch.equal(found.cell, named.cell)
+    assert torch.equal(found.positions, named.positions)
+    assert found.values["energy"] == -1.5
+    periodic = (
+        '{"atoms": {"coords": {"3d": [0, 0, 0]}, "elements": {"number": [8]}}, "unitCell": {"cellVectors": [5,0,0,0,6,0,0,0,7]}}'
+    )
+    assert read_points(at(tmp_path, "a.cjson", periodic)).cell.diagonal().tolist() == [5, 6, 7]
+
+
+def test_signs_that_begin_or_divide_texts_elsewhere_are_part_of_a_line_here(tmp_path):
+    for sign in ("\u2028", "\x0c", "\x85"):
+        assert read_points(at(tmp_path, "a.xyz", WATER.replace("water", f"wa{sign}ter"))).values["comment"] == f"wa{sign}ter"
+    assert len(read_points(at(tmp_path, "a.obj", "\ufeff" + QUADS)).positions) == 5
+    assert len(read_points(at(tmp_path, "b.xyz", "\ufeff" + WATER)).positions) == 3
+
+
+def test_comments_and_lines_that_go_on_are_read_in_a_mesh(tmp_path):
+    plain = read_points(at(tmp_path, "a.obj", QUADS))
+    other = QUADS.replace("3//1 4//1", "3//1 \\\n4//1 # the square")
+    assert torch.equal(read_points(at(tmp_path, "b.obj", other)).faces, plain.faces)
+    assert len(
+        read_points(at(tmp_path, "a.ply", ply("ascii").replace(b"element v", b"comment element vertex 10\nelement v", 1))).positions
+    )
+
+
+@pytest.mark.parametrize("place", range(0, 60, 3))
+def test_a_packed_file_with_a_wrong_byte_is_said(tmp_path, place):
+    packed = bytearray(gzip.compress(WATER.encode()))
+    packed[place % len(packed)] ^= 0x55
+    with suppress(EquiscopeError):
+        read_points(at(tmp_path, "w.xyz.gz", bytes(packed)))
 
 
 def test_a_kind_of_file_that_is_not_read_lists_those_that_are(tmp_path):

@@ -164,3 +164,32 @@ def test_without_the_extra_the_message_says_how_to_install_it(without):
         InputError, match=r"Reading a sound needs the package soundfile. Install it: pip install 'equiscope\[sound\]'"
     ):
         read_sound(io.__file__)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda w: frames(w, 0), "got 0"), (lambda w: frames(w, 8000, math.nan), "got nan"),
+        (lambda w: log_mel(w, 8000, mels=0), "mels=0"), (lambda w: resampled(w, math.nan, 8000), "got nan and 8000"),
+        (lambda w: frames(w[0], 8000), "a single number"),
+    ],
+)  # fmt: skip
+def test_numbers_that_make_no_windows_are_refused(make, words, unchecked):
+    with pytest.raises((InputError, ShapeError), match=words):
+        make(torch.zeros(800))
+
+
+def test_samples_of_any_kind_are_heard(unchecked):
+    wave = torch.randint(-99, 99, (800,), dtype=torch.int16)
+    assert torch.equal(log_mel(wave, 8000, mels=20).x, log_mel(wave.float(), 8000, mels=20).x)
+    assert torch.equal(resampled(wave.half(), 8000, 4000), resampled(wave.float(), 8000, 4000))
+
+
+def test_a_file_that_has_less_than_a_sample_or_says_too_much_is_refused(tmp_path):
+    soundfile = pytest.importorskip("soundfile")
+    soundfile.write(tmp_path / "one.wav", np.zeros(1), 44100)
+    with pytest.raises(InputError, match="1 samples at 44100 Hz, which are none at 8000 Hz"):
+        read_sound(tmp_path / "one.wav", 8000)
+    (tmp_path / "a.raw").write_bytes(bytes(100))
+    with pytest.raises(InputError, match="cannot be read as a sound"):
+        read_sound(tmp_path / "a.raw")

@@ -11,7 +11,7 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.models import Attention, Block, Entry, Model, Spec
 from equiscope.models.presets import tiny
 from equiscope.symmetry import relative_error
-from equiscope.tokens import Stem, Tokens
+from equiscope.tokens import Stem, Tokens, frames, pack
 from equiscope.tokens.stem import CONVOLVE, neighbours
 from equiscope.trace.recorder import Recorder, using
 
@@ -109,3 +109,11 @@ def test_a_stem_that_does_not_fit_is_refused(stem, patch, features, said):
 def test_a_picture_with_other_channels_is_refused():
     with pytest.raises(ShapeError, match=r"cuts 4×4 samples of 3 channels"):
         Model(spec())(torch.rand(1, 16, 16))
+
+
+def test_packed_sounds_are_not_mixed():
+    model = Model(Spec(16, entry=Entry(features=8, patch=(4,), stem=(1, 4, 8)), outputs=3, readout="each"))
+    one, two = (frames(torch.randn(n), 1000, 4.0) for n in (16, 24))
+    assert model(one).shape == (4, 3)
+    with pytest.raises(InputError, match="packed in one row, which a stem would mix"):
+        model(pack([one, two]))

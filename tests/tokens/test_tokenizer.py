@@ -122,3 +122,22 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path):
 def test_too_few_ids_for_the_bytes_are_refused():
     with pytest.raises(InputError, match="100 ids were asked for, but bytes and special tokens alone are 257"):
         by_pieces(LESSON, 100, special=["<end>"])
+
+
+def test_what_a_file_says_of_batches_cuts_no_text(tmp_path):
+    made = by_bytes()
+    made.inner.enable_truncation(4)
+    made.inner.enable_padding(length=8)
+    made.inner.save(str(tmp_path / "tokenizer.json"))
+    read = Tokenizer.read(tmp_path)
+    assert read.encode("hello world") == list(b"hello world")
+    assert Tokenizer.of((tmp_path / "tokenizer.json").read_text()).decode(read.encode("a")) == "a"
+
+
+def test_a_file_that_makes_the_library_panic_is_no_tokenizer(tmp_path):
+    said = json.loads(by_bytes().inner.to_str()) | {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAA="}}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(said))
+    with pytest.raises(InputError, match="is no tokenizer"):
+        Tokenizer.read(tmp_path)
+    with pytest.raises(InputError, match="cannot be written"):
+        by_bytes().save(tmp_path / "nowhere" / "tokenizer.json")

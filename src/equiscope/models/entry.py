@@ -83,6 +83,8 @@ class Entry(nn.Module):
         cell = self.spec.channels * math.prod(self.spec.patch or ())
         if self.stem is None or self.stem.axes != 1 or tokens.mapped or tokens.x.shape[-1] != cell:
             return tokens
+        if tokens.document is not None:
+            raise InputError("These sounds are packed in one row, which a stem would mix. Give them as a padded batch.")
         samples = tokens.x.unflatten(-1, (self.spec.channels, -1)).movedim(-2, -3).flatten(-2)
         return replace(tokens, x=self.stem(samples, tokens.valid).x)
 

@@ -4,6 +4,7 @@ Features are the raw numbers of a patch, by channel, row, column: as the kernel 
 them is a convolution with the patch as kernel and stride: `x @ conv.weight.flatten(1).T + conv.bias`.
 """
 
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +27,8 @@ def patches(image: Float[Tensor, "*batch C H W"], size: Pair = (16, 16)) -> Toke
     raises  ShapeError where the picture is not a whole number of patches
     source  Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", section 3.1
     """
+    if image.ndim < 3:
+        raise ShapeError(f"A picture is [..., C, H, W], but got the shape {tuple(image.shape)}. Grey ones: image.unsqueeze(0).")
     (height, width), (rows, columns) = image.shape[-2:], size
     check_whole((height, width), size, "A picture", "pixels", "patches")
     cut = image.unflatten(-1, (width // columns, columns)).unflatten(-3, (height // rows, rows))  # C, down, rows, across, columns
@@ -78,14 +81,16 @@ def read_image(path: str | Path, size: Pair | None = None) -> Float[Tensor, "3 H
 
     try:
         with Image.open(path) as file:
-            mode = file.mode
+            mode = "RGB;16" if any(";16" in str(part) for part in getattr(file, "tile", ())) else file.mode
             upright = ImageOps.exif_transpose(file).convert("RGB")
-    except (OSError, Image.DecompressionBombError) as error:
+    except (OSError, SyntaxError, ValueError, struct.error, Image.DecompressionBombError) as error:  # of damaged files
         raise InputError(
             f"{path} cannot be read as a picture: {error}. Give a file that Pillow reads, e.g. PNG or JPEG."
         ) from error
-    if mode.startswith(("I", "F")):
+    if mode.startswith(("I", "F", "RGB;16")):
         raise InputError(f"{path} has more than 8 bits a colour (Pillow's mode {mode}). Save it with 8 bits.")
+    if size is not None and min(size) < 1:
+        raise InputError(f"A picture is resized to (H, W) of 1 or more, but got {size}.")
     upright = upright if size is None else upright.resize(size[::-1], Image.Resampling.BICUBIC)
     return torch.from_numpy(np.array(upright)).movedim(-1, 0).to(torch.float32) / 255
 

@@ -1,5 +1,7 @@
 """The lines of a text file, read one after another by somebody who can say where a mistake is."""
 
+import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -13,7 +15,8 @@ class Lines:
 
     def __init__(self, path: Path, content: bytes) -> None:
         self.path = path
-        self.lines = content.decode("utf-8", "replace").rstrip().splitlines()
+        text = content.decode("utf-8-sig", "replace").rstrip()
+        self.lines = re.split(r"\r\n|\n|\r", text) if text else []
         self.number = 0
 
     @property
@@ -32,23 +35,32 @@ class Lines:
         """Raise InputError with file and line in front of the problem."""
         raise InputError(f"{self.path}, line {self.number if line is None else line}: {problem}")
 
-    def floats(self, words: Sequence[str], count: int, what: str) -> list[float]:
-        try:
-            if len(words) == count:
-                return [float(word) for word in words]
-        except ValueError:
-            pass
-        self.fail(f"{what}: expected {count} number{'s' if count > 1 else ''}, but found {' '.join(words) or 'nothing'!r}.")
+    def floats(self, words: Sequence[str], count: int, what: str, finite: bool = True) -> list[float]:
+        """So many numbers; finite: none of them NaN or infinite, as of places."""
+        found: list[float] = []
+        if len(words) == count and "_" not in "".join(words):  # which Python would read as a number's
+            try:
+                found = [float(word) for word in words]
+            except ValueError:
+                found = []
+        if len(found) < count:
+            said = " ".join(words)[:80] or "nothing"
+            self.fail(f"{what}: expected {count} number{'s' if count > 1 else ''}, but found {said!r}.")
+        if finite and not all(map(math.isfinite, found)):
+            self.fail(f"{what}: {' '.join(words)[:80]!r} is no place. Points stand at finite numbers.")
+        return found
 
     def integer(self, word: str, what: str) -> int:
         try:
-            return int(word)
+            if "_" not in word:
+                return int(word)
         except ValueError:
-            self.fail(f"expected {what}, a whole number, but found {word.strip()!r}.")
+            pass
+        self.fail(f"expected {what}, a whole number, but found {word.strip()[:80]!r}.")
 
     def element(self, word: str) -> int:
         """An atomic number from a symbol in any case, or from the number itself."""
-        number = int(word) if word.isdecimal() else NUMBERS.get(word.capitalize(), 0)
+        number = int(word) if word.isdecimal() and len(word) <= 3 else NUMBERS.get(word.capitalize(), 0)
         if not 1 <= number <= len(SYMBOLS):
-            self.fail(f"there is no element {word!r}.")
+            self.fail(f"there is no element {word[:80]!r}.")
         return number

@@ -22,7 +22,10 @@ def obj(path: Path, content: bytes) -> list[Points]:
     """Vertices and faces of an OBJ file, all its objects together; normals, textures and materials are left out."""
     lines, places, faces = Lines(path, content), [], []
     while lines.left:
-        kind, *words = lines.next("a line").split() or ("",)
+        said = lines.next("a line")
+        while said.endswith("\\") and lines.left:
+            said = said[:-1] + lines.next("the rest of a line")
+        kind, *words = said.partition("#")[0].split() or ("",)
         if kind == "v":
             places.append(lines.floats(words[:3], 3, "a vertex"))
         elif kind == "f":
@@ -53,18 +56,21 @@ def ply(path: Path, content: bytes) -> list[Points]:
     if not content.startswith(b"ply"):
         Lines(path, content[:80]).fail("a PLY file begins with the line 'ply'.", 1)
     try:
-        read = trimesh.load(io.BytesIO(content), file_type="ply", process=False)
+        read = trimesh.load(io.BytesIO(content), file_type="ply", process=False, fix_texture=False, skip_materials=True)
     except Exception as error:  # what is wrong inside reaches us as errors of many kinds
         raise InputError(f"{path} cannot be read as PLY: {type(error).__name__}: {error}.") from error
     if not hasattr(read, "vertices"):
         return []
     places, faces = _tensor(read.vertices, torch.float64), _tensor(getattr(read, "faces", ()), torch.long)
     for kind, found in (("vertex", places), ("face", faces)):
-        said = int((re.findall(rf"element {kind} (\d+)".encode(), content) or [0])[0])
+        head = content.partition(b"end_header")[0]
+        said = int((re.findall(rf"(?m)^element {kind} (\d+)".encode(), head) or [0])[0])
         if len(found) < said:
             raise InputError(f"{path} says that it has {said} of element {kind}, but has {len(found)}. The file is cut off.")
     if len(faces) and not 0 <= int(faces.min()) <= int(faces.max()) < len(places):
         raise InputError(f"{path} has a face with a corner that is not among its {len(places)} vertices.")
+    if not bool(places.isfinite().all()):
+        raise InputError(f"{path} has a vertex that stands nowhere: NaN or infinity.")
     return [Points(places, faces=faces if len(faces) else None)]
 
 

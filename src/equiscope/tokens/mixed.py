@@ -37,10 +37,10 @@ def one_after_another(parts: Sequence[Tokens]) -> list[Tensor]:
     placed: list[Tensor] = []
     start: Tensor | float = 0.0
     for part in parts:
-        at = part.at if part.at.is_floating_point() else part.at.to(torch.get_default_dtype())
+        at = part.at if part.at.is_floating_point() else part.at.double()  # whole numbers may be large
         at = at.expand(*at.shape[:-1], axes) if at.shape[-1] == 1 else _in_front(at, axes)
         low, high = _span(at, part.valid)
-        placed.append(at - low + start)
+        placed.append((at - low + start).to(part.at.dtype if part.at.is_floating_point() else torch.get_default_dtype()))
         start = start + (high - low).amax(-1, keepdim=True) + 1
     return placed
 

@@ -13,14 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.lines import Lines
 from equiscope.tokens.points import Points
 
 UNIT = "angstrom"
+ELEMENTS = ("species", "Z")  # columns of extended XYZ that hold elements, as symbols or numbers
+FAR = 1e300  # beyond it is no place
 
 
 def xyz(path: Path, content: bytes) -> list[Points]:
-    """Frames: a count, a comment, then a line an atom. A comment with `Properties=` says what the columns are (extended XYZ)."""
+    """Frames: a count, a comment, then a line an atom. A comment with `Properties=` or `Lattice=` is one of extended XYZ."""
     lines, found = Lines(path, content), []
     while lines.left:
         head = lines.next("a number of atoms")
@@ -31,7 +34,9 @@ def xyz(path: Path, content: bytes) -> list[Points]:
             lines.fail(f"there are {count} atoms, and a molecule has one or more.")
         comment = lines.next("a comment")
         found.append(
-            _extended(lines, count, comment) if re.search(r"(^|\s)Properties=", comment) else _plain(lines, count, comment)
+            _extended(lines, count, comment)
+            if re.search(r"(^|\s)(Properties|Lattice)=", comment)
+            else _plain(lines, count, comment)
         )
     return found
 
@@ -50,29 +55,38 @@ def _plain(lines: Lines, count: int, comment: str) -> Points:
 
 def _extended(lines: Lines, count: int, comment: str) -> Points:
     values = _said(lines, comment)
-    columns = _columns(lines, str(values.pop("Properties", "")))
+    said, known = values.pop("Properties", None), dict[str, Tensor]()
+    columns = _columns(lines, "species:S:1:pos:R:3" if said is None else str(said))
     rows: dict[str, list[Any]] = {name: [] for name, _, _ in columns}
     for _ in range(count):
         words = lines.next(f"{count} atoms").split()
+        words = words[:4] if said is None else words  # further columns have no names
         if len(words) != sum(wide for _, _, wide in columns):
             lines.fail(f"Properties say {sum(wide for _, _, wide in columns)} columns, but there are {len(words)}.")
         for name, kind, wide in columns:
             mine, words = words[:wide], words[wide:]
-            rows[name].append([lines.element(mine[0])] if name in ("species", "Z") else _cells(lines, mine, kind, name))
+            rows[name].append([lines.element(mine[0])] if name in ELEMENTS else _cells(lines, mine, kind, name))
     for name, kind, wide in columns:
-        if kind == "S" and name != "species":
+        if kind == "S" and name not in ELEMENTS:
             values[name] = [row[0] if wide == 1 else row for row in rows[name]]
-        else:
+            continue
+        try:
             table = torch.tensor(rows[name], dtype=torch.float64 if kind == "R" else None).reshape(count, wide)
-            values[name] = table[:, 0] if wide == 1 else table
+        except (ValueError, RuntimeError, OverflowError):  # beyond 64 bits
+            lines.fail(f"{name} has a number that is too large.")
+        (known if name in (*ELEMENTS, "pos") else values)[name] = table[:, 0] if wide == 1 else table
     cell = values.pop("Lattice", None)
     if cell is not None:
-        if not isinstance(cell, list) or len(cell) != 9 or not all(isinstance(n, (int, float)) for n in cell):
+        cell = _cell(cell)
+        if cell is None:
             lines.fail("Lattice is nine numbers in quotation marks: the three vectors of the cell.", lines.number - count)
-        cell = torch.tensor(cell, dtype=torch.float64).view(3, 3)
-    numbers = values.pop("Z", None)
-    species = values.pop("species", numbers)
-    return Points(values.pop("pos"), UNIT, species if numbers is None else numbers, cell=cell, values=values)
+    return Points(known["pos"], UNIT, known.get("Z", known.get("species")), cell=cell, values=values)
+
+
+def _cell(said: Any) -> Tensor | None:
+    """Three vectors [3, 3] of nine numbers; None where they are none."""
+    fits = isinstance(said, list) and len(said) == 9 and all(type(n) in (int, float) and abs(n) < FAR for n in said)
+    return torch.tensor(said, dtype=torch.float64).view(3, 3) if fits else None
 
 
 def _columns(lines: Lines, said: str) -> list[tuple[str, str, int]]:
@@ -81,6 +95,11 @@ def _columns(lines: Lines, said: str) -> list[tuple[str, str, int]]:
     found = list(zip(words[::3], words[1::3], words[2::3], strict=False))
     if len(words) % 3 or any(kind not in "SRIL" or len(kind) != 1 or not wide.isdecimal() for _, kind, wide in found):
         lines.fail(f"Properties are name:kind:columns with kind S, R, I or L, again and again, but found {said!r}.")
+    names = [name for name, _, _ in found]
+    if len(set(names)) < len(names) or any(not 1 <= len(wide) <= 4 or int(wide) < 1 for _, _, wide in found):
+        lines.fail(f"Properties {said[:80]!r} say a name twice, or no columns, or too many.")
+    if odd := next((name for name, kind, wide in found if name in ELEMENTS and (kind not in "SI" or wide != "1")), None):
+        lines.fail(f"{odd} is one column of symbols (S) or numbers (I), but Properties are {said[:80]!r}.")
     if ("pos", "R", "3") not in found:
         lines.fail(f"Properties {said!r} have no pos:R:3, so the atoms have no places.")
     return [(name, kind, int(wide)) for name, kind, wide in found]
@@ -88,7 +107,7 @@ def _columns(lines: Lines, said: str) -> list[tuple[str, str, int]]:
 
 def _cells(lines: Lines, words: list[str], kind: str, name: str) -> list[Any]:
     if kind == "R":
-        return lines.floats(words, len(words), name)
+        return lines.floats(words, len(words), name, finite=name == "pos")
     if kind == "I":
         return [lines.integer(word, name) for word in words]
     return [word in ("T", "True", "TRUE", "true") for word in words] if kind == "L" else words
@@ -145,22 +164,26 @@ def _molecule(lines: Lines) -> Points:
             lines.fail(f"this bond joins atoms {pairs[-1][0] + 1} and {pairs[-1][1] + 1}, but there are {atoms}.")
     return Points(
         _table(places), UNIT, torch.tensor(numbers), torch.tensor(pairs, dtype=torch.long).view(-1, 2),
-        values={"title": title.strip(), "bond_order": torch.tensor(orders, dtype=torch.long), **_items(lines)},
+        values=_items(lines) | {"title": title.strip(), "bond_order": torch.tensor(orders, dtype=torch.long)},
     )  # fmt: skip
 
 
 def _items(lines: Lines) -> dict[str, str]:
     """What follows the bonds up to `$$$$`, or to the end of a file of one molecule."""
     items: dict[str, str] = {}
+    ended = False
     while lines.left:
         line = lines.next("$$$$")
         if line.startswith("$$$$"):
             break
         if line.startswith(">") and "<" in line:
             name, text = line[line.index("<") + 1 : line.rindex(">")], []
-            while lines.left and (more := lines.next("data")).strip():
+            while lines.left and not lines.lines[lines.number].startswith("$$$$") and (more := lines.next("data")).strip():
                 text.append(more)
             items[name] = "\n".join(text)
+        elif ended and line.strip():
+            lines.fail("after 'M  END' come data items '> <NAME>', or $$$$, which closes a molecule.")
+        ended = ended or line.startswith("M  END")
     return items
 
 
@@ -169,12 +192,14 @@ def cjson(path: Path, content: bytes) -> list[Points]:
     lines = Lines(path, content)
     try:
         data = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         lines.fail(f"this is no JSON: {error}.", getattr(error, "lineno", 1))
     places, numbers = _inside(data, "atoms", "coords", "3d"), _inside(data, "atoms", "elements", "number")
     for name, found, each in (("atoms.coords.3d", places, 3), ("atoms.elements.number", numbers, 1)):
-        if not isinstance(found, list) or len(found) % each or not all(isinstance(n, (int, float)) for n in found):
+        if not isinstance(found, list) or len(found) % each or not all(type(n) in (int, float) and abs(n) < FAR for n in found):
             lines.fail(f"{name} should be a list of numbers, {each} for each atom.", 1)
+    if odd := next((n for n in numbers if n != int(n) or not 1 <= n <= len(SYMBOLS)), None):
+        lines.fail(f"there is no element {odd}.", 1)
     if len(places) != 3 * len(numbers) or not numbers:
         lines.fail(f"atoms.coords.3d has {len(places)} numbers, and there are {len(numbers)} atoms, with three each.", 1)
     pairs, orders = _inside(data, "bonds", "connections", "index"), _inside(data, "bonds", "order")
@@ -185,9 +210,15 @@ def cjson(path: Path, content: bytes) -> list[Points]:
     said = _inside(data, "properties")
     values = dict(said) if isinstance(said, dict) else {}
     if pairs is not None and isinstance(orders, list) and len(orders) == len(pairs) // 2:
+        if not all(type(order) in (int, float) and abs(order) < FAR for order in orders):
+            lines.fail("bonds.order should be a list of numbers, one for each bond.", 1)
         values["bond_order"] = torch.tensor(orders)
     bonds = None if pairs is None else torch.tensor(pairs, dtype=torch.long).view(-1, 2)
-    return [Points(_table(places), UNIT, torch.tensor(numbers), bonds, values=values)]
+    vectors = _inside(data, "unitCell", "cellVectors")
+    cell = None if vectors is None else _cell(vectors)
+    if vectors is not None and cell is None:
+        lines.fail("unitCell.cellVectors should be nine numbers: the three vectors of the cell.", 1)
+    return [Points(_table(places), UNIT, torch.tensor(numbers, dtype=torch.long), bonds, cell=cell, values=values)]
 
 
 def _inside(data: Any, *keys: str) -> Any:

@@ -6,6 +6,7 @@ by their own names, in the file's own units.
 
 import gzip
 import lzma
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,7 +106,7 @@ def read_frames(path: str | Path) -> list[Points]:
         raise UnknownName("reader of points", kind or path.name, sorted(_readers()))
     try:
         content = packer.decompress(path.read_bytes()) if packer else path.read_bytes()
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:  # ValueError: a path with a zero byte
         raise InputError(f"{path} cannot be read: {error}.") from error
     found: list[Points] = reader(path, content)
     if not found:

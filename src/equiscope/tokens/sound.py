@@ -42,13 +42,20 @@ def read_sound(
             if told.duration > longest:
                 raise InputError(f"{path} lasts {told.duration:.0f} s; at most {longest:.0f} s are read here. Cut it first.")
         samples, found = soundfile.read(str(path) if content is None else BytesIO(content), dtype="float32", always_2d=True)
-    except (OSError, RuntimeError) as error:
+    except MemoryError as error:
+        raise InputError(f"{path} says that it holds more samples than there is memory for. Its header may be wrong.") from error
+    except (OSError, RuntimeError, TypeError, ValueError) as error:  # TypeError: raw samples, without a header
         why = getattr(error, "error_string", error)  # without how soundfile calls bytes that it was given
         raise InputError(f"{path} cannot be read as a sound: {why} Give a WAV, FLAC, OGG or MP3 file.") from error
     if not len(samples):
         raise InputError(f"{path} is a sound without samples. Give another file.")
     wave = torch.from_numpy(samples).mean(-1)
-    return (wave, found) if rate is None else (resampled(wave, found, rate), rate)
+    if rate is None:
+        return wave, found
+    made = resampled(wave, found, rate)
+    if not len(made):
+        raise InputError(f"{path} has {len(wave)} samples at {found} Hz, which are none at {rate} Hz. Give a longer sound.")
+    return made, rate
 
 
 def resampled(wave: Float[Tensor, "*batch T"], rate: int, to: int) -> Float[Tensor, "*batch S"]:
@@ -56,10 +63,11 @@ def resampled(wave: Float[Tensor, "*batch T"], rate: int, to: int) -> Float[Tens
 
     raises  InputError for a rate below one, or where the extra `sound` is not installed
     """
-    if min(rate, to) < 1:
+    if not (1 <= rate < math.inf and 1 <= to < math.inf):
         raise InputError(f"A rate is a number of samples a second, but got {rate} and {to}.")
-    if rate == to:
+    if rate == to or not wave.numel():
         return wave
+    wave = wave if wave.dtype in (torch.float32, torch.float64) else wave.float()
     channels = wave.reshape(-1, wave.shape[-1]).T.contiguous().detach().cpu().numpy()
     made = needed("soxr", "sound", "Resampling").resample(channels, rate, to)
     return torch.from_numpy(made).T.reshape(*wave.shape[:-1], -1).to(wave.device)
@@ -92,6 +100,7 @@ def log_mel(
     raises  as `frames` and `mel_filters`
     """
     length, hop = _samples(wave, rate, window_ms, hop_ms)
+    wave = wave if wave.dtype in (torch.float32, torch.float64) else wave.float()
     filters = mel_filters(rate, length, mels, scale).to(wave)
     window = torch.hann_window(length, dtype=wave.dtype, device=wave.device)
     flat = wave.reshape(-1, wave.shape[-1])
@@ -109,6 +118,8 @@ def mel_filters(rate: int, length: int, mels: int, scale: Mel = "slaney") -> Flo
     raises  InputError where a triangle falls between two frequencies and would hear nothing
     source  Stevens & Volkmann 1940; Slaney 1998, "Auditory Toolbox"; Young et al. 2002, "The HTK Book"
     """
+    if mels < 1:
+        raise InputError(f"There is one mel band or more, but got mels={mels}.")
     if scale not in SCALES:
         raise UnknownName("mel scale", scale, list(SCALES))
     to_mel, to_hertz = SCALES[scale]
@@ -149,7 +160,13 @@ def spectrogram_patches(spectrogram: Tokens, size: Pair = (16, 16)) -> Tokens:
 
 def _samples(wave: Tensor, rate: int, window_ms: float, hop_ms: float) -> tuple[int, int]:
     """Window and hop in samples, rounded to whole ones."""
+    if not 1 <= rate < math.inf:
+        raise InputError(f"A rate is a number of samples a second, but got {rate}.")
+    if wave.ndim < 1:
+        raise ShapeError("A sound is [..., T], but got a single number.")
     for name, ms in (("frame", window_ms), ("hop", hop_ms)):
+        if not math.isfinite(ms):
+            raise InputError(f"A {name} has a length in milliseconds, but got {ms}.")
         if round(ms * rate / 1000) < 1:
             raise InputError(
                 f"A {name} of {ms:g} ms is less than one sample at {rate} Hz ({1000 / rate:.3g} ms). Use a longer {name}."

@@ -22,6 +22,8 @@ class Tokenizer:
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
+        inner.no_truncation()  # a file may hold both, for batches of somebody's model: texts would lose their ends
+        inner.no_padding()
 
     @cached_property
     def size(self) -> int:
@@ -35,7 +37,9 @@ class Tokenizer:
         """
         try:
             return self.inner.encode(readable(text)).ids
-        except Exception as error:  # tokenizers raises nothing narrower
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # tokenizers raises nothing narrower, and panics of its own
             raise InputError(f"This text has no ids: {self._unknown(text) or error}.") from error
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -51,7 +55,10 @@ class Tokenizer:
     def save(self, path: str | Path) -> Path:
         """Write a tokenizer.json: path is the file, or a folder that there is. Returns the file."""
         file = _file(path)
-        self.inner.save(str(file))
+        try:
+            self.inner.save(str(file))
+        except Exception as error:  # tokenizers raises nothing narrower
+            raise InputError(f"{file} cannot be written: {error}. Give another folder, or make this one.") from error
         return file
 
     @classmethod
@@ -67,7 +74,9 @@ class Tokenizer:
             raise InputError(f"There is no file {file}. Give a {FILE}, or a folder that has one.")
         try:
             return cls(Inner.from_file(str(file)))
-        except Exception as error:  # tokenizers raises nothing narrower
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # tokenizers raises nothing narrower, and panics of its own
             raise InputError(
                 f"{file} is no tokenizer: {error}. Give a {FILE} as the library tokenizers writes it; "
                 "a tokenizer.model or vocab.txt is another format."
@@ -91,7 +100,9 @@ class Tokenizer:
 
 
 def by_bytes(special: Sequence[str] = ()) -> Tokenizer:
-    """Every byte of UTF-8 a token: ids 0..255 are the bytes themselves, special ones follow. Any text has ids, and comes back."""
+    """Every byte of UTF-8 a token: ids 0..255 are the bytes themselves, special ones follow. Any text has ids, and comes back,
+    but for the words of special tokens, which are those tokens wherever they stand.
+    """
     from tokenizers.models import BPE
 
     return _byte_level(BPE(vocab=dict(zip(_signs(), range(256), strict=True)), merges=[]), special)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, ShapeError
 from equiscope.tokens.base import Tokens
 from equiscope.tokens.extra import needed
 from equiscope.tokens.images import Pair, check_whole
@@ -29,6 +29,8 @@ def tubelets(video: Float[Tensor, "*batch T C H W"], size: tuple[int, int, int] 
     """
     if fps is not None and not fps > 0:
         raise InputError(f"fps is a positive number of frames a second, but got {fps}.")
+    if video.ndim < 4:
+        raise ShapeError(f"A video is [..., T, C, H, W], but got the shape {tuple(video.shape)}.")
     (long, _, high, wide), (times, rows, columns) = video.shape[-4:], size
     check_whole((long, high, wide), size, "A video", "frames and pixels", "tubelets")
     # from the back, so that the axes in front keep their numbers: T, t, C, R, r, S, s
@@ -55,13 +57,14 @@ def read_video(
     if every < 1 or (frames is not None and frames < 1):
         raise InputError(f"frames and every are 1 or more, but got frames={frames}, every={every}.")
     try:
-        with av.open(str(path)) as file:
+        with av.open(str(path), metadata_errors="replace") as file:
             stream = file.streams.video[0]
-            later = (frame for frame in file.decode(stream) if frame.time is None or frame.time >= start)
+            began = float((stream.start_time or 0) * stream.time_base)  # a file's clock need not begin at 0
+            later = (frame for frame in file.decode(stream) if frame.time is None or frame.time - began >= start)
             picked = islice(later, 0, None if frames is None else frames * every, every)
             found = [torch.from_numpy(f.to_ndarray(format="rgb24", width=width, height=height)) for f in picked]
             fps = float(stream.average_rate or stream.guessed_rate)
-    except (av.error.FFmpegError, IndexError) as error:
+    except (av.error.FFmpegError, IndexError, ValueError) as error:
         raise InputError(f"{path} cannot be read as a video: {error}. Give a file that FFmpeg reads, e.g. MP4.") from error
     if not found:
         raise InputError(f"{path} has no frame at {start:g} seconds or later. Use an earlier start.")
