@@ -166,14 +166,47 @@ def ply(kind):
 
 @pytest.mark.parametrize("kind", ["ascii", "binary_little_endian", "binary_big_endian"])
 def test_ply_is_read_as_text_and_binary(tmp_path, kind):
-    pytest.importorskip("trimesh")
     found = read_points(at(tmp_path, "square.ply", ply(kind)))
     assert found.positions.tolist() == [list(corner) for corner in CORNERS]
     assert found.faces.tolist() == [[0, 1, 2], [0, 2, 3]]
 
 
+@pytest.mark.parametrize("kind", ["ascii", "binary_little_endian", "binary_big_endian"])
+def test_faces_of_a_ply_may_have_different_numbers_of_corners_and_colours(tmp_path, kind):
+    head = HEAD + "element face 4\nproperty uchar red\nproperty list uchar uint vertex_index\nproperty list uchar float texcoord\n"
+    head += "element edge 1\nproperty short vertex1\nend_header\n"
+    faces = [(0, 1, 2), (0, 2, 3), (0, 1, 2, 3), (3, 2, 1)]
+    if kind == "ascii":
+        body = "".join(f"{x} {y} {z} 9\n" for x, y, z in CORNERS)
+        body += "".join(f"7 {len(f)} {' '.join(map(str, f))} {i} {'0.5 ' * i}\n" for i, f in enumerate(faces)) + "1\n"
+        content = head.format(kind).encode() + body.encode()
+    else:
+        sign = "<" if kind == "binary_little_endian" else ">"
+        content = head.format(kind).encode() + b"".join(struct.pack(f"{sign}3fB", *corner, 9) for corner in CORNERS)
+        for i, f in enumerate(faces):
+            content += struct.pack(f"{sign}BB{len(f)}IB{i}f", 7, len(f), *f, i, *[0.5] * i)
+        content += struct.pack(f"{sign}h", 1)
+    found = read_points(at(tmp_path, "mixed.ply", content))
+    assert found.positions.tolist() == [list(corner) for corner in CORNERS]
+    assert found.faces.tolist() == [[0, 1, 2], [0, 2, 3], [0, 1, 2], [0, 2, 3], [3, 2, 1]]
+    for cut in (2, 3, 20, 40, 80):
+        with pytest.raises(InputError, match="The file is cut off"):
+            read_points(at(tmp_path, "cut.ply", content[:-cut]))
+    windows = head.format(kind).replace("\n", "\r\n").encode() + content.partition(b"end_header\n")[2]
+    assert torch.equal(read_points(at(tmp_path, "w.ply", windows)).faces, found.faces)
+
+
+def test_a_ply_of_trimesh_comes_back(tmp_path):
+    trimesh = pytest.importorskip("trimesh")
+    ball = trimesh.creation.icosphere(subdivisions=2)
+    for encoding in ("ascii", "binary"):
+        path = at(tmp_path, "ball.ply", ball.export(file_type="ply", encoding=encoding))
+        found = read_points(path)
+        assert np.allclose(found.positions.numpy(), ball.vertices, atol=1e-6)
+        assert np.array_equal(found.faces.numpy(), ball.faces)
+
+
 def test_a_ply_without_faces_is_points(tmp_path):
-    pytest.importorskip("trimesh")
     cloud = ply("ascii").replace(FACES.encode(), b"end_header\n").rsplit(b"3 0 1 2", 1)[0]
     found = read_points(at(tmp_path, "cloud.ply", cloud))
     assert found.positions.tolist() == [list(corner) for corner in CORNERS]
@@ -235,7 +268,16 @@ def test_a_compressed_file_is_read_as_the_file_in_it(tmp_path):
         ("a.ply", "solid\n", r"a.ply, line 1: a PLY file begins with the line 'ply'"),
         ("a.ply", ply("ascii").replace(b"3 0 2 3", b"3 0 2 4"), r"a.ply has a face with a corner that is not among its 4 vertices"),
         ("a.ply", ply("ascii").replace(b"3 0 2 3\n", b""), r"it has 2 of element face, but has 1. The file is cut off"),
-        ("a.ply", ply("binary_little_endian")[:-20], r"a.ply cannot be read as PLY"),
+        ("a.ply", ply("binary_little_endian")[:-20], r"it has 2 of element face, but has 0. The file is cut off"),
+        ("a.ply", ply("ascii").replace(b"format ascii 1.0\n", b""), r"does not say its format"),
+        ("a.ply", ply("ascii").replace(b"element vertex 4", b"element vertex -4"), r"line 4: there are -4 of element vertex"),
+        ("a.ply", ply("ascii").replace(b"float x", b"flaot x"), r"line 5: 'property flaot x' is no line of a PLY header"),
+        ("a.ply", ply("ascii").replace(b"float z", b"float w"), r"vertices without x, y and z"),
+        ("a.ply", ply("ascii").replace(b"3 0 2 3", b"2 0 2"), r"a face with 2 corners"),
+        ("a.ply", ply("ascii").replace(b"0.5 1.0 9", b"nan 1.0 9", 1), r"a vertex that stands nowhere"),
+        ("a.ply", ply("ascii").replace(b"3 0 1 2", b"x 0 1 2"), r"cannot be read as PLY: element face"),
+        ("a.ply", ply("binary_big_endian").replace(b"vertex 4", b"vertex 4000000000000"), r"The file is cut off"),
+        ("a.ply", b"ply\nformat ascii 1.0\n", r"has no line end_header"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_file_is_named_with_its_line(tmp_path, name, content, words):
@@ -292,14 +334,6 @@ def test_a_kind_of_file_that_is_not_read_lists_those_that_are(tmp_path):
         read_points(tmp_path / "a.pdb")
     with pytest.raises(InputError, match=r"a.xyz cannot be read: .*No such file"):
         read_points(tmp_path / "a.xyz")
-
-
-def test_without_the_extra_the_message_says_how_to_install_it(without, tmp_path):
-    without("trimesh")
-    with pytest.raises(
-        InputError, match=r"Reading a PLY file needs the package trimesh. Install it: pip install 'equiscope\[meshes\]'"
-    ):
-        read_points(at(tmp_path, "a.ply", ply("ascii")))
 
 
 def test_atoms_are_marked_by_their_element_and_stand_at_their_places(tmp_path):

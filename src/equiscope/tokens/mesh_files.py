@@ -1,19 +1,15 @@
 """Files of meshes, without a unit: Wavefront OBJ and PLY. `points.read_points` calls these.
 
-Sources: Wavefront, "Object Files (.obj)", appendix B1; Turk 1994, "The PLY Polygon File Format".
+Source: Wavefront, "Object Files (.obj)", appendix B1; of PLY see `ply_file`.
 """
 
-import io
-import re
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.tokens.extra import needed
+from equiscope.tokens import ply_file
 from equiscope.tokens.lines import Lines
 from equiscope.tokens.points import Points
 
@@ -51,28 +47,14 @@ def _triangles(corners: list[int]) -> list[tuple[int, int, int]]:
 
 
 def ply(path: Path, content: bytes) -> list[Points]:
-    """Vertices and faces of a PLY file, as text or binary, by the package trimesh."""
-    trimesh = needed("trimesh", "meshes", "Reading a PLY file")
-    if not content.startswith(b"ply"):
-        Lines(path, content[:80]).fail("a PLY file begins with the line 'ply'.", 1)
-    try:
-        read = trimesh.load(io.BytesIO(content), file_type="ply", process=False, fix_texture=False, skip_materials=True)
-    except Exception as error:  # what is wrong inside reaches us as errors of many kinds
-        raise InputError(f"{path} cannot be read as PLY: {type(error).__name__}: {error}.") from error
-    if not hasattr(read, "vertices"):
-        return []
-    places, faces = _tensor(read.vertices, torch.float64), _tensor(getattr(read, "faces", ()), torch.long)
-    for kind, found in (("vertex", places), ("face", faces)):
-        head = content.partition(b"end_header")[0]
-        said = int((re.findall(rf"(?m)^element {kind} (\d+)".encode(), head) or [0])[0])
-        if len(found) < said:
-            raise InputError(f"{path} says that it has {said} of element {kind}, but has {len(found)}. The file is cut off.")
-    if len(faces) and not 0 <= int(faces.min()) <= int(faces.max()) < len(places):
-        raise InputError(f"{path} has a face with a corner that is not among its {len(places)} vertices.")
+    """Vertices and faces of a PLY file, as text or binary; colours, normals and textures are left out."""
+    read, corners = ply_file.read(path, content)
+    places = torch.tensor(read, dtype=torch.float64).view(-1, 3)
     if not bool(places.isfinite().all()):
         raise InputError(f"{path} has a vertex that stands nowhere: NaN or infinity.")
-    return [Points(places, faces=faces if len(faces) else None)]
-
-
-def _tensor(array: object, dtype: torch.dtype) -> Tensor:
-    return torch.from_numpy(np.array(array)).to(dtype).view(-1, 3)
+    if short := next((face for face in corners if len(face) < 3), None):
+        raise InputError(f"{path} has a face with {len(short)} corners. A face has three or more.")
+    if any(not 0 <= corner < len(places) for face in corners for corner in face):
+        raise InputError(f"{path} has a face with a corner that is not among its {len(places)} vertices.")
+    faces = [triangle for face in corners for triangle in _triangles(face)]
+    return [Points(places, faces=torch.tensor(faces, dtype=torch.long) if faces else None)] if len(places) else []

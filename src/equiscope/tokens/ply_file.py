@@ -1,0 +1,168 @@
+"""PLY files, as text or binary, of either byte order: vertices and faces with any number of corners, each row as it stands.
+
+Source: Turk 1994, "The PLY Polygon File Format". (trimesh reads every row of a binary file like its first one, so that faces with
+different numbers of corners are refused or read wrongly.)
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equiscope.errors import InputError
+from equiscope.tokens.lines import Lines
+
+KINDS = {
+    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2", "ushort": "u2", "uint16": "u2",
+    "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4", "float": "f4", "float32": "f4", "double": "f8", "float64": "f8",
+}  # fmt: skip
+ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
+
+
+@dataclass
+class Element:
+    """What stands in so many rows; columns: name, kind of a number, and of the count before it, where it is a list."""
+
+    name: str
+    rows: int
+    columns: list[tuple[str, str, str | None]] = field(default_factory=list)
+
+    def column(self, *names: str) -> int | None:
+        """Which column has one of these names."""
+        return next((i for i, (name, _, _) in enumerate(self.columns) if name in names), None)
+
+
+class Cut(Exception):
+    """The file ends inside this row."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(row)
+        self.row = row
+
+
+def read(path: Path, content: bytes) -> tuple[list[list[float]], list[list[int]]]:
+    """Places of the vertices, and corners of the faces, counted from 0.
+
+    raises  InputError for a header that is none, and for a file that is cut off
+    """
+    head = re.match(rb"ply\s*?(?:\r\n|\n|\r)(.*?)(?:^|[\r\n])end_header[ \t]*(?:\r\n|\n|\r|$)", content, re.DOTALL)
+    if not content.startswith(b"ply"):
+        Lines(path, content[:80]).fail("a PLY file begins with the line 'ply'.", 1)
+    if head is None:
+        raise InputError(f"{path} has no line end_header after its line 'ply'. The file is cut off.")
+    order, elements = _header(path, head[1])
+    body = content[head.end() :]
+    rows = _text(body, elements) if order == "ascii" else _binary(body, elements, ORDERS[order])
+    places: list[list[float]] = []
+    faces: list[list[int]] = []
+    for element in elements:
+        try:
+            found = next(rows)
+        except Cut as cut:
+            raise InputError(
+                f"{path} says that it has {element.rows} of element {element.name}, but has {cut.row}. The file is cut off."
+            ) from cut
+        except (ValueError, OverflowError) as error:
+            raise InputError(f"{path} cannot be read as PLY: element {element.name}: {str(error)[:200]}.") from error
+        if element.name == "vertex":
+            axes = [element.column(axis) for axis in "xyz"]
+            if None in axes:
+                raise InputError(f"{path} has vertices without x, y and z.")
+            places = [[float(row[axis]) for axis in axes if axis is not None] for row in found]
+        if element.name == "face" and (corners := element.column("vertex_indices", "vertex_index")) is not None:
+            faces = [[int(corner) for corner in row[corners]] for row in found]
+    return places, faces
+
+
+def _header(path: Path, said: bytes) -> tuple[str, list[Element]]:
+    lines = Lines(path, b"ply\n" + said)
+    order, elements = "", list[Element]()
+    lines.next("ply")
+    while lines.left:
+        words = lines.next("a line of the header").split()
+        match words:
+            case [] | ["comment" | "obj_info", *_]:
+                pass
+            case ["format", name, _] if name in ORDERS:
+                order = name
+            case ["element", name, count]:
+                elements.append(Element(name, lines.integer(count, "a number of rows")))
+                if elements[-1].rows < 0:
+                    lines.fail(f"there are {count} of element {name}.")
+            case ["property", "list", count, kind, name] if elements and {count, kind} <= KINDS.keys() and KINDS[count][0] != "f":
+                elements[-1].columns.append((name, KINDS[kind], KINDS[count]))
+            case ["property", kind, name] if elements and kind in KINDS:
+                elements[-1].columns.append((name, KINDS[kind], None))
+            case _:
+                lines.fail(f"{' '.join(words)[:80]!r} is no line of a PLY header.")
+    if not order:
+        raise InputError(f"{path} does not say its format: {', '.join(ORDERS)}.")
+    return order, elements
+
+
+def _text(body: bytes, elements: list[Element]) -> Iterator[list[Any]]:
+    """The rows of each element, a row a list of numbers and lists."""
+    words = iter(body.split())
+
+    def number(row: int, kind: str) -> Any:
+        word = next(words, None)
+        if word is None:
+            raise Cut(row)
+        return float(word) if kind[0] == "f" else int(word)
+
+    for element in elements:
+        found = []
+        for row in range(element.rows):
+            found.append([
+                number(row, kind) if count is None else [number(row, kind) for _ in range(number(row, count))]
+                for _, kind, count in element.columns
+            ])  # fmt: skip
+        yield found
+
+
+def _binary(body: bytes, elements: list[Element], order: str) -> Iterator[list[Any]]:
+    """The same. Rows that have as many numbers as the first one are read at once."""
+    at = 0
+    for element in elements:
+        found: list[Any] = []
+        while len(found) < element.rows:
+            counts = _counts(body, at, element, order, len(found))
+            columns: list[Any] = []
+            for i, ((_, kind, count), many) in enumerate(zip(element.columns, counts, strict=True)):
+                columns += [(f"n{i}", order + count)] if count else []
+                columns.append((f"c{i}", order + kind, (many,) if count else ()))
+            each = np.dtype(columns)
+            fit = min(element.rows - len(found), (len(body) - at) // each.itemsize if each.itemsize else element.rows)
+            if fit < 1:
+                raise Cut(len(found))
+            table = np.frombuffer(body, each, fit, at)
+            alike = np.ones(fit, dtype=bool)
+            for i, many in enumerate(counts):
+                alike &= table[f"n{i}"] == many if element.columns[i][2] else True
+            same = fit if alike.all() else int(alike.argmin())
+            found += list(zip(*(table[f"c{i}"][:same].tolist() for i in range(len(counts))), strict=True)) or [()] * same
+            at += same * each.itemsize
+        yield found
+
+
+def _counts(body: bytes, at: int, element: Element, order: str, row: int) -> list[int]:
+    """How many numbers each column of the row that begins here has."""
+    counts = []
+    for _, kind, count in element.columns:
+        many = 1
+        if count is not None:
+            size = np.dtype(order + count)
+            if at + size.itemsize > len(body):
+                raise Cut(row)
+            many = int(np.frombuffer(body, size, 1, at)[0])
+            at += size.itemsize
+            if many < 0:
+                raise ValueError(f"a list of {many} numbers in row {row + 1}")
+        at += many * np.dtype(kind).itemsize
+        if at > len(body):
+            raise Cut(row)
+        counts.append(many)
+    return counts
