@@ -35,8 +35,8 @@ class Lines:
         """Raise InputError with file and line in front of the problem."""
         raise InputError(f"{self.path}, line {self.number if line is None else line}: {problem}")
 
-    def floats(self, words: Sequence[str], count: int, what: str, finite: bool = True) -> list[float]:
-        """So many numbers; finite: none of them NaN or infinite, as of places."""
+    def floats(self, words: Sequence[str], count: int, what: str, finite: bool = False) -> list[float]:
+        """So many numbers; finite: refuse NaN and infinity, which a frame of many may have, and be dropped for."""
         found: list[float] = []
         if len(words) == count and "_" not in "".join(words):  # which Python would read as a number's
             try:

@@ -23,7 +23,7 @@ def obj(path: Path, content: bytes) -> list[Points]:
             said = said[:-1] + lines.next("the rest of a line")
         kind, *words = said.partition("#")[0].split() or ("",)
         if kind == "v":
-            places.append(lines.floats(words[:3], 3, "a vertex"))
+            places.append(lines.floats(words[:3], 3, "a vertex", finite=True))
         elif kind == "f":
             faces += [(lines.number, *face) for face in _triangles(_corners(lines, words, len(places)))]
     for line, *face in faces:

@@ -107,7 +107,7 @@ def _columns(lines: Lines, said: str) -> list[tuple[str, str, int]]:
 
 def _cells(lines: Lines, words: list[str], kind: str, name: str) -> list[Any]:
     if kind == "R":
-        return lines.floats(words, len(words), name, finite=name == "pos")
+        return lines.floats(words, len(words), name)
     if kind == "I":
         return [lines.integer(word, name) for word in words]
     return [word in ("T", "True", "TRUE", "true") for word in words] if kind == "L" else words
