@@ -5,6 +5,7 @@ import subprocess
 import sys
 import zlib
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -67,6 +68,18 @@ def test_patches_come_back_as_the_picture_in_whatever_order_they_stand():
 def test_a_picture_that_patches_do_not_fill_is_refused_with_a_next_step(shape, size, words):
     with pytest.raises(ShapeError, match=words):
         patches(torch.zeros(shape), size)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("size", [16, (16,), (16.0, 16), (4, 4, 4)])
+def test_a_size_that_is_no_pair_is_refused(size):
+    picture = torch.zeros(3, 32, 32)
+    cut = patches(picture)
+    for way in (lambda: patches(picture, size), lambda: packed([picture], size), lambda: unpatch(cut, size)):
+        with pytest.raises(ShapeError, match=r"The size of patches is 2 whole numbers, e\.g\. \(16, 16\), but got"):
+            way()
+    assert torch.equal(patches(picture, [16, 16]).x, cut.x)
+    assert torch.equal(patches(picture, (np.int64(16), np.int64(16))).x, cut.x)
 
 
 def test_packed_pictures_are_read_as_each_alone():

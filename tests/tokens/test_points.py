@@ -1,6 +1,7 @@
 """Points: files are read as ASE and trimesh read them, in known units, and a mistake is named with its line (T5)."""
 
 import gzip
+import json
 import struct
 import tarfile
 from contextlib import suppress
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from equiscope.errors import EquiscopeError, InputError, ShapeError, UnknownName
-from equiscope.tokens import Points, atoms, read_frames, read_points, vertices
+from equiscope.tokens import Points, atoms, ply_file, read_frames, read_points, vertices
 
 WATER = "3\nwater\nO 0 0 0.1173\nH 0 0.7572 -0.4692\nH 0 -0.7572 -0.4692\n"
 EXTENDED = """2
@@ -249,6 +250,9 @@ def test_a_compressed_file_is_read_as_the_file_in_it(tmp_path):
         ("a.cjson", '{"atoms": {"coords": {"3d": [0, 0, NaN]}, "elements": {"number": [8]}}}', r"3d should be a list of numbers"),
         ("a.cjson", '{"atoms": {"coords": {"3d": [0, 0, 0]}, "elements": {"number": [8]}}, "unitCell": {"cellVectors": [1]}}',
          r"cellVectors should be nine numbers"),
+        ("a.cjson", '{"atoms": {"coords": {"3d": [0, 0, 0]}, "elements": {"number": [0]}}}', r"there is no element 0"),
+        ("a.cjson", '{"atoms": {"coords": {"3d": [0, 0, 0, 1, 0, 0]}, "elements": {"number": [1, 1]}},'
+         ' "bonds": {"connections": {"index": [0, 1]}, "order": [' + "9" * 30 + "]}}", r"bonds.order should be a list of numbers"),
         ("a.obj", "v 0 0 inf\n", r"line 1: a vertex: '0 0 inf' is no place"),
         ("a.sdf", SDF.replace("V2000", "V3000"), r"line 4: this molecule is in version V3000, and V2000 is read here. Convert it"),
         ("a.sdf", SDF.replace("  2  3  2", "  2  4  2"), r"line 9: this bond joins atoms 2 and 4, but there are 3"),
@@ -290,6 +294,52 @@ def test_a_molecule_ends_where_its_sign_says_also_after_an_item_without_an_empty
     assert [one.values["title"] for one in found] == ["carbonyl sulfide"] * 2
     assert found[0].values["bond_order"].tolist() == [2, 2]  # the molecule's own
     assert found[1].values["remarks"] == "two\nlines"
+
+
+def test_a_comment_of_extended_xyz_is_read_as_ase_reads_it(tmp_path):
+    io = pytest.importorskip("ase.io")
+    cell, columns = "Lattice='4 0 0 0 5 0 0 0 6'", "Properties=species:S:1:pos:R:3"
+    lists = r"""dipole={1 2 3} charges=[1, -2, 3.5] pbc=[T, F, T] who="it\"s me" matrix=[[1,2],[3,4]]"""
+    atoms = [" ".join(line.split()[:4]) for line in EXTENDED.splitlines()[2:]]
+    path = at(tmp_path, "a.xyz", "\n".join(["2", f"{cell} {columns} {lists} smiles=C(=O)[O-] loose = 3 alone x=a=b", *atoms]))
+    found, theirs = read_points(path), io.read(path)
+    same_as_ase(found, theirs)
+    assert np.array_equal(found.cell.numpy(), theirs.cell.array)
+    assert found.values.pop("pbc") == theirs.pbc.tolist()
+    charges = found.values.pop("charges")
+    assert charges == [1, -2, 3.5]
+    assert found.values.pop("matrix") == [[1, 2], [3, 4]]
+    assert found.values.pop("smiles") == "C(=O)[O-]"
+    assert {"dipole", "who", "loose", "alone", "x"} == set(found.values)
+    known = theirs.info | (theirs.calc.results if theirs.calc else {})
+    for name, value in found.values.items():
+        assert np.array_equal(np.asarray(value), np.asarray(known[name])), name
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ('config_type= pbc="F F F"', {"config_type": "", "pbc": [False] * 3}),
+        ("smiles=[H]O[H] energy=1.0", {"smiles": "[H]O[H]", "energy": 1.0}),
+        ("smiles=[NH3+]CC(=O)[O-]", {"smiles": "[NH3+]CC(=O)[O-]"}),
+        ("name='tis energy=1 [a note]", {"name": "'tis", "energy": 1, "[a": True, "note]": True}),
+        ('a="x"; path="C:\\dir\\" energy=3', {"a": "x;", "path": "C:\\dir\\", "energy": 3}),
+        ("deep=[[[1,2]]] energy=2 = config_type=", {"deep": "[[[1,2]]]", "energy": 2, "config_type": ""}),
+    ],
+)
+def test_whatever_a_comment_says_besides_is_kept_as_it_stands(tmp_path, said, wanted):
+    path = at(tmp_path, "a.xyz", f"1\nProperties=species:S:1:pos:R:3 {said}\nH 0 0 0\n")
+    assert read_points(path).values == wanted
+
+
+def test_a_lattice_that_people_write_of_is_a_comment(tmp_path):
+    found = read_points(at(tmp_path, "a.xyz", "1\nCu fcc, Lattice = 3.61 A\nCu 0 0 0\n"))
+    assert (found.cell, found.values) == (None, {"comment": "Cu fcc, Lattice = 3.61 A"})
+
+
+def test_a_long_comment_takes_no_long_time(tmp_path):
+    for said in ("x=[" + '"\\' * 50_000 + "]", "x=[" * 50_000, "'a " * 50_000):
+        read_points(at(tmp_path, "a.xyz", f"1\nProperties=species:S:1:pos:R:3 {said}\nH 0 0 0\n"))
 
 
 def test_a_cell_is_read_with_unnamed_columns_too(tmp_path):
@@ -378,3 +428,59 @@ def test_a_damaged_file_is_read_or_refused_and_nothing_else(tmp_path, name, cut)
     noise = cut.draw(st.text('0123456789-. \nTFx"={}[],/:é', max_size=4)).encode()
     with suppress(EquiscopeError):  # any other error fails
         read_frames(at(tmp_path, name, content[:first] + noise + content[rest:]))
+
+
+def test_runs_of_faces_with_different_corners_are_read_quickly_and_as_they_stand(tmp_path):
+    draw = np.random.default_rng(0)
+    faces = [draw.integers(0, 4, 3 + i % 2 if i < 3000 else 3 + (i % 100 == 0)).tolist() for i in range(9000)]
+    head = "element vertex 4\nproperty float x\nproperty float y\nproperty float z\nelement face 9000\n"
+    head = f"ply\nformat binary_big_endian 1.0\n{head}property list uchar int64 vertex_indices\nproperty short s\nend_header\n"
+    rows = b"".join(struct.pack(f">B{len(face)}qh", len(face), *face, 7) for face in faces)
+    content = head.encode() + np.zeros((4, 3), ">f4").tobytes() + rows
+    assert ply_file.read(tmp_path / "a.ply", content)[1] == faces
+    with pytest.raises(InputError, match=r"says that it has 9000 of element face, but has 8999"):
+        ply_file.read(tmp_path / "a.ply", content[:-1])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (b"list uchar int vertex_indices", b"int vertex_indices", "faces whose vertex_indices is no list of whole numbers"),
+        (b"list uchar int vertex_indices", b"list uchar float vertex_indices", "faces whose vertex_indices is no list of whole"),
+        (b"property float x", b"property list uchar float x", "vertices without x, y and z, a number each"),
+        (b"end_header", b"element face 1\nproperty list uchar int vertex_indices\nend_header", "more than one element face"),
+        (b"end_header", b"element tristrips 1\nproperty list int int vertex_indices\nend_header", "strips of triangles"),
+        (b"3 0 2 3", b"0", "a face with 0 corners"),
+        (b"1.0 0.5 1.0", b"1_0 0.5 1.0", "'1_0' is no number"),
+    ],
+)
+def test_a_ply_whose_faces_or_vertices_are_none_is_refused(tmp_path, before, after, words):
+    content = ply("ascii")
+    assert before in content
+    with pytest.raises(InputError, match=words):
+        read_points(at(tmp_path, "a.ply", content.replace(before, after, 1)))
+
+
+def test_a_comment_that_ends_in_a_backslash_takes_no_line(tmp_path):
+    found = read_points(at(tmp_path, "a.obj", "# C:\\dir\\\nv 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"))
+    assert found.positions.shape == (3, 3)
+
+
+def test_a_value_of_a_frame_stays_beside_a_column_of_that_name(tmp_path):
+    found = read_points(at(tmp_path, "a.xyz", "1\nProperties=species:S:1:pos:R:3:energy:R:1 energy=5\nC 0 0 0 1\n"))
+    assert (found.values["energy"], found.values["energy of atoms"].tolist()) == (5, [1.0])
+    items = SDF.replace("> <remarks>", "> DT12").replace("> <energy>", "> <title>")
+    values = read_points(at(tmp_path, "a.sdf", items)).values
+    assert (values["title"], values["title of the file"], values["DT12"]) == ("carbonyl sulfide", "-1.25", "two\nlines")
+
+
+@pytest.mark.parametrize("key", ["unitCell", "unit cell"])
+def test_a_cell_of_lengths_and_angles_is_that_of_ase(tmp_path, key):
+    cellpar = pytest.importorskip("ase.geometry").cellpar_to_cell
+    sizes = dict(zip(("a", "b", "c", "alpha", "beta", "gamma"), (4.0, 5.0, 6.0, 80.0, 95.0, 110.0), strict=True))
+    said = {"atoms": {"coords": {"3d": [0, 0, 0]}, "elements": {"number": [8]}}, key: sizes}
+    found = read_points(at(tmp_path, "a.cjson", json.dumps(said)))
+    assert np.allclose(found.cell.numpy(), cellpar(list(sizes.values())), atol=1e-12)
+    assert read_points(at(tmp_path, "a.cjson", json.dumps(said | {key: {"spaceGroup": "P1"}}))).cell is None
+    with pytest.raises(InputError, match="or unitCell has their lengths a, b, c and the angles"):
+        read_points(at(tmp_path, "a.cjson", json.dumps(said | {key: sizes | {"gamma": 200.0}})))

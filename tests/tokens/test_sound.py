@@ -158,6 +158,56 @@ def test_what_is_no_sound_is_refused(tmp_path):
     assert len(read_sound("a name", content=_tone())[0]) == 8000
 
 
+@pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG", "MP3"])
+def test_a_sound_that_is_cut_off_is_refused(tmp_path, kind):
+    soundfile, held = pytest.importorskip("soundfile"), io.BytesIO()
+    soundfile.write(held, sine(440, 1.0, RATE).numpy(), RATE, format=kind)
+    whole = held.getvalue()
+    assert len(read_sound("whole", content=whole)[0]) == RATE
+    path = tmp_path / f"half.{kind.lower()}"
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(
+        InputError, match=r"is cut off: [2-5]\d% of what" if kind in ("WAV", "MP3") else "cannot be read as a sound"
+    ):
+        read_sound(path)
+
+
+@pytest.mark.parametrize("said", [0x7FFFF000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF], ids=hex)
+def test_a_wav_that_was_written_before_its_length_was_known_is_read(said):
+    tone = _tone()
+    place = tone.index(b"data") + 4
+    assert len(read_sound("a name", content=tone[:place] + said.to_bytes(4, "little") + tone[place + 4 :])[0]) == 8000
+
+
+def test_of_an_mp3_whose_title_says_info_the_length_is_a_guess():
+    soundfile, held = pytest.importorskip("soundfile"), io.BytesIO()
+    soundfile.write(held, sine(440, 3.0, 48000).numpy(), 48000, format="MP3", bitrate_mode="VARIABLE")
+    file = held.getvalue()
+    frames = file.replace(b"Xing", bytes(4), 1).replace(b"Info", bytes(4), 1)
+    assert frames != file
+    title = b"TIT2" + (8).to_bytes(4, "big") + b"\0\0\0Info !"
+    tagged = b"ID3\x03\0\0" + bytes([0, 0, 0, len(title)]) + title + frames
+    assert len(read_sound("a name", content=tagged)[0]) > 0
+    with pytest.raises(InputError, match="is cut off"):
+        read_sound("a name", content=tagged[: 10 + len(title)] + file[: len(file) // 2])
+
+
+def test_a_flac_that_does_not_say_its_length_is_refused():
+    soundfile, held = pytest.importorskip("soundfile"), io.BytesIO()
+    soundfile.write(held, sine(440, 1.0, RATE).numpy(), RATE, format="FLAC")
+    file = bytearray(held.getvalue())
+    file[21:26] = bytes([file[21] & 0xF0, 0, 0, 0, 0])  # 36 bits of STREAMINFO
+    for longest in (None, 60.0):
+        with pytest.raises(InputError, match="does not say how long it is"):
+            read_sound("a name", content=bytes(file), longest=longest)
+
+
+def test_no_gradient_is_lost_in_silence_and_no_sounds_are_no_windows():
+    with pytest.raises(InputError, match=r"no gradient passes\. Resample wave\.detach\(\)"):
+        resampled(torch.zeros(100, requires_grad=True), RATE, 8000)
+    assert log_mel(torch.zeros(0, 1000), RATE, mels=20).x.shape == (0, 4, 20)
+
+
 def test_without_the_extra_the_message_says_how_to_install_it(without):
     without("soundfile")
     with pytest.raises(

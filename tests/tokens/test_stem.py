@@ -111,6 +111,35 @@ def test_a_picture_with_other_channels_is_refused():
         Model(spec())(torch.rand(1, 16, 16))
 
 
+def test_a_padded_sound_may_have_any_length():
+    stem = Stem((2, 4, 6), 1).double()
+    sound, valid = torch.randn(2, 2, 30, dtype=torch.float64), torch.ones(2, 8, dtype=torch.bool)
+    valid[1, 5:] = False
+    alone = stem(sound[1, :, :20])
+    assert torch.allclose(stem(sound, valid).x[1, :5], alone.x, atol=1e-13)
+    assert torch.equal(stem(sound, valid).x[0], stem(sound).x[0])
+    with pytest.raises(ShapeError, match=r"valid is one entry for each of the 8 cells of a sound, but its shape is \(2, 7\)"):
+        stem(sound, valid[:, :7])
+
+
+def test_cells_that_a_model_cut_are_convolved_once():
+    entry = Entry(features=8, patch=(8,), stem=(1, 4, 4, 8))  # as wide as the samples of a cell
+    model = Model(Spec(16, None, entry, 1, Block(PLAIN), readout="mean", outputs=5))
+    sound = torch.randn(2, 64)
+    tokens = model.entry.cut(sound)
+    assert torch.equal(model(tokens), model(sound))
+    raw = Tokens.of(sound.unflatten(-1, (8, 8)))
+    assert torch.allclose(model(raw), model(sound), atol=1e-6)
+    with using(Recorder()):
+        assert torch.allclose(model(tokens), model(sound), atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(4, 32, 32), (32, 32), (3, 0, 32)])
+def test_samples_that_do_not_fit_a_stem_are_refused(shape):
+    with pytest.raises(ShapeError, match=r"This stem takes samples \[\.\.\., 3, H, W\], but got the shape"):
+        Stem((3, 8), 2)(torch.zeros(shape))
+
+
 def test_packed_sounds_are_not_mixed():
     model = Model(Spec(16, entry=Entry(features=8, patch=(4,), stem=(1, 4, 8)), outputs=3, readout="each"))
     one, two = (frames(torch.randn(n), 1000, 4.0) for n in (16, 24))

@@ -51,6 +51,16 @@ def test_characters_and_words_are_numbered_by_first_appearance():
     assert by_characters("é").encode("e\u0301") == [0]  # composed, as everywhere here
 
 
+def test_words_end_where_python_ends_them():
+    made = by_words("a b")
+    spaces = [chr(i) for i in range(0x110000) if chr(i).isspace()]
+    assert "\x1c" in spaces
+    assert all(made.encode(f"a{space}b") == [0, 1] for space in spaces)
+    marked = by_words("a b", unknown="<unknown>")
+    others = [chr(i) for i in range(0x2100) if not chr(i).isspace()]
+    assert all(len(marked.encode(f"a{other}b")) == 1 for other in others)
+
+
 def test_what_has_no_id_is_named_or_becomes_the_unknown_one():
     with pytest.raises(InputError, match=r"'z' is not known. Make the tokenizer from texts that have it, or with unknown="):
         by_characters("abc").encode("abz")
@@ -117,6 +127,15 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path):
         Tokenizer.read(tmp_path / "config.json")
     with pytest.raises(InputError, match=r"There is no file .*tokenizer.json. Give a tokenizer.json, or a folder"):
         Tokenizer.read(tmp_path)
+
+
+def test_what_is_no_id_and_no_tokenizer_is_refused(unchecked):
+    made = by_bytes()
+    for ids in ([1.0], "ab"):
+        with pytest.raises(InputError, match=r"has ids 0\.\.255, but got"):
+            made.decode(ids)
+    with pytest.raises(InputError, match="This text is no tokenizer"):
+        Tokenizer.of("{}")
 
 
 def test_too_few_ids_for_the_bytes_are_refused():

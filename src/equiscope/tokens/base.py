@@ -26,6 +26,7 @@ class Tokens:
     valid     False for padding; absent = all valid
     counted   the very tensors of `at` and `order` if they are known to count 0, 1, 2, ... from some start (see `in_steps`)
     mapped    True where a model has made the features: it maps raw ones only once
+    convolved  True where a stem has made them: it convolves samples only once
     raises    ShapeError where the lengths disagree
     """
 
@@ -36,6 +37,7 @@ class Tokens:
     valid: Flags | None = None
     counted: tuple[Tensor, Tensor] | None = field(default=None, repr=False, compare=False)
     mapped: bool = field(default=False, repr=False, compare=False)
+    convolved: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.at.ndim < 2 or self.x.ndim < 2:

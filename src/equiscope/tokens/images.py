@@ -29,8 +29,9 @@ def patches(image: Float[Tensor, "*batch C H W"], size: Pair = (16, 16)) -> Toke
     """
     if image.ndim < 3:
         raise ShapeError(f"A picture is [..., C, H, W], but got the shape {tuple(image.shape)}. Grey ones: image.unsqueeze(0).")
-    (height, width), (rows, columns) = image.shape[-2:], size
+    height, width = image.shape[-2:]
     check_whole((height, width), size, "A picture", "pixels", "patches")
+    rows, columns = size
     cut = image.unflatten(-1, (width // columns, columns)).unflatten(-3, (height // rows, rows))  # C, down, rows, across, columns
     return Tokens.on_grid(cut.movedim((-4, -2), (-5, -4)).flatten(-3))
 
@@ -55,6 +56,7 @@ def unpatch(tokens: Tokens, size: Pair = (16, 16)) -> Tensor:
 
     raises  ShapeError where the patches are of another size, or do not fill a rectangle
     """
+    check_size(size, 2, "patches")
     area = size[0] * size[1]
     if tokens.x.shape[-1] % area:
         raise ShapeError(f"A patch of {area} pixels has a multiple of {area} numbers, but a token has {tokens.x.shape[-1]}.")
@@ -97,13 +99,20 @@ def read_image(path: str | Path, size: Pair | None = None) -> Float[Tensor, "3 H
 
 def check_whole(found: Sequence[int], size: Sequence[int], what: str, unit: str, parts: str) -> None:
     """Raises ShapeError, with a next step, unless parts of this size fill what was found."""
-    if min(size) < 1:
-        raise ShapeError(f"{parts.capitalize()} have at least 1 along each axis, but size is {times(size)}.")
+    check_size(size, len(found), parts)
     if all(n and n % s == 0 for n, s in zip(found, size, strict=True)):
         return
     inner = [n - n % s for n, s in zip(found, size, strict=True)]
     step = f"Crop it to {times(inner)}, pad it, or resize it." if all(inner) else "Pad it, or resize it."
     raise ShapeError(f"{what} of {times(found)} {unit} is not a whole number of {times(size)} {parts}. {step}")
+
+
+def check_size(size: Sequence[int], axes: int, parts: str) -> None:
+    """Raises ShapeError unless the size of a part is a whole number of 1 or more along each axis."""
+    if not isinstance(size, Sequence) or len(size) != axes or not all(hasattr(n, "__index__") for n in size):
+        raise ShapeError(f"The size of {parts} is {axes} whole numbers, e.g. {(16,) * axes}, but got {size!r}.")
+    if min(size) < 1:
+        raise ShapeError(f"{parts.capitalize()} have at least 1 along each axis, but size is {times(size)}.")
 
 
 def times(sizes: Sequence[int]) -> str:

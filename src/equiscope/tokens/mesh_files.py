@@ -19,7 +19,7 @@ def obj(path: Path, content: bytes) -> list[Points]:
     lines, places, faces = Lines(path, content), [], []
     while lines.left:
         said = lines.next("a line")
-        while said.endswith("\\") and lines.left:
+        while said.endswith("\\") and "#" not in said and lines.left:
             said = said[:-1] + lines.next("the rest of a line")
         kind, *words = said.partition("#")[0].split() or ("",)
         if kind == "v":
@@ -52,7 +52,7 @@ def ply(path: Path, content: bytes) -> list[Points]:
     places = torch.tensor(read, dtype=torch.float64).view(-1, 3)
     if not bool(places.isfinite().all()):
         raise InputError(f"{path} has a vertex that stands nowhere: NaN or infinity.")
-    if short := next((face for face in corners if len(face) < 3), None):
+    if (short := next((face for face in corners if len(face) < 3), None)) is not None:
         raise InputError(f"{path} has a face with {len(short)} corners. A face has three or more.")
     if any(not 0 <= corner < len(places) for face in corners for corner in face):
         raise InputError(f"{path} has a face with a corner that is not among its {len(places)} vertices.")

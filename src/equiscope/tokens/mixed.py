@@ -89,6 +89,7 @@ def _row(parts: Sequence[Tokens], places: Placing) -> Tokens:
         order=_cat(ranks, parts, 1),
         valid=None if all(part.valid is None for part in parts) else _cat(valid, parts, 1),
         mapped=all(part.mapped for part in parts),
+        convolved=all(part.convolved for part in parts),
     )
 
 

@@ -5,8 +5,8 @@ Open Chemistry's Chemical JSON (github.com/OpenChemistry/chemicaljson).
 """
 
 import json
+import math
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,17 @@ from equiscope.tokens.lines import Lines
 from equiscope.tokens.points import Points
 
 UNIT = "angstrom"
+OWN = ("title", "bond_order")  # values of an SDF that its blocks say
 ELEMENTS = ("species", "Z")  # columns of extended XYZ that hold elements, as symbols or numbers
+SIZES = ("a", "b", "c", "alpha", "beta", "gamma")  # of a cell in Chemical JSON
+TRUTH = {"T": True, "F": False, "True": True, "False": False, "true": True, "false": False, "TRUE": True, "FALSE": False}
+QUOTED = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
+LIST = r"\{[^{}]*\}|\[(?:[^\[\]]|\[[^\[\]]*\])*\]"
+PAIR = re.compile(  # of extended XYZ's comments: a key, and what it says
+    rf"""\s*(?P<key>{QUOTED}|[^\s="][^\s=]*)
+    (?:(?:=|\s+=\s+)(?P<value>{QUOTED}|{LIST}|"[^"]*"[^\s"]*|[^\s"]\S*|)(?=\s|$))?(?=\s|$)""",
+    re.VERBOSE,
+)
 FAR = 1e300  # beyond it is no place
 
 
@@ -68,19 +78,28 @@ def _extended(lines: Lines, count: int, comment: str) -> Points:
             rows[name].append([lines.element(mine[0])] if name in ELEMENTS else _cells(lines, mine, kind, name))
     for name, kind, wide in columns:
         if kind == "S" and name not in ELEMENTS:
-            values[name] = [row[0] if wide == 1 else row for row in rows[name]]
+            values[_beside(values, name)] = [row[0] if wide == 1 else row for row in rows[name]]
             continue
         try:
             table = torch.tensor(rows[name], dtype=torch.float64 if kind == "R" else None).reshape(count, wide)
         except (ValueError, RuntimeError, OverflowError):  # beyond 64 bits
             lines.fail(f"{name} has a number that is too large.")
-        (known if name in (*ELEMENTS, "pos") else values)[name] = table[:, 0] if wide == 1 else table
+        table = table[:, 0] if wide == 1 else table
+        if name in (*ELEMENTS, "pos"):
+            known[name] = table
+        else:
+            values[_beside(values, name)] = table
     cell = values.pop("Lattice", None)
     if cell is not None:
         cell = _cell(cell)
         if cell is None:
             lines.fail("Lattice is nine numbers in quotation marks: the three vectors of the cell.", lines.number - count)
     return Points(known["pos"], UNIT, known.get("Z", known.get("species")), cell=cell, values=values)
+
+
+def _beside(values: dict[str, Any], name: str) -> str:
+    """The name of a column, where the frame has a value of that name too."""
+    return f"{name} of atoms" if name in values else name
 
 
 def _cell(said: Any) -> Tensor | None:
@@ -114,25 +133,49 @@ def _cells(lines: Lines, words: list[str], kind: str, name: str) -> list[Any]:
 
 
 def _said(lines: Lines, comment: str) -> dict[str, Any]:
-    """The key=value pairs of a comment; a key alone is true."""
-    splitter = shlex.shlex(comment, posix=True)
-    splitter.whitespace_split, splitter.quotes, splitter.escape, splitter.commenters = True, '"', "", ""
-    try:
-        pairs = [word.partition("=") for word in splitter]
-    except ValueError:
-        lines.fail("a quotation mark is not closed.")
-    return {key: _value(text) if sign else True for key, sign, text in pairs}
+    """The key=value pairs of a comment; a key alone is true. What is no pair at all is left out."""
+    found, place = dict[str, Any](), 0
+    while place < len(comment) and (word := re.compile(r"\s*\S+").match(comment, place)) is not None:
+        if (pair := PAIR.match(comment, place)) is not None:
+            found[_bare(pair["key"])] = True if pair["value"] is None else _value(pair["value"])
+        elif '"' in word[0]:
+            lines.fail("a quotation mark is not closed.")
+        place = (pair or word).end()
+    return found
+
+
+def _bare(text: str) -> str:
+    """What stands between quotation marks, where a backslash keeps the next mark from closing them."""
+    if re.fullmatch(QUOTED, text):
+        return re.sub(r"""\\(["'\\])""", r"\1", text[1:-1])
+    return text.replace('"', "")
 
 
 def _value(text: str) -> Any:
-    """Numbers and T/F become what they are, several of them a list; anything else stays the text."""
-    for read in (int, float, {"T": True, "F": False, "True": True, "False": False}.__getitem__):
+    """Numbers and T/F become what they are, several of them a list; `[[1, 2], [3, 4]]` a list of lists; all else stays text."""
+    if re.fullmatch(LIST, text):
+        inner = text[1:-1].strip()
+        nested = inner.startswith("[") and text.startswith("[")
+        lists = [_listed(_words(row)) for row in (re.findall(r"\[([^\[\]]*)\]", inner) if nested else [inner])]
+        return lists if nested else lists[0]
+    found = _listed(_bare(text).split())
+    return _bare(text) if not found or isinstance(found[0], str) else found[0] if len(found) == 1 else found
+
+
+def _words(text: str) -> list[str]:
+    """Of a list in brackets or braces: between commas, where there are quotation marks; else also between spaces."""
+    words = text.split(",") if '"' in text or "'" in text else re.split(r"[\s,]+", text)
+    return [word.strip() for word in words if word.strip()]
+
+
+def _listed(words: list[str]) -> list[Any]:
+    """Words as numbers, or as T/F, where all of them are; else as they stand."""
+    for read in (int, float, TRUTH.__getitem__) if "_" not in "".join(words) else ():  # which Python would read as a number's
         try:
-            found = [read(word) for word in text.split()]
+            return [read(word) for word in words]
         except (ValueError, KeyError):
             continue
-        return found[0] if len(found) == 1 else found or text
-    return text
+    return [_bare(word) for word in words]
 
 
 def sdf(path: Path, content: bytes) -> list[Points]:
@@ -176,11 +219,12 @@ def _items(lines: Lines) -> dict[str, str]:
         line = lines.next("$$$$")
         if line.startswith("$$$$"):
             break
-        if line.startswith(">") and "<" in line:
-            name, text = line[line.index("<") + 1 : line.rindex(">")], []
+        if line.startswith(">") and line[1:].strip():
+            name = line[line.index("<") + 1 : line.rindex(">")] if "<" in line else line[1:].strip()  # also by a number: DT12
+            text = list[str]()
             while lines.left and not lines.lines[lines.number].startswith("$$$$") and (more := lines.next("data")).strip():
                 text.append(more)
-            items[name] = "\n".join(text)
+            items[f"{name} of the file" if name in OWN else name] = "\n".join(text)
         elif ended and line.strip():
             lines.fail("after 'M  END' come data items '> <NAME>', or $$$$, which closes a molecule.")
         ended = ended or line.startswith("M  END")
@@ -198,8 +242,8 @@ def cjson(path: Path, content: bytes) -> list[Points]:
     for name, found, each in (("atoms.coords.3d", places, 3), ("atoms.elements.number", numbers, 1)):
         if not isinstance(found, list) or len(found) % each or not all(type(n) in (int, float) and abs(n) < FAR for n in found):
             lines.fail(f"{name} should be a list of numbers, {each} for each atom.", 1)
-    if odd := next((n for n in numbers if n != int(n) or not 1 <= n <= len(SYMBOLS)), None):
-        lines.fail(f"there is no element {odd}.", 1)
+    if odd := [n for n in numbers if n != int(n) or not 1 <= n <= len(SYMBOLS)]:
+        lines.fail(f"there is no element {odd[0]}.", 1)
     if len(places) != 3 * len(numbers) or not numbers:
         lines.fail(f"atoms.coords.3d has {len(places)} numbers, and there are {len(numbers)} atoms, with three each.", 1)
     pairs, orders = _inside(data, "bonds", "connections", "index"), _inside(data, "bonds", "order")
@@ -210,15 +254,38 @@ def cjson(path: Path, content: bytes) -> list[Points]:
     said = _inside(data, "properties")
     values = dict(said) if isinstance(said, dict) else {}
     if pairs is not None and isinstance(orders, list) and len(orders) == len(pairs) // 2:
-        if not all(type(order) in (int, float) and abs(order) < FAR for order in orders):
+        if not all(type(order) in (int, float) and abs(order) < 2**53 for order in orders):
             lines.fail("bonds.order should be a list of numbers, one for each bond.", 1)
         values["bond_order"] = torch.tensor(orders)
     bonds = None if pairs is None else torch.tensor(pairs, dtype=torch.long).view(-1, 2)
-    vectors = _inside(data, "unitCell", "cellVectors")
-    cell = None if vectors is None else _cell(vectors)
-    if vectors is not None and cell is None:
-        lines.fail("unitCell.cellVectors should be nine numbers: the three vectors of the cell.", 1)
+    said_cell = _inside(data, "unitCell") or _inside(data, "unit cell")  # the older name
+    vectors = _inside(said_cell, "cellVectors")
+    known = [name for name in SIZES if _inside(said_cell, name) is not None]
+    cell = _cell(vectors) if vectors is not None else _of_lengths(said_cell) if known else None
+    if cell is None and (known or vectors is not None):
+        lines.fail(
+            "unitCell.cellVectors should be nine numbers: the three vectors of the cell; or unitCell has their lengths a, b, c and "
+            "the angles alpha, beta, gamma between them.",
+            1,
+        )
     return [Points(_table(places), UNIT, torch.tensor(numbers, dtype=torch.long), bonds, cell=cell, values=values)]
+
+
+def _of_lengths(said: Any) -> Tensor | None:
+    """Vectors [3, 3] of lengths and of angles in degrees: the first along x, the second in the plane of x and y; None of none."""
+    numbers = [_inside(said, name) for name in SIZES]
+    if not all(type(n) in (int, float) and 0 < n < FAR for n in numbers):
+        return None
+    a, b, c = numbers[:3]
+    alpha, beta, gamma = (math.radians(n) for n in numbers[3:])
+    if not 0 < gamma < math.pi:
+        return None
+    x = math.cos(beta)
+    y = (math.cos(alpha) - x * math.cos(gamma)) / math.sin(gamma)
+    if x * x + y * y >= 1:  # no three directions have these angles
+        return None
+    rows = [[a, 0, 0], [b * math.cos(gamma), b * math.sin(gamma), 0], [c * x, c * y, c * math.sqrt(1 - x * x - y * y)]]
+    return torch.tensor(rows, dtype=torch.float64)
 
 
 def _inside(data: Any, *keys: str) -> Any:

@@ -5,6 +5,7 @@ different numbers of corners are refused or read wrongly.)
 """
 
 import re
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +18,11 @@ from equiscope.tokens.lines import Lines
 
 KINDS = {
     "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2", "ushort": "u2", "uint16": "u2",
-    "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4", "float": "f4", "float32": "f4", "double": "f8", "float64": "f8",
+    "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4",
+    "int64": "i8", "uint64": "u8", "float": "f4", "float32": "f4", "double": "f8", "float64": "f8",
 }  # fmt: skip
+SIGNS = dict(zip(("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"), "bBhHiIqQfd", strict=True))  # as struct has them
+TOGETHER, SHORT = 1024, 16  # rows that are looked at together; fewer alike than so many are read one by one
 ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 
 
@@ -54,6 +58,7 @@ def read(path: Path, content: bytes) -> tuple[list[list[float]], list[list[int]]
     if head is None:
         raise InputError(f"{path} has no line end_header after its line 'ply'. The file is cut off.")
     order, elements = _header(path, head[1])
+    _check(path, elements)
     body = content[head.end() :]
     rows = _text(body, elements) if order == "ascii" else _binary(body, elements, ORDERS[order])
     places: list[list[float]] = []
@@ -69,12 +74,26 @@ def read(path: Path, content: bytes) -> tuple[list[list[float]], list[list[int]]
             raise InputError(f"{path} cannot be read as PLY: element {element.name}: {str(error)[:200]}.") from error
         if element.name == "vertex":
             axes = [element.column(axis) for axis in "xyz"]
-            if None in axes:
-                raise InputError(f"{path} has vertices without x, y and z.")
             places = [[float(row[axis]) for axis in axes if axis is not None] for row in found]
         if element.name == "face" and (corners := element.column("vertex_indices", "vertex_index")) is not None:
-            faces = [[int(corner) for corner in row[corners]] for row in found]
+            faces = [list(row[corners]) for row in found]
     return places, faces
+
+
+def _check(path: Path, elements: list[Element]) -> None:
+    """Raises InputError for vertices and faces that are none, or of which a part would be left out."""
+    for element in elements:
+        lists = {name: (kind, count is not None) for name, kind, count in element.columns}
+        if element.name == "vertex" and not all(axis in lists and not lists[axis][1] for axis in "xyz"):
+            raise InputError(f"{path} has vertices without x, y and z, a number each.")
+        for name in ("vertex_indices", "vertex_index") if element.name == "face" else ():
+            if name in lists and (not lists[name][1] or lists[name][0][0] == "f"):
+                raise InputError(f"{path} has faces whose {name} is no list of whole numbers.")
+        if element.name == "tristrips" and element.rows:
+            raise InputError(f"{path} has strips of triangles (tristrips), and faces are read here. Save it with faces.")
+    for name in ("vertex", "face"):
+        if sum(element.name == name for element in elements) > 1:
+            raise InputError(f"{path} has more than one element {name}. Join them.")
 
 
 def _header(path: Path, said: bytes) -> tuple[str, list[Element]]:
@@ -111,6 +130,8 @@ def _text(body: bytes, elements: list[Element]) -> Iterator[list[Any]]:
         word = next(words, None)
         if word is None:
             raise Cut(row)
+        if b"_" in word:  # which Python would read as a number's
+            raise ValueError(f"{word[:80].decode(errors='replace')!r} is no number")
         return float(word) if kind[0] == "f" else int(word)
 
     for element in elements:
@@ -124,18 +145,25 @@ def _text(body: bytes, elements: list[Element]) -> Iterator[list[Any]]:
 
 
 def _binary(body: bytes, elements: list[Element], order: str) -> Iterator[list[Any]]:
-    """The same. Rows that have as many numbers as the first one are read at once."""
+    """The same. Rows that follow one another with as many numbers are read at once."""
     at = 0
     for element in elements:
         found: list[Any] = []
+        together = TOGETHER
         while len(found) < element.rows:
+            if together < SHORT:
+                for _ in range(min(TOGETHER, element.rows - len(found))):
+                    row, at = _row(body, at, element, order, len(found))
+                    found.append(row)
+                together = TOGETHER
+                continue
             counts = _counts(body, at, element, order, len(found))
             columns: list[Any] = []
             for i, ((_, kind, count), many) in enumerate(zip(element.columns, counts, strict=True)):
                 columns += [(f"n{i}", order + count)] if count else []
                 columns.append((f"c{i}", order + kind, (many,) if count else ()))
             each = np.dtype(columns)
-            fit = min(element.rows - len(found), (len(body) - at) // each.itemsize if each.itemsize else element.rows)
+            fit = min(element.rows - len(found), (len(body) - at) // each.itemsize if each.itemsize else element.rows, together)
             if fit < 1:
                 raise Cut(len(found))
             table = np.frombuffer(body, each, fit, at)
@@ -145,7 +173,19 @@ def _binary(body: bytes, elements: list[Element], order: str) -> Iterator[list[A
             same = fit if alike.all() else int(alike.argmin())
             found += list(zip(*(table[f"c{i}"][:same].tolist() for i in range(len(counts))), strict=True)) or [()] * same
             at += same * each.itemsize
+            together = 2 * together if same == fit else TOGETHER if same >= SHORT else 0
         yield found
+
+
+def _row(body: bytes, at: int, element: Element, order: str, row: int) -> tuple[list[Any], int]:
+    """One row, and where the next one begins."""
+    counts, found = _counts(body, at, element, order, row), []
+    for (_, kind, count), many in zip(element.columns, counts, strict=True):
+        at += int(count[1]) if count else 0
+        numbers = struct.unpack_from(f"{order}{many}{SIGNS[kind]}", body, at)
+        at += many * int(kind[1])
+        found.append(list(numbers) if count else numbers[0])
+    return found, at
 
 
 def _counts(body: bytes, at: int, element: Element, order: str, row: int) -> list[int]:
@@ -154,14 +194,14 @@ def _counts(body: bytes, at: int, element: Element, order: str, row: int) -> lis
     for _, kind, count in element.columns:
         many = 1
         if count is not None:
-            size = np.dtype(order + count)
-            if at + size.itemsize > len(body):
+            size = int(count[1])
+            if at + size > len(body):
                 raise Cut(row)
-            many = int(np.frombuffer(body, size, 1, at)[0])
-            at += size.itemsize
+            many = int(struct.unpack_from(order + SIGNS[count], body, at)[0])
+            at += size
             if many < 0:
                 raise ValueError(f"a list of {many} numbers in row {row + 1}")
-        at += many * np.dtype(kind).itemsize
+        at += many * int(kind[1])
         if at > len(body):
             raise Cut(row)
         counts.append(many)

@@ -5,10 +5,11 @@ ends: what is left after the last whole window is dropped. (Whisper and librosa 
 """
 
 import math
+import re
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -17,7 +18,7 @@ from torch import Tensor
 from equiscope.errors import InputError, ShapeError, UnknownName
 from equiscope.tokens.base import Tokens
 from equiscope.tokens.extra import needed
-from equiscope.tokens.images import Pair, check_whole, patches
+from equiscope.tokens.images import Pair, check_size, check_whole, patches
 
 Mel = Literal["slaney", "htk"]
 FLOOR = 1e-10  # energies below it count as it: the logarithm of silence
@@ -37,16 +38,18 @@ def read_sound(
     if content is None and not Path(path).is_file():
         raise InputError(f"There is no file {path}. Give a WAV, FLAC, OGG or MP3 file.")
     try:
-        if longest is not None:
-            told = soundfile.info(str(path) if content is None else BytesIO(content))
-            if told.duration > longest:
-                raise InputError(f"{path} lasts {told.duration:.0f} s; at most {longest:.0f} s are read here. Cut it first.")
+        told = soundfile.info(str(path) if content is None else BytesIO(content), verbose=True)
+        if told.frames > 2**60:
+            raise InputError(f"{path} does not say how long it is, as what a program wrote into a pipe. Write it again as a file.")
+        if longest is not None and told.duration > longest:
+            raise InputError(f"{path} lasts {told.duration:.0f} s; at most {longest:.0f} s are read here. Cut it first.")
         samples, found = soundfile.read(str(path) if content is None else BytesIO(content), dtype="float32", always_2d=True)
     except MemoryError as error:
         raise InputError(f"{path} says that it holds more samples than there is memory for. Its header may be wrong.") from error
     except (OSError, RuntimeError, TypeError, ValueError) as error:  # TypeError: raw samples, without a header
         why = getattr(error, "error_string", error)  # without how soundfile calls bytes that it was given
         raise InputError(f"{path} cannot be read as a sound: {why} Give a WAV, FLAC, OGG or MP3 file.") from error
+    _check_end(path, content, told, len(samples))
     if not len(samples):
         raise InputError(f"{path} is a sound without samples. Give another file.")
     wave = torch.from_numpy(samples).mean(-1)
@@ -58,15 +61,39 @@ def read_sound(
     return made, rate
 
 
+def _check_end(path: str | Path, content: bytes | None, told: Any, read: int) -> None:
+    """Raises InputError for a WAV or MP3 file that says that it holds more; other kinds that are cut off fail of their own."""
+    if size := re.search(r"data : (\d+) \(should be (\d+)\)", told.extra_info):  # libsndfile reads as far as a WAV goes
+        said, there = int(size[1]), int(size[2])  # bytes; near 2^31 or 2^32 where who wrote it did not know yet
+    elif told.format == "MP3" and _counted(path, content):
+        said, there = told.frames, read
+    else:
+        return
+    if said < 2**31 - 2**20 and there < said - max(64, said // 50):  # some headers count themselves
+        raise InputError(f"{path} is cut off: {there / said:.0%} of what it says that it holds is there. Get the whole file.")
+
+
+def _counted(path: str | Path, content: bytes | None) -> bool:
+    """Whether an MP3 file says how many frames it has (in a frame called Xing or Info), so that its length is no guess."""
+    with BytesIO(content) if content is not None else Path(path).open("rb") as file:
+        head = file.read(10)
+        long = 10 + sum((byte & 0x7F) << shift for byte, shift in zip(head[6:], (21, 14, 7, 0), strict=False))
+        file.seek(long if head.startswith(b"ID3") else 0)  # behind its title and pictures
+        frame = file.read(64)
+    return b"Xing" in frame or b"Info" in frame
+
+
 def resampled(wave: Float[Tensor, "*batch T"], rate: int, to: int) -> Float[Tensor, "*batch S"]:
     """The same sound at another rate, both in hertz, with what the lower one cannot hold filtered out (soxr, high quality).
 
-    raises  InputError for a rate below one, or where the extra `sound` is not installed
+    raises  InputError for a rate below one, a wave that wants a gradient, or where the extra `sound` is not installed
     """
     if not (1 <= rate < math.inf and 1 <= to < math.inf):
         raise InputError(f"A rate is a number of samples a second, but got {rate} and {to}.")
     if rate == to or not wave.numel():
         return wave
+    if wave.requires_grad:
+        raise InputError("soxr computes outside of torch, so no gradient passes. Resample wave.detach(), before what is learned.")
     wave = wave if wave.dtype in (torch.float32, torch.float64) else wave.float()
     channels = wave.reshape(-1, wave.shape[-1]).T.contiguous().detach().cpu().numpy()
     made = needed("soxr", "sound", "Resampling").resample(channels, rate, to)
@@ -104,6 +131,8 @@ def log_mel(
     filters = mel_filters(rate, length, mels, scale).to(wave)
     window = torch.hann_window(length, dtype=wave.dtype, device=wave.device)
     flat = wave.reshape(-1, wave.shape[-1])
+    if not len(flat):  # torch's transform refuses none at all
+        return _timed(wave.new_zeros(*wave.shape[:-1], 1 + (wave.shape[-1] - length) // hop, mels), rate, length, hop)
     waves = torch.stft(flat, length, hop, window=window, center=False, return_complex=True)  # [B, F, N]
     energies = waves.abs().square().mT @ filters
     return _timed(energies.clamp(min=FLOOR).log().reshape(*wave.shape[:-1], -1, mels), rate, length, hop)
@@ -148,6 +177,7 @@ def spectrogram_patches(spectrogram: Tokens, size: Pair = (16, 16)) -> Tokens:
     """
     if spectrogram.valid is not None or spectrogram.document is not None:
         raise InputError("This spectrogram is padded or packed. Cut each sound into patches first, then pack(sounds).")
+    check_size(size, 2, "patches")
     windows, bands = size
     found = spectrogram.x.shape[-2:]
     long = found[0] // max(windows, 1) * windows

@@ -77,13 +77,17 @@ class Stem(nn.Module):
     def forward(self, samples: Tensor, valid: Tensor | None = None) -> Tokens:
         """Samples [..., C, sizes] to x [..., N, C'], at [N, axes] counted in strides; sizes are rounded up, none is refused.
 
-        valid  of a sound of N cells, bool [..., N]: those that it has itself; the others are silent for every convolution
+        valid   of a sound of N cells, bool [..., N]: those that it has itself; the others are silent for every convolution
+        raises  ShapeError for samples of other channels or axes, and where valid is not one entry a cell
         """
+        self._check(samples, valid)
         if not recording():
-            samples = _silenced(samples, valid)
+            stride = 2 ** len(self.layers)
+            samples = _silenced(samples, valid, stride)
             for layer in self.layers:
-                samples = _silenced(layer(samples), valid)
-            return Tokens.on_grid(samples.movedim(-self.axes - 1, -1), self.axes)
+                stride //= 2
+                samples = _silenced(layer(samples), valid, stride)
+            return replace(Tokens.on_grid(samples.movedim(-self.axes - 1, -1), self.axes), convolved=True)
         if valid is not None and not bool(valid.all()):
             raise InputError("A padded sound with a stem cannot be watched number by number. Give one sound, without padding.")
         sizes: Sequence[int] = samples.shape[-self.axes :]
@@ -91,14 +95,25 @@ class Stem(nn.Module):
         x = constant(x, "P", "the samples, a row a place", "token channel" if x.ndim == 2 else ". token channel", "content")
         for layer in self.layers:
             x, sizes = cast(Convolution, layer).rows(x, sizes), _half(sizes)
-        return replace(Tokens.on_grid(x.unflatten(-2, tuple(sizes)), self.axes), x=x)
+        return replace(Tokens.on_grid(x.unflatten(-2, tuple(sizes)), self.axes), x=x, convolved=True)
+
+    def _check(self, samples: Tensor, valid: Tensor | None) -> None:
+        channels = cast(Convolution, self.layers[0]).weight.shape[0] // 3**self.axes
+        if samples.ndim <= self.axes or samples.shape[-self.axes - 1] != channels or not samples.shape[-self.axes :].numel():
+            axes = {1: "T", 2: "H, W", 3: "T, H, W"}[self.axes]
+            raise ShapeError(f"This stem takes samples [..., {channels}, {axes}], but got the shape {tuple(samples.shape)}.")
+        if valid is None:
+            return
+        cells = -(-samples.shape[-1] // 2 ** len(self.layers))
+        if self.axes != 1 or valid.shape[-1] != cells:
+            raise ShapeError(f"valid is one entry for each of the {cells} cells of a sound, but its shape is {tuple(valid.shape)}.")
 
 
-def _silenced(x: Tensor, valid: Tensor | None) -> Tensor:
-    """Features [..., C, T] that are zero beyond the cells [..., N] that a sound has."""
+def _silenced(x: Tensor, valid: Tensor | None, stride: int) -> Tensor:
+    """Features [..., C, T] that are zero beyond the cells [..., N] that a sound has; stride: how many of them are a cell."""
     if valid is None:
         return x
-    return x * valid.repeat_interleave(x.shape[-1] // valid.shape[-1], -1).unsqueeze(-2)
+    return x * valid.repeat_interleave(stride, -1)[..., : x.shape[-1]].unsqueeze(-2)
 
 
 def neighbours(sizes: Sequence[int]) -> Tensor:

@@ -85,6 +85,8 @@ class Embedding(nn.Module):
         self.table = nn.Parameter(numbers)
 
     def forward(self, ids: Tensor) -> Tensor:
+        if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+            raise InputError(f"Ids are whole numbers, but got {ids.dtype}. Use ids.long().")
         if not torch.compiler.is_compiling() and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(self.table):
             raise InputError(
                 f"The embedding has ids 0..{len(self.table) - 1}, but got {int(ids.min())}..{int(ids.max())}. "

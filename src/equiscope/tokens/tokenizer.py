@@ -12,6 +12,7 @@ from equiscope.errors import InputError
 from equiscope.tokens.text import characters, readable, vocabulary, words
 
 FILE = "tokenizer.json"
+SPACE = r"\s\x{1c}-\x{1f}\x{85}"  # what str.split takes for white space
 
 
 class Tokenizer:
@@ -47,7 +48,7 @@ class Tokenizer:
 
         raises  InputError for an id that there is not
         """
-        wrong = [i for i in ids if not 0 <= i < self.size]
+        wrong = [i for i in ids if isinstance(i, (str, float)) or not 0 <= i < self.size]
         if wrong:
             raise InputError(f"The tokenizer has ids 0..{self.size - 1}, but got {wrong[0]}. Use the one that made these ids.")
         return self.inner.decode(list(ids))
@@ -84,10 +85,15 @@ class Tokenizer:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """The tokenizer that a tokenizer.json of this text holds, as `inner.to_str()` gives it."""
+        """The tokenizer that a tokenizer.json of this text holds, as `inner.to_str()` gives it. Raises InputError of another."""
         from tokenizers import Tokenizer as Inner
 
-        return cls(Inner.from_str(text))
+        try:
+            return cls(Inner.from_str(text))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # as in `read`
+            raise InputError(f"This text is no tokenizer: {error}. Give what the library tokenizers writes.") from error
 
     def _unknown(self, text: str) -> str:
         """Which piece of the text has no id, in words; empty where another thing was wrong."""
@@ -149,10 +155,11 @@ def by_words(texts: str | Iterable[str], special: Sequence[str] = (), unknown: s
 
     A text comes back composed (NFC), with one space between words. unknown: as in `by_characters`.
     """
-    from tokenizers.pre_tokenizers import WhitespaceSplit
+    from tokenizers import Regex
+    from tokenizers.pre_tokenizers import Split
 
     made = _listed(texts, words, special, unknown)
-    made.inner.pre_tokenizer = WhitespaceSplit()
+    made.inner.pre_tokenizer = Split(Regex(rf"[{SPACE}]+"), "removed")
     return made
 
 

@@ -31,8 +31,9 @@ def tubelets(video: Float[Tensor, "*batch T C H W"], size: tuple[int, int, int] 
         raise InputError(f"fps is a positive number of frames a second, but got {fps}.")
     if video.ndim < 4:
         raise ShapeError(f"A video is [..., T, C, H, W], but got the shape {tuple(video.shape)}.")
-    (long, _, high, wide), (times, rows, columns) = video.shape[-4:], size
+    long, _, high, wide = video.shape[-4:]
     check_whole((long, high, wide), size, "A video", "frames and pixels", "tubelets")
+    times, rows, columns = size
     # from the back, so that the axes in front keep their numbers: T, t, C, R, r, S, s
     cut = video.unflatten(-1, (wide // columns, columns)).unflatten(-3, (high // rows, rows)).unflatten(-6, (long // times, times))
     boxes = cut.movedim((-7, -4, -2), (-7, -6, -5)).transpose(-4, -3)  # T, R, S, C, t, r, s
