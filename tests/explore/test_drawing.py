@@ -316,3 +316,9 @@ def test_places_of_an_embedding_are_drawn_beside_the_stream():
     [scheme] = of(content, "position")
     assert (scheme.inside, broken(scheme)) == ("", {"permute", "shift", "reverse"})
     assert [(link.source, link.target) for link in content.links if link.kind == "side"] == [("position.embed", "position.sum")]
+
+
+def test_a_model_with_a_short_table_of_places_is_drawn():
+    attention = Attention(heads=2, position=Learned(2), causal=True)
+    spec = Spec(16, vocabulary=9, outputs=9, block=Block(attention=attention))
+    assert drawing(spec).parameters == spec.describe(2).parameters

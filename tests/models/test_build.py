@@ -71,6 +71,23 @@ def test_places_are_added_once_however_layers_split_their_heads(scheme):
     assert torch.equal(made.entered(x).x, one.entered(x).x)
 
 
+class Adding(Learned):
+    """Adds places to the tokens, and turns queries and keys besides."""
+
+    def turn(self, x, at, role):
+        return x
+
+
+def test_what_is_added_and_acts_in_the_layers_too_is_not_added_twice():
+    def layered(*schemes):
+        return Spec(WIDTH, layers=len(schemes), block=tuple(Block(Attention(heads=h, position=s)) for h, s in schemes))
+
+    assert len(eq.build(layered((2, Adding(9)), (2, Adding(9)))).schemes) == 1
+    assert len(eq.build(layered((2, Adding(9)), (4, Adding(8)))).schemes) == 2
+    with pytest.raises(InputError, match="Adding adds to the tokens and acts in the layers, so with different heads"):
+        eq.build(layered((2, Adding(9)), (4, Adding(9))))
+
+
 def test_ids_are_looked_up_and_the_head_answers():
     made = eq.build(spec(vocabulary=20, outputs=5))
     ids = torch.randint(20, (3, 6))
@@ -82,6 +99,7 @@ def test_ids_are_looked_up_and_the_head_answers():
     ("settings", "given", "error", "words_"),
     [
         ({"vocabulary": 20}, torch.randn(6, WIDTH), InputError, r"takes ids \(integers\), but got torch.float32"),
+        ({"vocabulary": 20}, torch.tensor([True, False]), InputError, r"Ids are whole numbers, but got torch.bool"),
         ({"vocabulary": 20}, torch.tensor([3, 20]), InputError, r"ids 0..19, but got 3..20"),
         ({"vocabulary": 20}, torch.tensor([-1, 2]), InputError, r"ids 0..19, but got -1..2"),
         ({}, torch.randn(6, WIDTH + 1), ShapeError, "8 wide, but the tokens have 9 features"),
@@ -265,3 +283,10 @@ def test_words_and_a_picture_are_one_sequence():
     parts[1] = eq.tokens.together(model.tokens(changed))
     moved = (model(eq.tokens.join(parts, eq.tokens.one_after_another)) - answer).abs().amax(-1) > 1e-9
     assert moved.tolist() == [False, False] + [True] * 9  # not the words before it, but all of the picture, and what follows
+
+
+@pytest.mark.parametrize("block", [{}, {"parallel": True}, {"norm": Norm("rms", "post")}])
+def test_every_weight_of_a_model_without_feedforward_is_used(block):
+    made = eq.build(Spec(WIDTH, layers=2, vocabulary=9, outputs=9, block=Block(Attention(heads=2), feedforward=None, **block)))
+    made(torch.arange(4)).square().sum().backward()
+    assert [name for name, p in made.named_parameters() if p.grad is None] == []

@@ -23,6 +23,7 @@ from equiscope.models import (
     stream,
     windowed,
 )  # fmt: skip
+from equiscope.models.decoding import rows_of
 from equiscope.position import Alibi, Learned, Rope
 
 NAMES = ("gpt2", "llama 3.1, tied", "mistral, window", "qwen3", "gpt-neox")
@@ -137,6 +138,12 @@ def test_a_table_that_ends_is_said_before_the_first_step():
 def test_prompts_that_are_none_are_refused(prompt, error, message):
     with pytest.raises(error, match=message):
         generate(model(), prompt, 3)
+
+
+def test_ids_come_to_where_the_model_is():
+    there = torch.nn.Linear(1, 1, device="meta")
+    rows = rows_of([[1, 2], torch.tensor([3], dtype=torch.int32)], there, "Prompts", "A prompt")
+    assert [(row.device.type, row.dtype) for row in rows] == [("meta", torch.int64), ("meta", torch.int32)]
 
 
 def test_a_model_that_cannot_go_on_is_refused():

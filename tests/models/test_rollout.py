@@ -71,3 +71,11 @@ def test_a_model_without_a_grid_has_no_size():
         resized(eq.build(tiny(PRESETS["gpt2"]())), (8, 8))
     with pytest.raises(InputError, match="multiple of the cell"):
         resized(eq.build(tiny(PRESETS["vit-ti"]())), (7, 8))
+
+
+@pytest.mark.parametrize(
+    "layers", [[torch.rand(2, 3, 4)], [torch.rand(2, 3, 3), torch.rand(2, 4, 4)], [torch.ones(2, 3, 3).long()]]
+)
+def test_what_are_no_weights_is_refused(layers):
+    with pytest.raises(InputError, match=r"Weights are \[\.\.\., H, N, N\], with one N for all layers"):
+        rollout(layers)

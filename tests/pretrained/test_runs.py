@@ -49,7 +49,9 @@ def test_a_folder_without_a_run_or_a_checkpoint_says_the_next_step(run, tmp_path
     with pytest.raises(InputError, match=r"is no run: it has no run\.json\."):
         load_run(tmp_path)
     shutil.rmtree(run / "best")
-    assert load_run(run) is not None  # the newest
+    with pytest.raises(InputError, match=r"best is gone, where the best weights were; the last ones are in"):
+        load_run(run)
+    assert load_run(run, "last") is not None
     shutil.rmtree(run / "checkpoints")
     with pytest.raises(InputError, match=r"has no checkpoint yet\. Let `equiscope train .*run` go on\."):
         load_run(run)

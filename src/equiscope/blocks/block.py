@@ -33,7 +33,7 @@ class Block(nn.Module):
         super().__init__()
         self.attention, self.feedforward, self.cross = attention, feedforward, cross
         self.attention_norm: Norm | None = norms[0] if norms else None
-        self.feedforward_norm: Norm | None = norms[1] if norms else None
+        self.feedforward_norm: Norm | None = norms[1] if norms and feedforward is not None else None
         self.cross_norm: Norm | None = norms[2] if norms and cross is not None else None
         self.order, self.residual, self.parallel, self.drop = order, residual, parallel, drop
 

@@ -424,7 +424,8 @@ def _headings(spec: Spec) -> list[str]:
 
 def _summary(spec: Spec) -> str:
     if spec.encoder is not None:
-        return f"An encoder of {spec.encoder.layers} layers and a decoder of {spec.layers}, {_count(spec.width)} wide."
+        layers = f"{spec.encoder.layers} layer{'s'[: spec.encoder.layers > 1]}"
+        return f"An encoder of {layers} and a decoder of {spec.layers}, {_count(spec.width)} wide."
     kind = "A decoder" if all(b.attention.causal for b in spec.blocks) else "An encoder"
     return f"{kind} of {spec.layers} layer{'s'[: spec.layers > 1]}, {_count(spec.width)} wide."
 

@@ -227,6 +227,8 @@ def _traced(model: Model, own: bool, said: str) -> Run:
 def _input(spec: Spec, words: list[str]) -> tuple[Tensor | Tokens, list[str]]:
     """Ids, cells of a small picture, or rows of numbers; and what to call them."""
     axes = _axes(spec)
+    tables = [n for b in spec.blocks if isinstance(n := b.attention.position.settings.get("length"), int)]
+    words = words[: min(tables)] if tables else words
     if spec.vocabulary:
         known = spec.vocabulary == len(VOCABULARY)
         step = max(spec.vocabulary // 7, 1)

@@ -247,6 +247,12 @@ class _Schemes:
         enters = a.position.acts("embed") and not any(map(a.position.acts, ("turn", "bias", "term", "mix")))
         heads = None if enters else [a.heads, head_width]  # what is only added to tokens is added once, however they are split
         key = json.dumps([to_json(a.position), heads], sort_keys=True)
+        alike = [one for one in self._known if json.loads(one)[0] == json.loads(key)[0]]
+        if a.position.acts("embed") and not enters and alike and key not in alike:
+            raise InputError(
+                f"{type(a.position).__name__} adds to the tokens and acts in the layers, so with different heads it would be added "
+                "again. Give all layers the same heads, or two schemes."
+            )
         if key not in self._known:
             self._known[key] = a.position.sized(self.width, a.heads, head_width)
             self.made.append(self._known[key])

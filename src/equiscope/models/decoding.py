@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from equiscope.attention import Cache, Held
 from equiscope.attention.static import StaticCache
@@ -46,7 +46,7 @@ class Decoding:
         self._step = model.step if isinstance(model, Compiled) else None
         self.model = model = model if isinstance(model, Model) else model.model
         _answers_with_words(model)
-        self._prompt, self.ids, self.real = _side_by_side(model, rows_of(prompts, "Prompts", "A prompt"))
+        self._prompt, self.ids, self.real = _side_by_side(model, rows_of(prompts, model, "Prompts", "A prompt"))
         self.memory = _read(model, source, len(self.ids))
         self.place, self.rank = self._prompt.at[:, -1:], self._prompt.order[:, -1:]
         self.padded = self._prompt.valid is not None
@@ -125,8 +125,8 @@ class Decoding:
         return scores if scores.ndim == 3 else scores.unsqueeze(1)
 
 
-def rows_of(texts: Texts, what: str, one: str) -> list[Tensor]:
-    """A list of texts. Raises ShapeError where they are no ids, InputError where one is empty."""
+def rows_of(texts: Texts, model: nn.Module, what: str, one: str) -> list[Tensor]:
+    """A list of texts, where the model is. Raises ShapeError where they are no ids, InputError where one is empty."""
     if isinstance(texts, Tensor):
         rows = list(texts) if texts.ndim > 1 else [texts]
     else:
@@ -139,7 +139,8 @@ def rows_of(texts: Texts, what: str, one: str) -> list[Tensor]:
         raise ShapeError(f"{what} are lists of ids [N], or ids [B, N], but got {shapes}.")
     if min(len(row) for row in rows) == 0:
         raise InputError(f"{one} is empty. Begin with one token, such as the one that begins every text.")
-    return [row if row.dtype in (torch.int32, torch.int64) else row.long() for row in rows]
+    device = next(model.parameters()).device
+    return [row.to(device, row.dtype if row.dtype in (torch.int32, torch.int64) else torch.long) for row in rows]
 
 
 def _numbers(row: Any) -> Tensor:
@@ -215,7 +216,7 @@ def _read(model: Model, source: Texts | Memory | None, texts: int) -> Memory | N
     if not isinstance(source, Memory):
         if model.encoder is None:
             raise InputError("This model has no encoder, so there is no source to read.")
-        source = model.read(_side_by_side(model.encoder, rows_of(source, "Sources", "A source"))[0])
+        source = model.read(_side_by_side(model.encoder, rows_of(source, model, "Sources", "A source"))[0])
     if source.tokens.x.ndim != 3:
         raise ShapeError("This source was read as one text [M]. Read it as a batch of one: model.read(ids[None]).")
     if len(source.tokens.x) != texts:

@@ -81,12 +81,12 @@ class Entry(nn.Module):
         Beyond the end of a padded sound there is silence for every convolution, as there is beyond the end of one alone.
         """
         cell = self.spec.channels * math.prod(self.spec.patch or ())
-        if self.stem is None or self.stem.axes != 1 or tokens.mapped or tokens.x.shape[-1] != cell:
+        if self.stem is None or self.stem.axes != 1 or tokens.mapped or tokens.convolved or tokens.x.shape[-1] != cell:
             return tokens
         if tokens.document is not None:
             raise InputError("These sounds are packed in one row, which a stem would mix. Give them as a padded batch.")
         samples = tokens.x.unflatten(-1, (self.spec.channels, -1)).movedim(-2, -3).flatten(-2)
-        return replace(tokens, x=self.stem(samples, tokens.valid).x)
+        return replace(tokens, x=self.stem(samples, tokens.valid).x, convolved=True)
 
     def typed(self, x: Tensor, types: Tensor | None) -> Tensor:
         """Rows with the row of their kind added; kind 0 unless said."""

@@ -73,8 +73,9 @@ def _drafted(
     """Text after text: each is kept for a length of its own."""
     if isinstance(source, Memory):
         raise InputError("A draft reads the source itself. Give ids as source=.")
-    texts = rows_of(prompts, "Prompts", "A prompt")
-    sources = [None] * len(texts) if source is None else rows_of(source, "Sources", "A source")
+    inner = model if isinstance(model, Model) else model.model
+    texts = rows_of(prompts, inner, "Prompts", "A prompt")
+    sources = [None] * len(texts) if source is None else rows_of(source, inner, "Sources", "A source")
     if len(sources) != len(texts):
         raise ShapeError(f"There are {len(sources)} sources, but {len(texts)} prompts. Give one prompt a source.")
     numbers = seeded(seed, texts[0].device)

@@ -18,7 +18,7 @@ class Recurrence:
     def __init__(self, model: Network, prompts: Texts) -> None:
         if not isinstance(model, Lstm) or model.spec.outputs != model.spec.vocabulary:
             raise InputError("Only a model that answers with its vocabulary can go on: of the baselines, an LSTM.")
-        self.model, self.texts = model, rows_of(prompts, "Prompts", "A prompt")
+        self.model, self.texts = model, rows_of(prompts, model, "Prompts", "A prompt")
         rows = model.embedding.num_embeddings
         for text in self.texts:
             if not 0 <= int(text.min()) <= int(text.max()) < rows:

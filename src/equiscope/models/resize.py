@@ -4,6 +4,7 @@ Source: Dosovitskiy et al. 2021, section 3.2: the table of places is interpolate
 """
 
 import copy
+from collections.abc import Iterable
 from dataclasses import replace
 
 from equiscope.errors import InputError
@@ -25,7 +26,9 @@ def resized(model: Model, size: int | tuple[int, ...], smooth: bool = False) -> 
         raise InputError(
             f"Only a model with patches and a learned grid has a size, but this one has patch={patch} and {type(scheme).__name__}."
         )
-    size = (size,) * len(patch) if isinstance(size, int) else tuple(size)
+    size = (size,) * len(patch) if isinstance(size, int) else tuple(size) if isinstance(size, Iterable) else (size,)
+    if not all(hasattr(n, "__index__") for n in size):
+        raise InputError(f"A size is a whole number of samples along each axis, but got {size}.")
     if len(size) != len(patch) or any(n < p or n % p for n, p in zip(size, patch, strict=False)):
         raise InputError(f"Cells of {patch} samples do not fill {tuple(size)}. Give a multiple of the cell along each axis.")
     grid = tuple(n // p for n, p in zip(size, patch, strict=True))

@@ -26,7 +26,7 @@ def weights(
     raises  InputError for a layer that is not there
     """
     chosen = list(range(len(model.blocks))) if layers is None else list(layers)
-    if wrong := [i for i in chosen if not 0 <= i < len(model.blocks)]:
+    if wrong := [i for i in chosen if not hasattr(i, "__index__") or not 0 <= i < len(model.blocks)]:
         raise InputError(f"This model has the layers 0..{len(model.blocks) - 1}, but {wrong[0]} was asked for.")
     found: dict[int, Tensor] = {}
     handles = []
@@ -55,6 +55,9 @@ def rollout(layers: Iterable[Tensor], residual: float = 0.5) -> Tensor:
         raise InputError(f"The residual path has a share of 0 to 1, below 1, but got {residual}.")
     flow: Tensor | None = None
     for layer in layers:
+        rows = layer.shape[-1] if flow is None else flow.shape[-1]
+        if layer.ndim < 2 or layer.shape[-2:] != (rows, rows) or not layer.is_floating_point():
+            raise InputError(f"Weights are [..., H, N, N], with one N for all layers, but got {tuple(layer.shape)} {layer.dtype}.")
         mean = layer.mean(-3) if layer.ndim > 2 else layer
         one = residual * torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device) + (1 - residual) * mean
         flow = one if flow is None else one @ flow

@@ -472,7 +472,7 @@ def _value(kind: type, name: str, value: Any, hint: Any, path: str) -> Any:
 def read_object(path: Path, missing: str = "", what: str = "an object") -> dict[str, Any]:
     """The object in a JSON file. Raises InputError where it is not there (and says `missing`), or is none."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise InputError(f"There is no file {path}.{missing}") from error
     except OSError as error:

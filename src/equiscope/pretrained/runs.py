@@ -121,13 +121,18 @@ def load_run(folder: Path, weights: str = "best", dtype: torch.dtype | None = No
 
 
 def weights_of(folder: Path, run: Run, weights: str = "best") -> dict[str, Tensor]:
-    """The tensors by name, of the model that is evaluated: averaged ones, where the run averages."""
+    """The tensors by name, of the model that is evaluated: averaged ones, where the run averages. Raises as `load_run`."""
     if weights == "best" and (best := checkpoints(folder, BEST)):
-        return read_checkpoint(best[0], identity(run)).tensors(WEIGHTS)
+        try:
+            return read_checkpoint(best[0], identity(run)).tensors(WEIGHTS)
+        except InputError as error:
+            raise InputError(f"{error} These were the best weights; the last ones are in {folder / STEPS}.") from error
     made = checkpoints(folder)
     if not made:
         raise InputError(f"{folder} has no checkpoint yet. Let `equiscope train {folder}` go on.")
     newest = read_checkpoint(made[0], identity(run))
+    if weights == "best" and newest.facts.get("best") is not None:  # none are kept where no loss was ever a number
+        raise InputError(f"{folder / BEST} is gone, where the best weights were; the last ones are in {folder / STEPS}.")
     return newest.tensors(WEIGHTS) | newest.tensors(AVERAGE)
 
 
@@ -137,10 +142,17 @@ def kept(model: nn.Module) -> dict[str, Tensor]:
     return dict(model.named_parameters()) | {name: model.get_buffer(name) for name in settled}
 
 
+def _was_unused(model: nn.Module, name: str) -> bool:
+    """Whether this was the norm of a feed-forward that there is not, which models had before."""
+    layer, norm, _ = name.rpartition(".feedforward_norm.")
+    return bool(norm) and getattr(model.get_submodule(layer), "feedforward", model) is None
+
+
 def filled(spec: Spec | Baseline | SpaceSpec, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> Built:
     """A model with these parameters."""
     model: Built = build(spec)  # other buffers are computed, not loaded
-    if more := sorted(tensors.keys() - kept(model).keys()):
+    more = sorted(name for name in tensors.keys() - kept(model).keys() if not _was_unused(model, name))
+    if more:
         raise InputError(
             f"The checkpoint has {more[0]}, which no part of the run's model reads: it was written by another version."
         )
