@@ -1,8 +1,11 @@
 """What is measured at other sizes is the number that decides: of pictures, the answer over all views."""
 
+import math
+
 from tests.train.test_images import model_of, plain
 
-from equiscope.compare.after import beyond
+from equiscope.compare.after import After, beyond, read_after, write_after
+from equiscope.record.comparison import Beyond
 from equiscope.train import open_task, recipe
 
 
@@ -12,3 +15,8 @@ def test_pictures_of_other_sizes_are_seen_in_all_views(tmp_path):
     final, alone = made.final(model, "test"), made.evaluate(model, "test")
     assert final["accuracy"] != alone["accuracy"]
     assert {one.factor: one.value for one in beyond(model, made, tmp_path)}[1.0] == final["accuracy"]
+
+
+def test_a_number_that_is_none_is_kept_as_none(tmp_path):
+    write_after(After(beyond=[Beyond(factor=8, size=512, value=math.nan, values={"loss": math.nan})]), tmp_path)
+    assert read_after(tmp_path).beyond == [Beyond(factor=8, size=512, values={"loss": None})]

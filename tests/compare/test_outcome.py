@@ -89,6 +89,17 @@ def test_other_lengths_are_told_apart(tmp_path):
     assert "At 8 times the context of training, none holds; rope (1.5 to 2.4) does not; alibi cannot read it." in found.notes
 
 
+def test_other_lengths_are_compared_by_the_number_that_decides(tmp_path):
+    made = plan(tmp_path, {"characters": {"data.tokens": "characters"}, "bytes": {"data.tokens": "bytes"}}, (1, 2))
+    for one in made.jobs():
+        near = Beyond(factor=1, size=16, value=1.5, values={"loss": 1.5, "bits per character": 3.0})
+        finished(tmp_path / "compared", made, one, 1.5, (near, Beyond(factor=8, size=128, reason="no such row")))
+    found = outcome.of_folder(tmp_path / "compared")
+    assert found.metric == "bits per character"
+    assert {trial.beyond[0].value for trial in found.trials} == {trial.value for trial in found.trials} == {3.0}
+    assert {trial.beyond[1].value for trial in found.trials} == {None}
+
+
 def test_texts_in_other_tokens_are_compared_by_their_characters(tmp_path):
     candidates = {"characters": {"data.tokens": "characters"}, "bytes": {"data.tokens": "bytes"}}
     made = plan(tmp_path, candidates, (1, 2))

@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageCms
 
 from equiscope.data import Images, images
 from equiscope.data.images import Pictures, normal
-from equiscope.data.picture_files import LABELS, PICTURES, listed, read_idx
+from equiscope.data.picture_files import LABELS, PICTURES, converted, listed, picture, read_idx
 from equiscope.data.views import Views
 from equiscope.errors import InputError
 
@@ -244,6 +244,36 @@ def test_more_than_there_is_cannot_be_held_out(tmp_path):
 def test_a_view_shows_something(tmp_path):
     said = refusal(train=pair(tmp_path), views=Views(shift=3))
     assert "data.views.shift = 3 moves pictures of 3×4 pixels out of sight" in said
+
+
+def test_folders_within_a_class_are_of_that_class(tmp_path):
+    folder = classes(tmp_path, {"dark": 3, "light": 3})
+    (folder / "dark" / "more").mkdir()
+    (folder / "dark" / "02.png").rename(folder / "dark" / "more" / "9.png")
+    for hidden in (".ipynb_checkpoints", "__MACOSX"):
+        (folder / "dark" / hidden).mkdir()
+        (folder / "dark" / hidden / "0.png").write_bytes((folder / "dark" / "00.png").read_bytes())
+    found = listed(folder)
+    assert found.labels == ["dark"] * 3 + ["light"] * 3
+    assert found.names[2].endswith("9.png")
+
+
+def test_a_file_has_one_class(tmp_path):
+    folder = classes(tmp_path, {"dark": 3, "light": 3})
+    (folder / "table.csv").write_text("path,label\ndark/00.png,dark\nlight/00.png,light\n./dark/../dark/00.png,light\n")
+    with pytest.raises(InputError, match=r"line 4: .* is 'light', but a line before says 'dark' of the same file"):
+        listed(folder / "table.csv")
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_picture_in_lab_is_read(tmp_path, channels):
+    plain = Image.new("RGB", (4, 3), (200, 100, 50))
+    ImageCms.applyTransform(
+        plain, ImageCms.buildTransform(ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB"), "RGB", "LAB")
+    ).save(tmp_path / "lab.tif")
+    read = picture(tmp_path / "lab.tif", "lab.tif")
+    assert read.mode == "LAB"
+    assert np.allclose(converted(read, (3, 4), channels), converted(plain, (3, 4), channels), atol=3)
 
 
 def test_a_picture_that_cannot_be_read_is_named(tmp_path):

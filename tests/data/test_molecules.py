@@ -191,6 +191,20 @@ def test_atoms_that_are_alone_may_be_the_references(tmp_path):
 
 # ----------------------------------------------------------------------------------------------------------- bad input
 
+
+@pytest.mark.parametrize("said", ['""', "[]", "none", '"0.0 0.0 0.0"', '"F F F"', "0"])
+def test_what_does_not_repeat_is_said_in_many_ways(tmp_path, said):
+    text = "".join(water(at=f"{0.9 + i / 100} 0 0", energy=f"{-10 - i / 100}", more=f"{CELL} pbc={said}") for i in range(8))
+    assert not Frames(Molecules(train=written(tmp_path / "a.xyz", text), learned=4, held=2)).periodic
+
+
+@pytest.mark.parametrize("said", ['"T T T"', '"1 1 1"', "1", "TTT", "T,T,T", "[t, t, t]", "yes"])
+def test_what_repeats_is_said_in_many_ways(tmp_path, said):
+    text = "".join(water(at=f"{0.9 + i / 100} 0 0", energy=f"{-10 - i / 100}", more=f"{CELL} pbc={said}") for i in range(8))
+    found = Frames(Molecules(train=written(tmp_path / "a.xyz", text), learned=4, held=2))
+    assert found.periodic
+
+
 CELL = 'Lattice="9 0 0 0 9 0 0 0 9"'
 WRONG = [
     (lambda t: ethanol(keys=Keys()), r"has no array 'energy'; it has: .*energies, forces.*Say data\.keys\.energy"),
@@ -232,6 +246,7 @@ WRONG = [
     (lambda t: Molecules(train=written(t / "a.xyz", "")), r"holds no points"),
     (lambda t: Molecules(train=written(t / "a.txt", "")), r"reader of points"),
     (lambda t: Molecules(train=written(t / "a.xyz", water(more=f'{CELL} pbc="T F F"'))), r"along some vectors"),
+    (lambda t: Molecules(train=written(t / "a.xyz", water(more=f'{CELL} pbc="all"'))), r"'all' is neither T nor F"),
     (lambda t: Molecules(train=written(t / "a.xyz", water(more='pbc="T T T"'))), r"says no Lattice"),
     (
         lambda t: Molecules(train=written(t / "a.xyz", many(9) + water(at="2 0 0", more=CELL)), held=1),

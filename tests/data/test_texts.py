@@ -67,6 +67,33 @@ def test_an_archive_and_a_folder_give_their_files_in_the_order_of_names(tmp_path
     assert list(texts(files([tmp_path / "folder"]))) == ["one", "two"]
 
 
+def test_an_archive_gives_the_texts_that_its_folder_would(tmp_path):
+    others = dict.fromkeys(("b/.hidden.txt", "__MACOSX/b/._1.txt", "b/about.json", "b/LICENSE"), "no")
+    content = {"b/1.txt": "one", "b/2.txt.GZ": gzip.compress(b"two", mtime=0), "b/3.jsonl": '{"text": "three"}'}
+    content |= others | {"b/drawn.png": b"\x89PNG\xff"}
+    with tarfile.open(tmp_path / "all.tgz", "w:gz") as made:
+        for name, text in content.items():
+            bytes_ = text if isinstance(text, bytes) else text.encode()
+            entry = tarfile.TarInfo(name)
+            entry.size = len(bytes_)
+            made.addfile(entry, io.BytesIO(bytes_))
+    with tarfile.open(tmp_path / "all.tgz") as made:
+        made.extractall(tmp_path / "folder", filter="data")
+    assert list(texts([tmp_path / "all.tgz"])) == list(texts(files([tmp_path / "folder"]))) == ["one", "two", "three"]
+    with pytest.raises(InputError, match=r"none\.tar has no text in it\. Texts are files that end in"):
+        list(texts([archive(tmp_path / "none.tar", {"a.png": "no"})]))
+
+
+def test_an_archive_of_files_without_endings_is_texts(tmp_path):
+    assert list(texts([archive(tmp_path / "a.tar", {"wiki_01": "two", "wiki_00": "one"})])) == ["one", "two"]
+
+
+def test_json_that_is_not_line_by_line_is_no_plain_text(tmp_path):
+    with pytest.raises(InputError, match=r"a\.json is JSON, of which lines are read"):
+        list(texts([put(tmp_path / "a.json", '{"text": "one"}')]))
+    assert list(texts([put(tmp_path / "notes", "one")])) == ["one"]
+
+
 def test_a_large_file_is_never_one_string(tmp_path):
     path = put(tmp_path / "a.txt", "word and word\n" * 100)
     found = list(stretches([path]))

@@ -156,6 +156,12 @@ def test_a_row_that_cannot_be_read_is_named(tmp_path, name, content, said):
     refused(tmp_path, said, train=name, validation=None)
 
 
+def test_empty_rows_of_a_table_are_none(tmp_path):
+    (tmp_path / "a.tsv").write_text("source\ttarget\na dog\tein Hund\n\na cat\teine Katze\n\n", encoding="utf-8")
+    config = proverbs(train="a.tsv", validation=None, held=0.5)
+    assert sum(map(len, Pairs(config, 0, tmp_path).texts.values())) == 2
+
+
 def test_lines_may_end_as_on_old_macs(tmp_path):
     names = written(tmp_path, "a b\rc\r", "d\re f\r")
     assert [p[:2] for p in Pairs(proverbs(train=names, validation=names), 0, tmp_path).texts["train"]] == [

@@ -1,6 +1,7 @@
 """What a run says and keeps when it is stopped, when its numbers are none, and when it is given again."""
 
 import os
+import shutil
 import signal
 
 import msgspec
@@ -8,8 +9,9 @@ import pytest
 import torch
 
 from equiscope.errors import InputError
+from equiscope.models import Spec, build
 from equiscope.pretrained import save
-from equiscope.pretrained.runs import checkpoints, load_run
+from equiscope.pretrained.runs import checkpoints, filled, load_run
 from equiscope.record import read_run, write_run
 from equiscope.record.run import Point, Score
 from equiscope.tokens.tokenizer import by_characters
@@ -173,6 +175,61 @@ def test_weights_that_are_no_numbers_are_never_saved(tmp_path, monkeypatch):
         train(found, task, tmp_path / "run")
     assert [folder.name[-2:] for folder in checkpoints(tmp_path / "run")] == ["06", "03"]
     assert all(t.isfinite().all() for t in load_run(tmp_path / "run").state_dict().values())
+
+
+WORSE = {"rate": 3.0, "warmup": 0, "clip": None, "schedule": "constant"}
+
+
+def test_best_weights_that_are_lost_are_missed(tmp_path):
+    found, task = small(tmp_path, optimiser=WORSE)
+    train(found, task, tmp_path / "run")
+    assert task.evaluate(load_run(tmp_path / "run")) != task.evaluate(load_run(tmp_path / "run", "last"))
+    shutil.rmtree(tmp_path / "run" / "best")
+    with pytest.raises(InputError, match=r"best is gone, where the best weights were; the last ones are in .*checkpoints"):
+        load_run(tmp_path / "run")
+    assert load_run(tmp_path / "run", "last") is not None
+
+
+@pytest.mark.parametrize("damage", ["gone", "flipped"])
+def test_a_run_whose_best_weights_are_lost_goes_on_and_says_so(tmp_path, damage):
+    found, task = small(tmp_path, optimiser=WORSE)
+
+    def stop(entry):
+        if isinstance(entry, Point) and entry.step == 6:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    assert train(found, task, tmp_path / "run", Watcher(entry=stop)).state == "stopped"
+    weights = next((tmp_path / "run" / "best").rglob("*.safetensors"))
+    if damage == "gone":
+        shutil.rmtree(tmp_path / "run" / "best")
+    else:
+        content = bytearray(weights.read_bytes())
+        content[-1] ^= 1
+        weights.write_bytes(bytes(content))
+    said = []
+    made = train(found, task, tmp_path / "run", Watcher(say=said.append))
+    assert made.state == "finished"
+    assert any("take their place, and what is better later" in sentence for sentence in said), said
+    later = [score.values["loss"] for score in read_run(tmp_path / "run").scores if score.step > 6]
+    assert made.result["validation"]["loss"] <= min(later)
+    assert made.result["validation"] == task.evaluate(load_run(tmp_path / "run"))
+
+
+def test_the_norm_of_a_feedforward_that_there_is_not_is_left_out():
+    spec = Spec.of(
+        {"width": 16, "vocabulary": 9, "outputs": 9, "block": {"attention": {"heads": 2, "causal": True}, "feedforward": None}}
+    )
+    tensors = {name: p.detach() for name, p in build(spec).named_parameters()}
+    assert filled(spec, tensors | {"blocks.0.feedforward_norm.gain": torch.ones(16)}) is not None
+    with pytest.raises(InputError, match="which no part of the run's model reads"):
+        filled(spec, tensors | {"blocks.0.attention.other": torch.ones(16)})
+
+
+def test_what_is_measured_on_what_was_learned_is_said(tmp_path):
+    said = []
+    found, task = small(tmp_path, data={"validation": str(small_text(tmp_path))})
+    train(found, task, tmp_path / "run", Watcher(say=said.append))
+    assert "The validation part is also learned from" in said[0]
 
 
 def test_a_rate_that_is_far_too_high_is_said_and_the_best_weights_stay(tmp_path):

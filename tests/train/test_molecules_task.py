@@ -1,11 +1,13 @@
 """Molecules: what is learned, measured and answered in one unit, gone on with exactly, and what a recipe must not ask."""
 
+import gzip
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -234,6 +236,16 @@ def test_what_cannot_be_answered_is_refused(run, tmp_path):
     (tmp_path / "cell.xyz").write_text('1\nLattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3\nH 0 0 0\n')
     with pytest.raises(InputError, match="repeats in a cell, but this model has no cutoff"):
         task.predict(model, [str(tmp_path / "cell.xyz")])
+    for pbc, message in ((' pbc="T T F"', "repeats along some vectors"), (' pbc="1 2 1"', "pbc = .*, but '2' is neither T nor F")):
+        (tmp_path / "part.xyz").write_text(f'1\nLattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3{pbc}\nH 0 0 0\n')
+        with pytest.raises(InputError, match=message):
+            task.predict(model, [str(tmp_path / "part.xyz")])
+    (tmp_path / "none.xyz").write_text('1\nProperties=species:S:1:pos:R:3 pbc="T T T"\nH 0 0 0\n')
+    with pytest.raises(InputError, match="says no Lattice"):
+        task.predict(model, [str(tmp_path / "none.xyz")])
+    (tmp_path / "far.xyz").write_text("2\n\nH 1e200 0 0\nH 0 0 1\n")
+    with pytest.raises(InputError, match=r"far\.xyz: the model's answer is no number"):
+        task.predict(model, [str(tmp_path / "far.xyz")])
     with pytest.raises(InputError, match="without options, but got top"):
         task.predict(model, [], top=3)
     (folder / "elements.json").rename(folder / "away.json")
@@ -363,3 +375,20 @@ def test_what_only_words_can_do_is_refused(run, tmp_path):
     with pytest.raises(InputError, match="no row of words, patches or slices to look at"):
         recall(folder)[1].asked(eq.load(folder), "a.xyz")
     assert read_spec(folder).describe(9).parameters == run[0].parameters
+
+
+def test_the_unit_of_length_follows_the_kind_of_file_not_its_name(run, tmp_path):
+    _, folder = run
+    _, task = recall(folder)
+    task.config = msgspec.structs.replace(task.config, length="bohr")
+    content = Path(written(tmp_path / "a.xyz")).read_bytes()
+    (tmp_path / "A.XYZ").write_bytes(content)
+    (tmp_path / "b.EXTXYZ.gz").write_bytes(gzip.compress(content))
+    model = load_run(folder)
+    answers = task.predict(model, [str(tmp_path / name) for name in ("a.xyz", "A.XYZ", "b.EXTXYZ.gz")])
+    assert len({answer.answer for answer in answers}) == 1
+    sdf = "a\n\n\n  1  0  0  0  0  0  0  0  0  0999 V2000\n    1.0000    0.0000    0.0000 O   0\nM  END\n$$$$\n"
+    for name in ("from_xyz.sdf", "w.sdf"):
+        (tmp_path / name).write_text(sdf)
+    answers = task.predict(model, [str(tmp_path / name) for name in ("from_xyz.sdf", "w.sdf")])
+    assert len({answer.answer for answer in answers}) == 1

@@ -11,7 +11,7 @@ from equiscope.models import build
 from equiscope.record import unpack
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
-from equiscope.train import open_task, read_recipe, recall, recipe, settle, train
+from equiscope.train import load_run, open_task, read_recipe, recall, recipe, settle, train
 from equiscope.train.reading import merged
 from equiscope.train.sounds import SoundsTask
 
@@ -265,3 +265,33 @@ def test_recordings_with_gaps_are_learned_measured_and_answered_alike(places, tm
     answers = task.predict(load_run(tmp_path / "run"), list(map(str, files)))
     right = sum(a.answer == f.name[0] for a, f in zip(answers, files, strict=True))
     assert right / len(files) == made.result["test"]["accuracy"]
+
+
+def test_a_sound_of_samples_whose_energy_is_no_number_is_refused(run, tmp_path):
+    _, folder = run
+    _, task = recall(folder)
+    soundfile.write(tmp_path / "loud.wav", [1e30] * 4000, 8000, subtype="FLOAT")
+    with pytest.raises(InputError, match=r"loud\.wav has samples of up to 1e\+30, and sounds have some from -1 to 1"):
+        task.predict(load_run(folder), [str(tmp_path / "loud.wav")])
+
+
+def test_what_hides_nothing_is_said():
+    changes = {"changes": {"bands": 4}}
+    assert open_task(digits(data=changes)).notes == ()
+    assert "nothing of raw tokens" in open_task(digits(data={"tokens": "raw"} | changes)).notes[0]
+
+
+@pytest.mark.parametrize(("name", "far"), [("gain", 1e6), ("shift", 1e5), ("noise", 1e30)])
+def test_changes_that_leave_no_sound_are_refused(name, far):
+    with pytest.raises(InputError, match=f"data.changes.{name}"):
+        digits(data={"changes": {name: far}})
+    with pytest.raises(InputError, match=r"data\.hop_ms"):
+        digits(data={"hop_ms": 1e300})
+
+
+def test_a_recording_that_is_longer_than_a_table_of_places_is_refused_first(tmp_path):
+    learned = {"block": {"attention": {"heads": 2, "position": {"scheme": "learned", "length": 12}}}}
+    found = digits(model=learned, data={"places": "index"})
+    with pytest.raises(InputError, match=r"Learned knows positions 0\.\.11, but got \d+"):
+        train(found, open_task(found), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -348,3 +348,15 @@ def test_options_of_other_tasks_are_refused(task, model):
 
 def test_the_data_of_translation_is_said_by_its_name(tmp_path):
     assert isinstance(asked(tmp_path).data, Translation)
+
+
+def test_a_pair_that_is_longer_than_a_table_of_places_is_refused_before_anything_is_written(tmp_path):
+    learned = {"heads": 2, "position": {"scheme": "learned", "length": 48}}
+    model = {"block": {"attention": learned | {"causal": True}, "cross": {"heads": 2}}, "encoder": {
+        "width": 32, "layers": 2, "block": {"attention": learned}}}  # fmt: skip
+    for side, words in (("en", "a dog "), ("de", "ein Hund ")):
+        (tmp_path / f"long.{side}").write_text(words * 60 + "\n", encoding="utf-8")
+    found = asked(tmp_path, model=model, data={"test": [str(tmp_path / "long.en"), str(tmp_path / "long.de")]})
+    with pytest.raises(InputError, match=r"Learned knows positions 0\.\.47, but got \d+\. Use length="):
+        train(found, open_task(found), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -630,7 +630,7 @@ export interface Candidate {
  *     folder   of its run, seen from the comparison's
  *     value    the number that decides, at the end, with the best weights; None where the run has none
  *     result   every number of every part, at the end
- *     curve    the first number of the validation part after each evaluation, as (step, number)
+ *     curve    that number of the validation part after each evaluation, or the first one that is measured then: (step, number)
  *     seconds  of training; tokens: read in a second, the median over its steps; memory: most bytes held at once, None where unknown
  *     beyond   the same number at other sizes
  */
@@ -656,12 +656,15 @@ export interface Trial {
  * The number that decides, on inputs of another size than those of training.
  *
  *     factor  times the size of training: of the context, or of the pictures' sides; size: in tokens, or pixels a side
- *     value   None where the model cannot read such inputs, and reason says why
+ *     value   None where the model cannot read such inputs, and reason says why; values: all that is measured, by name
  */
 export interface Beyond {
   factor: number;
   size: number;
   value?: number | null;
+  values?: {
+    [k: string]: number | null;
+  };
   reason?: string;
 }
 /**

@@ -84,15 +84,15 @@ def _size(task: Task) -> tuple[int, int]:
 
 def _tried(factor: float, size: int, model: Any, task: Task, change: dict[str, Any], beside: Path) -> Beyond:
     try:
-        value = _value(model, task, change, beside)
+        found = _values(model, task, change, beside)
     except EquiscopeError as error:
         return Beyond(factor=factor, size=size, reason=str(error))
     except (RuntimeError, IndexError) as error:  # a baseline's own: "mat1 and mat2 shapes cannot be multiplied"
         return Beyond(factor=factor, size=size, reason=f"It cannot read inputs of this size: {str(error).splitlines()[0]}")
-    return Beyond(factor=factor, size=size, value=value)
+    return Beyond(factor=factor, size=size, value=next(iter(found.values())), values=dict(found))
 
 
-def _value(model: Any, task: Task, change: dict[str, Any], beside: Path) -> float:
+def _values(model: Any, task: Task, change: dict[str, Any], beside: Path) -> dict[str, float]:
     """Of the same part of the same data, cut or resized otherwise."""
     data = msgspec.to_builtins(task.recipe.data) | change
     other = open_task(msgspec.structs.replace(task.recipe, data=msgspec.convert(data, type(task.recipe.data))), beside)
@@ -105,8 +105,7 @@ def _value(model: Any, task: Task, change: dict[str, Any], beside: Path) -> floa
     elif isinstance(model, Model) and isinstance(model.position, LearnedNd):
         model = resized(model, tuple(change["size"]))
     with torch.no_grad():
-        found = other.final(model, part) if isinstance(other, ImagesTask) else other.evaluate(model, part)  # in all views
-    return float(next(iter(found.values())))
+        return other.final(model, part) if isinstance(other, ImagesTask) else other.evaluate(model, part)  # in all views
 
 
 def verdicts(model: Any) -> dict[str, str]:

@@ -5,6 +5,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
+import msgspec
+
 from equiscope.compare import answer, job, sure
 from equiscope.compare.after import After, axis_of, deciding, read_after
 from equiscope.compare.plan import Plan, read_plan
@@ -147,8 +149,9 @@ def _trial(folder: Path, found: Found, part: str, metric: str) -> Trial:
     state = "failed" if reason else run.state
     return Trial(
         candidate=name, seed=seed, folder=where, state=state, reason=reason or run.reason, result=run.result,
-        value=run.result.get(part, {}).get(metric), seconds=run.seconds, memory=after.memory, beyond=after.beyond,
-        curve=[(s.step, next(iter(s.values.values()))) for s in run.scores if s.part == "validation"],
+        value=run.result.get(part, {}).get(metric), seconds=run.seconds, memory=after.memory,
+        beyond=[msgspec.structs.replace(one, value=one.values.get(metric, one.value)) for one in after.beyond],
+        curve=[(s.step, s.values.get(metric, next(iter(s.values.values())))) for s in run.scores if s.part == "validation"],
         tokens=median(p.tokens for p in run.points) if run.points else None,
     )  # fmt: skip
 

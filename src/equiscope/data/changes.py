@@ -12,7 +12,9 @@ from msgspec import Struct
 from torch import Tensor
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
-Amount = Annotated[float, msgspec.Meta(ge=0)]
+Longest = Annotated[float, msgspec.Meta(ge=0, le=60_000)]  # a minute
+Decibels = Annotated[float, msgspec.Meta(ge=0, le=100)]
+Times = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 
@@ -30,9 +32,9 @@ class Changes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     speed: Share = 0.0
-    shift: Amount = 0.0
-    gain: Amount = 0.0
-    noise: Amount = 0.0
+    shift: Longest = 0.0
+    gain: Decibels = 0.0
+    noise: Times = 0.0
     bands: Annotated[int, msgspec.Meta(ge=0)] = 0
     windows: Annotated[int, msgspec.Meta(ge=0)] = 0
     masks: Size = 1

@@ -70,10 +70,15 @@ def is_archive(path: Path) -> bool:
     return path.suffix.lower() in SHORT or ".tar" in map(str.lower, path.suffixes)
 
 
+def hides(name: Path) -> bool:
+    """Whether a system hides it beside what people put there."""
+    return any(part.startswith(".") or part == "__MACOSX" for part in name.parts)
+
+
 def opened(path: Path) -> Any:
     """A file to read bytes from, what is compressed being opened on the way."""
     try:
-        return OPENERS.get(path.suffix, open)(path, "rb")
+        return OPENERS.get(path.suffix.lower(), open)(path, "rb")
     except OSError as error:
         raise InputError(f"{path} cannot be opened: {error.strerror}.") from error
 
@@ -92,6 +97,18 @@ def digest(path: Path) -> str:
 def sources(parts: Mapping[str, Iterable[Path]]) -> list[Source]:
     """What was read for each part: a run is of these very bytes. More than MANY files are one source, under their folder."""
     return [source for part, paths in parts.items() for source in _sources(part, list(paths))]
+
+
+def learned(found: Iterable[Source]) -> list[str]:
+    """A sentence for each part, to be measured on, whose every file is learned from too."""
+    digests: dict[str, set[str]] = {}
+    for source in found:
+        digests.setdefault(source.part, set()).add(source.sha256)
+    known = digests.pop("train", set())
+    return [
+        f"The {part} part is also learned from, so what is measured on it is what was learned by heart."
+        for part, files in digests.items() if files <= known
+    ]  # fmt: skip
 
 
 def _sources(part: str, paths: list[Path]) -> list[Source]:

@@ -3,6 +3,7 @@
 Whatever a file holds comes out in eV, Å and eV/Å; what a name or a unit is, is never guessed.
 """
 
+import re
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -143,18 +144,29 @@ def _frame(one: Points, name: str, number: int, where: str, manner: Manner, ener
                 f'{name} has no forces {keys.forces!r}; its values are: {known}. Say data.keys.forces, or "none" to learn '
                 "from energies alone."
             )
-    return _checked(name, number, one.numbers, one.positions, energy, forces, _cell(one, name), manner)
+    return _checked(name, number, one.numbers, one.positions, energy, forces, cell_of(one, name), manner)
 
 
-def _cell(one: Points, name: str) -> Tensor | None:
-    """The cell of what repeats along all three of its vectors; None of what does not repeat."""
+def cell_of(one: Points, name: str) -> Tensor | None:
+    """The cell of what repeats along all three of its vectors; None of what does not repeat.
+
+    raises  InputError for what repeats along some only, or has no cell, and where `pbc` is neither T nor F
+    """
     said = one.values.get("pbc", one.cell is not None)
-    periodic = [word is True for word in (said if isinstance(said, list) else [said])]
+    words = said if isinstance(said, list) else re.findall(r"\w+", said) if isinstance(said, str) else [said]
+    words = list(words[0]) if len(words) == 1 and re.fullmatch("[TFtf]{3}", str(words[0])) else words
+    words = [str(int(word)) if word in (0.0, 1.0) else str(word).lower() for word in words]  # 1.0 and True are 1
+    if odd := [word for word in words if word not in REPEATS]:
+        raise InputError(f"{name} says pbc = {said}, but {odd[0]!r} is neither T nor F.")
+    periodic = [REPEATS[word] for word in words]
     if any(periodic) and not all(periodic):
         raise InputError(f"{name} repeats along some vectors of its cell only (pbc = {said}), but here along all or none.")
-    if all(periodic) and one.cell is None:
+    if any(periodic) and one.cell is None:
         raise InputError(f'{name} is periodic, but says no Lattice. Add it, or say pbc="F F F".')
-    return one.cell if all(periodic) else None
+    return one.cell if periodic and all(periodic) else None
+
+
+REPEATS = {"t": True, "true": True, "1": True, "yes": True, "f": False, "false": False, "0": False, "no": False, "none": False}
 
 
 def _checked(

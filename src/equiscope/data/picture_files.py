@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equiscope.data.files import digest, is_archive, opened, sources
+from equiscope.data.files import digest, hides, is_archive, opened, sources
 from equiscope.data.texts import decoded, parsed, records
 from equiscope.errors import InputError
 from equiscope.record import Source
@@ -104,7 +104,8 @@ def converted(image: "Image.Image", size: tuple[int, int], channels: int) -> np.
     from PIL import Image, ImageOps
 
     with _quietly():
-        plain = image.convert("L" if channels == 1 else "RGB")
+        plain = image.convert("RGB") if image.mode == "LAB" else image  # which Pillow brings to colours only
+        plain = plain.convert("L" if channels == 1 else "RGB")
     if (plain.height, plain.width) != size:
         plain = ImageOps.fit(plain, size[::-1], Image.Resampling.BICUBIC)
     return np.atleast_3d(np.asarray(plain)).transpose(2, 0, 1)
@@ -150,17 +151,19 @@ def _is_table(path: Path) -> bool:
 
 
 def _folder(path: Path) -> Listed:
-    """FOLDER/class/picture.png"""
+    """FOLDER/class/picture.png, also in folders within a class."""
     folders = sorted(f for f in path.iterdir() if f.is_dir() and not f.name.startswith("."))
     if not folders:
         raise InputError(f"{path} has no folders, one for each class, with pictures in them.")
     files: list[Path] = []
+    labels: list[str] = []
     for folder in folders:
-        own = sorted(f for f in folder.iterdir() if _shows(f))
+        own = sorted(f for f in folder.rglob("*") if f.is_file() and _shows(f) and not hides(f.relative_to(folder)))
         if not own:
             raise InputError(f"{folder} has no picture ({', '.join(SUFFIXES)}). Put some in, or take the folder away.")
         files += own
-    return Listed(files, [str(f) for f in files], [f.parent.name for f in files], lambda: (picture(f, str(f)) for f in files))
+        labels += [folder.name] * len(own)
+    return Listed(files, [str(f) for f in files], labels, lambda: (picture(f, str(f)) for f in files))
 
 
 def _shows(path: Path) -> bool:
@@ -203,6 +206,7 @@ def _table(path: Path) -> Listed:
     if not rows:
         raise InputError(f"{path} is empty: it has no line with a path and a label.")
     files, names, labels = [], [], []
+    classes: dict[Path, str] = {}
     for number, row in rows:
         if not isinstance(row, dict) or not all(
             isinstance(row.get(name), (str, int)) and row[name] != "" for name in ("path", "label")
@@ -214,6 +218,8 @@ def _table(path: Path) -> Listed:
             raise InputError(f"{path}, line {number}: there is no {files[-1]}. A path is seen from the table's folder.")
         names.append(f"{path}, line {number}: {row['path']}")
         labels.append(str(row["label"]))
+        if (known := classes.setdefault(files[-1].resolve(), labels[-1])) != labels[-1]:
+            raise InputError(f"{names[-1]} is {labels[-1]!r}, but a line before says {known!r} of the same file. Correct one.")
     return Listed([path, *files], names, labels, lambda: (picture(f, n) for f, n in zip(files, names, strict=True)))
 
 

@@ -6,7 +6,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from equiscope.data.files import found, is_archive
+from equiscope.data.files import found, hides, is_archive
 from equiscope.data.texts import DAMAGED, decoded, records
 from equiscope.errors import InputError
 
@@ -17,7 +17,7 @@ def contents(name: str, beside: Path | None = None) -> Iterator[tuple[str, str, 
     """Where each sound lies, its class where a table says it, and its bytes."""
     for path in found(name, beside):
         if path.is_dir():
-            for file in sorted(p for p in path.rglob("*") if p.suffix.lower() in ENDINGS and not p.name.startswith(".")):
+            for file in sorted(p for p in path.rglob("*") if p.suffix.lower() in ENDINGS and not hides(p.relative_to(path))):
                 yield str(file), "", _bytes(file)
         elif is_archive(path):
             yield from _archived(path)

@@ -30,9 +30,10 @@ from equiscope.tokens.sound import Mel
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
-Amount = Annotated[float, msgspec.Meta(ge=0)]
+Span = Annotated[float, msgspec.Meta(gt=0, le=3.6e6)]  # an hour
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 TOGETHER = 64  # recordings that are cut into windows at once
+LOUDEST = 2.0**40  # also whole numbers of 32 bits, as they are, are heard
 FEW = 2**28  # samples that are held in memory: nine hours at 8 kHz, one gigabyte
 
 
@@ -66,8 +67,8 @@ class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     held: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
     rate: Size | None = None
     tokens: Literal["log-mel", "patches", "raw"] = "log-mel"
-    window_ms: Positive = 25.0
-    hop_ms: Positive = 10.0
+    window_ms: Span = 25.0
+    hop_ms: Span = 10.0
     mels: Size = 40
     scale: Mel = "slaney"
     patch: tuple[Size, Size] = (4, 8)
@@ -211,8 +212,7 @@ class Recordings:
         return sorted(read, key=lambda r: r.name)
 
     def _checked(self, wave: Tensor, rate: int, where: str) -> Tensor:
-        if not bool(wave.isfinite().all()):
-            raise InputError(f"{where} has samples that are no numbers. Give another file.")
+        check_samples(wave, where)
         self.rate = self.rate or rate
         if rate != self.rate and self.config.rate is None:
             raise InputError(
@@ -226,6 +226,15 @@ class Recordings:
                 "Leave it out, or use a shorter data.window_ms."
             )
         return wave if self.config.longest is None else wave[: max(least, round(self.config.longest * self.rate))].clone()
+
+
+def check_samples(wave: Tensor, where: str) -> None:
+    """Raises InputError for samples that are no numbers, or so large that energies would be none."""
+    most = float(wave.abs().max()) if len(wave) else 0.0
+    if not math.isfinite(most):
+        raise InputError(f"{where} has samples that are no numbers. Give another file.")
+    if most > LOUDEST:
+        raise InputError(f"{where} has samples of up to {most:.0e}, and sounds have some from -1 to 1. Give another file.")
 
 
 def parted(config: Sounds, whole: dict[str, list[Recording]], seed: int) -> dict[str, list[Recording]]:

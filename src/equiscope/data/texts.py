@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from xml.etree import ElementTree
 
-from equiscope.data.files import OPENERS, is_archive, opened
+from equiscope.data.files import OPENERS, hides, is_archive, opened
 from equiscope.errors import InputError
 
 TEI = "{http://www.tei-c.org/ns/1.0}"
@@ -44,15 +44,19 @@ def files(paths: Iterable[Path]) -> list[Path]:
         if not path.is_dir():
             found.append(path)
             continue
-        inner = sorted(p for p in path.rglob("*") if p.is_file() and not any(n.startswith(".") for n in p.relative_to(path).parts))
+        inner = sorted(p for p in path.rglob("*") if p.is_file() and not hides(p.relative_to(path)))
         if (path / "state.json").is_file():
             found += [p for p in inner if p.suffix == ".arrow"]
             continue
         some = [p for p in inner if _kind(p.name) in ENDINGS or is_archive(p)]
         if not some:
-            raise InputError(f"{path} has no text in it. Texts are files that end in {', '.join(ENDINGS)}, compressed or not.")
+            raise _no_text(path)
         found += some
     return found
+
+
+def _no_text(path: Path) -> InputError:
+    return InputError(f"{path} has no text in it. Texts are files that end in {', '.join(ENDINGS)}, compressed or not.")
 
 
 def texts(paths: Iterable[Path], field: str = "text") -> Iterator[str]:
@@ -113,10 +117,14 @@ def _members(path: Path) -> Iterator[tuple[str, Readable]]:
         return
     try:
         with tarfile.open(path) as archive:
-            for member in sorted(archive.getmembers(), key=lambda m: m.name):
-                content = archive.extractfile(member) if member.isfile() else None
-                if content is not None:
-                    yield f"{path}: {member.name}", content
+            all_ = [m for m in archive.getmembers() if m.isfile() and not hides(Path(m.name))]
+            some = [m for m in all_ if _kind(m.name) in ENDINGS] or [m for m in all_ if not _kind(m.name)]
+            if not some:
+                raise _no_text(path)
+            for member in sorted(some, key=lambda m: m.name):
+                content, inner = archive.extractfile(member), OPENERS.get(Path(member.name).suffix.lower())
+                assert content is not None
+                yield f"{path}: {member.name}", content if inner is None else inner(content, "rb")
     except DAMAGED as error:
         raise _damaged(path, error) from error
 
@@ -156,8 +164,8 @@ def _lines(file: Readable, name: str) -> Iterator[str]:
 
 def _kind(name: str) -> str:
     """The ending that says what a file is, below that of its compression."""
-    endings = [s for s in Path(name).suffixes if s not in OPENERS]
-    return endings[-1].lower() if endings else ""
+    endings = [s for s in map(str.lower, Path(name).suffixes) if s not in OPENERS]
+    return endings[-1] if endings else ""
 
 
 def _documents(name: str, file: Readable, field: str) -> Iterator[Iterator[str]]:
@@ -174,6 +182,8 @@ def _documents(name: str, file: Readable, field: str) -> Iterator[Iterator[str]]
     elif kind == ".arrow":
         for text in _rows(name, field):
             yield iter([text])
+    elif kind == ".json":
+        raise InputError(f"{name} is JSON, of which lines are read: a text an object, an object a line, in a file .jsonl.")
     else:
         yield _decoded(file, name)
 

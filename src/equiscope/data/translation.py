@@ -297,7 +297,7 @@ def _parallel(source: Path, target: Path) -> Iterator[Pair]:
 
 def _table(path: Path, fields: tuple[str, str]) -> Iterator[Pair]:
     """Rows of TSV or CSV with a first line of names, or lines of JSON."""
-    kind = next((s.lower() for s in reversed(path.suffixes) if s not in OPENERS), "")
+    kind = next((s for s in map(str.lower, reversed(path.suffixes)) if s not in OPENERS), "")
     text = _content(path)
     if kind in (".jsonl", ".ndjson"):
         for number, row in enumerate(text.split("\n"), 1):
@@ -312,6 +312,8 @@ def _table(path: Path, fields: tuple[str, str]) -> Iterator[Pair]:
         raise InputError(f"{path} has the columns {', '.join(names)}, but no {missing[0]!r}. Set data.fields = [source, target].")
     a, b = (names.index(name) for name in fields)
     for line, cells in whole:
+        if not cells:  # an empty line
+            continue
         if len(cells) != len(names):
             raise InputError(f"{path}, line {line} has {len(cells)} columns, but the first line names {len(names)}.")
         yield Pair(cells[a].strip(), cells[b].strip(), f"{path}, line {line}")

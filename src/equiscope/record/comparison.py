@@ -41,12 +41,13 @@ class Beyond(Struct, frozen=True, kw_only=True):
     """The number that decides, on inputs of another size than those of training.
 
     factor  times the size of training: of the context, or of the pictures' sides; size: in tokens, or pixels a side
-    value   None where the model cannot read such inputs, and reason says why
+    value   None where the model cannot read such inputs, and reason says why; values: all that is measured, by name
     """
 
     factor: float
     size: int
     value: float | None = None
+    values: dict[str, float | None] = field(default_factory=dict)
     reason: str = ""
 
 
@@ -56,7 +57,7 @@ class Trial(Struct, frozen=True, kw_only=True):
     folder   of its run, seen from the comparison's
     value    the number that decides, at the end, with the best weights; None where the run has none
     result   every number of every part, at the end
-    curve    the first number of the validation part after each evaluation, as (step, number)
+    curve    that number of the validation part after each evaluation, or the first one that is measured then: (step, number)
     seconds  of training; tokens: read in a second, the median over its steps; memory: most bytes held at once, None where unknown
     beyond   the same number at other sizes
     """

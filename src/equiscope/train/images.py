@@ -11,6 +11,7 @@ from msgspec import Struct
 from torch import Tensor, nn
 
 from equiscope.data import Images
+from equiscope.data.files import learned
 from equiscope.data.images import Pictures, normal
 from equiscope.data.picture_files import address, converted, picture
 from equiscope.data.views import Views
@@ -53,6 +54,7 @@ class ImagesTask(Task):
         assert isinstance(recipe.data, Images)
         self.config, self.sight, self.pictures = recipe.data, sight, pictures
         self.sources = pictures.sources if pictures is not None else []
+        self.notes = learned(self.sources)
         self.grid = (1, 1)  # patches of a picture, which `settled` knows; a baseline takes it whole
 
     @classmethod

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.data import Language, Passages
+from equiscope.data.files import learned
 from equiscope.data.language import IGNORED
 from equiscope.data.line import Unknown, held
 from equiscope.errors import InputError, UnknownName
@@ -38,6 +39,7 @@ class LanguageTask(TextTask):
         assert isinstance(recipe.data, Language)
         self.config, self.passages = recipe.data, passages
         self.sources = passages.sources if passages is not None else []
+        self.notes = learned(self.sources)
 
     @classmethod
     def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
@@ -97,7 +99,9 @@ class LanguageTask(TextTask):
             count += int((wanted != IGNORED).sum())
             hidden = hidden or (self.passages.unknown is not None and bool((wanted == self.passages.unknown).any()))
         loss = total / count
-        bits = loss * (count / self.passages.characters[part]) / math.log(2)
+        given = self.tokenizer.decode(self.passages.ids[part][:1].tolist())  # the first token is never asked for
+        characters = max(self.passages.characters[part] - len(given), 1)
+        bits = loss * (count / characters) / math.log(2)
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))} | ({} if hidden else {"bits per character": bits})
 
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:

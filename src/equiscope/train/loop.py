@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import torch
 
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.models import Baseline, Built, SpaceSpec, Spec, build
-from equiscope.pretrained.runs import BEST, STEPS, WEIGHTS, Checkpoint, identity
+from equiscope.models import Baseline, Built, Model, SpaceSpec, Spec, build
+from equiscope.pretrained.runs import BEST, STEPS, WEIGHTS, Checkpoint, identity, weights_of
 from equiscope.record.run import Entry, Point, Run, Score, write_run
 from equiscope.train import checkpoint, folder, state
 from equiscope.train.cost import best_rate
@@ -88,9 +88,17 @@ def begun_model(recipe: Recipe, spec: Spec | Baseline | SpaceSpec) -> Built:
 
 @torch.no_grad()
 def tried(model: Built, task: Task) -> Built:
-    """The model, after one example has passed through it: what does not fit is refused before anything is written."""
+    """The model, after one example has passed through it, and the places of the longest ones were looked at.
+
+    raises  what does not fit, before anything is written
+    """
     with kept_random():
         task.loss(model, task.batch(0, 0, task.recipe.budget.batch))
+    for part, at in task.longest() if isinstance(model, Model) else ():
+        asked = cast(Model, model if part == "model" else model.encoder)
+        for scheme in asked.schemes:
+            scheme.check(at)
+            scheme.embed(torch.zeros(len(at), asked.spec.width), at)
     return model
 
 
@@ -128,6 +136,7 @@ class _Loop:
         if step == self.steps and self.run.state == "finished":
             self.watcher.say(f"{self.out} is finished: {self.steps} steps.")
             return self.run
+        self._look_for_best(step)
         try:
             with self.engine.products(self.task, self.run.machine.get("onednn")) as onednn, asked_to_stop() as asked:
                 machine = self.run.machine | ({} if onednn is None else {"onednn": onednn})
@@ -238,6 +247,25 @@ class _Loop:
         if step and self.entries is not None and self.entries.steps < step:
             self.watcher.say(f"metrics.jsonl has lines of {self.entries.steps} steps only, though {step} were done.")
         return step or 0
+
+    def _look_for_best(self, step: int) -> None:
+        """Where the best weights so far are lost, the ones to go on with are the best that there are."""
+
+        def lost() -> str:
+            try:
+                weights_of(self.out, self.run)
+            except InputError as error:
+                return str(error)
+            return ""
+
+        if self.saved < 0 or not (why := self.engine.processes.told(lost)):
+            return
+        self.watcher.say(f"{why} Those of step {step} take their place, and what is better later.")
+        with self.engine.evaluated() as model, kept_random(), self.task.levelled(model):
+            values = self.engine.processes.listed(self.task.evaluate(model))[0]
+            first = next(iter(values.values()))
+            self.best = first if first == first else None
+            self._write(step, {WEIGHTS: state.weights(model)}, {"values": values}, BEST, 1)
 
     def _finish(self) -> Run:
         """Measure every part with the best weights, once."""

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equiscope.data.frame_files import cell_of
 from equiscope.data.molecules import Frame, Frames, Levels, Molecules, joined
 from equiscope.data.turns import turn
 from equiscope.errors import InputError
@@ -18,7 +19,7 @@ from equiscope.models import Built, Model, SpaceModel
 from equiscope.models.calculator import in_angstrom, in_electronvolts
 from equiscope.models.slopes import Slopes
 from equiscope.record import Sample
-from equiscope.tokens.points import Points, read_frames
+from equiscope.tokens.points import PACKERS, Points, read_frames
 from equiscope.train.plainly import Plain, plain_spec
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Answer, Asked, Batch, Task
@@ -233,12 +234,15 @@ class MoleculesTask(Task):
             raise InputError(f"Molecules are answered without options, but got {', '.join(options)}.")
         space, device, found = _in_space(model, self.levels), next(model.parameters()).device, []  # type: Any, Any, list[Answer]
         for path in inputs:
-            frames, long = read_frames(path), in_angstrom(self.config.length) if "xyz" in Path(path).name else 1.0
+            kind = [s for s in map(str.lower, Path(path).suffixes) if s not in PACKERS][-1:]
+            frames, long = read_frames(path), in_angstrom(self.config.length) if kind in ([".xyz"], [".extxyz"]) else 1.0
             for row, points in enumerate(frames):
                 given = f"{path}, frame {row}" if len(frames) > 1 else path
                 numbers, at, cell = self._asked(points, given, space, long)
                 made = space.answer(numbers.to(device), at.to(device), None if cell is None else cell.to(device))
                 energy, forces = float(made.energy), made.forces[0].cpu()
+                if not (math.isfinite(energy) and bool(forces.isfinite().all())):
+                    raise InputError(f"{given}: the model's answer is no number. Its atoms stand too far off, or in one place.")
                 more = (
                     {"largest force": float(forces.norm(dim=-1).max())}
                     if self.forceful
@@ -258,14 +262,12 @@ class MoleculesTask(Task):
             space.elements(points.numbers)
         except InputError as error:
             raise InputError(f"{given}: {error}") from error
-        said = points.values.get("pbc", points.cell is not None)
-        repeats = all(word is True for word in (said if isinstance(said, list) else [said])) and points.cell is not None
-        if repeats and (isinstance(space, Plain) or space.spec.cutoff is None):
+        cell = cell_of(points, given)
+        if cell is not None and (isinstance(space, Plain) or space.spec.cutoff is None):
             raise InputError(
                 f'{given} repeats in a cell, but this model has no cutoff. Say pbc="F F F" in the file, or train with model.cutoff.'
             )
-        cell = long * points.cell[None] if repeats and points.cell is not None else None
-        return points.numbers[None], long * points.positions[None], cell
+        return points.numbers[None], long * points.positions[None], None if cell is None else long * cell[None]
 
     def asked(self, model: Built, said: str) -> Asked:
         raise InputError("A model of points in space has no row of words, patches or slices to look at. Ask it: equiscope predict.")

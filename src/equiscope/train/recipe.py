@@ -37,7 +37,7 @@ class Budget(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Optimiser(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How weights follow the gradient.
 
-    kind       "adamw"; or "muon": matrices of the layers by Muon (Jordan 2024), all else by AdamW
+    kind       "adamw"; or "muon": matrices of the layers by Muon (Jordan 2024), all else, as kernels of convolutions, by AdamW
     rate       of learning, at its highest
     muon_rate  of the matrices that Muon moves, at its highest
     betas      how long AdamW remembers the gradient and its square

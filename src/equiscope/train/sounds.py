@@ -1,6 +1,6 @@
 """Sounds (R4): which class a recording is of. Measured as accuracy."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.data import Sounds
-from equiscope.data.sounds import Hearing, Recordings, features, most_tokens, needed_samples, tokens_of
+from equiscope.data.sounds import Hearing, Recordings, check_samples, features, most_tokens, needed_samples, tokens_of
 from equiscope.errors import InputError
 from equiscope.models import Built, Model, Spec
 from equiscope.record import Line, Sample
@@ -36,6 +36,8 @@ class SoundsTask(Task):
         assert isinstance(recipe.data, Sounds)
         self.config, self.hearing, self.recordings = recipe.data, hearing, recordings
         self.sources = recordings.sources if recordings is not None else []
+        if self.config.tokens == "raw" and (self.config.changes.bands or self.config.changes.windows):
+            self.notes = ["data.changes hides bands and windows of spectrograms, but nothing of raw tokens."]
 
     @classmethod
     def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
@@ -108,6 +110,12 @@ class SoundsTask(Task):
             raise InputError("A baseline takes a whole recording at once. Say data.longest, the seconds of it that are heard.")
         return {"shape": (most_tokens(self.config, rate), wide), "outputs": len(self.hearing.classes)}
 
+    def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
+        assert self.recordings is not None
+        for recordings in self.recordings.parts.values():
+            longest = max((r.wave for r in recordings), key=len)
+            yield "model", tokens_of(self.config, self.hearing, [longest]).at[0]
+
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.recordings is not None
         size = self.recipe.budget.batch
@@ -156,8 +164,7 @@ class SoundsTask(Task):
         """A file as it is heard. Raises InputError where it is too short or longer than `longest` seconds, or holds no numbers."""
         wave, rate = read_sound(path, self.hearing.rate, longest=longest)
         least = needed_samples(self.config, self.hearing.rate)
-        if not bool(wave.isfinite().all()):
-            raise InputError(f"{path} has samples that are no numbers. Give another file.")
+        check_samples(wave, path)
         if len(wave) < least:
             raise InputError(f"{path} lasts {1000 * len(wave) / rate:.3g} ms, but one token takes {1000 * least / rate:.3g} ms.")
         return wave if self.config.longest is None else wave[: max(least, round(self.config.longest * rate))]

@@ -1,7 +1,7 @@
 """Task: everything that a loop need not know. What an example is, what is lost on it, what is measured, what is answered."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,6 +119,10 @@ class Task(ABC):
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The sum of the loss over the batch's terms, float32."""
+
+    def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
+        """Places [N, A] of the longest inputs of any part, which a scheme that knows so many only has to know."""
+        yield from ()
 
     def levelled(self, model: Built) -> AbstractContextManager[None]:
         """Inside, the weights that are measured and kept have what the training part decides of them at once; then not any more."""

@@ -5,7 +5,7 @@ Measured in nats a token while it learns, and in BLEU of what it says: greedy th
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equiscope.data.files import learned
 from equiscope.data.translation import END, PADDING, START, Pairs, Row, Translation, encoded, padded, special
 from equiscope.errors import InputError
 from equiscope.models import Baseline, Beams, Built, Model, SpaceSpec, Spec, generate, prepared
@@ -49,7 +50,7 @@ class TranslationTask(TextTask):
         self.pairs = pairs
         self.end, self.start, self.padding = (special(tokenizer, names) for names in (END, START, PADDING))
         self.sources = pairs.sources if pairs is not None else []
-        self.notes = pairs.notes if pairs is not None else []
+        self.notes = [*(pairs.notes if pairs is not None else []), *learned(self.sources)]
         self.signatures: dict[str, str] = {}
         self._cost: np.ndarray | None = None
 
@@ -82,6 +83,15 @@ class TranslationTask(TextTask):
             if value is not None and value != size:
                 raise InputError(f"{name} is {value}, but the texts have {size} tokens. Leave it out: the data says it.")
         return spec | {"vocabulary": size, "outputs": size, "encoder": encoder | {"vocabulary": size}}
+
+    def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
+        """Of all parts; and of those that are translated, what an answer may have."""
+        assert self.pairs is not None
+        read = {part: int(source.lengths.max()) for part, (source, _) in self.pairs.ids.items()}
+        said = max(int(target.lengths.max()) for _, target in self.pairs.ids.values())
+        wide = torch.get_default_dtype()
+        yield "encoder", torch.arange(max(read.values()), dtype=wide)[:, None]
+        yield "model", torch.arange(max(said, *(most(n) for part, n in read.items() if part != "train")), dtype=wide)[:, None]
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.pairs is not None
