@@ -66,8 +66,10 @@ def test_a_drawing_is_one_file(equi, tmp_path, option):
     ("words", "wanted"),
     [
         (["explore", "none.json"], ["There is no file none.json", "or a preset: gpt2"]),
+        (["explore", "GOOD.JSON"], ["There is no file GOOD.JSON"]),
+        (["explore", "./nothing"], ["There is no file nothing"]),
         (["explore", "--model", "gpt9"], ["There is no file gpt9", "vit-b"]),
-        (["explore", "--model", "gpt2", "--position", "rope", "--causal"], ["--position and --causal belong to a sentence"]),
+        (["explore", "--model", "gpt2", "--position", "rope", "--causal"], ["Only a sentence takes --position and --causal"]),
     ],
 )
 def test_what_is_no_model_is_refused(equi, words, wanted):

@@ -208,7 +208,7 @@ def test_a_long_sound_is_refused(equi, folders, tmp_path):
         (["--audio", "x.wav"], ["--audio needs a model that takes it"]),
         (["--image", "x.png", "--model", "gpt2"], ["There is no picture x.png"]),
         (["a", "--model", "vit"], ["ViTModel takes no text, but pixel_values [1, 3, 32, 32]"]),
-        (["a", "--model", "gpt2", "--causal"], ["--causal belong to a sentence alone"]),
+        (["a", "--model", "gpt2", "--causal"], ["Only a sentence alone takes --causal"]),
         (["a" * 65, "--model", "gpt2"], ["The text has 65 tokens, but the model has places for 64"]),
         (["a", "--model", "nowhere"], ["There is no model", "nowhere"]),
         (["--model", "transformers:ResNetModel"], ["No attention was seen in ResNetModel"]),

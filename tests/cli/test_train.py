@@ -1,7 +1,9 @@
 """`equiscope train`, `evaluate`, `predict` on the command line: what is printed where, and which words do not go together."""
 
+import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.cli.test_cli import equi, refused  # noqa: F401
@@ -52,7 +54,7 @@ def test_progress_is_on_the_error_stream_and_the_answer_on_the_output(equi, tmp_
     assert out.splitlines()[0].startswith("Words: finished, 0:0")
 
 
-def test_evaluate_measures_the_parts_and_predict_answers(equi):  # noqa: F811
+def test_evaluate_measures_the_parts_and_predict_answers(equi, monkeypatch):  # noqa: F811
     equi("train", "words.toml", "--out", "run")
     code, out, _ = equi("evaluate", "run")
     assert code == 0
@@ -63,6 +65,12 @@ def test_evaluate_measures_the_parts_and_predict_answers(equi):  # noqa: F811
     code, out, _ = equi("predict", "run", "to be", "or", "--steps", 5, "--temperature", 0, "--json")
     assert code == 0
     assert [(one["input"], len(one["answer"])) for one in json.loads(out)] == [("to be", 5), ("or", 5)]
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"to be\r\nor\n")))
+    assert equi("predict", "run", "-", "--steps", 5, "--temperature", 0, "--json")[1] == out
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"\xff")))
+    refused(equi("predict", "run", "-"), "What is piped in is not UTF-8")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO()))
+    refused(equi("predict", "run", "-"), "Nothing is piped in")
     assert equi("predict", "run", "to", "--steps", 5, "--seed", 3)[1] == equi("predict", "run", "to", "--steps", 5, "--seed", 3)[1]
 
 
@@ -85,6 +93,8 @@ def test_mistakes_are_sentences(equi, tmp_path):  # noqa: F811
     equi("train", "words.toml", "--out", "run")
     refused(equi("train", "run", "--small"), "is a run, which goes on by its own recipe")
     refused(equi("train", "run", "--set", "seed=2"), "is a run, which goes on by its own recipe")
+    refused(equi("train", "run", "--out", "other"), "is a run, which goes on by its own recipe, where it is", "--out")
+    refused(equi("predict", "run", "to", "--top", 2), "There is no option of a text that goes on called 'top'")
     refused(equi("predict", "run", ""), "There is no text to go on with")
     refused(equi("predict", "run", "Ω"), "Ω")
     (tmp_path / "other").mkdir()

@@ -312,17 +312,23 @@ def evaluate(
 @app.command(short_help="Let a run answer.")
 def predict(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
-    inputs: Annotated[list[str], typer.Argument(help="Texts to go on with or to translate; files of pictures, sounds, molecules.")],
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Texts to go on with or to translate; files of pictures, sounds, molecules; - takes lines that are piped in."
+        ),
+    ],
     steps: Annotated[int | None, typer.Option(min=1, help="New tokens at most.")] = None,
     temperature: Annotated[float | None, typer.Option(min=0, help="Of texts: 0 takes the best token; larger is more even.")] = None,
     beams: Annotated[int | None, typer.Option(min=1, help="Of translations: beginnings that are kept.")] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="Of pictures and sounds: how many classes are said.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Seed of what is drawn.")] = None,
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Continue texts, translate lines, name what is in pictures and sounds, tell energies of molecules."""
     from equiscope.cli.train import predict as run
 
-    options = {"steps": steps, "temperature": temperature, "beams": beams, "seed": seed}
+    options = {"steps": steps, "temperature": temperature, "beams": beams, "top": top, "seed": seed}
     run(folder, inputs, {name: value for name, value in options.items() if value is not None}, json)
 
 

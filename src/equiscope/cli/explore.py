@@ -57,7 +57,7 @@ def draw(
 ) -> None:  # fmt: skip
     """Draw a preset, a spec file or a checkpoint folder. Raises InputError for options that only a sentence has."""
     if said:
-        raise InputError(f"{' and '.join(said)} belong to a sentence; a drawing takes all that from the model. Leave them out.")
+        raise InputError(f"Only a sentence takes {' and '.join(said)}; a drawing has all that from the model. Leave that out.")
     path = Path(source)
     title = path.resolve().name if path.is_dir() else path.stem if path.suffix == ".json" else source
     show(explore.drawing(_model(source), title, seed), export, port, open_browser, json)
@@ -91,7 +91,7 @@ def show_run(
 ) -> None:  # fmt: skip
     """The page of a run; while it trains elsewhere, one that asks for what is new."""
     if said:
-        raise InputError(f"{' and '.join(said)} belong to a sentence; {folder} is a run. Leave them out.")
+        raise InputError(f"Only a sentence takes {' and '.join(said)}; {folder} is a run. Leave that out.")
     run = read_run(folder)
     if json:
         sys.stdout.write(msgspec.json.encode(course(run)).decode() + "\n")
@@ -108,7 +108,8 @@ def is_model(words: str) -> bool:
     """Whether what looks like a sentence is the name of a spec file or of a checkpoint folder."""
     path = Path(words)
     try:
-        return path.suffix == ".json" or (path / CONFIG).is_file() or (len(path.parts) > 1 and path.is_dir())
+        named = path.suffix.lower() == ".json" or (words.startswith(("./", "../", "/", "~/")) and len(words.split()) == 1)
+        return named or (path / CONFIG).is_file() or (len(path.parts) > 1 and path.is_dir())
     except (OSError, ValueError):  # too long for a name, or a letter that no name has
         return False
 

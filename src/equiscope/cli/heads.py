@@ -80,7 +80,7 @@ def run(
             heads of two models do not match
     """
     if said:
-        raise InputError(f"{' and '.join(said)} belong to a sentence alone; {source} brings all that. Leave them out.")
+        raise InputError(f"Only a sentence alone takes {' and '.join(said)}; {source} brings all that. Leave that out.")
     if sum(given is not None for given in (asked.text, asked.image, asked.audio)) > 1:
         raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
     if compact and export is None and not json:

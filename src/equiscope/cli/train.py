@@ -29,8 +29,10 @@ def train(
     from equiscope.train.processes import first
 
     if _is_run(source):
-        if changes or small:
-            raise InputError(f"{source} is a run, which goes on by its own recipe. Leave --set and --small out.")
+        if changes or small or out is not None:
+            raise InputError(
+                f"{source} is a run, which goes on by its own recipe, where it is. Leave --set, --small and --out out."
+            )
         run = read_run(source, entries=False)
         found, folder, beside = recipe(run.recipe, str(source / RUN)), source, Path(run.beside)
     else:
@@ -112,7 +114,7 @@ def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool
     from equiscope.train import load_run, recall
 
     _, task = recall(folder)
-    answers = task.predict(load_run(folder), inputs, **options)
+    answers = task.predict(load_run(folder), _piped() if inputs == ["-"] else inputs, **options)
     if json:
         print(
             json_text.dumps(
@@ -122,6 +124,20 @@ def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool
         return
     for answer in answers:
         print(answer.text())
+
+
+def _piped() -> list[str]:
+    """The lines of standard input. Raises InputError where there is none, or it is no text."""
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"What is piped in is not UTF-8: {error.reason} at byte {error.start}. Convert it: iconv -t UTF-8."
+        ) from error
+    if not text:
+        raise InputError("Nothing is piped in. Give inputs, or lines of them: equiscope predict RUN - < FILE.")
+    lines = text.split("\n")  # as parallel files are read: other signs that could end a line do not
+    return [line.removesuffix("\r") for line in (lines[:-1] if not lines[-1] else lines)]
 
 
 def shown(run: Run, folder: Path) -> dict[str, Any]:
