@@ -281,6 +281,7 @@ def test_weights_in_a_table_are_what_torchs_kernel_makes(shape, causal, padded):
 
 def test_short_rows_in_bfloat16_are_learned_from_in_a_table_as_exactly_as_such_rows_are(monkeypatch):
     monkeypatch.setattr(narrow, "SLOW", frozenset())
+    monkeypatch.setattr(narrow, "HALF", frozenset())
     torch.manual_seed(0)
     exact = [torch.randn(2, 3, 64, 32, dtype=torch.float64) for _ in range(3)]
     rows = [x.bfloat16().requires_grad_() for x in exact]
@@ -295,6 +296,7 @@ def test_short_rows_in_bfloat16_are_learned_from_in_a_table_as_exactly_as_such_r
 
 def test_compiled_code_learns_from_short_rows_in_a_table_too(monkeypatch):
     monkeypatch.setattr(narrow, "SLOW", frozenset())  # where the CPU multiplies bfloat16
+    monkeypatch.setattr(narrow, "HALF", frozenset())  # at full speed
     torch.manual_seed(0)
     called: list[str] = []
 

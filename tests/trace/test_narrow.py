@@ -30,8 +30,18 @@ dtypes = pytest.mark.parametrize("dtype", sorted(BOTH, key=str), ids=str)
 @pytest.fixture(autouse=True)
 def no_instructions(monkeypatch):
     monkeypatch.setattr(narrow, "SLOW", BOTH)
+    monkeypatch.setattr(narrow, "HALF", frozenset())
     monkeypatch.setattr(narrow, "TINY", 0)
     monkeypatch.setattr(muon, "SLOW", BOTH)
+
+
+@pytest.fixture
+def half(monkeypatch):
+    """A CPU that multiplies bfloat16 at half of float32's speed."""
+    monkeypatch.setattr(narrow, "SLOW", frozenset())
+    monkeypatch.setattr(narrow, "HALF", frozenset({torch.bfloat16}))
+    monkeypatch.setattr(muon, "SLOW", frozenset())
+    monkeypatch.setattr(muon, "HALF", frozenset({torch.bfloat16}))
 
 
 @pytest.fixture
@@ -261,6 +271,72 @@ def test_linear_attention_and_convolutions_compute_so_too(causal):
     exact.load_state_dict(stem.state_dict())
     picture = torch.randn(2, 3, 8, 8)
     assert relative_error(stem(picture.bfloat16()).x.float(), exact(picture).x) < 2e-2
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "wide"),
+    [
+        ((narrow.MANY, 40), (40, narrow.BROAD), True),
+        ((2, 32, 40), (40, narrow.BROAD), True),  # 64 rows for one matrix
+        ((2, 32, 40), (2, 40, 64), False),  # 32 for each of two
+        ((2, narrow.MANY, 40), (2, 40, 64), True),
+        ((narrow.MANY - 1, 40), (40, 64), False),
+        ((narrow.MANY, 40), (40, narrow.BROAD - 1), False),
+        ((40,), (2, 40, 64), False),
+        ((narrow.MANY, 40), (40,), False),
+        ((narrow.MANY, 0), (0, 64), False),
+    ],
+)
+def test_at_half_speed_products_of_many_rows_alone_are_converted(half, a, b, wide):
+    x, y = torch.randn(a).bfloat16().requires_grad_(), torch.randn(b).bfloat16().requires_grad_()
+    with Products() as products:
+        got = narrow.product(x, y)
+        if len(b) == 2:
+            assert torch.equal(narrow.linear(x, y, None), got)
+    assert (not products.found) == wide
+    exact = x.double() @ y.double()
+    assert got.shape == exact.shape
+    assert got.dtype == torch.bfloat16
+    assert relative_error(got.double(), exact) < 2**-8
+    with Products() as products:
+        got.float().sum().backward()
+    assert (not products.found) == wide
+    halves = torch.randn(a).half(), torch.randn(b).half()
+    with Products() as products:
+        narrow.product(*halves)
+    assert products.found
+
+
+def test_at_half_speed_attention_that_is_learned_is_of_float32_and_one_row_is_not(half):
+    q, k, v = (rows(2, 3, 40, 16) for _ in range(3))
+    for bias in (None, torch.randn(40, 40)):
+        with none_narrow():
+            kernels.fused(q, k, v, 0.25, bias=bias).float().sum().backward()
+        with torch.no_grad(), Products() as products:
+            kernels.fused(q[..., :1, :], k, v, 0.25, bias=None if bias is None else bias[:1])
+        assert products.found
+    with none_narrow():
+        assert muon.orthogonal(torch.randn(1, 80, 100), (3.4445, -4.7750, 2.0315), 5, 1e-7).dtype == torch.float32
+
+
+def test_at_half_speed_a_prepared_model_reads_one_row_as_before_and_a_model_learns_in_float32(half):
+    torch.manual_seed(0)
+    model = build(PRESETS["gpt2"](256, 2, 4, vocabulary=300, places=64)).bfloat16().eval()
+    assert {layer.asking.way for layer in prepared(model).layers} != {"turned"}
+    mixed, ids = Mixed(build(model.spec)), torch.randint(300, (2, 40))
+    with none_narrow():
+        mixed(ids).float().square().sum().backward()
+
+
+@pytest.mark.compile
+def test_compiled_at_half_speed_rows_decide_too(half):
+    torch.compiler.reset()
+    compiled = torch.compile(lambda x, w: ops.affine(x, w, None), fullgraph=True)
+    for many in (5, 80, 3, 90):
+        x, w = rows(many, 48), rows(48, 40)
+        with torch.no_grad():
+            assert torch.equal(compiled(x, w), ops.affine(x, w, None))
+        assert compiled(x, w).requires_grad
 
 
 @dtypes

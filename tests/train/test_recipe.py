@@ -74,6 +74,17 @@ def test_small_and_set_change_it_in_this_order(written):
     assert (found.budget.steps, found.data.tokens, found.optimiser.betas, found.optimiser.clip) == (7, "bytes", (0.8, 0.9), None)
 
 
+def test_set_puts_a_whole_table_in_the_place_of_one(written):
+    path = written('position = "rope"', 'position = { scheme = "rope", base = 500 }')
+    at = "model.block.attention.position"
+    attention = read_recipe(path, [f'{at}={{scheme="alibi"}}']).model["block"]["attention"]
+    assert attention == {"heads": 2, "position": {"scheme": "alibi"}}  # not ALiBi with RoPE's base
+    assert read_recipe(path, [f"{at}.base=7"]).model["block"]["attention"]["position"] == {"scheme": "rope", "base": 7}
+    assert read_recipe(path, ["model={width=4}"]).model == {"width": 4}
+    assert read_recipe(path, ["budget={steps=9, batch=2}", "budget.batch=3"]).budget.batch == 3
+    assert read_recipe(path).model["block"]["attention"]["position"]["base"] == 500
+
+
 WRONG = [
     ("steps = 20", "steps = 0", "line 17: budget.steps is 0, but takes a whole number of 1 or more."),
     ("steps = 20", 'steps = "many"', 'line 17: budget.steps is "many", but takes a whole number of 1 or more.'),

@@ -41,9 +41,9 @@ def fused(
     if q.ndim < 4:  # without a batch torch takes the way that writes every table down
         alone = (None,) * (4 - q.ndim)
         return fused(q[alone], k[alone], v[alone], scale, seen, causal, bias)[(0,) * len(alone)]
-    bare = bias is None or q.dtype in narrow.SLOW  # autocast knows no kernel with a bias
-    if bare and narrow.meant(q, k, v) is not None and (q.shape[-2] == 1 or _learned(q, k, v)):  # else torch's takes no longer
-        return narrow.through(lambda q, k, v: fused(q, k, v, scale, seen, causal, bias), q, k, v)
+    bare, learned = bias is None or q.dtype in narrow.SLOW | narrow.HALF, _learned(q, k, v)  # autocast knows no kernel with a bias
+    if bare and (learned or q.shape[-2] == 1) and narrow.meant(q, k, v, many=learned) is not None:  # else torch's takes no longer
+        return narrow.through(lambda q, k, v: fused(q, k, v, scale, seen, causal, bias), q, k, v, many=learned)
     if bias is None:
         if learned_shortly(q, k, v):
             return in_a_table(q, k, v, scale, seen, causal)

@@ -431,8 +431,8 @@ def _in_heads(x: Tensor, width: int, shared: _Shared) -> Tensor:
 
 def _looked_up(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """q [B, H, N, K] among k, v [B, G, M, K]: the heads side by side [B*N, H*K]."""
-    if q.shape[-2] == 1 and narrow.meant(q, k, v) is not None:
-        return narrow.through(lambda q, k, v: _looked_up(q, k, v, mask, scale), q, k, v)
+    if q.shape[-2] == 1 and narrow.meant(q, k, v, many=False) is not None:
+        return narrow.through(lambda q, k, v: _looked_up(q, k, v, mask, scale), q, k, v, many=False)
     batch, heads, new, _ = q.shape
     groups = k.shape[1]
     if new > 1 or groups == heads:

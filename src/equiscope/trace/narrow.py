@@ -1,9 +1,10 @@
-"""Products of narrow numbers on a CPU without instructions for them: the same numbers, multiplied in float32.
+"""Products of narrow numbers on a CPU that is slower at them than at float32: the same numbers, multiplied in float32.
 
 Where oneDNN has no bfloat16 (float16) for an x86 CPU, torch multiplies it in a plain loop, many times slower than float32. There
 operands are converted, which costs little beside a product of more than a few rows; for few rows, weights that lie turned are read
-as they are. Sums are in float32 either way and are rounded once, at the end, so no number becomes less exact. What is kept for the
-way back is kept narrow.
+as they are. Intel's AVX-512 without AMX (or where a virtual machine hides it) multiplies bfloat16 at half of float32's speed, so
+products of many rows are converted there too. Sums are in float32 either way and are rounded once, at the end, so no number becomes
+less exact. What is kept for the way back is kept narrow.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ from equiscope.trace.transforms import transformed
 TINY = 2**13  # multiply-adds that take less time than what is done around them
 FEW, MORE = 4, 16  # rows that torch multiplies in less time than weights are converted, if these lie turned; of LARGE weights MORE
 LARGE = 2**23
+MANY, BROAD = 64, 32  # rows and columns of a product from which operands are converted in less time than float32 saves, where HALF
 PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -31,17 +33,27 @@ def _slow() -> frozenset[torch.dtype]:
     return frozenset(dtype for dtype, there in ((torch.bfloat16, bfloat16), (torch.float16, float16)) if not there)
 
 
-SLOW = _slow()
+def _half() -> frozenset[torch.dtype]:
+    """The dtypes that the CPU at hand multiplies at half of float32's speed; measured on Intel's Emerald Rapids with AMX hidden."""
+    if torch.bfloat16 in _slow() or not torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported():
+        return frozenset()
+    return frozenset({torch.bfloat16}) if "intel" in torch.cpu.get_capabilities().get("cpu_name", "").lower() else frozenset()
 
 
-def meant(*tensors: Tensor | None) -> torch.dtype | None:
-    """The dtype that torch would multiply these in, if it is a slow one here; else None, as in what is exported."""
-    first = tensors[0]
-    if not SLOW or first is None or first.device.type != "cpu":
+SLOW, HALF = _slow(), _half()
+
+
+def meant(*tensors: Tensor | None, many: bool = True) -> torch.dtype | None:
+    """The dtype that torch would multiply these in, if float32 is faster here; else None, as in what is exported.
+
+    many  whether rows are so many that operands are converted soon beside the product
+    """
+    first, slow = tensors[0], SLOW | HALF if many else SLOW
+    if not slow or first is None or first.device.type != "cpu":
         return None
     casting = torch.is_autocast_enabled("cpu")
     dtype = torch.get_autocast_dtype("cpu") if casting else first.dtype
-    if dtype not in SLOW or torch.compiler.is_exporting():
+    if dtype not in slow or torch.compiler.is_exporting():
         return None
     given = [t for t in tensors if t is not None]
     if any(t.layout != torch.strided or t.is_nested for t in given):
@@ -53,9 +65,9 @@ def meant(*tensors: Tensor | None) -> torch.dtype | None:
     return dtype if all(t.dtype == dtype for t in given) else None
 
 
-def through(compute: Callable[..., Tensor], *tensors: Tensor | None) -> Tensor:
-    """compute(*tensors), in float32 and rounded at the end where their dtype is slow here. All but the first may be None."""
-    dtype = meant(*tensors)
+def through(compute: Callable[..., Tensor], *tensors: Tensor | None, many: bool = True) -> Tensor:
+    """compute(*tensors), in float32 and rounded at the end where that is faster here. All but the first may be None."""
+    dtype = meant(*tensors, many=many)
     if dtype is None:
         return compute(*tensors)
     narrow = [None if t is None else t.to(dtype) for t in tensors]
@@ -108,16 +120,24 @@ def _hooked() -> bool:
 
 def product(a: Tensor, b: Tensor) -> Tensor:
     """a @ b."""
-    if not SLOW or (not torch.compiler.is_compiling() and a.numel() * b.shape[-1] < TINY):
+    if not (SLOW or HALF) or (not torch.compiler.is_compiling() and a.numel() * b.shape[-1] < TINY):
         return a @ b
-    return through(torch.matmul, a, b)
+    return through(torch.matmul, a, b, many=not HALF or _many(a, b))
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x [..., in] @ weight [in, out] (+ bias [out])."""
-    if not SLOW or (not torch.compiler.is_compiling() and _soon(x, weight)):
+    if not (SLOW or HALF) or (not torch.compiler.is_compiling() and _soon(x, weight)):
         return _linear(x, weight, bias)
-    return through(_linear, x, weight, bias)
+    return through(_linear, x, weight, bias, many=not HALF or _many(x, weight))
+
+
+def _many(a: Tensor, b: Tensor) -> bool:
+    """Whether a @ b has so many rows and columns that to convert both costs less than half of the product."""
+    if torch.compiler.is_exporting() or b.ndim < 2:  # there a size compared is a guard
+        return False
+    rows = a.shape[-2] if b.ndim > 2 and a.ndim > 1 else a.numel() // max(a.shape[-1], 1)
+    return rows >= MANY and b.shape[-1] >= BROAD
 
 
 def _soon(x: Tensor, weight: Tensor) -> bool:

@@ -9,7 +9,7 @@ import math
 import re
 import tomllib
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -59,7 +59,8 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
             raise InputError(f"{path} has no table [small]. Leave --small out, or change single fields with --set.")
         data = merged(data, less)
     for change in changes or []:
-        data = altered(data, _changed(change))
+        keys, value = _said(change)
+        data = replaced(data, keys, value)
     origin = Origin(str(path), text, less if small else None, tuple(changes or ()))
     found = _made(data, origin)
     if not small and less is not None:
@@ -88,6 +89,20 @@ def altered(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         kept = {name: value for name, value in model.items() if name in ("width", "layers", "dropout")}
         data = data | {"model": kept}
     return merged(data, changes)
+
+
+def replaced(data: dict[str, Any], keys: Sequence[str], value: Any) -> dict[str, Any]:
+    """The data with one field's value in place of the one that was, a table too; else as `altered`."""
+    nested: Any = value
+    for key in reversed(keys):
+        nested = {key: nested}
+    made = altered(data, nested)
+    if isinstance(value, dict):
+        held = made  # tables along the path are new ones, by `merged`
+        for key in keys[:-1]:
+            held = held[key]
+        held[keys[-1]] = value
+    return made
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
@@ -402,16 +417,13 @@ def _optional() -> frozenset[str]:
     return frozenset(name for name, hint in hints if type(None) in typing.get_args(hint))
 
 
-def _changed(change: str) -> dict[str, Any]:
-    """The data that one --set says."""
+def _said(change: str) -> tuple[list[str], Any]:
+    """The path of the field that one --set names, and its value."""
     name, sign, value = change.partition("=")
     keys = name.strip().split(".")
     if not sign or not all(re.fullmatch(r"[\w-]+", key) for key in keys):
         raise InputError(f"--set takes field=value, such as optimiser.rate=3e-4, but got {change!r}.")
-    nested = value_of(value.strip())
-    for key in reversed(keys):
-        nested = {key: nested}
-    return dict(nested)
+    return keys, value_of(value.strip())
 
 
 def value_of(text: str, said: str = "--set") -> Any:
