@@ -300,5 +300,6 @@ def test_the_recipe_for_fashion_mnist_is_a_model_of_at_most_a_million_parameters
     whole = read_recipe(path)
     names = tuple(str(SAMPLES / f"fashion-{n}.gz") for n in ("images", "labels"))
     assert whole.data.tested == 10_000
-    made = open_task(read_recipe(path, [f'data={{train=["{names[0]}", "{names[1]}"], tested=100, held=100}}']), path.parent)
+    smaller = [f'data.train=["{names[0]}", "{names[1]}"]', "data.tested=100", "data.held=100"]
+    made = open_task(read_recipe(path, smaller), path.parent)
     assert sum(p.numel() for p in build(settle(made)).parameters()) <= 1_000_000
