@@ -37,8 +37,9 @@ def refused(result, *wanted):
     assert all(w in plain for w in wanted), plain
 
 
-def test_it_runs_as_a_program_and_a_mistake_is_one_sentence():
-    found = subprocess.run([sys.executable, "-m", "equiscope.cli", "table", "rop"], capture_output=True, text=True)
+@pytest.mark.parametrize("module", ["equiscope", "equiscope.cli"])
+def test_it_runs_as_a_program_and_a_mistake_is_one_sentence(module):
+    found = subprocess.run([sys.executable, "-m", module, "table", "rop"], capture_output=True, text=True)
     assert found.returncode == 2
     assert found.stdout == ""
     assert found.stderr.startswith("equiscope: There is no position scheme called 'rop'. Known: none, index")
