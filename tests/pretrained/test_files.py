@@ -7,7 +7,7 @@ import pickle
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, ViTConfig, ViTModel
 
 import equiscope as eq
 from equiscope.errors import InputError, UnknownName
@@ -270,3 +270,15 @@ def test_ids_and_names_of_classes_are_kept(tmp_path):
     assert {name: written[name] for name in said} == said
     fresh = eq.save(eq.build(eq.load(tmp_path / "theirs").spec), tmp_path / "fresh")
     assert LlamaConfig.from_pretrained(fresh).eos_token_id is None
+
+
+def test_the_pooler_that_a_vit_came_with_is_written_back_as_it_was(tmp_path):
+    """It computes nothing here, but transformers reads it: 16 wide, with a relu, where a config that says nothing has 24 and a tanh."""
+    said = {"pooler_act": "relu", "pooler_output_size": 16}
+    sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 40}
+    theirs = ViTModel(ViTConfig(**sizes, image_size=8, patch_size=4, **said)).eval()
+    theirs.save_pretrained(tmp_path / "theirs")
+    again = ViTModel.from_pretrained(eq.save(eq.load(tmp_path / "theirs"), tmp_path / "ours")).eval()
+    image = torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(again(image).pooler_output, theirs(image).pooler_output)

@@ -21,7 +21,10 @@ FAMILIES: tuple[Family, ...] = (
     gpt2.GPT2, *llama.FAMILIES, neox.NEOX, bloom.BLOOM, *bert.FAMILIES, *vit.FAMILIES, t5.T5, marian.MARIAN,
 )  # fmt: skip
 
-FACTS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_eos_token_id", "id2label", "label2id")
+FACTS = (  # of config.json that no number here depends on, and that are written back
+    "bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_eos_token_id", "id2label", "label2id",
+    "pooler_act", "pooler_output_size",
+)  # fmt: skip
 
 
 def load(folder: str | Path, dtype: torch.dtype | None = None) -> Built:
