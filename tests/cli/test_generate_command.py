@@ -1,6 +1,8 @@
 """`equiscope generate`: text from a checkpoint on the command line."""
 
+import io
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -47,6 +49,17 @@ def test_without_a_tokenizer_it_takes_ids(equi, folder):  # noqa: F811
     refused(equi("generate", folder, "12"), "has no tokenizer.json", "--ids")
     for wrong in ("one two", "9" * 20, "-1"):
         refused(equi("generate", folder, "--ids", "--", wrong), "is a list of ids")
+
+
+def test_a_prompt_may_be_piped_in(equi, folder, monkeypatch):  # noqa: F811
+    def piped(*words, text):
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text)))
+        return equi("generate", folder, "-", "--steps", 5, *words)
+
+    assert piped(text=b"12:34\r\n")[1] == equi("generate", folder, "12:34", "--steps", 5)[1]
+    assert piped("--ids", text=b"1\n2 3\n")[1] == equi("generate", folder, "1 2 3", "--ids", "--steps", 5)[1]
+    refused(piped(text=b""), "Nothing is piped in. Give a prompt")
+    refused(piped(text=b"\xff"), "is not UTF-8")
 
 
 def test_it_ends_where_the_checkpoint_says(equi, folder):  # noqa: F811
@@ -125,7 +138,8 @@ def test_a_seed_repeats(equi, folder):  # noqa: F811
 def test_mistakes_are_sentences(equi, folder, tmp_path):  # noqa: F811
     refused(equi("generate", tmp_path / "nowhere", "12"), "There is no folder")
     refused(equi("generate", folder, ""), "A prompt is empty")
-    refused(equi("generate", folder, "12", "--steps", 70), "knows positions 0..63")
+    refused(equi("generate", folder, "12", "--steps", 70), "knows positions 0..63", "there is room for 63 tokens.")
+    assert equi("generate", folder, "12", "--steps", 70)[1] == ""
     refused(equi("generate", folder, "12", "--repetition", 0), "repetition is in")
     refused(equi("generate", folder, "12", "--top-k", 3), "temperature 0 draws nothing")
     refused(equi("generate", folder, "12", "--length-penalty", 2), "Say --beams 4 beside it")

@@ -123,7 +123,18 @@ def test_a_sequence_ends_with_its_stop_token_and_the_others_go_on():
 def test_a_table_that_ends_is_said_before_the_first_step():
     with pytest.raises(InputError, match=r"knows positions 0\.\.15, but got 16\. Use length=17"):
         next(stream(model(Learned(16)), torch.arange(5), 13))
+    with pytest.raises(InputError, match=r"such as Rope\(\)\. After this prompt there is room for 12 tokens\."):
+        next(stream(model(Learned(16)), torch.arange(5), 40))
     assert len(generate(model(Learned(16)), torch.arange(5), 12)[0]) == 12
+
+
+def test_a_table_that_ends_is_said_for_the_longest_prompt_wherever_it_stands():
+    made, prompts = model(Learned(16)), [torch.arange(3), torch.arange(10)]
+    with pytest.raises(InputError, match=r"got 19\. .* After the longest prompt there is room for 7 tokens\."):
+        next(stream(made, prompts, 11))
+    assert len(generate(made, prompts, 7)[1]) == 7
+    with pytest.raises(InputError, match=r"got 16\. Use length=17 or more, or a scheme without a table such as Rope\(\)\.$"):
+        generate(made, torch.arange(17), 1)
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,7 @@ def test_ids_and_names_of_classes_are_kept(tmp_path):
 
 
 def test_the_pooler_that_a_vit_came_with_is_written_back_as_it_was(tmp_path):
-    """It computes nothing here, but transformers reads it: 16 wide, with a relu, where a config that says nothing has 24 and a tanh."""
+    """It computes nothing here, but transformers reads it: 16 wide, with a relu; a config that says nothing has 24 and a tanh."""
     said = {"pooler_act": "relu", "pooler_output_size": 16}
     sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 40}
     theirs = ViTModel(ViTConfig(**sizes, image_size=8, patch_size=4, **said)).eval()

@@ -200,7 +200,9 @@ def study(
 @app.command()
 def generate(
     folder: Annotated[Path, typer.Argument(help="A checkpoint: config.json, safetensors and tokenizer.json.")],
-    prompt: Annotated[str, typer.Argument(help="The text to go on with, or what an encoder is to read.")],
+    prompt: Annotated[
+        str, typer.Argument(help="The text to go on with, or what an encoder is to read; - reads it from standard input.")
+    ],
     steps: Annotated[int, typer.Option(min=1, help="New tokens at most.")] = 50,
     temperature: Annotated[float, typer.Option(min=0, help="0 takes the best token; larger is more even.")] = 0.0,
     top_k: Annotated[int | None, typer.Option(min=1, help="Only the k best.")] = None,

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equiscope.cli.piped import piped
 from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.errors import InputError
 from equiscope.models import Beams, Model, Sampling, SpaceModel, generate, prepared, stream, windowed
@@ -23,6 +24,8 @@ def run(
     folder: Path, prompt: str, steps: int, sampling: dict[str, Any], beams: Beams | None, window: int | None, seed: int, ids: bool,
     json: bool,
 ) -> None:  # fmt: skip
+    if prompt == "-":
+        prompt = piped("a prompt", "equiscope generate DIR - < FILE").removesuffix("\n").removesuffix("\r")
     model = load(folder)
     if not isinstance(model, Model) and (window is not None or beams is not None):
         raise InputError(f"{folder} holds a baseline, which writes token by token. Leave --window and --beams out.")
@@ -50,7 +53,9 @@ def run(
         made = "".join(shown)
         print(json_text.dumps({"prompt": prompt, "ids": numbers, "new_ids": found, "text": made, "seed": seed}))
     else:
-        sys.stdout.write(prompt if text is not None and source is None else "")
+        first = next(shown, "")  # what cannot be written is said before anything is
+        sys.stdout.write((prompt if text is not None and source is None else "") + first)
+        sys.stdout.flush()
         for piece in shown:
             sys.stdout.write(piece)
             sys.stdout.flush()

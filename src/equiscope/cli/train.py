@@ -10,6 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from equiscope.cli.piped import piped
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.record.run import METRICS, RUN, Entry, Point, Run, Score, read_run
 
@@ -114,7 +115,7 @@ def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool
     from equiscope.train import load_run, recall
 
     _, task = recall(folder)
-    answers = task.predict(load_run(folder), _piped() if inputs == ["-"] else inputs, **options)
+    answers = task.predict(load_run(folder), _lines() if inputs == ["-"] else inputs, **options)
     if json:
         print(
             json_text.dumps(
@@ -126,17 +127,9 @@ def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool
         print(answer.text())
 
 
-def _piped() -> list[str]:
-    """The lines of standard input. Raises InputError where there is none, or it is no text."""
-    try:
-        text = sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"What is piped in is not UTF-8: {error.reason} at byte {error.start}. Convert it: iconv -t UTF-8."
-        ) from error
-    if not text:
-        raise InputError("Nothing is piped in. Give inputs, or lines of them: equiscope predict RUN - < FILE.")
-    lines = text.split("\n")  # as parallel files are read: other signs that could end a line do not
+def _lines() -> list[str]:
+    """The lines of standard input."""
+    lines = piped("inputs", "equiscope predict RUN - < FILE").split("\n")  # as parallel files are read: no other sign ends a line
     return [line.removesuffix("\r") for line in (lines[:-1] if not lines[-1] else lines)]
 
 

@@ -235,13 +235,29 @@ def _picked(memory: Memory, rows: Tensor) -> Memory:
 
 
 def _room(model: Model, tokens: Tokens, steps: int) -> None:
-    """Let the scheme say, before the first step, whether it has a place for the last one."""
-    end = tokens.at[:1, -1:] + max(steps - 1, 0)
+    """Let the scheme say, before the first step, whether it has a place for the last one of the longest text."""
+    error = _outside(model, tokens, steps)
+    if error is None:
+        return
+    if any(block.attention.window for block in model.spec.blocks):
+        raise InputError(f"{error} A window bounds what is seen, not the places.") from error
+    low, high = 0, steps  # so many steps have room, so many have not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _outside(model, tokens, middle) else (middle, high)
+    if not low:
+        raise error
+    longest = " the longest" if len(tokens.at) > 1 else " this"
+    raise InputError(f"{error} After{longest} prompt there is room for {low} token{'s' if low > 1 else ''}.") from error
+
+
+def _outside(model: Model, tokens: Tokens, steps: int) -> InputError | None:
+    """What a scheme says against the last of so many steps."""
+    end = tokens.at[:, -1:].amax(0, keepdim=True) + max(steps - 1, 0)
     try:
         for scheme in model.schemes:
             scheme.check(end)
             scheme.embed(tokens.x[:1, -1:], end)
     except InputError as error:
-        if any(block.attention.window for block in model.spec.blocks):
-            raise InputError(f"{error} A window bounds what is seen, not the places.") from error
-        raise
+        return error
+    return None

@@ -1,0 +1,21 @@
+"""Piped: what another program, or a file, gives on standard input."""
+
+import sys
+
+from equiscope.errors import InputError
+
+
+def piped(what: str, how: str) -> str:
+    """The text of standard input. Raises InputError where there is none, or it is no text.
+
+    what  that is missing where there is none; how: a command that gives it
+    """
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"What is piped in is not UTF-8: {error.reason} at byte {error.start}. Convert it: iconv -t UTF-8."
+        ) from error
+    if not text:
+        raise InputError(f"Nothing is piped in. Give {what}, or pipe it in: {how}.")
+    return text
