@@ -11,7 +11,7 @@ from tests.pretrained.test_parity import peer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import equiscope as eq
-from equiscope.models import Beams, generate
+from equiscope.models import PRESETS, Beams, generate
 
 
 @pytest.fixture
@@ -49,6 +49,19 @@ def test_without_a_tokenizer_it_takes_ids(equi, folder):  # noqa: F811
     refused(equi("generate", folder, "12"), "has no tokenizer.json", "--ids")
     for wrong in ("one two", "9" * 20, "-1"):
         refused(equi("generate", folder, "--ids", "--", wrong), "is a list of ids")
+
+
+def test_a_smaller_model_may_go_ahead(equi, folder, tmp_path_factory):  # noqa: F811
+    other = tmp_path_factory.mktemp("smaller")
+    eq.save(eq.build(PRESETS["gpt2"](8, 1, 2, 50, 64)).eval(), other)
+    plain = equi("generate", folder, "1 2 3", "--ids", "--steps", 12)
+    code, out, err = equi("generate", folder, "1 2 3", "--ids", "--steps", 12, "--draft", other)
+    assert (code, out) == (0, plain[1])
+    assert "12 tokens in" in err
+    refused(equi("generate", folder, "1 2", "--ids", "--draft", other, "--beams", 2), "Leave --draft out")
+    eq.save(eq.build(PRESETS["gpt2"](8, 1, 2, 40, 64)).eval(), other)
+    refused(equi("generate", folder, "1 2", "--ids", "--draft", other), "vocabulary of 40")
+    refused(equi("generate", folder, "1 2", "--ids", "--draft", other / "no"), "There is no folder")
 
 
 def test_a_prompt_may_be_piped_in(equi, folder, monkeypatch):  # noqa: F811

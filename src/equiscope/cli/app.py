@@ -212,6 +212,9 @@ def generate(
     beams: Annotated[int | None, typer.Option(min=1, help="Search for the best answer with so many beams.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Of beams: larger gives longer answers; 1 unless said.")] = None,
     window: Annotated[int | None, typer.Option(min=1, help="See only so many tokens back; then a text may go on for ever.")] = None,
+    draft: Annotated[
+        Path | None, typer.Option(help="A smaller model of the same tokens that writes ahead; what stays is as without.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of what is drawn.")] = 0,
     ids: Annotated[bool, typer.Option("--ids", help="The prompt is a list of ids; no tokenizer is needed.")] = False,
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
@@ -225,7 +228,7 @@ def generate(
     if beams is None and length_penalty is not None:
         raise InputError("--length-penalty is of a search. Say --beams 4 beside it.")
     search = None if beams is None else Beams(beams, 1.0 if length_penalty is None else length_penalty)
-    run(folder, prompt, steps, sampling, search, window, seed, ids, json)
+    run(folder, prompt, steps, sampling, search, window, draft, seed, ids, json)
 
 
 @app.command(short_help="Train by a recipe, or go on with a run.")

@@ -14,15 +14,16 @@ from torch import Tensor
 from equiscope.cli.piped import piped
 from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.errors import InputError
-from equiscope.models import Beams, Model, Sampling, SpaceModel, generate, prepared, stream, windowed
+from equiscope.models import Beams, Draft, Model, Prepared, Sampling, SpaceModel, generate, prepared, stream, windowed
 from equiscope.models.spec import read_object
+from equiscope.models.speculate import speculate
 from equiscope.pretrained import load
 from equiscope.tokens import Tokenizer
 
 
 def run(
-    folder: Path, prompt: str, steps: int, sampling: dict[str, Any], beams: Beams | None, window: int | None, seed: int, ids: bool,
-    json: bool,
+    folder: Path, prompt: str, steps: int, sampling: dict[str, Any], beams: Beams | None, window: int | None, draft: Path | None,
+    seed: int, ids: bool, json: bool,
 ) -> None:  # fmt: skip
     if prompt == "-":
         prompt = piped("a prompt", "equiscope generate DIR - < FILE").removesuffix("\n").removesuffix("\r")
@@ -31,6 +32,8 @@ def run(
         raise InputError(f"{folder} holds a baseline, which writes token by token. Leave --window and --beams out.")
     if isinstance(model, SpaceModel):
         raise InputError(f"{folder} holds a model of points in space, which writes no texts. Ask it: equiscope predict.")
+    if draft is not None and (beams is not None or not isinstance(model, Model)):
+        raise InputError("A draft goes ahead of a model with attention, token by token, not of beams. Leave --draft out.")
     model = windowed(model, window) if window is not None and isinstance(model, Model) else model
     writer = prepared(model) if isinstance(model, Model) else model
     text = None if ids else _tokenizer(folder)
@@ -46,6 +49,9 @@ def run(
             raise InputError("--beams search for the best answer, so nothing is sampled. Leave the other choices out.")
         best = generate(writer, given, steps, stop=_stops(folder), source=source, beams=replace(beams, never=never))[0]
         following = iter(best[:, None])
+    elif draft is not None and isinstance(writer, Prepared):
+        ahead, chosen = Draft(_writer(draft)), Sampling(**sampling, never=never)
+        following = speculate(writer, given, steps, ahead, chosen, _stops(folder), seed, source)
     else:
         following = stream(writer, given, steps, Sampling(**sampling, never=never), _stops(folder), seed, source)
     shown = _written(_counted(following, found, json), given if source is None else given[:0], text, found)
@@ -62,6 +68,14 @@ def run(
         sys.stdout.write("\n")
     spent = perf_counter() - began
     print(f"{len(found)} tokens in {spent:.2f} s, {len(found) / spent:.1f} a second", file=sys.stderr)
+
+
+def _writer(folder: Path) -> Prepared:
+    """The model that goes ahead. Raises InputError where the folder holds none with attention."""
+    model = load(folder)
+    if not isinstance(model, Model):
+        raise InputError(f"{folder} holds no model with attention, so it cannot go ahead of another. Leave --draft out.")
+    return prepared(model)
 
 
 def _counted(following: Iterator[Tensor], found: list[int], json: bool) -> Iterator[Tensor]:
