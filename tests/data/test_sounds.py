@@ -80,6 +80,15 @@ def test_folders_are_classes_where_no_pattern_says_them(tmp_path):
     assert sum(map(len, found.parts.values())) == 6
 
 
+def test_a_folder_whose_name_has_a_colon_is_a_class_of_its_own(tmp_path):
+    for number in range(12):
+        written(tmp_path / "set" / ("lo: a", "hi: a", "hi: b")[number % 3] / f"{number}.wav", seed=number)
+    assert opened(tmp_path / "set", pattern=None).hearing.classes == ["hi: a", "hi: b", "lo: a"]
+    with tarfile.open(tmp_path / "set: all.tar", "w") as archive:
+        archive.add(tmp_path / "set", "set")
+    assert opened(tmp_path / "set: all.tar", pattern=None).hearing.classes == ["hi: a", "hi: b", "lo: a"]
+
+
 def test_a_table_says_path_and_label(tmp_path):
     for number in range(4):
         written(tmp_path / "wav" / f"{number}.wav", seed=number)
@@ -91,6 +100,9 @@ def test_a_table_says_path_and_label(tmp_path):
         opened(table, pattern=None)
     table.write_text("path,label\nwav/0.wav,\n")
     with pytest.raises(InputError, match=r"set\.csv, line 2 gives wav/0\.wav no label"):
+        opened(table, pattern=None)
+    table.write_text("path,label\nwav/0.wav,Smith, John\nwav/1.wav,Smith, Will\n")
+    with pytest.raises(InputError, match=r"set\.csv, line 2 has 3 columns, but the first line names 2\. See that a cell"):
         opened(table, pattern=None)
     table.write_text("file,label\nwav/0.wav,a\n")
     with pytest.raises(InputError, match=r"has the columns file, label, but no path"):

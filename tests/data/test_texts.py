@@ -131,7 +131,7 @@ def test_an_archive_of_a_short_name_is_an_archive(tmp_path, name, mode):
         (
             "a.jsonl",
             '{"text": "one"}\n\n{"body": "two", "id": 3}\n',
-            r"line 3 has no text 'text'\. .* to one of: body, id",
+            r"line 3 has no text 'text'\. .* to one of: body\.$",
         ),
         ("a.csv", "id,body\n1,one\n", r"has the columns id, body, but no 'text'\. Set data\.field"),
         ("a.csv", "id,text\n1,one\n2\n", r"a\.csv, line 3 ends before its 'text'"),
@@ -150,6 +150,31 @@ def test_what_cannot_be_read_is_refused_with_file_and_line(tmp_path, name, conte
         return
     with pytest.raises(InputError, match=said):
         list(stretches([path]))
+
+
+def test_what_stands_within_a_paragraph_is_read_once_and_apart(tmp_path):
+    quoted = "<p>He sang: <q><l>Roses are red,</l><l>violets blue.</l></q> And left.</p>"
+    broken = '<p>Words<lb/>joined, bro<lb break="no"/>ken, <hi>l</hi>it.</p><lg><l>A</l><l>B</l></lg>'
+    path = put(tmp_path / "a.xml", TEI.format(quoted + broken).encode())
+    wanted = ["One", "He sang: Roses are red, violets blue. And left.", "Words joined, broken, lit.", "A", "B"]
+    assert list(texts([path])) == ["\n\n".join(wanted)]
+
+
+def test_a_cell_more_than_the_first_line_names_is_refused_unless_it_is_empty(tmp_path):
+    path = put(tmp_path / "a.csv", b"text\nshort\nlonger,\n")
+    assert list(texts([path])) == ["short", "longer"]
+    path = put(tmp_path / "b.csv", b"text\nHello, world\n")
+    with pytest.raises(InputError, match=r"b\.csv, line 2 has 2 columns, but the first line names 1\. .* between quotation marks"):
+        list(texts([path]))
+    path = put(tmp_path / "c.tsv", b"text\nHello\tworld\n")
+    with pytest.raises(InputError, match=r"c\.tsv, line 2 has 2 columns, .* no tab stands in a cell"):
+        list(texts([path]))
+    path = put(tmp_path / "d.jsonl", b'{"text": null, "title": "A"}\n')
+    with pytest.raises(InputError, match=r"Set data\.field to one of: title\."):
+        list(texts([path]))
+    path = put(tmp_path / "e.jsonl", b"[1, 2]\n")
+    with pytest.raises(InputError, match=r"has no text 'text'\. Correct the line"):
+        list(texts([path]))
 
 
 def test_a_document_may_be_left_before_it_is_read(tmp_path):

@@ -124,6 +124,7 @@ def test_a_share_of_the_training_part_is_its_beginning(tmp_path):
     some = half.passages.ids["train"]
     assert len(some) == math.ceil(len(all_.passages.ids["train"]) / 2)
     assert (some == all_.passages.ids["train"][: len(some)]).all()
+    assert half.passages.characters["train"] == len(half.passages.tokenizer.decode(some.tolist()))
     assert len(half.passages.ids["validation"]) == len(all_.passages.ids["validation"])
     with pytest.raises(InputError, match="The train part has 3 tokens, but one passage takes"):
         small(tmp_path, data={"share": 0.001})

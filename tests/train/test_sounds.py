@@ -289,6 +289,25 @@ def test_changes_that_leave_no_sound_are_refused(name, far):
         digits(data={"hop_ms": 1e300})
 
 
+def test_a_recording_that_changes_may_make_longer_than_a_table_of_places_is_refused_first(tmp_path):
+    def learned(length, **changes):
+        model = {"block": {"attention": {"heads": 2, "position": {"scheme": "learned", "length": length}}}}
+        found = digits(model=model, data={"places": "index", "changes": changes})
+        return found, open_task(found)
+
+    _, task = learned(12)
+    most = max(int(at.max()) for _, at in task.longest()) + 1
+    for changes in ({"speed": 0.5}, {"shift": 100.0}):
+        found, task = learned(most, **changes)
+        assert max(int(at.max()) for _, at in task.longest()) + 1 > most
+        with pytest.raises(InputError, match="Learned knows positions"):
+            train(found, task, tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+    _, task = learned(most, speed=0.5, shift=100.0)
+    some = max(task.batch(step).tensors["inputs"].shape[1] for step in range(40))
+    assert most < some <= max(int(at.max()) for _, at in task.longest()) + 1
+
+
 def test_a_recording_that_is_longer_than_a_table_of_places_is_refused_first(tmp_path):
     learned = {"block": {"attention": {"heads": 2, "position": {"scheme": "learned", "length": 12}}}}
     found = digits(model=learned, data={"places": "index"})

@@ -10,6 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import msgspec
+
 from equiscope.cli.piped import piped
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.record.run import METRICS, RUN, Entry, Point, Run, Score, read_run
@@ -103,7 +105,8 @@ def evaluate(folder: Path, part: str | None, last: bool, json: bool) -> None:
     found = {name: task.final(model, name) for name in ([part] if part else parts)}
     if json:
         about = {"signatures": dict(task.signatures)} if task.signatures else {}
-        print(json_text.dumps({"run": str(folder), "weights": "last" if last else "best", "result": found, **about}))
+        said = {"run": str(folder), "weights": "last" if last else "best", "result": found, **about}
+        print(msgspec.json.encode(said).decode())  # a number that is none is null, as in a run
         return
     for name, values in found.items():
         print(f"{name}: {numbers(values)}")
@@ -135,8 +138,6 @@ def _lines() -> list[str]:
 
 def shown(run: Run, folder: Path) -> dict[str, Any]:
     """What --json prints: the run without its long lists, which metrics.jsonl holds."""
-    import msgspec
-
     data: dict[str, Any] = msgspec.to_builtins(run)
     rest = {name: value for name, value in data.items() if name not in ("points", "scores", "samples")}
     return rest | {"folder": str(folder), "metrics": str(folder / METRICS)}

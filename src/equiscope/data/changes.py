@@ -61,6 +61,12 @@ def changed(wave: Tensor, rate: int, changes: Changes, draw: torch.Generator) ->
     return wave
 
 
+def most_samples(count: int, rate: int, changes: Changes) -> int:
+    """How many samples a recording of so many may have when it is changed."""
+    slow = int((count - 1) / (1 - changes.speed)) + 1
+    return slow + 2 * round(changes.shift * rate / 1000)
+
+
 def _at_speed(wave: Tensor, speed: float) -> Tensor:
     """So many times faster and higher, by linear interpolation: quick, and exact enough for a change that is random."""
     places = np.arange(int((len(wave) - 1) / speed) + 1) * speed

@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import lzma
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,12 @@ def _found(name: str, beside: Path | None) -> list[Path]:
 def is_archive(path: Path) -> bool:
     """Whether a name is that of a tar file, compressed or not."""
     return path.suffix.lower() in SHORT or ".tar" in map(str.lower, path.suffixes)
+
+
+def member(where: str) -> str:
+    """The name within an archive of what is called "archive: name"; of other files, the path itself."""
+    colons = (sign.span() for sign in re.finditer(": ", where))
+    return next((where[end:] for begin, end in colons if Path(where[:begin]).is_file()), where)
 
 
 def hides(name: Path) -> bool:

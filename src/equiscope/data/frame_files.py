@@ -17,7 +17,7 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from equiscope.data.files import found, is_archive, opened
+from equiscope.data.files import found, is_archive, member, opened
 from equiscope.data.texts import DAMAGED
 from equiscope.errors import InputError
 from equiscope.models.calculator import in_angstrom, in_electronvolts
@@ -127,7 +127,7 @@ def _frame(one: Points, name: str, number: int, where: str, manner: Manner, ener
         raise InputError(f"{name} has points without elements, which are no molecule. Give .xyz or .extxyz.")
     forces: Any = None
     if energies is not None:
-        file = Path(where.rpartition(": ")[2]).name
+        file = Path(member(where)).name
         if file not in energies:
             raise InputError(f"{manner.table} says no energy of {file}. Leave the file out, or add its line.")
         energy: Any = energies[file]
@@ -242,7 +242,7 @@ def finite(frame: Frame) -> Frame:
 
 def _number_of(where: str) -> int:
     """The number in the name of a file of one molecule."""
-    digits = "".join(sign for sign in Path(where.rpartition(": ")[2]).stem if sign.isdecimal())
+    digits = "".join(sign for sign in Path(member(where)).stem if sign.isdecimal())
     if not digits:
         raise InputError(f"{where} has no number in its name, by which data.drop and data.where could name it. Rename it.")
     return int(digits)

@@ -84,6 +84,8 @@ class Passages:
         self.characters = {part: line.characters for part, line in lines.items()}
         self.ids = {part: line.ids for part, line in lines.items()}
         self.ids["train"] = self.ids["train"][: math.ceil(len(self.ids["train"]) * config.share)]
+        if config.share < 1:
+            self.characters["train"] = len(self.tokenizer.decode(self.ids["train"].tolist()))
         self.unknown = unknown(self.tokenizer)
         self.whole = self._whole()
         for part, ids in self.ids.items():

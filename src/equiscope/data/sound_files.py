@@ -6,7 +6,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from equiscope.data.files import found, hides, is_archive
+from equiscope.data.files import found, hides, is_archive, member
 from equiscope.data.texts import DAMAGED, decoded, records
 from equiscope.errors import InputError
 
@@ -64,7 +64,7 @@ def says(pattern: str, where: str) -> dict[str, str]:
     if not names or len(set(names)) < len(names):
         raise InputError(f'data.pattern is such as "{{label}}_{{speaker}}_{{index}}", each name once, but got {pattern!r}.')
     form = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+?)", re.escape(pattern))
-    stem = Path(where.rpartition(": ")[2]).stem
+    stem = Path(member(where)).stem
     fits = re.fullmatch(form, stem)
     if fits is None:
         raise InputError(
@@ -75,7 +75,7 @@ def says(pattern: str, where: str) -> dict[str, str]:
 
 def folder_of(where: str) -> str:
     """The folder that a file lies in, as its class."""
-    folder = Path(where.rpartition(": ")[2]).parent.name
+    folder = Path(member(where)).parent.name
     if not folder:
         raise InputError(
             f"{where} lies in no folder that could be its class. "

@@ -20,6 +20,7 @@ from equiscope.data.files import OPENERS, hides, is_archive, opened
 from equiscope.errors import InputError
 
 TEI = "{http://www.tei-c.org/ns/1.0}"
+BLOCKS = (f"{TEI}p", f"{TEI}head", f"{TEI}l")
 ENDINGS = (".txt", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml")
 STRETCH = 2**18  # bytes that are read at once
 DAMAGED = (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error, tarfile.TarError)  # what readers of damaged files raise
@@ -191,9 +192,9 @@ def _documents(name: str, file: Readable, field: str) -> Iterator[Iterator[str]]
 def _field(line: str, field: str, where: str) -> str:
     row = parsed(line, where)
     if not isinstance(row, dict) or not isinstance(row.get(field), str):
-        raise InputError(
-            f"{where} has no text {field!r}. Set data.field to one of: {', '.join(row) if isinstance(row, dict) else ''}."
-        )
+        texts = [name for name, value in row.items() if isinstance(value, str)] if isinstance(row, dict) else []
+        way = f"Set data.field to one of: {', '.join(texts)}." if texts else 'Correct the line: {"text": "what is written"}.'
+        raise InputError(f"{where} has no text {field!r}. {way}")
     return row[field]
 
 
@@ -239,7 +240,14 @@ def records(lines: Iterable[str], name: str, tab: bool, most: int = CELL) -> tup
     """The columns that the first line of a table names, and the cells of each other line by these. Raises InputError as `rows`."""
     whole = rows(lines, name, tab, most)
     columns = next(whole, (1, []))[1]
-    return columns, ((line, dict(zip(columns, cells, strict=False))) for line, cells in whole if cells)
+    return columns, ((line, _record(columns, cells, f"{name}, line {line}", tab)) for line, cells in whole if cells)
+
+
+def _record(columns: list[str], cells: list[str], where: str, tab: bool) -> dict[str, str]:
+    if any(cells[len(columns) :]):
+        way = "no tab stands in a cell" if tab else 'a cell that holds a comma stands between quotation marks, "such, as this"'
+        raise InputError(f"{where} has {len(cells)} columns, but the first line names {len(columns)}. See that {way}.")
+    return dict(zip(columns, cells, strict=False))
 
 
 def _column(file: Readable, name: str, field: str, delimiter: str) -> Iterator[str]:
@@ -275,5 +283,24 @@ def tei(content: bytes, name: str) -> str:
     body = root.find(f".//{TEI}body")
     if body is None:
         raise InputError(f"{name} is no TEI text: it has no body.")
-    parts = [e for e in body.iter() if e.tag in (f"{TEI}p", f"{TEI}head", f"{TEI}l")]
-    return BETWEEN.join(" ".join("".join(part.itertext()).split()) for part in parts)
+    return BETWEEN.join(" ".join("".join(_signs(part)).split()) for part in _blocks(body))
+
+
+def _blocks(part: ElementTree.Element) -> Iterator[ElementTree.Element]:
+    """The outermost paragraphs, heads and lines of verse."""
+    for one in part:
+        if one.tag in BLOCKS:
+            yield one
+        else:
+            yield from _blocks(one)
+
+
+def _signs(part: ElementTree.Element) -> Iterator[str]:
+    """The text of a part; what begins a line, or is a block within it, does not touch what stands before and behind."""
+    apart = (part.tag == f"{TEI}lb" and part.get("break") != "no") or part.tag in BLOCKS
+    yield (" " if apart else "") + (part.text or "")
+    for one in part:
+        yield from _signs(one)
+        yield one.tail or ""
+    if apart:
+        yield " "

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.data import Sounds
+from equiscope.data.changes import most_samples
 from equiscope.data.sounds import Hearing, Recordings, check_samples, features, most_tokens, needed_samples, tokens_of
 from equiscope.errors import InputError
 from equiscope.models import Built, Model, Spec
@@ -112,8 +113,10 @@ class SoundsTask(Task):
 
     def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
         assert self.recordings is not None
-        for recordings in self.recordings.parts.values():
+        for part, recordings in self.recordings.parts.items():
             longest = max((r.wave for r in recordings), key=len)
+            if part == "train" and self.config.changes is not None:
+                longest = F.pad(longest, (0, most_samples(len(longest), self.hearing.rate, self.config.changes) - len(longest)))
             yield "model", tokens_of(self.config, self.hearing, [longest]).at[0]
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
