@@ -101,7 +101,7 @@ def test_an_archive_and_a_table_read_as_their_folder_does(tmp_path):
     files = sorted(folder.glob("*/[0-9]*.png"))
     rows = [{"path": str(f.relative_to(tmp_path)), "label": f.parent.name} for f in files]
     (tmp_path / "all.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (tmp_path / "all.csv").write_text("path,label\n" + "\n".join(f"{r['path']},{r['label']}" for r in rows))
+    (tmp_path / "all.csv").write_text("path,label\n" + "\n".join(f"{r['path']}, {r['label']} " for r in rows))
     folder_too = Pictures(Images(train=str(folder), held=1))
     archive_too = Pictures(Images(train=str(tmp_path / "all.tar.xz"), held=1))
     for part in ("train", "validation"):

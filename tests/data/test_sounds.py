@@ -95,6 +95,8 @@ def test_a_table_says_path_and_label(tmp_path):
     table = tmp_path / "set.csv"
     table.write_text("path,label\n" + "".join(f"wav/{i}.wav,{'ab'[i % 2]}\n" for i in range(4)))
     assert opened(table, pattern=None, held=0.3).hearing.classes == ["a", "b"]
+    table.write_text(table.read_text().replace(",a", ", a "))
+    assert opened(table, pattern=None, held=0.3).hearing.classes == ["a", "b"]
     table.write_text("path,label\nwav/0.wav,a\nwav/9.wav,b\n")
     with pytest.raises(InputError, match=r"set\.csv, line 3: there is no file .*9\.wav\. Paths are beside the table"):
         opened(table, pattern=None)

@@ -209,7 +209,7 @@ def _table(path: Path) -> Listed:
     classes: dict[Path, str] = {}
     for number, row in rows:
         if not isinstance(row, dict) or not all(
-            isinstance(row.get(name), (str, int)) and row[name] != "" for name in ("path", "label")
+            isinstance(row.get(name), (str, int)) and str(row[name]).strip() for name in ("path", "label")
         ):
             known = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
             raise InputError(f"{path}, line {number} has no path and label; it has: {known}.")
@@ -217,7 +217,7 @@ def _table(path: Path) -> Listed:
         if not files[-1].is_file():
             raise InputError(f"{path}, line {number}: there is no {files[-1]}. A path is seen from the table's folder.")
         names.append(f"{path}, line {number}: {row['path']}")
-        labels.append(str(row["label"]))
+        labels.append(str(row["label"]).strip())
         if (known := classes.setdefault(files[-1].resolve(), labels[-1])) != labels[-1]:
             raise InputError(f"{names[-1]} is {labels[-1]!r}, but a line before says {known!r} of the same file. Correct one.")
     return Listed([path, *files], names, labels, lambda: (picture(f, n) for f, n in zip(files, names, strict=True)))

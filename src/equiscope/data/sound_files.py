@@ -44,11 +44,12 @@ def _listed(path: Path) -> Iterator[tuple[str, str, bytes]]:
         raise InputError(f"{path} has the columns {', '.join(columns)}, but no {' and no '.join(missing)}.")
     for line, row in rows:
         file = path.parent / row.get("path", "")
-        if not row.get("label"):
+        label = row.get("label", "").strip()
+        if not label:
             raise InputError(f"{path}, line {line} gives {row.get('path', 'its file')} no label.")
         if not file.is_file():
             raise InputError(f"{path}, line {line}: there is no file {file}. Paths are beside the table.")
-        yield str(file), row["label"], _bytes(file)
+        yield str(file), label, _bytes(file)
 
 
 def _bytes(path: Path) -> bytes:

@@ -47,7 +47,7 @@ def files(paths: Iterable[Path]) -> list[Path]:
             continue
         inner = sorted(p for p in path.rglob("*") if p.is_file() and not hides(p.relative_to(path)))
         if (path / "state.json").is_file():
-            found += [p for p in inner if p.suffix == ".arrow"]
+            found += [p for p in inner if p.suffix == ".arrow" and not p.name.startswith("cache-")]  # what it computed once
             continue
         some = [p for p in inner if _kind(p.name) in ENDINGS or is_archive(p)]
         if not some:
@@ -270,8 +270,12 @@ def _rows(name: str, field: str) -> Iterator[str]:
     rows: Any = datasets.Dataset.from_file(name)
     if field not in rows.column_names:
         raise InputError(f"{name} has the columns {', '.join(rows.column_names)}, but no {field!r}. Set data.field.")
-    for row in rows.select_columns([field]):
-        yield str(row[field])
+    for number, row in enumerate(rows.select_columns([field]), 1):
+        if not isinstance(row[field], str):
+            raise InputError(
+                f"{name}, row {number} has no text {field!r}, but {row[field]!r}. Leave the row out, or set data.field."
+            )
+        yield row[field]
 
 
 def tei(content: bytes, name: str) -> str:
