@@ -119,7 +119,14 @@ class LanguageTask(TextTask):
         if steps < 1 or "" in stops:
             raise InputError(f"steps is 1 or more and stop a text of a character or more, but got steps={steps}, stop={stop!r}.")
         sampling = Sampling(**{"temperature": 0.8, **options})
-        return [Answer(text, self._continued(model, self._ids(text), steps, sampling, seed, stops)) for text in inputs]
+        read = []
+        for number, text in enumerate(inputs, 1):  # before any answer is made
+            try:
+                read.append(self._ids(text))
+            except InputError as error:
+                raise error if len(inputs) == 1 else InputError(f"Text {number} of {len(inputs)}: {error}") from error
+        made = (self._continued(model, ids, steps, sampling, seed, stops) for ids in read)
+        return [Answer(text, answer) for text, answer in zip(inputs, made, strict=True)]
 
     def asked(self, model: Built, said: str) -> Asked:
         ids = self._ids(said)
