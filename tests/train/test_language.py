@@ -199,6 +199,8 @@ def test_what_cannot_go_on_is_refused(tmp_path):
     model = build(settle(task)).eval()
     with pytest.raises(InputError, match=r"There is no text to go on with\. Give at least one character"):
         task.predict(model, [""])
+    with pytest.raises(InputError, match=r"^Text 2 of 3: There is no text to go on with"):
+        task.predict(model, ["To", "", "be"])
     with pytest.raises(InputError, match=r"'€' \(U\+20AC\) has no id\. This model knows the characters of its texts only"):
         task.predict(model, ["To €"])
     with pytest.raises(UnknownName, match=r"no option of a text that goes on called 'beams'\. Known: steps, stop, seed"):
