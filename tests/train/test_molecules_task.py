@@ -371,7 +371,7 @@ def test_what_only_words_can_do_is_refused(run, tmp_path):
     with pytest.raises(InputError, match="No family of checkpoints holds a model of points in space"):
         eq.save(eq.load(folder), tmp_path / "saved")
     with pytest.raises(InputError, match="holds a model of points in space, which writes no texts"):
-        written_by(folder, "hi", 3, {}, None, None, 0, False, False)
+        written_by(folder, "hi", 3, {}, None, None, None, 0, False, False)
     with pytest.raises(InputError, match="no row of words, patches or slices to look at"):
         recall(folder)[1].asked(eq.load(folder), "a.xyz")
     assert read_spec(folder).describe(9).parameters == run[0].parameters
