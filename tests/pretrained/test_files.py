@@ -7,7 +7,16 @@ import pickle
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import LlamaConfig, LlamaForCausalLM, ViTConfig, ViTModel
+from transformers import (
+    BertConfig,
+    BertModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    RobertaModel,
+    ViTConfig,
+    ViTForImageClassification,
+    ViTModel,
+)
 
 import equiscope as eq
 from equiscope.errors import InputError, UnknownName
@@ -282,3 +291,29 @@ def test_the_pooler_that_a_vit_came_with_is_written_back_as_it_was(tmp_path):
     image = torch.randn(2, 3, 8, 8)
     with torch.no_grad():
         torch.testing.assert_close(again(image).pooler_output, theirs(image).pooler_output)
+
+
+def test_a_bert_written_as_a_roberta_counts_places_as_one(tmp_path):
+    sizes = {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4}
+    theirs = BertModel(BertConfig(**sizes, max_position_embeddings=30)).eval()
+    theirs.save_pretrained(tmp_path / "bert")
+    written = eq.save(eq.load(tmp_path / "bert"), tmp_path / "roberta", family="roberta")
+    said = json.loads((written / "config.json").read_text())
+    assert (said["pad_token_id"], said["max_position_embeddings"]) == (1, 32)
+    ids = torch.randint(2, 50, (2, 9))
+    with torch.no_grad():
+        wanted = theirs(ids).last_hidden_state
+        torch.testing.assert_close(RobertaModel.from_pretrained(written).eval()(ids).last_hidden_state, wanted)
+        torch.testing.assert_close(eq.load(written)(ids), wanted)
+
+
+def test_how_far_places_go_and_the_numbers_of_classes_are_written(tmp_path):
+    sizes = {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4}
+    LlamaForCausalLM(LlamaConfig(**sizes, max_position_embeddings=131072)).save_pretrained(tmp_path / "llama")
+    eq.save(eq.load(tmp_path / "llama"), tmp_path / "again")
+    assert LlamaConfig.from_pretrained(tmp_path / "again").max_position_embeddings == 131072
+    ViTForImageClassification(
+        ViTConfig(hidden_size=24, num_hidden_layers=1, num_attention_heads=4, image_size=8, patch_size=4)
+    ).save_pretrained(tmp_path / "vit")
+    eq.save(eq.load(tmp_path / "vit"), tmp_path / "vit again")
+    assert ViTConfig.from_pretrained(tmp_path / "vit again").label2id == {"LABEL_0": 0, "LABEL_1": 1}

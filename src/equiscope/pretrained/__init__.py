@@ -21,9 +21,9 @@ FAMILIES: tuple[Family, ...] = (
     gpt2.GPT2, *llama.FAMILIES, neox.NEOX, bloom.BLOOM, *bert.FAMILIES, *vit.FAMILIES, t5.T5, marian.MARIAN,
 )  # fmt: skip
 
-FACTS = (  # of config.json that no number here depends on, and that are written back
+FACTS = (  # of config.json that are written back as they were, unless the family decides them
     "bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_eos_token_id", "id2label", "label2id",
-    "pooler_act", "pooler_output_size",
+    "pooler_act", "pooler_output_size", "max_position_embeddings",
 )  # fmt: skip
 
 
@@ -81,7 +81,8 @@ def save(model: Built, folder: str | Path, family: str | None = None) -> Path:
         except InputError as error:
             reasons.append(f"{one.name}: {error}")
             continue
-        files.write(folder, dict.fromkeys(FACTS[:3]) | config | model.facts, one.give(model))
+        facts = {name: value for name, value in model.facts.items() if name not in one.decides or name not in config}
+        files.write(folder, dict.fromkeys(FACTS[:3]) | config | facts, one.give(model))
         return folder
     raise InputError("No family of checkpoints holds this model. " + " ".join(reasons))
 

@@ -152,6 +152,7 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
         config |= {"layer_norm_eps": n.eps, "type_vocab_size": spec.entry.types}
     if ends == "classes":
         config["id2label"] = {str(i): f"LABEL_{i}" for i in range(spec.outputs or 0)}
+        config["label2id"] = {f"LABEL_{i}": i for i in range(spec.outputs or 0)}
     return config
 
 
@@ -196,6 +197,7 @@ FAMILIES = tuple(
         kind.name, partial(read, kind), partial(write, kind), partial(pairs, kind), prefix=f"{kind.name}.",
         table="embeddings.word_embeddings.weight", copies=(COPIES[kind.name],), unread=kind.unread,
         old=((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias")), kept=(r"pooler\..*",),
+        decides=("max_position_embeddings", *(("pad_token_id",) if kind.name == "roberta" else ())),
         twice={COPIES[kind.name].replace("weight", "bias"): kind.words[2]},
     )
     for kind in KINDS

@@ -77,6 +77,7 @@ class Family:
     copies   names under which the table may stand again; what is there must be the table
     unread   patterns of names that hold no weight of these models, such as buffers
     kept     patterns of those, without the prefix, that a model without a head gets back when it is written
+    decides  fields of config.json that follow from the spec, whatever a checkpoint said that the model came from
     twice    names of theirs, and a second name under which the same numbers are written
     old      patterns of names of before, and what they are called today
     settle   what only the weights tell: a spec of a spec and the tensors
@@ -91,6 +92,7 @@ class Family:
     copies: tuple[str, ...] = ("lm_head.weight",)
     unread: tuple[str, ...] = field(default=())
     kept: tuple[str, ...] = field(default=())
+    decides: tuple[str, ...] = ()
     twice: dict[str, str] = field(default_factory=dict)
     old: tuple[tuple[str, str], ...] = field(default=())
     settle: Callable[[Spec, dict[str, Tensor]], Spec] = field(default=lambda spec, tensors: spec)
