@@ -317,3 +317,8 @@ def test_how_far_places_go_and_the_numbers_of_classes_are_written(tmp_path):
     ).save_pretrained(tmp_path / "vit")
     eq.save(eq.load(tmp_path / "vit"), tmp_path / "vit again")
     assert ViTConfig.from_pretrained(tmp_path / "vit again").label2id == {"LABEL_0": 0, "LABEL_1": 1}
+    said = json.loads((tmp_path / "vit" / "config.json").read_text()) | {"id2label": {"0": "cat", "1": "dog"}}
+    said.pop("label2id", None)
+    (tmp_path / "vit" / "config.json").write_text(json.dumps(said))
+    eq.save(eq.load(tmp_path / "vit"), tmp_path / "named")
+    assert json.loads((tmp_path / "named" / "config.json").read_text())["label2id"] == {"cat": 0, "dog": 1}

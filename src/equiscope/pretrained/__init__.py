@@ -82,7 +82,10 @@ def save(model: Built, folder: str | Path, family: str | None = None) -> Path:
             reasons.append(f"{one.name}: {error}")
             continue
         facts = {name: value for name, value in model.facts.items() if name not in one.decides or name not in config}
-        files.write(folder, dict.fromkeys(FACTS[:3]) | config | facts, one.give(model))
+        said = dict.fromkeys(FACTS[:3]) | config | facts
+        if "id2label" in said and "label2id" not in facts:
+            said["label2id"] = {name: int(i) for i, name in said["id2label"].items()}
+        files.write(folder, said, one.give(model))
         return folder
     raise InputError("No family of checkpoints holds this model. " + " ".join(reasons))
 

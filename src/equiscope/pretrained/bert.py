@@ -152,7 +152,6 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
         config |= {"layer_norm_eps": n.eps, "type_vocab_size": spec.entry.types}
     if ends == "classes":
         config["id2label"] = {str(i): f"LABEL_{i}" for i in range(spec.outputs or 0)}
-        config["label2id"] = {f"LABEL_{i}": i for i in range(spec.outputs or 0)}
     return config
 
 

@@ -87,7 +87,6 @@ def write(name: str, spec: Spec) -> dict[str, Any]:
     }  # fmt: skip
     if spec.outputs:
         config["id2label"] = {str(i): f"LABEL_{i}" for i in range(spec.outputs)}
-        config["label2id"] = {f"LABEL_{i}": i for i in range(spec.outputs)}
     return config
 
 
