@@ -5,7 +5,7 @@ Only config.json and safetensors files are read, so that loading runs no code of
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -84,7 +84,7 @@ def save(model: Built, folder: str | Path, family: str | None = None) -> Path:
         facts = {name: value for name, value in model.facts.items() if name not in one.decides or name not in config}
         said = dict.fromkeys(FACTS[:3]) | config | facts
         if "id2label" in said and "label2id" not in facts:
-            said["label2id"] = {name: int(i) for i, name in said["id2label"].items()}
+            said["label2id"] = {name: int(i) for i, name in cast(dict[str, str], said["id2label"]).items()}
         files.write(folder, said, one.give(model))
         return folder
     raise InputError("No family of checkpoints holds this model. " + " ".join(reasons))
