@@ -210,14 +210,23 @@ def uv_sources() -> dict[str, str]:
             name, _, value = line.removeprefix(section).partition("=")
             if line.startswith(section):
                 pip[name] = str(ast.literal_eval(value)).split()
+    index, extra = pip.get("index-url", []), pip.get("extra-index-url", [])
+    if extra:  # of one version pip takes the best wheel of all indexes, uv what the first has: the fullest first
+        extra = [*(index or [default_index()]), *extra]
     settings = {
-        "UV_DEFAULT_INDEX": " ".join(pip.get("index-url", [])),
-        "UV_EXTRA_INDEX_URL": " ".join(pip.get("extra-index-url", [])),
-        "UV_INDEX_STRATEGY": "unsafe-best-match" if "extra-index-url" in pip else "",  # as pip does
+        "UV_DEFAULT_INDEX": " ".join(index),
+        "UV_EXTRA_INDEX_URL": " ".join(extra),
+        "UV_INDEX_STRATEGY": "unsafe-best-match" if extra else "",  # as pip does
         "UV_FIND_LINKS": ",".join(pip.get("find-links", [])),
         "SSL_CERT_FILE": " ".join(pip.get("cert", [])),
     }
     return {name: value for name, value in settings.items() if value and name not in os.environ}
+
+
+def default_index() -> str:
+    """Where pip looks when nothing is configured."""
+    command = [PYTHON, "-c", "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def torch_flags(choice: str) -> list[str]:
