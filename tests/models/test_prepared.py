@@ -15,7 +15,7 @@ from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Sampling, Spec, build, generate
 from equiscope.models.beam import Beams
 from equiscope.models.decoding import Decoding
-from equiscope.models.packed import WAYS, Packed, Ways, quickest
+from equiscope.models.packed import NARROW, WAYS, Packed, Ways, past_onednn, quickest
 from equiscope.models.prepared import prepared
 from equiscope.position import Alibi, Learned, NoPosition, Rope
 from equiscope.symmetry import relative_error
@@ -25,7 +25,7 @@ TEXTS = [ids()[0], ids()[1, :7]]
 
 THERE = [way for way in WAYS if way != "packed" or torch.backends.mkldnn.is_available()]
 THERE_TOO = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-SHORT = "turned" if torch.bfloat16 in narrow.SLOW else "packed" if THERE_TOO else "plain"  # in bfloat16
+SHORT = ("turned",) if torch.bfloat16 in narrow.SLOW else NARROW if THERE_TOO else ("plain",)  # in bfloat16
 
 
 def loaded(name, folder, dtype=torch.float64):
@@ -71,7 +71,7 @@ def test_long_prompts_are_read_by_the_model_itself(name, tmp_path, monkeypatch):
 @pytest.mark.parametrize("texts", [ids()[:1], ids()], ids=["one text", "several"])
 def test_a_layer_written_out_gives_what_its_parts_give(texts, dtype):
     made = model(dtype, attention={"position": NoPosition()}, feedforward=FeedForward(activation="gelu-tanh"))
-    fast = prepared(made)
+    fast = prepared(made, measured=False)
     assert fast.why == ""
     assert all(layer.flat for layer in fast.layers)
     written_out = answers(fast, texts)
@@ -103,7 +103,9 @@ def test_with_any_scheme_it_answers_alike_or_says_why_not(scheme):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "way", "near"), [*((torch.float32, way, 1e-5) for way in THERE), (torch.bfloat16, SHORT, 0.05)], ids=str
+    ("dtype", "way", "near"),
+    [*((torch.float32, way, 1e-5) for way in THERE), *((torch.bfloat16, way, 0.05) for way in SHORT)],
+    ids=str,
 )
 @pytest.mark.parametrize(
     "block",
@@ -268,7 +270,9 @@ def test_a_wrong_product_is_noticed_and_not_used(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "way"), [*((torch.float32, way) for way in THERE), (torch.bfloat16, SHORT), (torch.float64, "plain")], ids=str
+    ("dtype", "way"),
+    [*((torch.float32, way) for way in THERE), *((torch.bfloat16, way) for way in SHORT), (torch.float64, "plain")],
+    ids=str,
 )
 @pytest.mark.parametrize("shape", [(192, 576), (768, 192), (128, 9001), (16, 8), (191, 600)], ids=str)
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -282,6 +286,8 @@ def test_every_way_is_the_product(shape, dtype, way, threads, monkeypatch):
         made = Packed([weight], [bias], way=way)
         assert relative_error(made(x).double(), wanted) < 16 * torch.finfo(dtype).eps
         assert relative_error(made.added(x, to).double(), wanted + to.double()) < 16 * torch.finfo(dtype).eps
+        with past_onednn():
+            assert relative_error(made(x).double(), wanted) < 16 * torch.finfo(dtype).eps
         both = Packed([weight, weight], [bias, None], "gelu", way)(x).double()
         gelu = torch.nn.functional.gelu(torch.cat([wanted, wanted - bias.double()], -1))
         assert relative_error(both, gelu) < 16 * torch.finfo(dtype).eps
@@ -296,9 +302,41 @@ def test_the_quickest_way_is_measured_once_a_size(monkeypatch):
     assert Ways(measured=False).of(large) == "plain"
     assert ways.of(torch.zeros(64, 64)) == "plain"
     assert ways.of(large.double()) == "plain"
-    assert ways.of(large.bfloat16()) == SHORT
+    assert Ways(measured=False).of(large.bfloat16()) == SHORT[0]
     monkeypatch.setattr("equiscope.models.packed._seconds", lambda some, x: {"columns": 0.9, "rows": 0.94}.get(some[0].way, 1.0))
     assert quickest(192, 576) == "rows"  # the simplest that hardly another is faster than
+
+
+@pytest.mark.skipif(len(SHORT) < 2, reason="this CPU reads bfloat16 in one way")
+def test_in_bfloat16_one_row_and_several_are_read_as_each_is_fast(monkeypatch):
+    monkeypatch.setattr("equiscope.models.packed.quickest", lambda *shape: "turned")
+    made = model(torch.bfloat16)
+    fast, exact = prepared(made), model(torch.float64)
+    ways = {product.way for product in fast._products()}
+    assert relative_error(answers(fast, TEXTS[1][None]).double(), answers(exact, TEXTS[1][None])) < 0.05
+    again = prepared(made)
+    generate(again, TEXTS[1], 3)
+    assert {product.way for product in again._products()} == ways == {"turned"}  # a prompt, then one token after another
+    generate(again, TEXTS, 3)
+    assert {product.way for product in again._products()} == {"packed"}
+    assert relative_error(answers(again, TEXTS).double(), answers(exact, TEXTS)) < 0.05
+    assert relative_error(answers(again, TEXTS[0]).double(), answers(exact, TEXTS[0])) < 0.05
+
+
+def test_passing_by_onednn_ends_when_the_last_one_leaves(monkeypatch):
+    switch = torch.backends.mkldnn
+    before = switch.enabled
+    first, second = past_onednn(), past_onednn()
+    first.__enter__()
+    assert not switch.enabled
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not switch.enabled  # the second, in another thread, still passes by
+    second.__exit__(None, None, None)
+    assert switch.enabled == before
+    with pytest.raises(RuntimeError), past_onednn():
+        raise RuntimeError
+    assert switch.enabled == before
 
 
 def test_what_is_measured_is_float32_on_the_cpu_whatever_stands_around(monkeypatch):

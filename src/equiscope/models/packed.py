@@ -1,21 +1,24 @@
 """Packed: products laid out for rows that come one at a time.
 
 With one row, a product does two operations for every weight that it reads: memory decides, and most libraries read with one
-thread, or badly. What reads fastest depends on the shape, and on the CPU and its library, so in float32 it is measured
-(`Ways`) when weights are prepared, for one row; what is measured on a busy machine may differ from time to time, and ways
-differ in rounding:
+thread, or badly. What reads fastest depends on the shape, and on the CPU and its library, so in float32 and bfloat16 it is
+measured (`Ways`) when weights are prepared, for one row; what is measured on a busy machine may differ from time to time, and
+ways differ in rounding:
   plain    torch's own product, the weights of each input one after another; on other devices and in most other dtypes as given
-  turned   the same, the weights of each output one after another
+  turned   the same, the weights of each output one after another; in bfloat16 torch's own where oneDNN is passed by
+           (`past_onednn`), which reads a third faster than oneDNN on a CPU of Zen 4, but one row alone
   rows     the sum over the input cut into one part a thread, each a product of its own
   columns  the output cut into parts
-  packed   oneDNN's blocks of weights; bias, activation and residual on the way out. In bfloat16, where the CPU multiplies it and
-           weights are not small; dtypes that it cannot multiply (`trace.narrow`) lie turned
-What is packed or cut by columns is a copy; the others are views of one weight that lies so already.
+  packed   oneDNN's blocks of weights; bias, activation and residual on the way out
+Dtypes that the CPU cannot multiply (`trace.narrow`) lie turned. What is packed or cut by columns is a copy; the others are views of
+one weight that lies so already.
 """
 
+import contextlib
 import math
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, cast
 
 import torch
@@ -27,7 +30,7 @@ from equiscope.trace.ops import Activation
 
 SMALL = 2**15  # weights for which any way will do
 TRIES = 5
-CACHED = 2**25  # bytes of weights that are read between two uses of one, or 64 weights, when ways are compared: a step reads more
+CACHED = 2**26  # bytes of weights that are read between two uses of one, or 64 weights, when ways are compared: a step reads more
 MANY = 2**13  # outputs, more of which are as so many: a vocabulary
 ROWS = 64  # that oneDNN lays its blocks out for: its blocks for one row read a tenth slower
 FUSED: dict[Activation | None, tuple[str, str]] = {
@@ -36,6 +39,7 @@ FUSED: dict[Activation | None, tuple[str, str]] = {
 }  # fmt: skip
 Way = Literal["plain", "turned", "rows", "columns", "packed"]
 WAYS: tuple[Way, ...] = ("plain", "turned", "rows", "columns", "packed")  # the simplest first
+NARROW: tuple[Way, ...] = ("packed", "turned")  # in bfloat16, all others are many times slower; packed suits several rows too
 GAIN = 0.95  # of the time of a simpler way, that another must not take to be chosen
 # its overloads are named where they are called, or torch looks through them each time; not every torch has it
 LINEAR: Any = torch.ops.mkldnn._linear_pointwise if torch.backends.mkldnn.is_available() else None
@@ -66,7 +70,7 @@ class Packed:
         if self.way == "turned":
             self.weight = weight.t().contiguous().t()
         if self.way == "packed":
-            self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.t().contiguous(), ROWS)
+            self._in_blocks()
         if self.way == "rows":
             self.weight = weight.contiguous()
             self._cut = self.weight.view(self.parts, -1, self.outputs)
@@ -90,6 +94,20 @@ class Packed:
             return cast(Tensor, LINEAR.binary(x, to, self.weight, self.bias, "add"))
         return self.product(x).add_(to)
 
+    @property
+    def passes(self) -> bool:
+        """Whether one row alone reads it fast, and only where oneDNN is passed by."""
+        return self.way == "turned" and self.weight.dtype == torch.bfloat16 and torch.bfloat16 not in narrow.SLOW
+
+    def for_several(self) -> None:
+        """Lay weights that one row alone reads fast so that several rows do."""
+        if self.passes:
+            self.way = "packed"
+            self._in_blocks()
+
+    def _in_blocks(self) -> None:
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight.t().contiguous(), ROWS)
+
     def product(self, x: Tensor) -> Tensor:
         """Without activation."""
         if self.way == "packed":
@@ -106,14 +124,14 @@ class Packed:
 
 
 class Ways:
-    """Which way of reading float32 weights is fastest for one row, here and now; each size is measured when it is first asked for.
+    """Which way of reading weights is fastest for one row, here and now; each size is measured when it is first asked for.
 
-    measured  whether to; if not, all go the simplest way, so that no number depends on how busy a machine is
+    measured  whether to; if not, all go one way always, so that no number depends on how busy a machine is
     """
 
     def __init__(self, measured: bool = True) -> None:
         self.measured = measured
-        self._found: dict[tuple[int, int], Way] = {}
+        self._found: dict[tuple[int, int, torch.dtype], Way] = {}
 
     def of(self, weight: Tensor) -> Way:
         """For weights [in, out] of any kind."""
@@ -123,30 +141,37 @@ class Ways:
             return "turned"
         if weight.numel() < SMALL:
             return "plain"
-        if weight.dtype == torch.bfloat16:
-            there = torch.backends.mkldnn.is_available()
-            return "packed" if there and cast(bool, torch.ops.mkldnn._is_mkldnn_bf16_supported()) else "plain"
-        if weight.dtype != torch.float32 or not self.measured:
-            return "plain"
-        size = weight.shape[0], min(weight.shape[1], MANY)
+        ways = _ways(weight.dtype)
+        if len(ways) == 1 or not self.measured:
+            return ways[0]
+        size = weight.shape[0], min(weight.shape[1], MANY), weight.dtype
         if size not in self._found:
             self._found[size] = quickest(*size)
         return self._found[size]
 
 
+def _ways(dtype: torch.dtype) -> tuple[Way, ...]:
+    """In which weights of a dtype may be read on a CPU that multiplies it, the one that is taken unmeasured first."""
+    there = torch.backends.mkldnn.is_available()
+    if dtype == torch.bfloat16:
+        return NARROW if there and cast(bool, torch.ops.mkldnn._is_mkldnn_bf16_supported()) else WAYS[:1]
+    if dtype != torch.float32:
+        return WAYS[:1]
+    return WAYS if there else WAYS[:-1]
+
+
 @torch.no_grad()
-def quickest(inputs: int, outputs: int) -> Way:
-    """The simplest way of reading float32 weights [inputs, outputs] that hardly another is faster than, as measured now."""
-    kind: Any = {"dtype": torch.float32, "device": "cpu"}
-    x, many = torch.ones(1, inputs, **kind), min(64, math.ceil(CACHED / (4 * inputs * outputs)))
+def quickest(inputs: int, outputs: int, dtype: torch.dtype = torch.float32) -> Way:
+    """The simplest way of reading weights [inputs, outputs] that hardly another is faster than, as measured now."""
+    kind: Any = {"dtype": dtype, "device": "cpu"}
+    x, many = torch.ones(1, inputs, **kind), min(64, math.ceil(CACHED / (dtype.itemsize * inputs * outputs)))
     weight, bias = torch.zeros(inputs, outputs, **kind), torch.zeros(outputs, **kind)
     took: dict[Way, float] = {}
-    for way in WAYS:
-        if way != "packed" or torch.backends.mkldnn.is_available():
-            some = [Packed([weight.clone()], [bias], way=way) for _ in range(many)]
-            with torch.autocast("cpu", enabled=False):
-                took[way] = min(_seconds(some, x) for _ in range(TRIES))
-            del some  # or two ways' weights are held at once
+    for way in _ways(dtype):
+        some = [Packed([weight.clone()], [bias], way=way) for _ in range(many)]
+        with torch.autocast("cpu", enabled=False), past_onednn() if some[0].passes else contextlib.nullcontext():
+            took[way] = min(_seconds(some, x) for _ in range(TRIES))
+        del some  # or two ways' weights are held at once
     least = min(took.values())
     return next(way for way, seconds in took.items() if GAIN * seconds <= least)
 
@@ -156,6 +181,33 @@ def _seconds(some: list[Packed], x: Tensor) -> float:
     for one in some:
         one.product(x)
     return time.perf_counter() - began
+
+
+class _Passing:
+    """Who passes by oneDNN now: torch has one switch for all threads, so the last to leave sets it as the first found it."""
+
+    def __init__(self) -> None:
+        self.lock, self.inside, self.before = threading.Lock(), 0, True
+
+
+_passing = _Passing()  # as the switch is, one for the process
+
+
+@contextlib.contextmanager
+def past_onednn() -> Iterator[None]:
+    """In it torch multiplies without oneDNN, but for what calls it by name. Other threads' products may be slower meanwhile."""
+    switch: Any = torch.backends.mkldnn
+    with _passing.lock:
+        if not _passing.inside:
+            _passing.before, switch.enabled = switch.enabled, False
+        _passing.inside += 1
+    try:
+        yield
+    finally:
+        with _passing.lock:
+            _passing.inside -= 1
+            if not _passing.inside:
+                switch.enabled = _passing.before
 
 
 def _parts(inputs: int) -> int:

@@ -21,19 +21,21 @@ from equiscope import attention, blocks
 from equiscope.attention.mask import Both
 from equiscope.errors import InputError
 from equiscope.models.build import Memory, Model
-from equiscope.models.packed import Packed, Ways
+from equiscope.models.packed import Packed, Ways, past_onednn
 from equiscope.position import Position
 from equiscope.position.base import Role
 from equiscope.symmetry import relative_error
 from equiscope.trace import narrow, ops
 
 FAR = {torch.float64: 1e-10, torch.float32: 1e-4}  # how far one step may be from the reference; other dtypes: 0.1
+SEVERAL = 32  # rows of a step, texts or tokens, up to which reading weights takes longer than multiplying them
 
 
 class Prepared:
     """A model made ready to write: give it to `generate` or `stream` in the model's place.
 
-    measured whether float32 weights are laid out as is fastest here, which is measured; if not, numbers repeat on one machine
+    measured whether weights are laid out as is fastest here, which is measured, and anew when several texts are written; if not,
+             numbers repeat on one machine
     why      what keeps the short way from being taken, in words; empty where it is taken
     raises   InputError (from `fresh`) where the model's parameters changed since
     """
@@ -45,9 +47,11 @@ class Prepared:
         self._seen = _some(model)
         self._held = [torch.cat(few) for few in self._seen]
         self.layers: list[_Layer] = []
+        self._alone = self._tried = False  # whether weights lie for one row alone, and whether a step was compared
         self.why = _why_not(model)
         if not self.why:
             self.why = self._pack() or self._differs()
+        self._tried = True
         if self.why:
             self.layers = []
 
@@ -78,15 +82,34 @@ class Prepared:
         x = rows.placed(x, at, model.schemes)
         x = (x if model.entry.norm is None else model.entry.norm(x)).flatten(0, 1)
         shared = _Shared(model, rows, at, order, valid)
-        bare = shared.new == 1 and rows.valid is None
+        if self._alone and ids.numel() == 1:
+            with past_onednn():
+                return self._read(x, shared, 1)
+        if self._alone and self._tried and shared.start and ids.numel() <= SEVERAL:  # no prompt, so more of them will come
+            self._for_several()
+        return self._read(x, shared, answers)
+
+    def _read(self, x: Tensor, shared: "_Shared", answers: int | None) -> Tensor:
+        model, s, (batch, new) = self.model, self.model.spec, (shared.batch, shared.new)
+        bare = new == 1 and shared.rows.valid is None
         for i, layer in enumerate(self.layers):
             x = layer.flat(x, shared.here[i], *shared.all[i]) if bare and layer.flat is not None else layer(x, i, shared)
         answers = 1 if model.readout.name == "last" else answers
-        if answers is not None and answers < ids.shape[1]:
-            x = x.view(*ids.shape, -1)[:, -answers:].flatten(0, 1)
+        if answers is not None and answers < new:
+            x = x.view(batch, new, -1)[:, -answers:].flatten(0, 1)
         y = x if self.norm is None else self.norm(x)
         y = y if s.head.scale is None else y * s.head.scale
-        return self.head(y).view(len(ids), -1, self.head.outputs)
+        return self.head(y).view(batch, -1, self.head.outputs)
+
+    def _for_several(self) -> None:
+        """Lay weights anew, so that steps of several texts or tokens read them fast too."""
+        for product in self._products():
+            product.for_several()
+        self._alone = False
+
+    def _products(self) -> list[Packed]:
+        parts = [part for layer in self.layers for part in vars(layer).values()]
+        return [part for part in [*parts, self.head] if isinstance(part, Packed)]
 
     def _pack(self) -> str:
         """Copy the weights; in words, why that could not be done."""
@@ -107,6 +130,7 @@ class Prepared:
             self.norm: Normed | None = _Brought(norm.kind, norm.gain, norm.shift, norm.eps) if usual else norm
             table = cast(Any, model.embedding).table.t() if head.weight is None else head.weight
             self.head = Packed([table], [head.bias], way=self.ways)
+            self._alone = any(product.passes for product in self._products())
 
     @torch.no_grad()
     def _differs(self) -> str:
@@ -134,7 +158,7 @@ class Prepared:
 def prepared(model: Model, measured: bool = True) -> Prepared:
     """Copy a model's weights for fast writing. Where that is not possible, `why` says so, and the model itself is used.
 
-    measured  whether float32 weights are laid out as is fastest here, which is measured; if not, numbers repeat on one machine
+    measured  whether weights are laid out as is fastest here, which is measured; if not, numbers repeat on one machine
     """
     return Prepared(model, measured)
 
