@@ -99,3 +99,9 @@ def test_a_sentence_stays_a_sentence(sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sound").mkdir()
     assert not is_model(sentence)
+
+
+def test_a_sentence_that_is_a_presets_name_says_how_the_preset_is_drawn(equi, tmp_path, bundle):
+    code, _, said = equi("explore", "bert-base", "--export", tmp_path / "page.html")
+    assert (code, "To draw that model: equiscope explore --model bert-base" in said) == (0, True)
+    assert "preset" not in equi("explore", "Love conquers all", "--export", tmp_path / "page.html")[2]

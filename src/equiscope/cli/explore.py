@@ -13,7 +13,7 @@ import msgspec
 from equiscope import explore
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore.page import PLAIN, Content
-from equiscope.models import Model, Spec
+from equiscope.models import PRESETS, Model, Spec
 from equiscope.record import course, read_run
 from equiscope.record.run import RUN
 
@@ -30,8 +30,9 @@ def run(
 ) -> None:  # fmt: skip
     _no_file(sentence)
     content = explore.explorable(explore.Choice(sentence, position, width, heads, causal, seed))
+    preset = [f"These words are also a preset's name. To draw that model: equiscope explore --model {sentence}"]
     if not json:
-        for note in content.notes:
+        for note in content.notes + preset * (sentence in PRESETS):
             print(f"note: {note}", file=sys.stderr)
     show(content, export, port, open_browser, json)
 
