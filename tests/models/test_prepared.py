@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import threading
 
 import pytest
 import torch
@@ -321,6 +322,35 @@ def test_in_bfloat16_one_row_and_several_are_read_as_each_is_fast(monkeypatch):
     assert {product.way for product in again._products()} == {"packed"}
     assert relative_error(answers(again, TEXTS).double(), answers(exact, TEXTS)) < 0.05
     assert relative_error(answers(again, TEXTS[0]).double(), answers(exact, TEXTS[0])) < 0.05
+
+
+@pytest.mark.skipif(len(SHORT) < 2, reason="this CPU reads bfloat16 in one way")
+def test_weights_may_be_laid_anew_while_another_thread_multiplies():
+    torch.manual_seed(0)
+    weight, x = torch.randn(768, 768, dtype=torch.bfloat16), torch.randn(1, 768, dtype=torch.bfloat16)
+    wanted, wrong, ended = x.float() @ weight.float(), [], threading.Event()
+    products = [Packed([weight], [None], way="turned") for _ in range(60)]
+
+    def multiply():
+        while not ended.is_set():
+            wrong.extend(error for p in products if (error := relative_error(p(x).float(), wanted)) > 0.02)
+
+    other = threading.Thread(target=multiply)
+    other.start()
+    for product in products:
+        product.for_several()
+    ended.set()
+    other.join()
+    assert wrong == []
+    assert {product.way for product in products} == {"packed"}
+
+
+def test_it_is_prepared_under_autocast_and_with_frozen_switches(monkeypatch):
+    made = model(torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert prepared(model()).why == ""
+    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", False)  # as disable_global_flags() does
+    assert generate(prepared(made), TEXTS[0], 3)[0].shape == (3,)
 
 
 def test_passing_by_onednn_ends_when_the_last_one_leaves(monkeypatch):

@@ -63,35 +63,49 @@ class Packed:
         given = [w.new_zeros(w.shape[1]) if b is None else b.detach() for w, b in zip(weights, bias, strict=True)]
         self.bias = None if all(b is None for b in bias) else torch.cat(given)
         self.activation, self.outputs = activation, weight.shape[1]
-        self.way, self.parts = way.of(weight) if isinstance(way, Ways) else way, _parts(weight.shape[0])
-        self.weight, (self._after, self._form) = weight, FUSED[activation]
-        if self.way == "plain" and weight.dtype == torch.float32 and weight.device.type == "cpu":
-            self.weight = weight.contiguous()
-        if self.way == "turned":
-            self.weight = weight.t().contiguous().t()
-        if self.way == "packed":
-            self._in_blocks()
-        if self.way == "rows":
-            self.weight = weight.contiguous()
+        self.parts, (self._after, self._form) = _parts(weight.shape[0]), FUSED[activation]
+        way = way.of(weight) if isinstance(way, Ways) else way
+        self._laid: tuple[Way, Tensor] = way, self._lay(way, weight)  # one, so that who reads it has both of one moment
+        if way == "rows":
             self._cut = self.weight.view(self.parts, -1, self.outputs)
             self._first = weight.new_zeros(self.parts, 1, self.outputs)
             if self.bias is not None:
                 self._first[0, 0] = self.bias
-        if self.way == "columns":
+
+    @property
+    def way(self) -> Way:
+        return self._laid[0]
+
+    @property
+    def weight(self) -> Tensor:
+        return self._laid[1]
+
+    def _lay(self, way: Way, weight: Tensor) -> Tensor:
+        """Weights [in, out] as a way reads them."""
+        if way == "rows" or (way == "plain" and weight.dtype == torch.float32 and weight.device.type == "cpu"):
+            return weight.contiguous()
+        if way == "turned":
+            return weight.t().contiguous().t()
+        if way == "packed":
+            return cast(Tensor, torch.ops.mkldnn._reorder_linear_weight(weight.t().contiguous(), ROWS))
+        if way == "columns":
             parts = 2 * self.parts
             full = F.pad(weight, (0, -self.outputs % parts))
-            self.weight = full.view(len(weight), parts, -1).transpose(0, 1).contiguous()
+            return full.view(len(weight), parts, -1).transpose(0, 1).contiguous()
+        return weight
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self.way == "packed":
-            return cast(Tensor, LINEAR.default(x, self.weight, self.bias, self._after, [], self._form))
+        way, weight = self._laid
+        if way == "packed":
+            return cast(Tensor, LINEAR.default(x, weight, self.bias, self._after, [], self._form))
         y = self.product(x)
         return y if self.activation is None else ops.activation(y, self.activation)
 
     def added(self, x: Tensor, to: Tensor) -> Tensor:
         """The product (without activation) added to other rows [R, out]."""
-        if self.way == "packed":
-            return cast(Tensor, LINEAR.binary(x, to, self.weight, self.bias, "add"))
+        way, weight = self._laid
+        if way == "packed":
+            return cast(Tensor, LINEAR.binary(x, to, weight, self.bias, "add"))
         return self.product(x).add_(to)
 
     @property
@@ -100,27 +114,25 @@ class Packed:
         return self.way == "turned" and self.weight.dtype == torch.bfloat16 and torch.bfloat16 not in narrow.SLOW
 
     def for_several(self) -> None:
-        """Lay weights that one row alone reads fast so that several rows do."""
-        if self.passes:
-            self.way = "packed"
-            self._in_blocks()
-
-    def _in_blocks(self) -> None:
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight.t().contiguous(), ROWS)
+        """Lay weights that one row alone reads fast so that several rows do. Other threads may multiply meanwhile."""
+        way, weight = self._laid
+        if way == "turned" and weight.dtype == torch.bfloat16 and torch.bfloat16 not in narrow.SLOW:
+            self._laid = "packed", self._lay("packed", weight)
 
     def product(self, x: Tensor) -> Tensor:
         """Without activation."""
-        if self.way == "packed":
-            return cast(Tensor, LINEAR.default(x, self.weight, self.bias, "none", [], ""))
-        if self.way == "rows" and len(x) == 1:
+        way, weight = self._laid
+        if way == "packed":
+            return cast(Tensor, LINEAR.default(x, weight, self.bias, "none", [], ""))
+        if way == "rows" and len(x) == 1:
             return torch.baddbmm(self._first, x.view(self.parts, 1, -1), self._cut).sum(0)
-        if self.way == "columns":
-            y = torch.bmm(x.expand(len(self.weight), *x.shape), self.weight)
+        if way == "columns":
+            y = torch.bmm(x.expand(len(weight), *x.shape), weight)
             y = y.transpose(0, 1).reshape(len(x), -1)[:, : self.outputs]
             return y if self.bias is None else y + self.bias
-        if self.way == "turned" and self.weight.dtype in narrow.SLOW:
-            return narrow.linear(x, self.weight, self.bias)
-        return x @ self.weight if self.bias is None else torch.addmm(self.bias, x, self.weight)
+        if way == "turned" and weight.dtype in narrow.SLOW:
+            return narrow.linear(x, weight, self.bias)
+        return x @ weight if self.bias is None else torch.addmm(self.bias, x, weight)
 
 
 class Ways:
@@ -196,10 +208,11 @@ _passing = _Passing()  # as the switch is, one for the process
 @contextlib.contextmanager
 def past_onednn() -> Iterator[None]:
     """In it torch multiplies without oneDNN, but for what calls it by name. Other threads' products may be slower meanwhile."""
-    switch: Any = torch.backends.mkldnn
+    torchs: Any = torch._C  # below torch.backends, whose switches may be frozen
     with _passing.lock:
         if not _passing.inside:
-            _passing.before, switch.enabled = switch.enabled, False
+            _passing.before = torchs._get_mkldnn_enabled()
+            torchs._set_mkldnn_enabled(False)
         _passing.inside += 1
     try:
         yield
@@ -207,7 +220,7 @@ def past_onednn() -> Iterator[None]:
         with _passing.lock:
             _passing.inside -= 1
             if not _passing.inside:
-                switch.enabled = _passing.before
+                torchs._set_mkldnn_enabled(_passing.before)
 
 
 def _parts(inputs: int) -> int:

@@ -144,8 +144,9 @@ class Prepared:
         try:
             model.eval()
             slow, fast = (Decoding(m, ids[:, :2], 4, source) for m in (model, self))
-            slow.open(), fast.open()
-            answers = [torch.cat([d.read(ids[:, 2:3]), d.read(ids[:, 3:])], 1).double() for d in (slow, fast)]
+            with torch.autocast(table.device.type, enabled=False):  # which would be another precision for one of them alone
+                slow.open(), fast.open()
+                answers = [torch.cat([d.read(ids[:, 2:3]), d.read(ids[:, 3:])], 1).double() for d in (slow, fast)]
         except (RuntimeError, InputError) as error:
             return f"one step could not be made: {error}"
         finally:
