@@ -48,6 +48,15 @@ memory = t5.read(source)  # the encoder, once
 logits = t5(ids, source=memory)  # or source=ids
 ```
 
+Places of a RoBERTa are counted over all tokens here, and over those that are no padding in `transformers`: the same where
+padding stands on the right. For other batches say the places:
+
+```python
+real = ids != 1  # the padding of RoBERTa
+places = (real.long().cumsum(-1) - 1).clamp(min=0)[..., None].double()
+model(dataclasses.replace(model.tokens(ids), at=places, valid=real))
+```
+
 `model.spec` says in one object what was loaded: `print(model.spec.to_json())`.
 
 A field of config.json that is not known, or asks for what cannot be built, is an error that names the field.

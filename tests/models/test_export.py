@@ -24,6 +24,14 @@ def test_an_onnx_file_computes_what_the_model_does_at_other_sizes_too(name, tmp_
     assert (tmp_path / "model.onnx").stat().st_size > 1000
 
 
+def test_a_model_that_is_trained_goes_on_in_training(tmp_path):
+    model = eq.build(tiny(PRESETS["gpt2"]())).train()
+    model.blocks[0].eval()
+    with pytest.raises(InputError):
+        export_onnx(model, tmp_path, torch.zeros(2, 5, dtype=torch.long))
+    assert [part.training for part in (model, model.blocks[0], model.blocks[1])] == [True, False, True]
+
+
 @pytest.mark.parametrize("name", [*KINDS, "points"])
 def test_torch_export_keeps_the_numbers(name, unchecked):
     spec = tiny(PRESETS[name]())

@@ -23,7 +23,7 @@ from equiscope.models import (
     stream,
     windowed,
 )  # fmt: skip
-from equiscope.models.decoding import rows_of
+from equiscope.models.decoding import Decoding, rows_of
 from equiscope.position import Alibi, Learned, Rope
 
 NAMES = ("gpt2", "llama 3.1, tied", "mistral, window", "qwen3", "gpt-neox")
@@ -160,8 +160,36 @@ def test_ids_come_to_where_the_model_is():
 def test_a_model_that_cannot_go_on_is_refused():
     with pytest.raises(InputError, match="Only a model that answers with its vocabulary"):
         generate(build(Spec(8, vocabulary=10, outputs=3)), torch.arange(3), 2)
-    with pytest.raises(InputError, match="never looks ahead"):
+    with pytest.raises(InputError, match="This model reads both ways"):
         generate(build(Spec(8, vocabulary=10, outputs=10)), torch.arange(3), 2)
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"sampling": Sampling(1.0)}, {"beams": Beams(2)}, {"draft": None}, {"window": 4}],
+    ids=["greedy", "sampled", "beams", "draft", "window"],
+)
+def test_answers_that_are_no_numbers_are_said(asked, number):
+    wrong = model()
+    with torch.no_grad():
+        wrong.norm.gain.fill_(number)
+    asked = {name: Draft(model(seed=1)) if name == "draft" else value for name, value in asked.items()}
+    for writer in (wrong, prepared(wrong)) if "window" not in asked else (wrong,):
+        with pytest.raises(InputError, match=r"The model's answers are no numbers \(float32\)"):
+            generate(writer, [[1, 2]], 3, **asked)
+
+
+def test_answers_that_become_no_numbers_are_said_after_the_last_step(monkeypatch):
+    read, late = Decoding.read, model()
+
+    def spoiled(self, ids):
+        return read(self, ids) * torch.nan
+
+    monkeypatch.setattr(Decoding, "read", spoiled)
+    for asked in ({}, {"beams": Beams(2)}, {"draft": Draft(model(seed=1))}):
+        with pytest.raises(InputError, match="no numbers"):
+            generate(late, [[1, 2]], 4, **asked)
 
 
 @pytest.mark.parametrize(

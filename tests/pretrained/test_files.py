@@ -9,10 +9,17 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import (
     BertConfig,
+    BertForSequenceClassification,
     BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     RobertaModel,
+    T5Config,
+    T5ForConditionalGeneration,
     ViTConfig,
     ViTForImageClassification,
     ViTModel,
@@ -322,3 +329,32 @@ def test_how_far_places_go_and_the_numbers_of_classes_are_written(tmp_path):
     (tmp_path / "vit" / "config.json").write_text(json.dumps(said))
     eq.save(eq.load(tmp_path / "vit"), tmp_path / "named")
     assert json.loads((tmp_path / "named" / "config.json").read_text())["label2id"] == {"cat": 0, "dog": 1}
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert", "t5"])
+def test_what_a_config_says_of_training_is_written_back(name, tmp_path):
+    """It changes no number of a forward pass, but fine-tuning goes another way without it."""
+    small = {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 1, "num_attention_heads": 4}
+    kinds = {
+        "gpt2": (GPT2LMHeadModel, GPT2Config, {"vocab_size": 50, "n_embd": 24, "n_layer": 1, "n_head": 4},
+                 {"resid_pdrop": 0.3, "embd_pdrop": 0.0, "attn_pdrop": 0.25, "initializer_range": 0.1}),
+        "bert": (BertForSequenceClassification, BertConfig, small,
+                 {"problem_type": "regression", "hidden_dropout_prob": 0.0, "classifier_dropout": 0.5}),
+        "t5": (T5ForConditionalGeneration, T5Config,
+               {"vocab_size": 50, "d_model": 24, "d_kv": 6, "d_ff": 40, "num_layers": 1, "num_heads": 4},
+               {"dropout_rate": 0.0, "initializer_factor": 0.5}),
+    }  # fmt: skip
+    theirs, config, sizes, said = kinds[name]
+    theirs(config(**sizes, **said)).save_pretrained(tmp_path / "theirs")
+    loaded = eq.load(tmp_path / "theirs")
+    again = json.loads((eq.save(loaded.bfloat16(), tmp_path / "ours") / "config.json").read_text())
+    assert {name: again[name] for name in said} == said
+    assert not {"dtype", "torch_dtype", "transformers_version", "_name_or_path"} & again.keys()  # they are the new folder's own
+    theirs.from_pretrained(tmp_path / "ours")
+
+
+def test_an_odd_number_of_columns_that_turn_is_said_by_its_field(tmp_path):
+    said = {"hidden_size": 24, "num_attention_heads": 2, "rotary_pct": 0.25, "num_hidden_layers": 1, "vocab_size": 50}
+    GPTNeoXForCausalLM(GPTNeoXConfig(**said, intermediate_size=40)).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=r"rotary_pct is 0\.25, by which 3 of the 12 columns of a head turn"):
+        eq.load(tmp_path)

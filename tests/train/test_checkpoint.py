@@ -2,6 +2,7 @@
 
 import errno
 import json
+import pathlib
 import pickle
 import shutil
 import struct
@@ -199,6 +200,33 @@ def test_a_planted_pickle_is_never_opened(finished, run, tmp_path, monkeypatch):
     train(recipe, task, run)
     load_run(run)
     assert not mark.exists()
+
+
+def test_a_kill_while_a_checkpoint_takes_the_place_of_another_loses_neither(finished, tmp_path, monkeypatch):
+    undisturbed = finished[2]
+    run = shutil.copytree(undisturbed, tmp_path / "run")
+    best = next((run / "best").iterdir())
+
+    class Killed(BaseException):
+        pass
+
+    def killed(self, target):
+        if self.name.endswith(".part"):
+            raise Killed
+        return rename(self, target)
+
+    rename = pathlib.Path.rename
+    found = read_checkpoint(best, identity(read_run(run)))
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "rename", killed)
+        with pytest.raises(Killed):
+            checkpoint.write(best, found.step, {WEIGHTS: found.tensors(WEIGHTS)}, found.facts, identity(read_run(run)))
+    assert not best.exists()
+    checkpoint.restore(run)
+    assert read_checkpoint(best, identity(read_run(run))).step == found.step
+    checkpoint.write(best, found.step, {WEIGHTS: found.tensors(WEIGHTS)}, found.facts, identity(read_run(run)))
+    assert [path.name for path in best.parent.iterdir()] == [best.name]
+    assert files(run) == files(undisturbed)
 
 
 @pytest.mark.parametrize("failing", range(1, 12, 3))

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -85,6 +86,49 @@ def test_a_run_that_is_asked_to_stop_saves_and_goes_on_later(tmp_path, number):
     train(found, task, tmp_path / "run")
     assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
     assert files(tmp_path / "run") == files(tmp_path / "undisturbed")
+
+
+def test_the_first_signal_is_answered_and_the_last_step_is_not_measured_after_one(tmp_path):
+    found, task = small(tmp_path)
+    train(found, task, tmp_path / "undisturbed")
+    said: list[str] = []
+    made = train(found, task, tmp_path / "run", replace(stopping(signal.SIGTERM, step=12), say=said.append))
+    assert any(sentence.startswith("Stopping as soon as a step is whole") for sentence in said)
+    assert (made.state, made.reason) == ("stopped", "SIGTERM after the last step, which is saved, before the last measurement")
+    assert train(found, task, tmp_path / "run").state == "finished"
+    assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize("stop", [0, signal.SIGINT])
+def test_compilers_that_end_with_the_signal_or_fail_are_said(tmp_path, monkeypatch, stop):
+    from torch._inductor.exc import CppCompileError
+
+    found, task = small(tmp_path, engine={"compile": True})
+
+    def failing(*given):
+        if stop:
+            os.kill(os.getpid(), stop)
+        raise CppCompileError(["g++"], "many lines\n" * 1000)
+
+    monkeypatch.setattr(Engine, "step", failing)
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self: None)
+    if stop:
+        made = train(found, task, tmp_path / "run")
+        assert (made.state, made.reason) == ("stopped", "SIGINT while the model was compiled; nothing was saved yet")
+    else:
+        with pytest.raises(InputError, match=r"engine\.compile could not compile this model here: C\+\+ compile error"):
+            train(found, task, tmp_path / "run")
+
+
+def test_compiling_without_a_compiler_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    def none():
+        raise RuntimeError("No working C++ compiler found")
+
+    monkeypatch.setattr("torch._inductor.cpp_builder.get_cpp_compiler", none)
+    found, task = small(tmp_path, engine={"compile": True})
+    with pytest.raises(InputError, match="none works here: No working"):
+        train(found, task, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

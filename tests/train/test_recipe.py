@@ -249,3 +249,23 @@ def test_the_schema_says_of_every_field_what_it_is():
 
 def test_no_field_of_a_recipe_is_left_without_words():
     assert all(fields.wanted(f.type) != "a value" for kind in kinds() for f in msgspec.structs.fields(kind))
+
+
+NAMED = [
+    ("sounds", {"where": {"tset": {"label": "a"}}}, 'data.where has no place for "tset": its names are "test" or "validation".'),
+    ("sounds", {"where": {"test": 5}}, "data.where.test is 5, but takes a table."),
+    ("sounds", {"where": {"test": {"label": [1]}}}, "data.where.test.label is [1], but takes a whole number or a text in quotes"),
+    ("sounds", {"where": 5}, "data.where is 5, but takes a table."),
+    ("molecules", {"drop": {"tset": [1]}}, 'data.drop has no place for "tset": its names are'),
+    ("molecules", {"drop": {"train": ["x"]}}, 'data.drop.train is ["x"], but takes a list, each a whole number of 0 or more.'),
+    ("molecules", {"where": {"test": [5]}}, "data.where.test is [5], but takes a list of 2"),
+]
+
+
+@pytest.mark.parametrize(("task", "said", "sentence"), NAMED, ids=[sentence for *_, sentence in NAMED])
+def test_entries_of_tables_with_free_names_are_said_by_name(task, said, sentence):
+    with pytest.raises(InputError) as error:
+        recipe(
+            {"title": "a", "data": {"task": task, "train": "a", **said}, "model": {"width": 8}, "budget": {"steps": 2, "batch": 2}}
+        )
+    assert sentence in str(error.value)

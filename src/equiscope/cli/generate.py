@@ -1,9 +1,11 @@
 """`equiscope generate`: go on with a text, with a checkpoint of one's own or of the world."""
 
+import io
 import json as json_text
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -60,14 +62,23 @@ def run(
         print(json_text.dumps({"prompt": prompt, "ids": numbers, "new_ids": found, "text": made, "seed": seed}))
     else:
         first = next(shown, "")  # what cannot be written is said before anything is
-        sys.stdout.write((prompt if text is not None and source is None else "") + first)
-        sys.stdout.flush()
-        for piece in shown:
-            sys.stdout.write(piece)
-            sys.stdout.flush()
-        sys.stdout.write("\n")
+        _print(chain([(prompt if text is not None and source is None else "") + first], shown, ["\n"]))
     spent = perf_counter() - began
     print(f"{len(found)} tokens in {spent:.2f} s, {len(found) / spent:.1f} a second", file=sys.stderr)
+
+
+def _print(pieces: Iterable[str]) -> None:
+    """Each as it comes. Raises InputError where they cannot be written, such as to a full disk."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # signs that the output's encoding has not
+    for piece in pieces:
+        try:
+            sys.stdout.write(piece)
+            sys.stdout.flush()
+        except BrokenPipeError:  # nobody reads on
+            raise
+        except OSError as error:
+            raise InputError(f"The text cannot be written: {error.strerror or error}.") from error
 
 
 def _writer(folder: Path) -> Prepared:

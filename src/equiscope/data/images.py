@@ -36,7 +36,7 @@ class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
                 or JSONL) with the columns path (seen from the table's folder) and label
     validation  other ones, that decide which weights are kept; without them the last `held` of train are held out
     test        others, that are measured once, at the end; or, with `tested`, the last so many of train, before `held` is counted
-    tested      so many pictures, the last ones of train, are the test part
+    tested      so many pictures, the last ones of train, are the test part; of each class, but for idx files, where it is of all
     held        share of the pictures, or how many; in each class, but for idx files, where it is of all
     classes     names, in the order of the labels; of folders and tables the sorted ones unless said, of idx files 0, 1, ...
     size        [rows, columns] that pictures are resized and cropped to; as they are unless said, then all of one size

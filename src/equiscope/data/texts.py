@@ -22,6 +22,7 @@ from equiscope.errors import InputError
 TEI = "{http://www.tei-c.org/ns/1.0}"
 BLOCKS = (f"{TEI}p", f"{TEI}head", f"{TEI}l")
 ENDINGS = (".txt", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml")
+UNREAD = (".zip", ".7z", ".rar", ".pdf", ".doc", ".docx", ".odt", ".epub", ".parquet", ".bin")  # no texts
 STRETCH = 2**18  # bytes that are read at once
 DAMAGED = (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error, tarfile.TarError)  # what readers of damaged files raise
 CELL = 2**17  # characters of a cell of a table, at most, where it is not a text to learn from
@@ -183,6 +184,8 @@ def _documents(name: str, file: Readable, field: str) -> Iterator[Iterator[str]]
     elif kind == ".arrow":
         for text in _rows(name, field):
             yield iter([text])
+    elif kind in UNREAD:
+        raise InputError(f"{name} is a {kind}, which is not read. Unpack it, or give .txt, .jsonl, .csv, .tar or a folder of them.")
     elif kind == ".json":
         raise InputError(f"{name} is JSON, of which lines are read: a text an object, an object a line, in a file .jsonl.")
     else:

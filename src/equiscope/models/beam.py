@@ -15,7 +15,7 @@ from torch import Tensor
 
 from equiscope.errors import InputError
 from equiscope.models.build import Memory
-from equiscope.models.decoding import Decoding, Texts, Writer, counted, stops, whole
+from equiscope.models.decoding import Decoding, Texts, Writer, counted, known, stops, whole
 from equiscope.models.sampling import number, without
 
 NEVER = -1e9  # the score of what must not be chosen, as there
@@ -126,7 +126,7 @@ def search(
         rows = (first + _taken(beam, going)).flatten()
         if bool((rows != torch.arange(len(rows), device=rows.device)).any()):
             decoding.pick(rows)
-        answer = decoding.read(state.running[..., step].reshape(-1, 1))[:, -1]
+        answer = known(decoding.read(state.running[..., step].reshape(-1, 1))[:, -1])
     return [_found(state, text, beams.keep) for text in range(texts)]
 
 

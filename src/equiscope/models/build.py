@@ -38,15 +38,20 @@ def build(source: "specs.Spec | Baseline | SpaceSpec | dict[str, Any] | str | Pa
     made = spec_of(source) if isinstance(source, dict) else source
     if isinstance(made, SpaceSpec):
         return SpaceModel(made)
-    return NETWORKS[made.baseline](made) if isinstance(made, Baseline) else Model(specs.Spec.of(made))
+    if isinstance(made, Baseline):
+        return NETWORKS[made.baseline](made)
+    with possible_sizes():
+        return Model(specs.Spec.of(made))
 
 
 @contextlib.contextmanager
 def possible_sizes() -> Iterator[None]:
-    """For models on "meta". Raises InputError where sizes multiply to more numbers than a tensor can have."""
+    """Raises InputError where sizes multiply to more numbers than a tensor can have, or than there is memory for."""
     try:
         yield
     except RuntimeError as error:
+        if not any(word in str(error) for word in ("overflow", "memory")):
+            raise
         raise InputError(f"A model of these sizes cannot be made: {str(error).splitlines()[0]}") from error
 
 

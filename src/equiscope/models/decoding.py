@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.attention import Cache, Held
+from equiscope.attention import Cache, Held, Mask
 from equiscope.attention.static import StaticCache
 from equiscope.errors import InputError, ShapeError
 from equiscope.models.build import Memory, Model
@@ -64,16 +64,16 @@ class Decoding:
             cache.spare = self._room if self.short else spare
 
     def open(self) -> Tensor:
-        """Read the prompts. Scores of what comes next, [B, V]."""
+        """Read the prompts. Scores of what comes next, [B, V]. Raises InputError where they are no numbers."""
         prompt = self._prompt
         if self.short is not None and self.ids.numel() <= FEW:
             self.rows = Rows.empty(self.model, prompt.at, self._room, self.memory, prompt.valid is not None)
             scores = self.short.step(self.ids, self.rows, prompt.at, prompt.order, prompt.valid, 1)[:, -1]
-            return scores.clone()  # an ordinary tensor again, as after a long prompt
+            return known(scores.clone())  # an ordinary tensor again, as after a long prompt
         scores = self._answer(prompt, 1)[:, -1]
         if self.short is not None:
             self.rows = Rows.of(self.caches, self.memory, self._room)
-        return scores
+        return known(scores)
 
     def read(self, ids: Tensor) -> Tensor:
         """Read what was chosen, ids [B, n]. Scores of what follows each of them, [B, n, V]."""
@@ -123,6 +123,17 @@ class Decoding:
         else:
             scores = self.model(tokens, self.caches, self.memory, rows)
         return scores if scores.ndim == 3 else scores.unsqueeze(1)
+
+
+def known(scores: Tensor) -> Tensor:
+    """Scores [..., V]. Raises InputError where one of them is no number, or is larger than any."""
+    if not bool((scores.amax(-1) < torch.inf).all()):  # of NaN and others the largest is NaN
+        kind = str(scores.dtype).removeprefix("torch.")
+        raise InputError(
+            f"The model's answers are no numbers ({kind}). Its weights hold some that are none, or what it computes grows too "
+            "large for their dtype: look at the weights, or load them in float32."
+        )
+    return scores
 
 
 def rows_of(texts: Texts, model: nn.Module, what: str, one: str) -> list[Tensor]:
@@ -191,6 +202,10 @@ def _answers_with_words(model: Model) -> None:
     s = model.spec
     if s.vocabulary is None or s.outputs != s.vocabulary or s.readout not in ("each", "last"):
         raise InputError("Only a model that answers with its vocabulary (outputs = vocabulary, readout each or last) can go on.")
+    masks = [getattr(getattr(block, "attention", None), "mask", None) for block in model.blocks]
+    if any(isinstance(mask, Mask) and not mask.blind for mask in masks):
+        raise InputError("This model reads both ways: each token looks at later ones, so none can be written after another. "
+                         "What writes has a causal mask, Attention(causal=True), as GPT-2, Llama or T5.")  # fmt: skip
 
 
 def _side_by_side(model: Model, rows: list[Tensor]) -> tuple[Tokens, Tensor, Tensor]:

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,7 +30,15 @@ def export_onnx(model: Model, path: str | Path, inputs: Tensor, source: Tensor |
     except ImportError as error:
         raise InputError(f"An export needs {error.name}. Install the extra: pip install 'equiscope[export]'.") from error
     given = {"inputs": inputs} if source is None else {"inputs": inputs, "source": source}
-    path, model = Path(path), model.eval()
+    training = [part for part in model.modules() if part.training]
+    try:
+        return _exported(model.eval(), Path(path), given, onnxruntime)
+    finally:
+        for part in training:
+            part.training = True
+
+
+def _exported(model: Model, path: Path, given: dict[str, Tensor], onnxruntime: Any) -> float:
     _check(model, path, given)
     batch = torch.export.Dim("batch")
     shapes = {name: {0: batch} | ({1: torch.export.Dim(f"{name}_tokens")} if _ids(t) else {}) for name, t in given.items()}

@@ -8,7 +8,7 @@ from torch import Tensor
 from equiscope.errors import InputError, ShapeError
 from equiscope.models.beam import Beams, search
 from equiscope.models.build import Memory, Model
-from equiscope.models.decoding import Decoding, Texts, Writer, counted, rows_of, seeded, stops
+from equiscope.models.decoding import Decoding, Texts, Writer, counted, known, rows_of, seeded, stops
 from equiscope.models.networks import Network
 from equiscope.models.recurrence import Recurrence
 from equiscope.models.sampling import Sampling, there
@@ -99,8 +99,8 @@ def stream(
     """The next token of every sequence [B], one step after another; a sequence that has ended goes on with its stop token.
 
     raises  InputError for fewer steps than 1, a model that does not answer with its vocabulary, an empty prompt, a source without
-            an encoder or an encoder without a source, and places that the scheme has not (before the first step); ShapeError for
-            prompts that are no lists of ids
+            an encoder or an encoder without a source, and places that the scheme has not (before the first step), and for answers
+            that are no numbers (before the first step, or after the last); ShapeError for prompts that are no lists of ids
     """
     steps, stop = counted(steps), stops(stop)
     decoding = Recurrence(model, prompts) if isinstance(model, Network) else Decoding(model, prompts, steps, source)
@@ -109,7 +109,7 @@ def stream(
     seen = there(decoding)
     ending = torch.tensor(sorted(stop), dtype=ids.dtype, device=ids.device)
     done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
-    last, scores = ids[:, -1], decoding.open()
+    last, scores = ids[:, -1], known(decoding.open())
     for step in range(steps):
         following = sampling.pick(scores, seen, generator)
         last = torch.where(done, last, following) if stop else following
@@ -119,5 +119,6 @@ def stream(
         if stop:
             done = done | torch.isin(last, ending)
         if step + 1 == steps or (stop and bool(done.all())):
+            known(scores)  # what is no number once stays so
             return
         scores = decoding.read(last[:, None])[:, -1]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from equiscope.errors import InputError
 from equiscope.models.build import Memory, Model
-from equiscope.models.decoding import Decoding, Texts, Writer, counted, seeded, stops, whole
+from equiscope.models.decoding import Decoding, Texts, Writer, counted, known, seeded, stops, whole
 from equiscope.models.sampling import Sampling, there
 
 
@@ -61,7 +61,7 @@ def speculate(
     while text.left:
         ahead = min(draft.ahead, text.left - 1)  # one more comes from the large model
         proposed, chances, seen = _ahead(small, behind, ahead, text, generator)
-        answers = large.read(torch.cat([unread, proposed])[None])[0]
+        answers = known(large.read(torch.cat([unread, proposed])[None])[0])
         kept = 0
         while kept < ahead and text.left:
             p = text.sampling.chances(answers[kept : kept + 1], seen[kept])
@@ -109,7 +109,7 @@ def _ahead(
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:  # fmt: skip
     """Tokens that the small model proposes [ahead], their probabilities [1, V], and what had been there before each."""
     seen, chances, before, tokens = text.seen, [], [], [behind[:0]]
-    scores = small.read(behind[None])[:, -1]
+    scores = known(small.read(behind[None])[:, -1])
     for i in range(ahead):
         q = text.sampling.chances(scores, seen)
         token = _drawn(q, q, generator)

@@ -4,6 +4,7 @@ Only config.json and safetensors files are read, so that loading runs no code of
 """
 
 import functools
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,10 +22,14 @@ FAMILIES: tuple[Family, ...] = (
     gpt2.GPT2, *llama.FAMILIES, neox.NEOX, bloom.BLOOM, *bert.FAMILIES, *vit.FAMILIES, t5.T5, marian.MARIAN,
 )  # fmt: skip
 
-FACTS = (  # of config.json that are written back as they were, unless the family decides them
+FACTS = (  # of config.json that are written back as they were in any family, unless it decides them
     "bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_eos_token_id", "id2label", "label2id",
     "pooler_act", "pooler_output_size", "max_position_embeddings",
 )  # fmt: skip
+FRESH = frozenset({  # fields that say what is in the folder that is written, or who wrote it
+    "architectures", "model_type", "dtype", "torch_dtype", "transformers_version", "equiscope_version", "_name_or_path",
+    "pruned_heads", "_num_labels", "id2label", "label2id", "quantization_config",
+})  # fmt: skip
 
 
 def load(folder: str | Path, dtype: torch.dtype | None = None) -> Built:
@@ -45,7 +50,7 @@ def load(folder: str | Path, dtype: torch.dtype | None = None) -> Built:
     with torch.device("meta"), possible_sizes():
         model = Model(family.settle(spec, tensors))
     family.take(model, tensors, dtype or _common(family, config, tensors))
-    model.facts, model.family = {name: config[name] for name in FACTS if config.get(name) is not None}, family.name
+    model.facts, model.family = {name: value for name, value in config.items() if value is not None}, family.name
     return model.eval()
 
 
@@ -81,13 +86,30 @@ def save(model: Built, folder: str | Path, family: str | None = None) -> Path:
         except InputError as error:
             reasons.append(f"{one.name}: {error}")
             continue
-        facts = {name: value for name, value in model.facts.items() if name not in one.decides or name not in config}
-        said = dict.fromkeys(FACTS[:3]) | config | facts
+        facts = {
+            name: value for name, value in model.facts.items()
+            if name in FACTS and (name not in one.decides or name not in config)
+        }  # fmt: skip
+        kept = _kept(one, config, model.facts) if one.name == model.family else {}
+        said = dict.fromkeys(FACTS[:3]) | config | kept | facts
         if "id2label" in said and "label2id" not in facts:
             said["label2id"] = {name: int(i) for i, name in cast(dict[str, str], said["id2label"]).items()}
         files.write(folder, said, one.give(model))
         return folder
     raise InputError("No family of checkpoints holds this model. " + " ".join(reasons))
+
+
+def _kept(family: Family, config: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Fields of the config that a model came with, by which the family reads the same model: dropout, what training begins with."""
+    spec = family.read(config)
+    kept: dict[str, Any] = {}
+    for name, value in before.items():
+        if name in FRESH or (name in family.decides and name in config) or config.get(name) == value:
+            continue
+        with suppress(InputError):
+            if family.read(config | kept | {name: value}) == spec:
+                kept[name] = value
+    return kept
 
 
 def _read(family: Family, config: dict[str, Any]) -> Spec:

@@ -6,6 +6,7 @@ Sources: Black et al. 2022; Biderman et al. 2023; names as in transformers' GPTN
 from collections.abc import Iterable
 from typing import Any
 
+from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.position import Rope
 from equiscope.pretrained import rotary
@@ -26,6 +27,11 @@ def read(config: dict[str, Any]) -> Spec:
     rope, wide = rotary.read(f, "rotary_emb_base", ("rotary_pct", 0.25)), width // heads
     if (turning := int(wide * rope.fraction)) != round(wide * rope.fraction):  # transformers rounds downwards
         rope = Rope(rope.base, rope.pairs, max(turning, 2) / wide, scaling=rope.scaling)
+    if turning % 2 and turning > 1:
+        raise InputError(
+            f"config.json: rotary_pct is {rope.fraction:g}, by which {turning} of the {wide} columns of a head turn, but only an "
+            "even number of columns can be built."
+        )
     f.skip("attention_probs_dropout_prob", "hidden_dropout_prob", "hidden_dropout", "classifier_dropout")
     spec = Spec(
         width, vocabulary=vocabulary, layers=f.size("num_hidden_layers"), outputs=vocabulary,

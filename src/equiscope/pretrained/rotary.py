@@ -24,7 +24,7 @@ def read(f: Fields, base_name: str = "rope_theta", part: tuple[str, float] | Non
     old = f.get("rope_scaling", dict, None)
     said = {name: value for name, value in (old or new or {}).items() if value is not None}
     plain = f.get(base_name, float, 10000.0)
-    base = said.pop("rope_theta", None) or plain
+    base = said.pop("rope_theta", plain)
     fraction = said.pop("partial_rotary_factor", None)
     if fraction is None:
         fraction = f.get(part[0], float, part[1]) if part else 1.0

@@ -38,14 +38,29 @@ def write(folder: Path, step: int, files: dict[str, dict[str, Tensor]], facts: d
             said[name] = [len(content), hashlib.sha256(content).hexdigest()]
         manifest: dict[str, Any] = {"version": 1, "run": identity, "step": step, "files": said, "facts": facts}
         _put(part / MANIFEST, json.dumps(manifest | {"sha256": seal(manifest)}, indent=1).encode())
-        if folder.exists():  # of this very step, from before a kill
-            shutil.rmtree(folder)
+        if folder.exists():  # of this very step, from before a kill; it is there until the new one is
+            old = _aside(folder)
+            shutil.rmtree(old, ignore_errors=True)
+            folder.rename(old)
         part.rename(folder)
         _to_disk(folder.parent)
+        shutil.rmtree(_aside(folder), ignore_errors=True)
     except OSError:
         shutil.rmtree(part, ignore_errors=True)
         raise
     return folder
+
+
+def _aside(folder: Path) -> Path:
+    """Where a checkpoint waits while another one of its step takes its place."""
+    return folder.with_name(f".{folder.name}.old")
+
+
+def restore(run: Path) -> None:
+    """Give checkpoints that wait aside their names back, where a kill came before the other one had it."""
+    for old in run.glob("*/.step-*.old"):
+        if not (folder := old.with_name(old.name.removeprefix(".").removesuffix(".old"))).exists():
+            old.rename(folder)
 
 
 def newest(run: Path, fits: Callable[[Checkpoint], T], say: Callable[[str], None], identity: str) -> T | None:

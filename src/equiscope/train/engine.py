@@ -44,6 +44,19 @@ class Diverged(InputError):
     """A loss or a gradient that is no number."""
 
 
+def _compiler() -> None:
+    """Raises InputError where torch finds no C++ compiler that works."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+
+    try:
+        get_cpp_compiler()
+    except Exception as error:
+        raise InputError(
+            f"engine.compile needs a C++ compiler, and none works here: {str(error).strip().splitlines()[0]}. "
+            "Install one (on Debian and Ubuntu: apt install g++), or use --set engine.compile=false."
+        ) from error
+
+
 class Engine:
     """A model that learns by a recipe. `model` is the bare one, whatever is wrapped around it.
 
@@ -56,6 +69,8 @@ class Engine:
         self.device = self.processes.device
         if self.device.type == "cpu":
             keep()
+            if recipe.engine.compile:
+                _compiler()
         half = recipe.engine.precision == "bfloat16" and not self.processes.spread  # FSDP makes its own copies in bfloat16
         self._mixed = Mixed(model.to(self.device)) if half else None
         self._computing = self._mixed.inner if self._mixed else model

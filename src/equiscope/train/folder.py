@@ -3,6 +3,7 @@
 import errno
 import os
 import platform
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
@@ -21,6 +22,7 @@ from equiscope.train.reading import differences, recipe
 from equiscope.train.task import Task
 
 LOCK = ".lock"
+TASK = ".task-"  # what folders begin with in which a task is written down
 
 
 @contextmanager
@@ -87,7 +89,9 @@ def same_data(folder: Path, run: Run, task: Task) -> None:
 @contextmanager
 def made(task: Task, folder: Path | None = None) -> Iterator[list[Path]]:
     """What a run keeps of its task, as whole files; those in a folder of the run may take their place there."""
-    with TemporaryDirectory(prefix=".task-", dir=folder) as part:
+    for left in folder.glob(f"{TASK}*") if folder is not None else []:  # by a kill
+        shutil.rmtree(left, ignore_errors=True)
+    with TemporaryDirectory(prefix=TASK, dir=folder) as part:
         task.save(Path(part))
         yield sorted(Path(part).iterdir())
 

@@ -138,13 +138,18 @@ class _Loop:
             return self.run
         self._look_for_best(step)
         try:
-            with self.engine.products(self.task, self.run.machine.get("onednn")) as onednn, asked_to_stop() as asked:
+            said = "Stopping as soon as a step is whole; Ctrl-C again ends at once."
+            stopping = asked_to_stop(lambda: self.watcher.say(said))
+            with self.engine.products(self.task, self.run.machine.get("onednn")) as onednn, stopping as asked:
                 machine = self.run.machine | ({} if onednn is None else {"onednn": onednn})
                 self._record(state="running", reason="", processes=self.engine.processes.count, machine=machine)
                 self.watcher.begin(self.run)
                 for note in self.task.notes:
                     self.watcher.say(note)
-                return self._steps(step, asked)
+                try:
+                    return self._steps(step, asked)
+                except Exception as error:
+                    return self._uncompiled(error, asked())
         except (EquiscopeError, OSError) as error:
             with suppress(OSError):
                 self._record(state="failed", reason=str(error))
@@ -167,7 +172,23 @@ class _Loop:
             if stop and step < self.steps:
                 name = signal.Signals(stop).name
                 return self._record(state="stopped", reason=f"{name} after step {step} of {self.steps}, which is saved")
+        if stop := asked():
+            name = signal.Signals(stop).name
+            return self._record(state="stopped", reason=f"{name} after the last step, which is saved, before the last measurement")
         return self._finish()
+
+    def _uncompiled(self, error: Exception, stop: int) -> Run:
+        """What becomes of a model that could not be compiled: a signal ends the compilers too. Raises other errors as they are."""
+        if not (self.recipe.engine.compile and type(error).__module__.startswith(("torch._inductor", "torch._dynamo"))):
+            raise error
+        if stop:
+            kept = f"step {self.saved} is saved" if self.saved >= 0 else "nothing was saved yet"
+            reason = f"{signal.Signals(stop).name} while the model was compiled; {kept}"
+            return self._record(state="stopped", reason=reason)
+        raise InputError(
+            f"engine.compile could not compile this model here: {str(error).strip().splitlines()[0]}. "
+            "Use --set engine.compile=false, or another compiler (the variable CXX)."
+        ) from error
 
     def _step(self, step: int, peak: float, asked: Callable[[], int]) -> int:
         """One step, counted from 0, and its line; returns the signal that asks to stop, or 0."""
@@ -234,6 +255,7 @@ class _Loop:
             self.best, self.seconds = found.facts["best"], found.facts["seconds"]
             return found.step
 
+        self.engine.processes.told(lambda: checkpoint.restore(self.out))
         step = checkpoint.newest(self.out, fits, self.watcher.say, self.identity)
         if len(set(self.engine.processes.listed(step))) > 1:
             raise InputError(f"The processes see different checkpoints in {self.out}. Use a folder that all of them share.")
@@ -312,8 +334,11 @@ class _Loop:
 
 
 @contextmanager
-def asked_to_stop() -> Iterator[Callable[[], int]]:
-    """Inside, SIGTERM and Ctrl-C are noticed: the function says which one, or 0. The second Ctrl-C ends at once."""
+def asked_to_stop(heard: Callable[[], None] = lambda: None) -> Iterator[Callable[[], int]]:
+    """Inside, SIGTERM and Ctrl-C are noticed: the function says which one, or 0. The second Ctrl-C ends at once.
+
+    heard  what is done at the first one
+    """
     asked: list[int] = []
     before = {}
 
@@ -321,6 +346,9 @@ def asked_to_stop() -> Iterator[Callable[[], int]]:
         if asked and number == signal.SIGINT:
             raise KeyboardInterrupt
         asked.append(number)
+        if len(asked) == 1:
+            with suppress(RuntimeError):  # in the middle of writing something else
+                heard()
 
     try:
         for number in (signal.SIGTERM, signal.SIGINT):

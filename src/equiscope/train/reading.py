@@ -204,8 +204,10 @@ def _started(found: Recipe, beside: Path, origin: Origin) -> Recipe:
 
 def _sentence(said: str, data: dict[str, Any]) -> tuple[str, str]:
     """The path of a field and what is wrong with it, from what msgspec says."""
-    said, _, where = said.partition(" - at `$")
-    path = where.rstrip("`").strip(".")
+    said, _, where = said.partition(" - at `")
+    path = where.removeprefix("key` in `").removeprefix("$").rstrip("`").strip(".")
+    if where.startswith("key") or "[...]" in path:  # msgspec does not say which entry of a table with free names it is
+        return _entry(path.partition("[...]")[0], data)
     name = re.search(r"(unknown|required) field `(\w+)`", said)
     if name is not None:
         table, path = path, f"{path}.{name[2]}".strip(".")
@@ -217,6 +219,32 @@ def _sentence(said: str, data: dict[str, Any]) -> tuple[str, str]:
     for step in re.findall(r"\w+", path):
         value = value[int(step)] if isinstance(value, list) else value[step]
     return path, f"{path} is {_shown(value)}, but takes {_wanted(path, data)}."
+
+
+def _entry(path: str, data: dict[str, Any]) -> tuple[str, str]:
+    """The first entry of a table with free names that cannot stand there, and what is wrong with it."""
+    table, _, name = path.rpartition(".")
+    kind = {f.name: f.type for f in msgspec.structs.fields(_kind(table, data))}[name]
+    held: Any = data
+    for step in path.split("."):
+        held = held[step]
+    while typing.get_origin(kind) is dict and isinstance(held, dict):
+        names, kind = typing.get_args(kind)
+        for key, value in held.items():
+            if not _fits(key, names):
+                return path, f"{path} has no place for {_shown(key)}: its names are {fields.wanted(names)}."
+            if not _fits(value, kind):
+                path, held = f"{path}.{key}", value
+                break
+    return path, f"{path} is {_shown(held)}, but takes {fields.wanted(kind)}."
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _wanted(path: str, data: dict[str, Any]) -> str:

@@ -44,11 +44,11 @@ class Optimiser(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     eps        added to the root of the square
     decay      of weights with two axes or more, per step times the rate
     clip       length that the gradient is cut to
-    schedule   "cosine" to `floor` of the rate; "wsd": level, and down in a line over the last `fall` of the steps; "linear"; "root"
+    schedule   "cosine" to `floor` of the rate; "wsd": level, and down in a line over the last `fall` of them; "linear"; "root"
                (inverse square root, Vaswani et al. 2017); "constant"
     warmup     steps at the beginning over which the rate rises in a line
     floor      share of the highest rate that is left at the end
-    fall       share of the steps over which "wsd" falls
+    fall       share of the steps after the warmup over which "wsd" falls
     average    of the weights, by this factor a step, is what is evaluated and kept
     """
 
