@@ -88,6 +88,12 @@ def test_a_file_that_is_no_model_is_no_sentence(equi, tmp_path, monkeypatch):
     refused(equi("explore", tmp_path / "run" / ".."), "is a folder without config.json, so it is no checkpoint to draw. Give one,")
 
 
+def test_sizes_that_no_tensor_has_are_refused(equi, tmp_path):
+    (tmp_path / "wide.json").write_text('{"version": 1, "width": 2147483647}', encoding="utf-8")
+    for verb in ("explore", "describe", "check"):
+        refused(equi(verb, tmp_path / "wide.json"), "A model of these sizes cannot be made: ")
+
+
 def test_a_config_of_no_family_is_refused(equi, tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "nothing"}', encoding="utf-8")
     refused(equi("explore", tmp_path), "no model_type in config.json called 'nothing'", "gpt2")

@@ -382,5 +382,7 @@ def test_numbers_of_channels_that_do_not_fit_are_refused(tmp_path):
     names = pair(tmp_path)
     assert "data.mean has one number for each of 1 channels" in refusal(train=names, mean=(0.1, 0.2, 0.3))
     assert "std above 0" in refusal(train=names, std=(0.0,))
+    assert "std above 0" in refusal(train=names, std=(1e-40,))
+    assert "data.classes names '1' twice" in refusal(train=names, classes=("0", "1", "1"))
     Path(names[0]).write_bytes(images_idx(np.zeros((20, 3, 4), np.uint8)))
     assert "of one even colour" in refusal(train=names)

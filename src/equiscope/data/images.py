@@ -27,6 +27,7 @@ from equiscope.record import Source
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Pair = tuple[str, str]
 IN_MEMORY = 2**31  # bytes of a part; more is mapped
+LEAST = 1e-4  # of a std that is given: a fortieth of one step of 256
 
 
 class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="images", tag_field="task"):
@@ -93,6 +94,8 @@ class Pictures:
 
     def __init__(self, config: Images, seed: int = 0, beside: Path | None = None) -> None:
         self.config, self.seed = config, seed
+        if twice := sorted({name for name in config.classes or () if (config.classes or ()).count(name) > 1}):
+            raise InputError(f"data.classes names {twice[0]!r} twice. Name each class once, in the order of the labels.")
         if config.test is not None and config.tested:
             raise InputError("data.test and data.tested both say what the test part is. Leave one of them out.")
         named = {"train": config.train, "validation": config.validation, "test": config.test}
@@ -248,8 +251,10 @@ def _measured(train: Part, config: Images, at_once: int = 2**12) -> tuple[Tensor
     """Mean and standard deviation of each channel, in 0..1: given, or measured in whole numbers, so the same on every machine."""
     channels = train.block.shape[1]
     for name, given in (("mean", config.mean), ("std", config.std)):
-        if given is not None and (len(given) != channels or (name == "std" and min(given) <= 0)):
-            raise InputError(f"data.{name} has one number for each of {channels} channels, std above 0, but got {list(given)}.")
+        if given is not None and (len(given) != channels or (name == "std" and min(given) < LEAST)):
+            raise InputError(
+                f"data.{name} has one number for each of {channels} channels, std above 0 (1e-4 or more), but got {list(given)}."
+            )
     counts = torch.zeros(channels, 256, dtype=torch.float64)
     for first in range(0, len(train), at_once):
         for c, images in enumerate(train[first : first + at_once][0].unbind(1)):

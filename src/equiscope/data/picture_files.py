@@ -209,7 +209,8 @@ def _table(path: Path) -> Listed:
     classes: dict[Path, str] = {}
     for number, row in rows:
         if not isinstance(row, dict) or not all(
-            isinstance(row.get(name), (str, int)) and str(row[name]).strip() for name in ("path", "label")
+            isinstance(row.get(name), (str, int)) and not isinstance(row[name], bool) and str(row[name]).strip()
+            for name in ("path", "label")
         ):
             known = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
             raise InputError(f"{path}, line {number} has no path and label; it has: {known}.")

@@ -15,7 +15,7 @@ from torch import nn
 from equiscope import attention, blocks, record
 from equiscope.explore.miniature import Run, run, runs
 from equiscope.explore.owners import owners
-from equiscope.models import Block, Model, Spec
+from equiscope.models import Block, Model, Spec, build
 from equiscope.models.readout import ClassToken
 from equiscope.position import Position, to_json
 from equiscope.symmetry import CLAIMED, derive
@@ -48,7 +48,7 @@ def drawing(source: Spec | Model, title: str = "", seed: int = 0) -> record.Draw
     """
     spec = source.spec if isinstance(source, Model) else source
     with torch.device("meta"):
-        model = source if isinstance(source, Model) else Model(spec)
+        model = source if isinstance(source, Model) else build(spec)
     small = run(spec, source if isinstance(source, Model) else None, seed)
     sketch = _Sketch(model, small)
     towers = [] if model.encoder is None else [_Tower(sketch, model.encoder, "encoder.", 0)]
