@@ -322,7 +322,7 @@ def test_at_half_speed_attention_that_is_learned_is_of_float32_and_one_row_is_no
 def test_at_half_speed_a_prepared_model_reads_one_row_as_before_and_a_model_learns_in_float32(half):
     torch.manual_seed(0)
     model = build(PRESETS["gpt2"](256, 2, 4, vocabulary=300, places=64)).bfloat16().eval()
-    assert {layer.asking.way for layer in prepared(model).layers} != {"turned"}
+    assert {layer.asking.way for layer in prepared(model, measured=False).layers} != {"turned"}  # which may be the fastest way
     mixed, ids = Mixed(build(model.spec)), torch.randint(300, (2, 40))
     with none_narrow():
         mixed(ids).float().square().sum().backward()
