@@ -6,7 +6,7 @@ measured (`Ways`) when weights are prepared, for one row; what is measured on a 
 ways differ in rounding:
   plain    torch's own product, the weights of each input one after another; on other devices and in most other dtypes as given
   turned   the same, the weights of each output one after another; in bfloat16 torch's own where oneDNN is passed by
-           (`past_onednn`), which reads a third faster than oneDNN on a CPU of Zen 4, but one row alone
+           (`past_onednn`), which reads faster than oneDNN on a CPU of Zen 4, but one row alone
   rows     the sum over the input cut into one part a thread, each a product of its own
   columns  the output cut into parts
   packed   oneDNN's blocks of weights; bias, activation and residual on the way out
