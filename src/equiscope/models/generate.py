@@ -109,7 +109,7 @@ def stream(
     seen = there(decoding)
     ending = torch.tensor(sorted(stop), dtype=ids.dtype, device=ids.device)
     done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
-    last, scores = ids[:, -1], known(decoding.open())
+    last, scores = ids[:, -1], decoding.open()
     for step in range(steps):
         following = sampling.pick(scores, seen, generator)
         last = torch.where(done, last, following) if stop else following

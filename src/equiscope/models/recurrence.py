@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.models.decoding import Texts, rows_of
+from equiscope.models.decoding import Texts, known, rows_of
 from equiscope.models.networks import Lstm, Network
 
 
@@ -29,11 +29,11 @@ class Recurrence:
         self.real = torch.arange(longest, device=self.ids.device) >= longest - lengths
 
     def open(self) -> Tensor:
-        """Read the prompts, each from its own beginning. Scores of what comes next, [B, V]."""
+        """Read the prompts, each from its own beginning. Scores of what comes next, [B, V]; as a `Decoding` does."""
         read = [self.model.read(row[None]) for row in self.texts]
         states = zip(*(state for _, state in read), strict=True)  # of each layer, those of all texts
         self.state = [(torch.cat([h for h, _ in layer], 1), torch.cat([c for _, c in layer], 1)) for layer in states]
-        return torch.cat([scores[:, -1] for scores, _ in read])
+        return known(torch.cat([scores[:, -1] for scores, _ in read]))
 
     def read(self, ids: Tensor) -> Tensor:
         """Read what was chosen, ids [B, n]. Scores of what follows each of them, [B, n, V]."""
