@@ -50,7 +50,8 @@ violation does not.
 | undecided | it could not be measured; the note says why |
 
 A row makes the exit code 1 where it is approximate or broken, and the model claims it, you asked for it by name, or every sound
-model has it (*expected*). What was not found in n samples happens, with 95 % confidence, in less than 3 of n.
+model has it (*expected*); and where nothing at all could be decided, as of a model that answers NaN. What was not found in n
+samples happens, with 95 % confidence, in less than 3 of n.
 
 Of permute, causal and batch the check also tries a proof, on the exported graph of operations at the sizes that it names: the
 graph is computed in whole numbers modulo 2^31 - 1, on random letters, twice (once above a million parameters). Where that agrees,

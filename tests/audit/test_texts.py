@@ -71,7 +71,11 @@ def test_colour_is_only_beside_a_shape():
         ([row("a"), row("b", verdict="rounding", fails=False)], "1 of 2 statements hold; 1 fails: a."),
         ([row("a"), row("b")], "0 of 2 statements hold; 2 fail: a, b."),
         ([row("a", fails=False)], "0 of 1 statements hold; nothing fails; 1 does not hold and need not: a."),
-        ([row("a", verdict="undecided", fails=False)], "0 of 1 statements hold; nothing fails; 1 is undecided: a."),
+        ([row("a", verdict="undecided", fails=False)], "Nothing could be decided: a."),
+        (
+            [row("a", verdict="exact", fails=False), row("b", verdict="undecided", fails=False)],
+            "1 of 2 statements hold; nothing fails; 1 is undecided: b.",
+        ),
         ([row(letter) for letter in "abcdefg"], "0 of 7 statements hold; 7 fail: a, b, c, d and 3 more."),
     ],
 )

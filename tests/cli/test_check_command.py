@@ -30,6 +30,13 @@ def ahead():
 def leaky():
     return Leaky(), torch.randn(2, 11, 6)
 
+class Hollow(nn.Module):
+    def forward(self, x):
+        return x / 0 * 0
+
+def hollow():
+    return Hollow(), torch.randn(2, 5, 6)
+
 def stone():
     return "no model"
 
@@ -73,6 +80,13 @@ def test_what_every_model_owes_fails_unasked(said):
     code, out, _ = said("models_of_mine:leaky", "--effort", "quick")
     assert code == 1
     assert "batch" in out
+
+
+def test_where_nothing_could_be_decided_nothing_passes(said):
+    code, out, _ = said("models_of_mine:hollow", "--property", "batch", "--action", "permute", "--effort", "quick")
+    assert code == 1
+    assert "not finite" in out
+    assert "Nothing could be decided: batch, permute." in out
 
 
 def test_all_asks_for_everything_and_fails_only_what_should_hold(said):
@@ -120,6 +134,7 @@ def test_all_names_are_listed(said):
         (("models_of_mine:ahead", "--property", "speed"), "no property called 'speed'"),
         (("models_of_mine:ahead", "--effort", "huge"), "quick, default, thorough"),
         (("models_of_mine:ahead", "--mode", "sleep"), "eval, train"),
+        (("models_of_mine:ahead", "--output", "vektor"), "no way of moving called 'vektor'"),
         (("models_of_mine:ahead", "--all", "--action", "permute"), "--all asks for every"),
         (("models_of_mine:ahead", "--html", "no/such/folder/report.html"), "folder that exists"),
     ],

@@ -177,6 +177,8 @@ WRONG = {
     "an odd base": ("llama", {"rope_theta": "big"}, "rope_theta"),
     "an odd picture": ("vit", {"image_size": [224]}, "image_size"),
     "layers of another kind": ("qwen3", {"layer_types": ["weird"] * 32}, "layer_types has 32 entries, weird"),
+    "layers that are no words": ("qwen3", {"layer_types": [["full_attention"]] * 32}, "layer_types has 32 entries"),
+    "a kind that is no word": ("qwen3", {"rope_parameters": {"rope_type": ["x"]}}, "rope_type is .*, but should be a word"),
     "too few layers": ("smollm3", {"layer_types": ["full_attention"]}, "layer_types has 1 entries"),
     "two ways to say a window": ("mistral", {"use_sliding_window": False}, "one sliding_window for all"),
     "a bias that is dropped": ("bloom", {"pretraining_tp": 2, "slow_but_exact": True}, "slow_but_exact"),

@@ -1,4 +1,7 @@
-"""`equiscope check`: which symmetries and properties a model really has; exit code 1 where one fails that should hold."""
+"""`equiscope check`: which symmetries and properties a model really has.
+
+The exit code is 1 where one fails that should hold, and where none is decided.
+"""
 
 import json as json_text
 import sys
@@ -19,6 +22,7 @@ from equiscope.audit.targets import target
 from equiscope.errors import InputError
 from equiscope.record import Audit, Row
 from equiscope.symmetry import ACTIONS
+from equiscope.symmetry.ways import family
 
 WIDE = 120  # columns where no terminal says how many there are
 
@@ -62,6 +66,8 @@ def run(
     if everything and (actions or properties):
         raise InputError("--all asks for every action and property, so leave --action and --property out.")
     files = files.checked()
+    if output is not None:
+        family(output)  # raises UnknownName
     found = target(text, seed=seed)
     names = ([a.name for a in ACTIONS], [p.name for p in PROPERTIES])
     asked = names if everything else (actions or ([] if properties else None), properties or ([] if actions else None))
@@ -76,7 +82,7 @@ def run(
     if not json:
         Console(highlight=False, width=None if sys.stdout.isatty() else WIDE).print(table(audit))
     files.write(audit)
-    return 1 if audit.failed else 0
+    return 1 if audit.failed or not audit.decided else 0
 
 
 def _informative(audit: Audit) -> Audit:

@@ -104,9 +104,9 @@ def _windows(f: Fields, kind: Kind, layers: int, turning: list[bool]) -> list[in
                 "use_sliding_window."
             )
         return [size] * layers
-    if types is not None and (len(types) != layers or not set(types) <= {"full_attention", "sliding_attention"}):
+    if types is not None and (len(types) != layers or any(t not in ("full_attention", "sliding_attention") for t in types)):
         raise InputError(
-            f"config.json: layer_types has {len(types)} entries, {', '.join(sorted(map(str, set(types))))}, but there are {layers} "
+            f"config.json: layer_types has {len(types)} entries, {', '.join(sorted(set(map(str, types))))}, but there are {layers} "
             "layers, of full_attention or sliding_attention."
         )
     if not kind.window:

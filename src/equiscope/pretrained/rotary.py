@@ -35,6 +35,8 @@ def read(f: Fields, base_name: str = "rope_theta", part: tuple[str, float] | Non
               "original_max_position_embeddings")}  # fmt: skip
     kind = said.pop("rope_type", None) or said.pop("type", "default")
     said.pop("type", None)
+    if not isinstance(kind, str):
+        raise InputError(f"config.json: rope_type is {kind!r}, but should be a word, such as default.")
     optional = (name for name in said if name in NUMBERS)
     for name in (*wanted.get(kind, ()), *optional):
         if isinstance(said.get(name), bool) or not isinstance(said.get(name), (int, float)):

@@ -128,6 +128,11 @@ class Audit(Struct, frozen=True, kw_only=True):
         """Rows that make the exit code 1."""
         return [row for row in self.rows if row.fails]
 
+    @property
+    def decided(self) -> bool:
+        """Whether anything of what was asked was shown: where all is undecided, that is no pass, and the exit code is 1 too."""
+        return not self.rows or any(row.verdict != "undecided" for row in self.rows)
+
     def __str__(self) -> str:
         """A line for each statement; `equiscope.audit.table` says it in full."""
         sizes = ["" if r.error is None else f"{r.error:.1e}" for r in self.rows]

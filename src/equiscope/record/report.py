@@ -59,6 +59,9 @@ def summary(audit: Audit) -> str:
     rows = audit.rows
     if not rows:
         return "Nothing was asked of this model."
+    stopped = "." if audit.finished else ". It was stopped before everything was measured."
+    if not audit.decided:
+        return f"Nothing could be decided: {_names(rows)}{stopped}"
     held = [r for r in rows if r.verdict in HOLDS]
     undecided = [r for r in rows if r.verdict == "undecided" and not r.fails]
     others = [r for r in rows if not r.fails and r.verdict not in (*HOLDS, "undecided")]
@@ -69,7 +72,7 @@ def summary(audit: Audit) -> str:
         parts.append(f"{len(others)} {'do' if len(others) > 1 else 'does'} not hold and need not: {_names(others)}")
     if undecided:
         parts.append(f"{len(undecided)} {'are' if len(undecided) > 1 else 'is'} undecided: {_names(undecided)}")
-    return "; ".join(parts) + ("." if audit.finished else ". It was stopped before everything was measured.")
+    return "; ".join(parts) + stopped
 
 
 def finding(audit: Audit, row: Row, shown: bool = False) -> list[str]:
