@@ -112,9 +112,10 @@ def contestants(size, autocast, only=("",)):
         steps["ours, torch's own products"] = stepper(same_weights(size)[0], size, autocast)
     if autocast:
         steps["ours, mixed"] = stepper(Mixed(same_weights(size)[0]), size, autocast)
-        both = Mixed(same_weights(size)[0])
-        both.inner = torch.compile(both.inner)
-        steps["ours, mixed, compiled"] = stepper(both, size, autocast)
+        for name, make in (("ours", lambda s: same_weights(s)[0]), ("ours, nanogpt-char", characters)):
+            both = Mixed(make(size))
+            both.inner = torch.compile(both.inner)
+            steps[f"{name}, mixed, compiled"] = stepper(both, size, autocast)
     for name, step in steps.items():
         if name.startswith("ours"):
             notes.setdefault("first loss", {})[name] = step()
