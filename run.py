@@ -22,6 +22,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -103,7 +104,8 @@ def test(rest: list[str], thorough: bool) -> int:
         if rest and not is_pytest:
             continue
         say(f"{name}: {' '.join(command)}")
-        code, output = run_and_read(*command, *(rest if is_pytest else ()), env=ONE_THREAD)
+        words = rest or holding(name.removeprefix("pytest, ")) if is_pytest else ()
+        code, output = run_and_read(*command, *words, env=ONE_THREAD)
         if code == 5 and is_pytest and (rest or name != "pytest"):  # pytest's word for: there was no such test
             code = 0
         totals = closing_lines(output)
@@ -117,6 +119,12 @@ def test(rest: list[str], thorough: bool) -> int:
     return int(worst != 0)
 
 
+def holding(mark: str) -> list[str]:
+    """The files of tests that a mark stands in, so that the others are not read for it; none means all of them."""
+    files = sorted(Path("tests").rglob("test_*.py"))
+    return [str(file) for file in files if f"mark.{mark}" in file.read_text(encoding="utf-8")]
+
+
 def closing_lines(output: str) -> list[str]:
     """The runner's own totals: the last line of pytest, the two or three of vitest."""
     plain = re.sub(r"\x1b\[[\d;]*m", "", output)
@@ -127,9 +135,15 @@ def closing_lines(output: str) -> list[str]:
 
 def check() -> int:
     codes = {}
-    for name, command in CHECKS.items():
-        say(f"{name}: {' '.join(command)}")
-        codes[name] = run(*command)
+    with ThreadPoolExecutor(2) as pool:  # each of them uses one core
+        begun = {name: pool.submit(run_quietly, *command) for name, command in CHECKS.items()}
+        try:
+            for name, command in CHECKS.items():
+                say(f"{name}: {' '.join(command)}")
+                codes[name], output = begun[name].result()
+                print(output, end="", flush=True)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
     print("\n== check summary", *(f"{'FAILED' if code else 'ok':>6}  {name}" for name, code in codes.items()), sep="\n")
     return int(any(codes.values()))
 
@@ -260,6 +274,12 @@ def run_and_read(*command: str, env: dict[str, str] | None = None) -> tuple[int,
             lines.append(line)
             print(line, end="", flush=True)
     return process.returncode, "".join(lines)
+
+
+def run_quietly(*command: str) -> tuple[int, str]:
+    """Run it, and give back what it printed."""
+    done = subprocess.run(**how(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace")
+    return done.returncode, done.stdout
 
 
 def tries(*command: str) -> bool:

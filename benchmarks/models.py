@@ -1,7 +1,7 @@
 """How long is a training step? Forward, loss, backward and AdamW of a character GPT, ours and others', turn by turn.
 
     python -m benchmarks.models                    CPU: float32 and bfloat16 (autocast), three sizes
-    python -m benchmarks.models --quick            tiny, two turns, nothing is saved
+    python -m benchmarks.models --quick            tiny, two turns, nothing is compiled or saved
     python -m benchmarks.models --sizes 6x384 --dtypes float32 --turns 20
 
 Every contestant has its turn in every round; medians with quartiles, as speed relative to nanoGPT's way (eager). The same optimiser
@@ -206,6 +206,8 @@ def arguments():
 
 def main():
     chosen = arguments()
+    if chosen.quick:
+        torch.compiler.set_stance("force_eager")
     sizes = {"tiny": TINY} if chosen.quick else {name: SIZES[name] for name in chosen.sizes}
     runs = {}
     results = {"date": datetime.date.today().isoformat(), "machine": machine(), "runs": runs,

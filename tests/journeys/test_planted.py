@@ -11,6 +11,11 @@ from tests.audit.planted import BUGS, GPT, given, planted
 from tests.drawn import SEEDS
 
 KINDS = [(bug, rotary) for bug in BUGS for rotary in bug.rotary]
+NAMES = [f"{bug.name}-{'rotary' if rotary else 'learned'}" for bug, rotary in KINDS]
+PAGES = [  # of every bug one; both schemes have been told apart without a browser
+    pytest.param(bug, rotary, id=name, marks=[] if rotary == bug.rotary[0] else pytest.mark.thorough)
+    for (bug, rotary), name in zip(KINDS, NAMES, strict=True)
+]
 
 
 def check(model, statement):
@@ -26,7 +31,7 @@ def test_a_gpt_without_a_bug_keeps_what_it_promises(rotary):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("bug", "rotary"), KINDS, ids=[f"{bug.name}-{'rotary' if r else 'learned'}" for bug, r in KINDS])
+@pytest.mark.parametrize(("bug", "rotary"), KINDS, ids=NAMES)
 def test_a_planted_bug_is_found_where_it_is_and_named(bug, rotary, seed):
     torch.manual_seed(seed)
     row = check(planted(bug, rotary), bug.statement)
@@ -36,7 +41,7 @@ def test_a_planted_bug_is_found_where_it_is_and_named(bug, rotary, seed):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("bug", "rotary"), KINDS, ids=[f"{bug.name}-{'rotary' if r else 'learned'}" for bug, r in KINDS])
+@pytest.mark.parametrize(("bug", "rotary"), PAGES)
 def test_the_command_and_its_page_name_the_module_and_what_is_wrong(bug, rotary, tmp_path, monkeypatch, capsys, browser):
     model = (
         "import torch\nfrom tests.audit.planted import BUGS, given, planted\n\n\ndef model():\n"
