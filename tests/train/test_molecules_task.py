@@ -144,6 +144,7 @@ def test_an_energy_that_is_no_number_levels_nothing(run):
 
 @pytest.mark.slow
 @pytest.mark.compile
+@pytest.mark.thorough  # tests/models/test_slopes.py compiles the same step of two layers
 def test_compiled_the_same_is_learned(tmp_path):
     """Steps as one graph, of energies, forces and padded lists; a weight whose slope is 0 but for rounding may go either way."""
     found = [recipe(plain(model={"cutoff": 3.0, "filtered": True}, engine={"compile": how})) for how in (True, False)]
