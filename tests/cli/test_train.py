@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from tests.cli.test_cli import equi, refused  # noqa: F401
 
-from equiscope.cli.train import clock, named, numbers
+from equiscope.cli.train import clock, encoded, named, numbers
 
 WORDS = """title = "Words"
 data = { task = "language", train = "words.txt", context = 8 }
@@ -101,6 +101,10 @@ def test_mistakes_are_sentences(equi, tmp_path):  # noqa: F811
     (tmp_path / "other" / "mine.txt").write_text("mine")
     refused(equi("train", "words.toml", "--out", "other"), "other holds other files, and no run")
     assert [path.name for path in (tmp_path / "other").iterdir() if path.name != ".lock"] == ["mine.txt"]
+
+
+def test_a_number_that_is_none_is_null():
+    assert json.loads(encoded({"loss": float("nan"), "far": [float("inf"), 1.5]})) == {"loss": None, "far": [None, 1.5]}
 
 
 def test_numbers_are_short():

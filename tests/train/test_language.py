@@ -228,3 +228,6 @@ def test_a_run_goes_on_with_its_own_tokenizer_and_refuses_a_larger_one(tmp_path)
     assert settle(own) == settle(task)
     with pytest.raises(InputError, match=rf"The checkpoint knows {task.tokenizer.size} ids, but this tokenizer has 256"):
         settle(open_task(recipe(merged(begun, {"data": {"tokens": "bytes"}}))))
+    (tmp_path / "other.txt").write_text("First\nsecond: ß\n" * 40, encoding="utf-8")
+    with pytest.raises(InputError, match=r"other\.txt, line 2: 'ß' .*\. Start from a model whose tokenizer knows it"):
+        open_task(recipe(merged(begun, {"data": {"tokens": "checkpoint", "train": str(tmp_path / "other.txt")}})))

@@ -247,6 +247,9 @@ def test_what_cannot_be_answered_is_refused(run, tmp_path):
     (tmp_path / "far.xyz").write_text("2\n\nH 1e200 0 0\nH 0 0 1\n")
     with pytest.raises(InputError, match=r"far\.xyz: the model's answer is no number"):
         task.predict(model, [str(tmp_path / "far.xyz")])
+    (tmp_path / "one.xyz").write_text("3\n\nH 0 0 1\nO 0 1 0\nC 0 0 1\n")
+    with pytest.raises(InputError, match=r"one\.xyz: atoms 1 and 3 are in one place"):
+        task.predict(model, [str(tmp_path / "one.xyz")])
     with pytest.raises(InputError, match="without options, but got top"):
         task.predict(model, [], top=3)
     (folder / "elements.json").rename(folder / "away.json")

@@ -1,7 +1,6 @@
 """`equiscope train`, `evaluate`, `predict`: a recipe becomes a run; a run is measured; a run answers."""
 
 import hashlib
-import json as json_text
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -58,7 +57,7 @@ def train(
         watcher = Watcher(entry=entry, say=progress.say, begin=watching.begin)
         made = begin(found, task, folder, watcher, devices, beside)
     if alone:
-        print(json_text.dumps(shown(made, folder)) if json else "\n".join(lines(made, folder)))
+        print(encoded(shown(made, folder)) if json else "\n".join(lines(made, folder)))
     return 0 if made.state == "finished" else 128 + signal.Signals[made.reason.split()[0]]
 
 
@@ -106,7 +105,7 @@ def evaluate(folder: Path, part: str | None, last: bool, json: bool) -> None:
     if json:
         about = {"signatures": dict(task.signatures)} if task.signatures else {}
         said = {"run": str(folder), "weights": "last" if last else "best", "result": found, **about}
-        print(msgspec.json.encode(said).decode())  # a number that is none is null, as in a run
+        print(encoded(said))
         return
     for name, values in found.items():
         print(f"{name}: {numbers(values)}")
@@ -121,9 +120,7 @@ def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool
     answers = task.predict(load_run(folder), _lines() if inputs == ["-"] else inputs, **options)
     if json:
         print(
-            json_text.dumps(
-                [{"input": a.given, "answer": a.answer, **({"more": a.more} if a.more else {}), **a.arrays} for a in answers]
-            )
+            encoded([{"input": a.given, "answer": a.answer, **({"more": a.more} if a.more else {}), **a.arrays} for a in answers])
         )
         return
     for answer in answers:
@@ -141,6 +138,11 @@ def shown(run: Run, folder: Path) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.to_builtins(run)
     rest = {name: value for name, value in data.items() if name not in ("points", "scores", "samples")}
     return rest | {"folder": str(folder), "metrics": str(folder / METRICS)}
+
+
+def encoded(said: Any) -> str:
+    """As JSON, in which a number that is none is null, as in a run."""
+    return msgspec.json.encode(said).decode()
 
 
 def lines(run: Run, folder: Path) -> list[str]:

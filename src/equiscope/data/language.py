@@ -28,6 +28,8 @@ from equiscope.tokens.tokenizer import Tokenizer, by_bytes, by_characters, by_pi
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 READING = 2  # raised when files are read otherwise than before, so that no line of then is taken for one of now
+OTHER_TOKENS = 'Use data.tokens = "bytes" or "pieces", which know every text'
+OTHER_MODEL = "Start from a model whose tokenizer knows it, such as one of bytes"
 LOOKED = 4096  # characters of a text that a tokenizer from elsewhere is tried on
 SMALL = 2**20  # bytes of files: texts of fewer are read anew each time, and kept in no cache
 IGNORED = -100  # an answer that is not counted
@@ -183,9 +185,10 @@ class Passages:
                 return kept(self._key(part), self.tokenizer, lambda: self.text(part))
             return held(self.tokenizer, self.text(part))
         except Unknown as error:
+            taken = self.config.tokens == "checkpoint"  # the model knows its own words alone
             raise InputError(
-                f"{self._where(error.sign)}: {error} The tokenizer of {self.config.tokens} was made of other texts. "
-                'Use data.tokens = "bytes" or "pieces", which know every text, or take the character out.'
+                f"{self._where(error.sign)}: {error} The tokenizer of {'model.start' if taken else self.config.tokens} was made of "
+                f"other texts. {OTHER_MODEL if taken else OTHER_TOKENS}, or take the character out."
             ) from error
 
     def _whole(self) -> bool:

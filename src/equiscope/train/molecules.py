@@ -242,7 +242,7 @@ class MoleculesTask(Task):
                 made = space.answer(numbers.to(device), at.to(device), None if cell is None else cell.to(device))
                 energy, forces = float(made.energy), made.forces[0].cpu()
                 if not (math.isfinite(energy) and bool(forces.isfinite().all())):
-                    raise InputError(f"{given}: the model's answer is no number. Its atoms stand too far off, or in one place.")
+                    raise InputError(f"{given}: the model's answer is no number. Its atoms stand too far off.")
                 more = (
                     {"largest force": float(forces.norm(dim=-1).max())}
                     if self.forceful
@@ -262,6 +262,10 @@ class MoleculesTask(Task):
             space.elements(points.numbers)
         except InputError as error:
             raise InputError(f"{given}: {error}") from error
+        apart = torch.nn.functional.pdist(points.positions.double())
+        if len(apart) and not float(apart.min()) > 0:
+            first, second = torch.triu_indices(len(points.numbers), len(points.numbers), 1)[:, int(apart.argmin())].tolist()
+            raise InputError(f"{given}: atoms {first + 1} and {second + 1} are in one place. Move one, or leave it out.")
         cell = cell_of(points, given)
         if cell is not None and (isinstance(space, Plain) or space.spec.cutoff is None):
             raise InputError(
