@@ -329,6 +329,19 @@ def test_every_change_does_what_it_says():
     assert masked.sum() == (10 - bands) * (20 - rows)
 
 
+def test_a_warped_spectrogram_keeps_its_ends_and_its_order():
+    x = torch.arange(40.0)[:, None].expand(40, 3)
+    made = [hidden(x, Changes(warp=0.3), generator(seed)) for seed in range(50)]
+    for warped in made:
+        assert torch.equal(warped[[0, -1]], x[[0, -1]])
+        pace = warped.diff(dim=0)
+        assert torch.equal(pace[:, :1].expand(-1, 3), pace)
+        assert float(pace.max() / pace.min()) <= np.exp(0.6) + 1e-3
+    assert max(float((warped - x).abs().max()) for warped in made) > 1
+    for short in (1, 2):
+        assert torch.equal(hidden(x[:short], Changes(warp=0.3), generator(0)), x[:short])
+
+
 def test_a_faster_sound_is_higher():
     tone = torch.sin(2 * torch.pi * 500 * torch.arange(8000) / 8000)
     for seed in range(3):

@@ -78,8 +78,9 @@ def test_the_gradient_is_cut_to_its_length_and_said_before(tmp_path):
     assert float(seen["cut"]) == pytest.approx(0.01, rel=1e-3)
 
 
-def test_a_step_that_diverges_changes_no_weight(tmp_path):
-    made, task = engine(tmp_path)
+@pytest.mark.parametrize("sharpness", [0.0, 0.1])
+def test_a_step_that_diverges_changes_no_weight(tmp_path, sharpness):
+    made, task = engine(tmp_path, optimiser={"sharpness": sharpness})
     made.step(task, 0)
     before = made.state()
     made.model.blocks[0].register_forward_hook(lambda part, given, answer: answer / 0)
@@ -87,6 +88,40 @@ def test_a_step_that_diverges_changes_no_weight(tmp_path):
         made.step(task, 1)
     after = made.state()
     assert all(torch.equal(after[name][key], t) for name, tensors in before.items() for key, t in tensors.items())
+
+
+def test_with_sharpness_the_step_is_by_the_gradient_uphill(tmp_path):
+    """Algorithm 1 of Foret et al. 2021, in float64: the gradient of the weights that are 0.1 along the first one."""
+    made, task = engine(tmp_path, optimiser={"sharpness": 0.1, "clip": None})
+    made.model.double()
+    batch, weights, seen = task.batch(0, 0, 1), list(made.model.parameters()), []
+    made.optimisers[0].step = lambda: seen.extend(p.grad.clone() for p in weights)
+
+    def gradient():
+        return torch.autograd.grad(task.loss(made.model, batch).double() / batch.terms, weights)
+
+    first = gradient()
+    length = torch.stack([g.norm() for g in first]).norm()
+    with torch.no_grad():
+        torch._foreach_add_(weights, [0.1 * g / length for g in first])
+    wanted = gradient()
+    with torch.no_grad():
+        torch._foreach_sub_(weights, [0.1 * g / length for g in first])
+    said = made.step(task, 0)
+    assert all(torch.allclose(a, b, rtol=1e-4, atol=1e-7) for a, b in zip(seen, wanted, strict=True))  # the loss is float32
+    assert not all(torch.allclose(a, b, rtol=1e-2) for a, b in zip(seen, first, strict=True))
+    assert said.norm == pytest.approx(float(torch.stack([g.norm() for g in wanted]).norm()), rel=1e-4)
+
+
+def test_both_gradients_of_a_step_have_the_same_dropout_and_are_read_in_turns(tmp_path):
+    sharp = {"optimiser": {"sharpness": 0.1}}
+    whole = losses(tmp_path, budget={"batch": 6}, **sharp)
+    assert losses(tmp_path, budget={"batch": 6, "accumulate": 3}, **sharp) == pytest.approx(whole, rel=1e-6)
+    assert losses(tmp_path, budget={"batch": 6}, engine={"precision": "bfloat16"}, **sharp) == pytest.approx(whole, rel=5e-3)
+    assert whole != pytest.approx(losses(tmp_path, budget={"batch": 6}), rel=1e-4)
+    made, task = engine(tmp_path, model={"dropout": 0.5}, optimiser={"sharpness": 1e-12})
+    first = made._gradient(task, 0, [task.batch(0)])
+    assert torch.equal(made._gradient(task, 0, [task.batch(0)]), first)
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])

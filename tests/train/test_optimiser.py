@@ -12,7 +12,7 @@ from equiscope.errors import InputError
 from equiscope.models import build
 from equiscope.train import muon as muon_room
 from equiscope.train.muon import Muon
-from equiscope.train.optimiser import Average, optimisers, set_rates, share
+from equiscope.train.optimiser import Average, optimisers, set_rates, share, uphill
 from equiscope.train.recipe import Optimiser
 
 SPEC = {"width": 16, "layers": 2, "vocabulary": 11, "outputs": 11, "block": {"attention": {"heads": 2, "position": "learned"}}}
@@ -166,3 +166,33 @@ def test_swapping_twice_changes_nothing():
     average.swap(model)
     assert torch.equal(model.weight, own)
     assert torch.equal(average.weights["weight"], mean)
+
+
+# --------------------------------------------------------------------------------------------------------- uphill
+
+
+def test_weights_stand_uphill_and_come_back_to_the_last_bit():
+    model = nn.Linear(3, 2)
+    before = [p.detach().clone() for p in model.parameters()]
+    model(torch.randn(5, 3)).square().sum().backward()
+    gradients = [p.grad.clone() for p in model.parameters()]
+    length = torch.cat([g.flatten() for g in gradients]).norm()
+
+    def failing():
+        with uphill(model, 0.25):
+            for p, was, gradient in zip(model.parameters(), before, gradients, strict=True):
+                assert p.grad is None
+                assert torch.allclose(p, was + 0.25 * gradient / length)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    assert all(torch.equal(p, was) for p, was in zip(model.parameters(), before, strict=True))
+
+
+def test_where_nothing_pulls_the_weights_stay():
+    model = nn.Linear(3, 2)
+    before = model.weight.detach().clone()
+    (0 * model(torch.randn(5, 3))).sum().backward()
+    with uphill(model, 0.25):
+        assert torch.equal(model.weight, before)

@@ -25,6 +25,7 @@ class Changes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shift  silence in front, or so much cut away, of up to so many ms
     gain   louder or softer by up to so many dB
     noise  white noise of up to this share of the sound's own size
+    warp   windows follow one another slower here, faster there, by a factor of up to e^warp; the ends stay (time warping)
     bands  up to so many mel bands that follow one another are hidden (SpecAugment); windows: so many windows
     masks  how often that is done
 
@@ -35,6 +36,7 @@ class Changes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shift: Longest = 0.0
     gain: Decibels = 0.0
     noise: Times = 0.0
+    warp: Share = 0.0
     bands: Annotated[int, msgspec.Meta(ge=0)] = 0
     windows: Annotated[int, msgspec.Meta(ge=0)] = 0
     masks: Size = 1
@@ -73,9 +75,23 @@ def _at_speed(wave: Tensor, speed: float) -> Tensor:
     return torch.from_numpy(np.interp(places, np.arange(len(wave)), wave.numpy())).to(wave.dtype)
 
 
+def _warped(x: Tensor, most: float, draw: torch.Generator) -> Tensor:
+    """Windows [N, mels] at times between the first and the last. The pace goes in lines from one of four draws to the next."""
+    pace = torch.empty(4).uniform_(-most, most, generator=draw)
+    paces = _between(pace[:, None], torch.linspace(0, len(pace) - 1, len(x)))[:, 0].exp()
+    places = torch.nn.functional.pad(((paces[1:] + paces[:-1]) / 2).cumsum(0), (1, 0))
+    return _between(x, places / places[-1] * (len(x) - 1))
+
+
+def _between(x: Tensor, places: Tensor) -> Tensor:
+    """Rows of x [N, F] at places [M] from 0 to N - 1, in lines from one row to the next."""
+    low = places.long().clamp(0, len(x) - 2)
+    return torch.lerp(x[low], x[low + 1], (places - low)[:, None])
+
+
 def hidden(x: Tensor, changes: Changes, draw: torch.Generator) -> Tensor:
-    """A spectrogram [N, mels], brought to mean 0, with some bands and some windows set to 0."""
-    x = x.clone()
+    """A spectrogram [N, mels], brought to mean 0, warped, with some bands and some windows set to 0."""
+    x = _warped(x, changes.warp, draw) if changes.warp and len(x) > 2 else x.clone()
     for axis, most in ((1, changes.bands), (0, changes.windows)):
         for _ in range(changes.masks if most else 0):
             wide = int(torch.randint(min(most, x.shape[axis] // 2) + 1, (), generator=draw))

@@ -3,7 +3,7 @@
 Whatever is random in a step is seeded by the run's seed, the step and the process, so nothing random has to be saved.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from equiscope.models import Built, Mixed, Probe, SpaceModel, fast_products, pro
 from equiscope.pretrained.runs import AVERAGE, WEIGHTS, filled
 from equiscope.train import state
 from equiscope.train.memory import keep
-from equiscope.train.optimiser import Average, optimisers, set_rates, share
+from equiscope.train.optimiser import Average, optimisers, set_rates, share, uphill
 from equiscope.train.processes import processes
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Batch, Task
@@ -96,19 +96,15 @@ class Engine:
 
         raises  Diverged where the loss or the gradient is no number; the weights are then as before the step
         """
-        recipe, turns = self.recipe, self.recipe.budget.accumulate
-        torch.manual_seed(self._seed(step))
-        total, read = torch.zeros((), device=self.device), []
-        for turn in range(turns):
-            batch = self._next.pop(step, None) if turn == 0 else None
-            batch = batch or self._batch(task, step, turn)
-            with self.processes.joined(self._wrapped, now=turn + 1 == turns or self._mixed is not None):
-                loss = task.loss(self._called, batch) / batch.terms
-                (loss * self.processes.count).backward()  # gradients of processes are averaged
-            if self._mixed is not None:
-                self._mixed.collect()
-            total += loss.detach()
-            read.append(batch)
+        recipe = self.recipe
+        read = [self._next.pop(step, None) or self._batch(task, step, 0)]
+        read += [self._batch(task, step, turn) for turn in range(1, recipe.budget.accumulate)]
+        total = self._gradient(task, step, read)
+        if recipe.optimiser.sharpness:
+            with uphill(self.model, recipe.optimiser.sharpness):
+                if self._mixed is not None:
+                    self._mixed.spread()
+                self._gradient(task, step, read)
         norm = _clipped(self.model, recipe.optimiser.clip)
         if step + 1 < recipe.budget.steps:  # a GPU is still busy with this step
             self._next = {step + 1: self._batch(task, step + 1, 0)}
@@ -126,6 +122,19 @@ class Engine:
         if self.average is not None:
             self.average.follow(self.model, step + 1)
         return Step(lost, length, rate, read, stop)
+
+    def _gradient(self, task: Task, step: int, read: Sequence[Batch]) -> Tensor:
+        """Gradients of a step's batches are added to those that are there; returns the loss. Dropout is the same each time."""
+        torch.manual_seed(self._seed(step))
+        total = torch.zeros((), device=self.device)
+        for turn, batch in enumerate(read):
+            with self.processes.joined(self._wrapped, now=turn + 1 == len(read) or self._mixed is not None):
+                loss = task.loss(self._called, batch) / batch.terms
+                (loss * self.processes.count).backward()  # gradients of processes are averaged
+            if self._mixed is not None:
+                self._mixed.collect()
+            total += loss.detach()
+        return total
 
     @contextmanager
     def evaluated(self) -> Iterator[Built]:

@@ -199,7 +199,9 @@ class _Loop:
             raise self._diverged(error, step) from error
         took = time.perf_counter() - begin
         self.seconds += took
-        busy = 6 * sum(map(self._cost, done.read)) / took / peak  # a multiply-add counts two, and twice as many on the way back
+        passes = 2 if self.recipe.optimiser.sharpness else 1
+        cost = passes * sum(map(self._cost, done.read))
+        busy = 6 * cost / took / peak  # a multiply-add counts two, and twice as many on the way back
         tokens = self.engine.processes.count * sum(batch.read for batch in done.read) / took
         self._add(
             Point(

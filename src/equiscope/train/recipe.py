@@ -49,6 +49,8 @@ class Optimiser(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     warmup     steps at the beginning over which the rate rises in a line
     floor      share of the highest rate that is left at the end
     fall       share of the steps after the warmup over which "wsd" falls
+    sharpness  the gradient is the one so far uphill, which leads to flat places (sharpness-aware minimisation, Foret et al. 2021);
+               it takes two gradients a step. 0: the plain one
     average    of the weights, by this factor a step, is what is evaluated and kept
     """
 
@@ -63,6 +65,7 @@ class Optimiser(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     warmup: Count = 0
     floor: Share = 0.1
     fall: Share = 0.2
+    sharpness: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     average: Annotated[float, msgspec.Meta(gt=0, lt=1)] | None = None
 
 

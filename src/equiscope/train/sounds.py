@@ -37,8 +37,9 @@ class SoundsTask(Task):
         assert isinstance(recipe.data, Sounds)
         self.config, self.hearing, self.recordings = recipe.data, hearing, recordings
         self.sources = recordings.sources if recordings is not None else []
-        if self.config.tokens == "raw" and (self.config.changes.bands or self.config.changes.windows):
-            self.notes = ["data.changes hides bands and windows of spectrograms, but nothing of raw tokens."]
+        changes = self.config.changes
+        if self.config.tokens == "raw" and (changes.bands or changes.windows or changes.warp):
+            self.notes = ["data.changes warps spectrograms and hides bands and windows of them, but nothing of raw tokens."]
 
     @classmethod
     def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
