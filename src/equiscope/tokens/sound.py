@@ -44,6 +44,8 @@ def read_sound(
         if longest is not None and told.duration > longest:
             raise InputError(f"{path} lasts {told.duration:.0f} s; at most {longest:.0f} s are read here. Cut it first.")
         samples, found = soundfile.read(str(path) if content is None else BytesIO(content), dtype="float32", always_2d=True)
+    except InputError:
+        raise
     except MemoryError as error:
         raise InputError(f"{path} says that it holds more samples than there is memory for. Its header may be wrong.") from error
     except (OSError, RuntimeError, TypeError, ValueError) as error:  # TypeError: raw samples, without a header
