@@ -262,9 +262,9 @@ class MoleculesTask(Task):
             space.elements(points.numbers)
         except InputError as error:
             raise InputError(f"{given}: {error}") from error
-        apart = torch.nn.functional.pdist(points.positions.double())
-        if len(apart) and not float(apart.min()) > 0:
-            first, second = torch.triu_indices(len(points.numbers), len(points.numbers), 1)[:, int(apart.argmin())].tolist()
+        _, place, many = points.positions.unique(dim=0, return_inverse=True, return_counts=True)
+        if bool((many > 1).any()):
+            first, second = (place == many.argmax()).nonzero()[:2, 0].tolist()
             raise InputError(f"{given}: atoms {first + 1} and {second + 1} are in one place. Move one, or leave it out.")
         cell = cell_of(points, given)
         if cell is not None and (isinstance(space, Plain) or space.spec.cutoff is None):
