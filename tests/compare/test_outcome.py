@@ -78,15 +78,22 @@ def test_a_run_that_failed_is_a_result_and_one_that_is_missing_is_said(tmp_path)
     assert len(found.trials) == 8
 
 
-def test_other_lengths_are_told_apart(tmp_path):
+@pytest.mark.parametrize(
+    ("none", "said"),
+    [
+        (1.91, "none holds; rope (1.5 to 2.4) does not; alibi cannot read it."),
+        (2.9, "rope (1.5 to 2.4) and none (1.9 to 2.9) do not hold; alibi cannot read it."),
+    ],
+)
+def test_other_lengths_are_told_apart(tmp_path, none, said):
     made = plan(tmp_path)
     for one in made.jobs():
-        near, far = {"rope": (1.5, 2.4), "none": (1.9, 1.91), "alibi": (1.5, None)}[one.candidate]
+        near, far = {"rope": (1.5, 2.4), "none": (1.9, none), "alibi": (1.5, None)}[one.candidate]
         beyond = (Beyond(factor=1, size=16, value=near), Beyond(factor=8, size=128, value=far, reason="" if far else "no such row"))
         finished(tmp_path / "compared", made, one, near, beyond)
     found = outcome.of_folder(tmp_path / "compared")
     assert found.axis == "tokens of context"
-    assert "At 8 times the context of training, none holds; rope (1.5 to 2.4) does not; alibi cannot read it." in found.notes
+    assert f"At 8 times the context of training, {said}" in found.notes
 
 
 def test_other_lengths_are_compared_by_the_number_that_decides(tmp_path):

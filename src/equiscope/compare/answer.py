@@ -93,7 +93,7 @@ def _beyond(found: Comparison) -> Iterator[str]:
     unable = [name for name in cannot if name not in at]
     said = [
         *([f"{_and(held)} hold{'s' if len(held) == 1 else ''}"] if held else []),
-        *([f"{_and(lost)} {'does' if len(lost) == 1 else 'do'} not"] if lost else []),
+        *([f"{_and(lost)} {'does' if len(lost) == 1 else 'do'} not{'' if held else ' hold'}"] if lost else []),
         *([f"{_and(unable)} cannot read it"] if unable else []),
     ]
     if said:
