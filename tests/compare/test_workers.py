@@ -91,6 +91,34 @@ def test_a_comparison_that_is_killed_goes_on_where_it_was(alone, tmp_path):
     assert bits(folder, made) == bits(alone, made)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_outlives_a_comparison_that_is_killed_alone(tmp_path, number):
+    made = plan(tmp_path, TWO, (1,))
+    code = (
+        "import sys; from pathlib import Path; from equiscope.compare import plan, workers; "
+        "workers._begun = lambda *given, begun=workers._begun: print((made := begun(*given)).pid, flush=True) or made; "
+        "folder = Path(sys.argv[1]); workers.together(folder, plan.read_plan(folder), 2)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "compared")], stdout=subprocess.PIPE, text=True)
+    begun = [int(process.stdout.readline()) for _ in made.jobs()]
+    os.kill(process.pid, number)
+    assert process.wait(60) == (143 if number == signal.SIGTERM else -9)
+    process.stdout.close()
+    for _ in range(1200):
+        if not any(map(runs, begun)):
+            break
+        time.sleep(0.05)
+    assert not any(map(runs, begun))
+
+
+def runs(number: int) -> bool:
+    """Whether there is a process of this number that is not only left to be counted."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def test_a_candidate_that_diverges_or_crashes_is_a_result_and_the_others_go_on(tmp_path):
     wild = {"optimiser.rate": 1e30, "optimiser.clip": "none"}
     made = plan(tmp_path, {"calm": {}, "wild": wild}, (1,))

@@ -1,8 +1,12 @@
 """Job: one run of a comparison, and what is measured on it afterwards. Any process that sees the folder can do it."""
 
 import json
+import os
+import signal
 import sys
+import time
 from pathlib import Path
+from threading import Thread
 
 import torch
 
@@ -12,6 +16,7 @@ from equiscope.errors import InputError
 from equiscope.record import Run, read_run
 from equiscope.train import Watcher, open_task, train
 
+PARENT = "EQUISCOPE_PARENT"  # variable: the process without which a job stops
 OUTCOME = "outcome.json"  # in a run's folder: how the job ended, where it ended by itself
 
 
@@ -69,6 +74,8 @@ def main(arguments: list[str]) -> int:
     from equiscope.errors import EquiscopeError
 
     folder = Path(arguments[0])
+    if parent := os.environ.get(PARENT):
+        Thread(target=_outlived, args=(int(parent),), daemon=True).start()
     try:
         plan = read_plan(folder)
         made = run(folder, named(plan, arguments[1]), plan)
@@ -76,3 +83,10 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     return 0 if made.state == "finished" else 3
+
+
+def _outlived(parent: int) -> None:
+    """Asks this process to stop, as SIGTERM does, when the one that began it is no more."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -5,13 +5,16 @@ Each job is a process of its own, so that one that crashes is a result and the o
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NoReturn
 
-from equiscope.compare.job import done, note, state_of
+from equiscope.compare.job import PARENT, done, note, state_of
 from equiscope.compare.plan import Job, Plan
 from equiscope.errors import InputError
 
@@ -38,22 +41,41 @@ def together(folder: Path, plan: Plan, processes: int = 1, tick: Tick = lambda r
     """
     left = [job for job in plan.jobs() if not done(folder, job)]
     running: dict[str, tuple[Job, subprocess.Popen[bytes]]] = {}
+    with _terminable():
+        try:
+            while left or running:
+                while left and len(running) < processes:
+                    job = left.pop(0)
+                    running[job.folder] = job, _begun(folder, job, plan.threads)
+                tick([job for job, _ in running.values()])
+                time.sleep(EVERY)
+                for name, (job, process) in list(running.items()):
+                    if process.poll() is not None:
+                        del running[name]
+                        _ended(folder, job, process.returncode)
+        finally:
+            for _, process in running.values():
+                process.terminate()
+            for _, process in running.values():
+                process.wait()
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Inside, SIGTERM is an exception, so that processes are ended first."""
+
+    def end(number: int, frame: Any) -> NoReturn:
+        sys.exit(128 + number)
+
     try:
-        while left or running:
-            while left and len(running) < processes:
-                job = left.pop(0)
-                running[job.folder] = job, _begun(folder, job, plan.threads)
-            tick([job for job, _ in running.values()])
-            time.sleep(EVERY)
-            for name, (job, process) in list(running.items()):
-                if process.poll() is not None:
-                    del running[name]
-                    _ended(folder, job, process.returncode)
+        before = signal.signal(signal.SIGTERM, end)
+    except ValueError:  # another thread than the first: its owner decides
+        yield
+        return
+    try:
+        yield
     finally:
-        for _, process in running.values():
-            process.terminate()
-        for _, process in running.values():
-            process.wait()
+        signal.signal(signal.SIGTERM, before)
 
 
 def with_ray(folder: Path, plan: Plan, tick: Tick = lambda running: None) -> None:
@@ -99,7 +121,7 @@ eval "$(sed -n "${{SLURM_ARRAY_TASK_ID}}p" {shlex.quote(str(path.absolute()))})"
 def _begun(folder: Path, job: Job, threads: int) -> subprocess.Popen[bytes]:
     path = log(folder, job)
     path.parent.mkdir(parents=True, exist_ok=True)
-    said = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1"}
+    said = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1", PARENT: str(os.getpid())}
     with path.open("ab") as file:
         return subprocess.Popen(command(folder, job), stdout=file, stderr=file, env=os.environ | said)
 
@@ -121,8 +143,6 @@ def _ended(folder: Path, job: Job, code: int) -> int:
 
 
 def _told(code: int) -> str:
-    import signal
-
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
