@@ -93,7 +93,7 @@ def test_a_comparison_that_is_killed_goes_on_where_it_was(alone, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_no_process_outlives_a_comparison_that_is_killed_alone(tmp_path, number):
-    made = plan(tmp_path, TWO, (1,))
+    made = plan(tmp_path, {name: {**changes, "budget.steps": 10**6} for name, changes in TWO.items()}, (1,))
     code = (
         "import sys; from pathlib import Path; from equiscope.compare import plan, workers; "
         "workers._begun = lambda *given, begun=workers._begun: print((made := begun(*given)).pid, flush=True) or made; "
@@ -101,14 +101,22 @@ def test_no_process_outlives_a_comparison_that_is_killed_alone(tmp_path, number)
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "compared")], stdout=subprocess.PIPE, text=True)
     begun = [int(process.stdout.readline()) for _ in made.jobs()]
+    for _ in range(1200):
+        if all((tmp_path / "compared" / one.folder / "metrics.jsonl").exists() for one in made.jobs()):
+            break
+        time.sleep(0.05)
+    assert all(map(runs, begun))
     os.kill(process.pid, number)
     assert process.wait(60) == (143 if number == signal.SIGTERM else -9)
     process.stdout.close()
-    for _ in range(1200):
+    for _ in range(600):
         if not any(map(runs, begun)):
             break
         time.sleep(0.05)
-    assert not any(map(runs, begun))
+    left = [one for one in begun if runs(one)]
+    for one in left:
+        os.kill(one, signal.SIGKILL)
+    assert not left
 
 
 def runs(number: int) -> bool:

@@ -78,12 +78,12 @@ def _at_speed(wave: Tensor, speed: float) -> Tensor:
 def _warped(x: Tensor, most: float, draw: torch.Generator) -> Tensor:
     """Windows [N, mels] at times between the first and the last. The pace goes in lines from one of four draws to the next."""
     pace = torch.empty(4).uniform_(-most, most, generator=draw)
-    paces = _between(pace[:, None], torch.linspace(0, len(pace) - 1, len(x)))[:, 0].exp()
+    paces = _rows_at(pace[:, None], torch.linspace(0, len(pace) - 1, len(x)))[:, 0].exp()
     places = torch.nn.functional.pad(((paces[1:] + paces[:-1]) / 2).cumsum(0), (1, 0))
-    return _between(x, places / places[-1] * (len(x) - 1))
+    return _rows_at(x, places / places[-1] * (len(x) - 1))
 
 
-def _between(x: Tensor, places: Tensor) -> Tensor:
+def _rows_at(x: Tensor, places: Tensor) -> Tensor:
     """Rows of x [N, F] at places [M] from 0 to N - 1, in lines from one row to the next."""
     low = places.long().clamp(0, len(x) - 2)
     return torch.lerp(x[low], x[low + 1], (places - low)[:, None])
