@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from equiscope.attention.apart import routed
 from equiscope.models.build import Built
 from equiscope.tokens import Tokens
 
@@ -49,7 +50,7 @@ def probe(model: Built, inputs: Tokens | Tensor, source: Tokens | Tensor | None 
     spent: dict[bool, list[float]] = {False: [], True: []}
     for turn in range(turns + 1):
         for through in (False, True):
-            with _through(through):
+            with routed(through):
                 begin = time.perf_counter()
                 answer = model(inputs) if source is None else model(inputs, source=source)
                 if weights:
@@ -60,7 +61,7 @@ def probe(model: Built, inputs: Tokens | Tensor, source: Tokens | Tensor | None 
             break
     errors = {}
     for through in (False, True):
-        with _through(through):
+        with routed(through):
             errors[through] = max(_error(shape) for shape in shapes)
     middle = {through: sorted(times)[len(times) // 2] for through, times in spent.items()}
     return Probe(middle[False], middle[True], errors[False], errors[True])
@@ -76,19 +77,8 @@ def fast_products(model: Built, inputs: Tokens | Tensor, found: Probe | None = N
     if found is None or not found.used:
         yield found
         return
-    with _through(True):
+    with routed(True):
         yield found
-
-
-@contextmanager
-def _through(onednn: bool) -> Iterator[None]:
-    switch = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # made by a module of its own class
-    before = switch.fp32_precision
-    switch.fp32_precision = "bf16" if onednn else "ieee"
-    try:
-        yield
-    finally:
-        switch.fp32_precision = before
 
 
 def _error(shape: tuple[int, ...]) -> float:
