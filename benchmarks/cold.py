@@ -68,6 +68,7 @@ def main():
     print("\n".join(lines))
     if not chosen.quick:
         stem = ROOT.joinpath(chosen.out, f"cold-{results['date']}")
+        stem.parent.mkdir(parents=True, exist_ok=True)
         stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
         stem.with_suffix(".md").write_text("\n".join(lines) + "\n")
 
