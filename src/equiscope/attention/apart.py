@@ -1,7 +1,7 @@
 """Attention with torch's own products, where all others go through oneDNN (`models.fast_products`).
 
-torch's kernel multiplies blocks of a few rows, and oneDNN plans each such product anew: with 64 places that takes five times
-as long as the products themselves.
+torch's kernel multiplies blocks of a few rows, and oneDNN plans each such product anew, which takes longer than the product:
+`python -m benchmarks.models --sizes 4x128 --dtypes float32` is 1.5 of the best peer, and was 1.05 without this file.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def routed(onednn: bool) -> Iterator[None]:
 
 @contextmanager
 def _products(precision: str) -> Iterator[None]:
-    switch = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # made by a module of its own class
+    switch = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # its class is made when torch is loaded
     before = switch.fp32_precision
     switch.fp32_precision = precision
     try:
