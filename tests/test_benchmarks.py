@@ -39,6 +39,12 @@ def test_the_time_of_a_training_step_can_be_measured():
     assert "| ours, compiled |" in done.stdout
 
 
+def test_the_time_of_dropout_can_be_measured():
+    done = run("benchmarks.dropout", "--quick")
+    assert done.returncode == 0, done.stderr
+    assert "| ours, compiled |" in done.stdout
+
+
 def test_the_time_of_a_cold_start_can_be_measured():
     done = run("benchmarks.cold", "--quick")
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import equiscope as eq
-from equiscope.blocks import Skip, drop
+from equiscope.blocks import Dropout, Skip, drop
 from equiscope.errors import InputError
 
 
@@ -33,6 +33,58 @@ def test_a_skipped_sequence_gets_nothing_and_the_mean_stays():
     assert made.unique().tolist() == [0.0, pytest.approx(4 / 3)]
     assert torch.equal(made[..., 0], made[..., 1])  # of a sequence all or nothing
     assert float(made.mean()) == pytest.approx(1.0, abs=0.02)  # 40 000 draws: 5 standard deviations are 0.014
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.999])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_share_of_the_numbers_is_left_out_independently_and_the_mean_stays(share, dtype):
+    torch.manual_seed(0)
+    rows = 1_001  # so that the last random number is needed in part
+    made = Dropout(share).train()(torch.ones(rows, 401, dtype=dtype)).double()
+    kept, n = made != 0, made.numel()
+    assert made[kept].unique().tolist() == [pytest.approx(1 / (1 - share), rel=torch.finfo(dtype).eps * 2 + 2**-16 / (1 - share))]
+    within = 5 * (share * (1 - share) / n) ** 0.5
+    assert float(kept.double().mean()) == pytest.approx(1 - share, abs=within)
+    for ahead in range(1, 9):  # four numbers are of one draw: neighbours would show what they have in common
+        pairs = (kept.flatten()[ahead:] & kept.flatten()[:-ahead]).double().mean()
+        assert float(pairs) == pytest.approx((1 - share) ** 2, abs=2 * within)
+    for place in range(4):
+        assert float(kept.flatten()[place::4].double().mean()) == pytest.approx(1 - share, abs=2 * within)
+
+
+def test_what_is_left_out_has_no_gradient_and_the_rest_is_scaled():
+    x = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
+    made = Dropout(0.5).train()(x)
+    (gradient,) = torch.autograd.grad(made.sum(), x)
+    assert torch.equal(made, x * gradient)
+    assert set(gradient.unique().tolist()) == {0.0, 2.0}
+
+
+def test_the_same_seed_leaves_out_the_same():
+    dropping, x = Dropout(0.3).train(), torch.ones(50)
+    made = [(torch.manual_seed(seed), dropping(x))[1] for seed in (1, 1, 2)]
+    assert torch.equal(made[0], made[1])
+    assert not torch.equal(made[0], made[2])
+
+
+@pytest.mark.compile
+def test_compiled_code_leaves_out_the_same():
+    dropping, x = Dropout(0.3).train(), torch.ones(53)
+    torch.manual_seed(1)
+    plain = dropping(x)
+    torch.manual_seed(1)
+    assert torch.equal(torch.compile(dropping, fullgraph=True)(x), plain)
+
+
+def test_of_nothing_there_is_nothing_and_of_all_torch_decides():
+    assert Dropout(0.3).train()(torch.ones(0, 4)).shape == (0, 4)
+    assert Dropout(1.0).train()(torch.ones(4)).tolist() == [0.0] * 4
+    assert Dropout(1e-9).train()(torch.ones(4)).tolist() == [1.0] * 4
+
+
+def test_functional_transforms_draw_for_each_example():
+    made = torch.func.vmap(Dropout(0.5).train(), randomness="different")(torch.ones(2, 64))
+    assert not torch.equal(made[0], made[1])
 
 
 def test_layers_are_skipped_more_often_the_deeper_they_are():
