@@ -176,11 +176,11 @@ def x_transformers(size, dtype, steps):
     return clock.asked
 
 
-def ours(size, dtype, steps, compiled=False, products="torch"):
+def ours(size, dtype, steps, compiled=False, products="torch", **shape):
     from equiscope.models import PRESETS
     from equiscope.train import Watcher, open_task, recipe, train
 
-    spec = PRESETS["gpt2"](size.width, size.layers, size.heads, size.vocabulary, size.places).to_dict()
+    spec = PRESETS["gpt2"](size.width, size.layers, size.heads, size.vocabulary, size.places, **shape).to_dict()
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "text.txt")
         file.write_text(text())
@@ -207,11 +207,18 @@ def ours_fastest_compiled(size, dtype, steps):
     return ours(size, dtype, steps, compiled=True, products="fastest")
 
 
+def ours_characters(size, dtype, steps):
+    """As nanoGPT's models of characters: without biases, with the exact GELU (`characters` of benchmarks/models.py)."""
+    products = "fastest" if dtype == "float32" else "torch"
+    return ours(size, dtype, steps, compiled=True, products=products, bias=False, activation="gelu")
+
+
 LOOPS = {
     "nanoGPT's loop": (nanogpt, None), "nanoGPT's loop, compiled": (nanogpt_compiled, None),
     "transformers Trainer": (trainer, "accelerate"), "litgpt pretrain (compiles)": (litgpt, "litgpt"),
     "x-transformers loop": (x_transformers, "x_transformers"), "ours": (ours, None), "ours, compiled": (ours_compiled, None),
     "ours, fastest products": (ours_fastest, None), "ours, fastest products, compiled": (ours_fastest_compiled, None),
+    "ours, nanogpt-char, compiled": (ours_characters, None),
 }  # fmt: skip
 PEERS = ("transformers Trainer", "litgpt pretrain (compiles)", "x-transformers loop")
 

@@ -329,6 +329,20 @@ def test_every_change_does_what_it_says():
     assert masked.sum() == (10 - bands) * (20 - rows)
 
 
+def test_soft_ends_are_cut_away_and_nothing_between():
+    steps = torch.tensor([0.001, 0.01, 0.1, 0.01, 1.0, 0.001, 0.03, 0.001])  # 10 ms each
+    wave = steps.repeat_interleave(80)
+    made = [changed(wave, 8000, Changes(ends=0.9), generator(seed)) for seed in range(100)]
+    whole = {tuple(round(float(v), 3) for v in x[::80]) for x in made}
+    said = tuple(round(float(v), 3) for v in steps)
+    assert whole == {said[a:b] for a in (1, 2, 4) for b in (5, 7)}
+    assert torch.equal(changed(wave, 8000, Changes(), generator(0)), wave)
+    softly = {len(changed(wave, 8000, Changes(ends=0.3), generator(seed))) // 80 for seed in range(100)}
+    assert min(softly) == 6  # 0.001 only lies below 30 % of the way, 0.008
+    for alike in (torch.zeros(400), torch.ones(400), torch.ones(3), wave[:79]):
+        assert torch.equal(changed(alike, 8000, Changes(ends=0.9), generator(0)), alike)
+
+
 def test_a_warped_spectrogram_keeps_its_ends_and_its_order():
     x = torch.arange(40.0)[:, None].expand(40, 3)
     made = [hidden(x, Changes(warp=0.3), generator(seed)) for seed in range(50)]

@@ -1,4 +1,4 @@
-"""Changes: recordings that are heard a little otherwise each time: faster, later, louder, noisier, with parts hidden.
+"""Changes: recordings that are heard a little otherwise each time: faster, cut shorter, later, louder, noisier, with parts hidden.
 
 Each function takes a recording and the generator that decides, which the seed, the epoch and the recording give.
 """
@@ -16,12 +16,15 @@ Longest = Annotated[float, msgspec.Meta(ge=0, le=60_000)]  # a minute
 Decibels = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Times = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+QUIET = 1e-10  # mean square of a stretch that has no sound: -100 dB
 
 
 class Changes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is changed at random about a recording each time it is learned from; 0 changes nothing.
 
     speed  faster or slower by up to this share, and higher or lower with it
+    ends   at each end what is softer than a threshold is cut away, as by recorders that wait for a voice; it lies up to so much of
+           the way from the softest 10 ms to the loudest, in dB
     shift  silence in front, or so much cut away, of up to so many ms
     gain   louder or softer by up to so many dB
     noise  white noise of up to this share of the sound's own size
@@ -33,6 +36,7 @@ class Changes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     speed: Share = 0.0
+    ends: Share = 0.0
     shift: Longest = 0.0
     gain: Decibels = 0.0
     noise: Times = 0.0
@@ -50,6 +54,9 @@ def changed(wave: Tensor, rate: int, changes: Changes, draw: torch.Generator) ->
 
     if changes.speed:
         wave = _at_speed(wave, between(1 - changes.speed, 1 + changes.speed))
+    if changes.ends:
+        wave = _begun(wave, rate, between(0, changes.ends))
+        wave = _begun(wave.flip(0), rate, between(0, changes.ends)).flip(0)
     if changes.shift:
         front, back = (round(between(-changes.shift, changes.shift) * rate / 1000) for _ in range(2))
         least = len(wave) // 2  # at least half of it is heard
@@ -73,6 +80,15 @@ def _at_speed(wave: Tensor, speed: float) -> Tensor:
     """So many times faster and higher, by linear interpolation: quick, and exact enough for a change that is random."""
     places = np.arange(int((len(wave) - 1) / speed) + 1) * speed
     return torch.from_numpy(np.interp(places, np.arange(len(wave)), wave.numpy())).to(wave.dtype)
+
+
+def _begun(wave: Tensor, rate: int, part: float) -> Tensor:
+    """From the first 10 ms on that are as loud as this part of the way from the softest to the loudest, in dB."""
+    size = max(1, rate // 100)
+    if len(wave) < 2 * size:
+        return wave
+    loud = wave[: len(wave) // size * size].view(-1, size).square().mean(1).clamp_min(QUIET).log()
+    return wave[int((loud >= torch.lerp(loud.min(), loud.max(), part)).float().argmax()) * size :]
 
 
 def _warped(x: Tensor, most: float, draw: torch.Generator) -> Tensor:
