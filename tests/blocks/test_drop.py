@@ -4,8 +4,14 @@ import pytest
 import torch
 
 import equiscope as eq
+from equiscope.audit.undropped import undropped
 from equiscope.blocks import Dropout, Skip, drop
 from equiscope.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def _as_on_other_processors(monkeypatch):
+    monkeypatch.setitem(Dropout.forward.__globals__, "INTEL", False)
 
 
 def spec(**more):
@@ -53,7 +59,7 @@ def test_a_share_of_the_numbers_is_left_out_independently_and_the_mean_stays(sha
 
 
 def test_what_is_left_out_has_no_gradient_and_the_rest_is_scaled():
-    x = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(70, 101, dtype=torch.float64, requires_grad=True)
     made = Dropout(0.5).train()(x)
     (gradient,) = torch.autograd.grad(made.sum(), x)
     assert torch.equal(made, x * gradient)
@@ -61,7 +67,7 @@ def test_what_is_left_out_has_no_gradient_and_the_rest_is_scaled():
 
 
 def test_the_same_seed_leaves_out_the_same():
-    dropping, x = Dropout(0.3).train(), torch.ones(50)
+    dropping, x = Dropout(0.3).train(), torch.ones(5001)
     made = [(torch.manual_seed(seed), dropping(x))[1] for seed in (1, 1, 2)]
     assert torch.equal(made[0], made[1])
     assert not torch.equal(made[0], made[2])
@@ -69,22 +75,51 @@ def test_the_same_seed_leaves_out_the_same():
 
 @pytest.mark.compile
 def test_compiled_code_leaves_out_the_same():
-    dropping, x = Dropout(0.3).train(), torch.ones(53)
+    dropping, x = Dropout(0.3).train(), torch.randn(5003, requires_grad=True)
+
+    def twice(x):  # of one tensor other numbers each time
+        return dropping(x), dropping(x)
+
     torch.manual_seed(1)
-    plain = dropping(x)
+    plain = twice(x)
     torch.manual_seed(1)
-    assert torch.equal(torch.compile(dropping, fullgraph=True)(x), plain)
+    compiled = torch.compile(twice, fullgraph=True)(x)
+    assert not torch.equal(*plain)
+    for one, other in zip(plain, compiled, strict=True):
+        assert torch.equal(one, other)
+        assert torch.equal(*(torch.autograd.grad(made.sum(), x, retain_graph=True)[0] for made in (one, other)))
 
 
-def test_of_nothing_there_is_nothing_and_of_all_torch_decides():
+@pytest.mark.compile
+@pytest.mark.parametrize("how", ["same", "different"])
+def test_compiled_transforms_draw_as_they_are_told(how):
+    dropping = Dropout(0.5).train()
+    made = torch.compile(torch.func.vmap(dropping, randomness=how))(torch.ones(2, 8192))
+    assert torch.equal(*made) == (how == "same")
+
+
+def test_of_little_or_all_torch_decides():
     assert Dropout(0.3).train()(torch.ones(0, 4)).shape == (0, 4)
-    assert Dropout(1.0).train()(torch.ones(4)).tolist() == [0.0] * 4
-    assert Dropout(1e-9).train()(torch.ones(4)).tolist() == [1.0] * 4
+    assert Dropout(1.0).train()(torch.ones(5000)).tolist() == [0.0] * 5000
+    assert Dropout(1e-9).train()(torch.ones(5000)).tolist() == [1.0] * 5000
+    assert float(Dropout(0.5).train()(torch.ones(4000)).mean()) == pytest.approx(1.0, abs=0.08)
 
 
 def test_functional_transforms_draw_for_each_example():
-    made = torch.func.vmap(Dropout(0.5).train(), randomness="different")(torch.ones(2, 64))
-    assert not torch.equal(made[0], made[1])
+    made = torch.func.vmap(Dropout(0.5).train(), randomness="different")(torch.ones(2, 8192))
+    assert not torch.equal(*made)
+
+
+def test_numbers_are_drawn_where_the_tensor_is():
+    with torch.device("meta"):
+        made = Dropout(0.5).train()(torch.ones(8192, device="cpu"))
+    assert made.device.type == "cpu"
+
+
+def test_an_audit_leaves_nothing_out():
+    with undropped():
+        made = Dropout(0.5).train()(torch.ones(8192))
+    assert torch.equal(made, torch.ones(8192))
 
 
 def test_layers_are_skipped_more_often_the_deeper_they_are():

@@ -330,16 +330,21 @@ def test_every_change_does_what_it_says():
 
 
 def test_soft_ends_are_cut_away_and_nothing_between():
-    steps = torch.tensor([0.001, 0.01, 0.1, 0.01, 1.0, 0.001, 0.03, 0.001])  # 10 ms each
-    wave = steps.repeat_interleave(80)
-    made = [changed(wave, 8000, Changes(ends=0.9), generator(seed)) for seed in range(100)]
-    whole = {tuple(round(float(v), 3) for v in x[::80]) for x in made}
-    said = tuple(round(float(v), 3) for v in steps)
-    assert whole == {said[a:b] for a in (1, 2, 4) for b in (5, 7)}
-    assert torch.equal(changed(wave, 8000, Changes(), generator(0)), wave)
-    softly = {len(changed(wave, 8000, Changes(ends=0.3), generator(seed))) // 80 for seed in range(100)}
-    assert min(softly) == 6  # 0.001 only lies below 30 % of the way, 0.008
-    for alike in (torch.zeros(400), torch.ones(400), torch.ones(3), wave[:79]):
+    steps = [0.001, 0.01, 0.1, 0.01, 1.0, 0.001, 0.03, 0.001]  # 10 ms each
+    rows = torch.tensor(steps)
+
+    def left(rows, most):
+        waves = [changed(rows.repeat_interleave(80), 8000, Changes(ends=most), generator(seed)) for seed in range(200)]
+        return {tuple(round(float(v), 3) for v in wave[::80]) for wave in waves}
+
+    cuts = {tuple(steps[a:b]) for a in (1, 2, 4) for b in (5, 7)} - {(1.0,)} | {tuple(steps)}  # of a quarter too little is left
+    assert left(rows, 0.9) == cuts
+    assert left(rows.flip(0), 0.9) == {cut[::-1] for cut in cuts}
+    assert left(rows, 0.3) == {tuple(steps[1:7])}
+    assert left(rows, 0.0) == {tuple(steps)}
+    silent = torch.tensor([0.0] * 3 + [0.01, 0.1, 1.0, 0.1, 0.01])  # what is silent at one end is as silent at the other
+    assert left(silent, 0.6) == {tuple(r[::-1]) for r in left(silent.flip(0), 0.6)} == {(0.01, 0.1, 1.0, 0.1, 0.01)}
+    for alike in (torch.zeros(400), torch.ones(400), torch.ones(3), torch.rand(79)):
         assert torch.equal(changed(alike, 8000, Changes(ends=0.9), generator(0)), alike)
 
 

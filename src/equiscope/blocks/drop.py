@@ -7,39 +7,54 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from equiscope.trace.narrow import PLAIN
 from equiscope.trace.transforms import transformed
 
 KINDS = 1 << 16  # of sixteen random bits
+INTEL = "intel" in torch.cpu.get_capabilities().get("cpu_name", "").lower()
+FEW = 1 << 12  # numbers for which torch's draws take less time than the calls around ours
 
 
 class Dropout(nn.Dropout):
-    """`nn.Dropout`. On a CPU a number takes sixteen random bits in the place of a draw: `python -m benchmarks.dropout`.
+    """`nn.Dropout`. On a CPU a number takes sixteen random bits instead of a draw of its own: `python -m benchmarks.dropout`.
 
-    The share is then p to the nearest 1/65536, and the mean stays.
+    The share is then p to the nearest 1/65536. On Intel's CPUs, where torch draws through MKL on all cores, torch's own is taken,
+    as for few numbers and under transforms of functions.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        left, plain = round(self.p * KINDS), transformed(x) and not torch.compiler.is_compiling()
-        if not self.training or not 0 < left < KINDS or self.inplace or x.device.type != "cpu" or plain:
+        if not self.training or not _drawn_slowly(x) or self.inplace:
             return super().forward(x)
-        kept = _compiled(x.detach(), left) if torch.compiler.is_compiling() else _kept(x, left)
-        return x * kept.to(x.dtype).mul_(KINDS / (KINDS - left))
+        left = round(self.p * KINDS)
+        if not 0 < left < KINDS:
+            return super().forward(x)
+        # like a tensor of its own: a compiler takes two calls with one tensor for the same numbers
+        return x * _kept(torch.empty_like(x, requires_grad=False), left)
 
 
+def _drawn_slowly(x: Tensor) -> bool:
+    """Whether torch would draw these numbers one by one, and nothing but plain running or a compiler is at work on them."""
+    if INTEL or x.device.type != "cpu" or x.numel() < FEW:
+        return False
+    if torch.compiler.is_compiling():
+        return not torch._C._are_functorch_transforms_active()
+    return type(x) in PLAIN and not transformed(x)
+
+
+@torch.library.custom_op("equiscope::kept", mutates_args=(), device_types="cpu", tags=torch.Tag.nondeterministic_seeded)
 def _kept(like: Tensor, left: int) -> Tensor:
-    """True where a number stays, in the shape of `like`: all but `left` of the 65536 kinds. A draw serves four numbers."""
-    bits = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
-    return bits[: like.numel()].view(like.shape) >= left - KINDS // 2
+    """Factors in the shape of `like`: 0 for `left` of the 65536 kinds, else what keeps the mean. A draw serves four numbers."""
+    bits = torch.empty(-(-like.numel() // 4), dtype=torch.int64, device=like.device).random_(-(2**63), None).view(torch.int16)
+    stays = bits[: like.numel()].view(like.shape) >= left - KINDS // 2
+    return stays.to(like.dtype).mul_(KINDS / (KINDS - left))
 
 
-_compiled = torch.library.custom_op(
-    "equiscope::kept", _kept, mutates_args=(), device_types="cpu", tags=torch.Tag.nondeterministic_seeded
-)
-
-
-@_compiled.register_fake
+@_kept.register_fake
 def _(like: Tensor, left: int) -> Tensor:
-    return torch.empty(like.shape, dtype=torch.bool)
+    return torch.empty(like.shape, dtype=like.dtype, device=like.device)
+
+
+KEPT = torch.ops.equiscope.kept.default
 
 
 class Skip(_DropoutNd):

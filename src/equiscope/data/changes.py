@@ -23,8 +23,8 @@ class Changes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is changed at random about a recording each time it is learned from; 0 changes nothing.
 
     speed  faster or slower by up to this share, and higher or lower with it
-    ends   at each end what is softer than a threshold is cut away, as by recorders that wait for a voice; it lies up to so much of
-           the way from the softest 10 ms to the loudest, in dB
+    ends   at each end what is softer than a threshold is cut away, as by recorders that wait for a voice; each lies up to so much
+           of the way from the softest 10 ms to the loudest, in dB
     shift  silence in front, or so much cut away, of up to so many ms
     gain   louder or softer by up to so many dB
     noise  white noise of up to this share of the sound's own size
@@ -55,8 +55,7 @@ def changed(wave: Tensor, rate: int, changes: Changes, draw: torch.Generator) ->
     if changes.speed:
         wave = _at_speed(wave, between(1 - changes.speed, 1 + changes.speed))
     if changes.ends:
-        wave = _begun(wave, rate, between(0, changes.ends))
-        wave = _begun(wave.flip(0), rate, between(0, changes.ends)).flip(0)
+        wave = _cut(wave, rate, between(0, changes.ends), between(0, changes.ends))
     if changes.shift:
         front, back = (round(between(-changes.shift, changes.shift) * rate / 1000) for _ in range(2))
         least = len(wave) // 2  # at least half of it is heard
@@ -82,13 +81,18 @@ def _at_speed(wave: Tensor, speed: float) -> Tensor:
     return torch.from_numpy(np.interp(places, np.arange(len(wave)), wave.numpy())).to(wave.dtype)
 
 
-def _begun(wave: Tensor, rate: int, part: float) -> Tensor:
-    """From the first 10 ms on that are as loud as this part of the way from the softest to the loudest, in dB."""
+def _cut(wave: Tensor, rate: int, front: float, back: float) -> Tensor:
+    """From the first to the last 10 ms that are as loud as these parts of the way from the softest to the loudest, in dB.
+
+    Where less than a quarter would be left, the recording stays whole.
+    """
     size = max(1, rate // 100)
-    if len(wave) < 2 * size:
-        return wave
     loud = wave[: len(wave) // size * size].view(-1, size).square().mean(1).clamp_min(QUIET).log()
-    return wave[int((loud >= torch.lerp(loud.min(), loud.max(), part)).float().argmax()) * size :]
+    if not len(loud):
+        return wave
+    begin, end = (torch.nonzero(loud >= torch.lerp(loud.min(), loud.max(), part))[:, 0] for part in (front, back))
+    first, last = int(begin[0]) * size, (int(end[-1]) + 1) * size if int(end[-1]) + 1 < len(loud) else len(wave)
+    return wave[first:last] if 4 * (last - first) >= len(wave) else wave
 
 
 def _warped(x: Tensor, most: float, draw: torch.Generator) -> Tensor:
