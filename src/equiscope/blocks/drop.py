@@ -18,8 +18,8 @@ FEW = 1 << 12  # numbers for which torch's draws take less time than the calls a
 class Dropout(nn.Dropout):
     """`nn.Dropout`. On a CPU a number takes sixteen random bits instead of a draw of its own: `python -m benchmarks.dropout`.
 
-    The share is then p to the nearest 1/65536. On Intel's CPUs, where torch draws through MKL on all cores, torch's own is taken,
-    as for few numbers and under transforms of functions.
+    The share is then p to the nearest 1/65536. torch's own is taken for few numbers, under transforms of functions, and on Intel's
+    CPUs, where it may draw through MKL, on all cores, and ours was not measured.
     """
 
     def forward(self, x: Tensor) -> Tensor:
