@@ -7,11 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from equiscope.trace.narrow import PLAIN
+from equiscope.trace.narrow import INTEL, PLAIN
 from equiscope.trace.transforms import transformed
 
 KINDS = 1 << 16  # of sixteen random bits
-INTEL = "intel" in torch.cpu.get_capabilities().get("cpu_name", "").lower()
 FEW = 1 << 12  # numbers for which torch's draws take less time than the calls around ours
 
 

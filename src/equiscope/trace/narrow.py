@@ -37,9 +37,10 @@ def _half() -> frozenset[torch.dtype]:
     """The dtypes that the CPU at hand multiplies at half of float32's speed; measured on Intel's Emerald Rapids with AMX hidden."""
     if torch.bfloat16 in _slow() or not torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported():
         return frozenset()
-    return frozenset({torch.bfloat16}) if "intel" in torch.cpu.get_capabilities().get("cpu_name", "").lower() else frozenset()
+    return frozenset({torch.bfloat16}) if INTEL else frozenset()
 
 
+INTEL = "intel" in getattr(torch.cpu, "get_capabilities", dict)().get("cpu_name", "").lower()  # as far as torch tells
 SLOW, HALF = _slow(), _half()
 
 
