@@ -2,6 +2,7 @@
 
 `nn.Dropout` has a rate that can be set to zero; attention drops inside torch's own functions, at rates of its own. Below them all
 lies one operation that draws which numbers stay: here it answers its mean, so that every number stays as it is.
+Our own `blocks.Dropout` draws in an operation of its own, which keeps all.
 """
 
 from collections.abc import Iterator
