@@ -9,7 +9,7 @@ less exact. What is kept for the way back is kept narrow.
 
 import contextlib
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -40,7 +40,8 @@ def _half() -> frozenset[torch.dtype]:
     return frozenset({torch.bfloat16}) if INTEL else frozenset()
 
 
-INTEL = "intel" in getattr(torch.cpu, "get_capabilities", dict)().get("cpu_name", "").lower()  # as far as torch tells
+TOLD: Mapping[str, Any] = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+INTEL = "intel" in TOLD.get("cpu_name", "").lower()
 SLOW, HALF = _slow(), _half()
 
 
