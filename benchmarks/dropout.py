@@ -67,7 +67,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="a few rows, nothing saved")
     parser.add_argument("--turns", type=int, default=15)
     chosen = parser.parse_args()
-    rows, width, turns = (64, 16, 2) if chosen.quick else (64 * 256, 384, chosen.turns)
+    rows, width, turns = (64, 128, 2) if chosen.quick else (64 * 256, 384, chosen.turns)
     results = {
         "date": datetime.date.today().isoformat(),
         "machine": machine(),

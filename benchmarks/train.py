@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -91,10 +92,6 @@ def nanogpt(size, dtype, steps, compiled=False):
         if step % 10 == 0:
             print(step, loss.item(), file=sys.stderr)
     return clock.asked
-
-
-def nanogpt_compiled(size, dtype, steps):
-    return nanogpt(size, dtype, steps, compiled=True)
 
 
 def trainer(size, dtype, steps):
@@ -195,34 +192,16 @@ def ours(size, dtype, steps, compiled=False, products="torch", **shape):
     return asked[1:-1]  # without the two evaluations
 
 
-def ours_compiled(size, dtype, steps):
-    return ours(size, dtype, steps, compiled=True)
-
-
-def ours_fastest(size, dtype, steps):
-    return ours(size, dtype, steps, products="fastest")
-
-
-def ours_fastest_compiled(size, dtype, steps):
-    return ours(size, dtype, steps, compiled=True, products="fastest")
-
-
-def ours_characters(size, dtype, steps, products="torch"):
-    """As nanoGPT's models of characters: without biases, with the exact GELU (`characters` of benchmarks/models.py)."""
-    return ours(size, dtype, steps, compiled=True, products=products, bias=False, activation="gelu")
-
-
-def ours_characters_fastest(size, dtype, steps):
-    return ours_characters(size, dtype, steps, products="fastest")
-
-
+CHARACTERS = {"bias": False, "activation": "gelu"}  # nanoGPT's models of characters, as in benchmarks/models.py
 LOOPS = {
-    "nanoGPT's loop": (nanogpt, None), "nanoGPT's loop, compiled": (nanogpt_compiled, None),
+    "nanoGPT's loop": (nanogpt, None), "nanoGPT's loop, compiled": (partial(nanogpt, compiled=True), None),
     "transformers Trainer": (trainer, "accelerate"), "litgpt pretrain (compiles)": (litgpt, "litgpt"),
-    "x-transformers loop": (x_transformers, "x_transformers"), "ours": (ours, None), "ours, compiled": (ours_compiled, None),
-    "ours, fastest products": (ours_fastest, None), "ours, fastest products, compiled": (ours_fastest_compiled, None),
-    "ours, nanogpt-char, compiled": (ours_characters, None),
-    "ours, nanogpt-char, fastest products, compiled": (ours_characters_fastest, None),
+    "x-transformers loop": (x_transformers, "x_transformers"),
+    "ours": (ours, None), "ours, compiled": (partial(ours, compiled=True), None),
+    "ours, fastest products": (partial(ours, products="fastest"), None),
+    "ours, fastest products, compiled": (partial(ours, compiled=True, products="fastest"), None),
+    "ours, nanogpt-char, compiled": (partial(ours, compiled=True, **CHARACTERS), None),
+    "ours, nanogpt-char, fastest products, compiled": (partial(ours, compiled=True, products="fastest", **CHARACTERS), None),
 }  # fmt: skip
 PEERS = ("transformers Trainer", "litgpt pretrain (compiles)", "x-transformers loop")
 
