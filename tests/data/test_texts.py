@@ -77,8 +77,9 @@ def test_an_archive_gives_the_texts_that_its_folder_would(tmp_path):
             entry = tarfile.TarInfo(name)
             entry.size = len(bytes_)
             made.addfile(entry, io.BytesIO(bytes_))
-    with tarfile.open(tmp_path / "all.tgz") as made:
-        made.extractall(tmp_path / "folder", filter="data")
+            file = tmp_path / "folder" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(bytes_)
     assert list(texts([tmp_path / "all.tgz"])) == list(texts(files([tmp_path / "folder"]))) == ["one", "two", "three"]
     with pytest.raises(InputError, match=r"none\.tar has no text in it\. Texts are files that end in"):
         list(texts([archive(tmp_path / "none.tar", {"a.png": "no"})]))
