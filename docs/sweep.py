@@ -91,7 +91,7 @@ def audited(model: nn.Module, words: Tensor | None = None) -> dict[str, Row]:
 
 def cell(row: Row) -> str:
     """A verdict in a few letters: empty where it holds."""
-    if row.verdict in ("exact", "rounding"):
+    if row.verdict == "holds":
         return "✓"
     if row.verdict == "undecided":
         return "–"
@@ -317,7 +317,7 @@ def main(arguments: list[str]) -> int:
 
 def said(row: Row) -> str:
     """What a row says beyond its cell."""
-    if row.verdict in ("exact", "rounding"):
+    if row.verdict == "holds":
         return ""
     words = [row.counterexample.text if row.counterexample else "", row.where and f"first in {row.where}", row.cause, row.note]
     return "; ".join(w for w in words if w)

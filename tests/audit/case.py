@@ -10,7 +10,7 @@ from equiscope.audit import check
 from equiscope.record import Row
 from equiscope.symmetry.registry import ACTIONS
 
-HOLDS, VIOLATED = ("exact", "rounding"), ("approximate", "broken")
+VIOLATED = ("approximate", "broken")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Case:
 
 def faults(case: Case, row: Row) -> list[str]:
     """What the package got wrong, in words; empty where it is right."""
-    wanted = {"holds": HOLDS, "broken": VIOLATED, "undecided": ("undecided",)}[case.truth]
+    wanted = VIOLATED if case.truth == "broken" else (case.truth,)
     found = []
     if row.verdict not in wanted:
         found.append(

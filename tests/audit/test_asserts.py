@@ -17,7 +17,7 @@ from tests.audit.zoo_manners import Factor, NotNumbers
 
 
 def test_a_set_is_equivariant_and_its_mean_is_invariant():
-    assert assert_equivariant(Attend(), *features(), action="permute").verdict in ("exact", "rounding")
+    assert assert_equivariant(Attend(), *features(), action="permute").verdict == "holds"
     assert assert_invariant(Pooled(), *features(), action="permute").output == "invariant"
 
 

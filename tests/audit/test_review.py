@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from equiscope.audit import check
 from equiscope.errors import InputError
 
-HELD = ("exact", "rounding")
 
 
 class Summed(nn.Module):
@@ -119,7 +118,7 @@ class Energy(nn.Module):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
 def test_a_mask_of_any_type_goes_with_its_words(dtype: torch.dtype):
     mask = torch.tensor([[1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 0]]).to(dtype)
-    assert check(Summed(), torch.randn(2, 6, 4), mask, actions=["permute"])["permute"].verdict in HELD
+    assert check(Summed(), torch.randn(2, 6, 4), mask, actions=["permute"])["permute"].verdict == "holds"
 
 
 @pytest.mark.parametrize(("chunk", "length"), [(8, 24), (4, 16), (16, 64)])
@@ -137,7 +136,7 @@ def test_as_many_sequences_or_columns_as_words_hide_no_place(shape: tuple[int, i
 def test_a_decoder_reads_what_the_mask_of_its_source_lets_through():
     model = nn.Transformer(16, 2, 1, 1, 32, batch_first=True).eval()
     audit = check(model, torch.randn(2, 7, 16), torch.randn(2, 5, 16), properties=["left-padding", "right-padding"], proof=False)
-    assert [row.verdict for row in audit] == ["rounding", "rounding"]
+    assert [row.verdict for row in audit] == ["holds", "holds"]
 
 
 def test_a_mask_of_another_text_stays_where_it_is():
@@ -145,7 +144,7 @@ def test_a_mask_of_another_text_stays_where_it_is():
     given = {"key_padding_mask": torch.zeros(2, 5, dtype=torch.bool)}
     model = nn.MultiheadAttention(16, 2, batch_first=True).eval()
     audit = check(model, query, key, key, kwargs=given, actions=["permute"], output={"0": "permuted"}, proof=False)
-    assert audit["permute"].verdict in HELD
+    assert audit["permute"].verdict == "holds"
 
 
 def test_two_texts_of_different_length_do_not_move_together():
@@ -158,14 +157,14 @@ def test_two_texts_of_different_length_do_not_move_together():
 def test_an_energy_without_an_axis_is_turned_and_mirrored(handed: float, held: bool):
     given = torch.randint(1, 9, (6,)), torch.randn(6, 3)
     audit = check(Energy(handed), *given, actions=["rotate", "translate", "reflect"], proof=False)
-    assert [row.verdict in HELD for row in audit] == [True, True, held]
+    assert [row.verdict == "holds" for row in audit] == [True, True, held]
 
 
 @pytest.mark.parametrize("side", ["left-padding", "right-padding"])
 def test_padding_that_was_given_may_say_anything(side: str):
     mask = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 1]])
     row = check(Hides(), torch.randint(0, 50, (2, 7)), mask, properties=[side], proof=False)[side]
-    assert row.verdict in HELD
+    assert row.verdict == "holds"
 
 
 def test_what_happens_only_among_many_sequences_is_seen():
@@ -186,20 +185,20 @@ def test_a_number_for_the_whole_batch_says_nothing_of_its_sequences():
 def test_edges_stay_with_all_their_nodes(named: bool):
     given = torch.randn(7, 5), torch.randn(7, 3), torch.randint(0, 7, (2, 20))
     audit = check(Graph(named), *given, actions=["permute", "rotate"], proof=False)
-    assert [row.verdict in HELD for row in audit] == [not named, True]
+    assert [row.verdict == "holds" for row in audit] == [not named, True]
 
 
 @pytest.mark.parametrize("pictures", [2, 3])
 def test_pairs_of_sequences_are_no_mixing_of_the_batch(pictures: int):
     given = torch.randn(pictures, 3, 16, 16), torch.randint(0, 50, (2, 7))
-    assert check(Compares(), *given, properties=["batch"], proof=False)["batch"].verdict in HELD
+    assert check(Compares(), *given, properties=["batch"], proof=False)["batch"].verdict == "holds"
 
 
 def test_what_is_handed_through_has_its_gradient():
-    assert check(nn.Identity(), torch.randn(2, 7, 8), properties=["gradient"])["gradient"].verdict == "rounding"
+    assert check(nn.Identity(), torch.randn(2, 7, 8), properties=["gradient"])["gradient"].verdict == "holds"
 
 
 def test_a_state_of_several_tensors_has_the_precision_of_the_rest():
     state = torch.zeros(1, 2, 8), torch.zeros(1, 2, 8)
     audit = check(nn.LSTM(16, 8, batch_first=True), torch.randn(2, 7, 16), state, properties=["causal"], proof=False)
-    assert (audit["causal"].verdict in HELD, audit.notes) == (True, [])
+    assert (audit["causal"].verdict == "holds", audit.notes) == (True, [])

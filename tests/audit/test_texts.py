@@ -67,13 +67,13 @@ def test_colour_is_only_beside_a_shape():
     ("rows", "wanted"),
     [
         ([], "Nothing was asked of this model."),
-        ([row("a", verdict="exact", fails=False)], "1 of 1 statements hold; nothing fails."),
-        ([row("a"), row("b", verdict="rounding", fails=False)], "1 of 2 statements hold; 1 fails: a."),
+        ([row("a", verdict="holds", fails=False)], "1 of 1 statements hold; nothing fails."),
+        ([row("a"), row("b", verdict="holds", fails=False)], "1 of 2 statements hold; 1 fails: a."),
         ([row("a"), row("b")], "0 of 2 statements hold; 2 fail: a, b."),
         ([row("a", fails=False)], "0 of 1 statements hold; nothing fails; 1 does not hold and need not: a."),
         ([row("a", verdict="undecided", fails=False)], "Nothing could be decided: a."),
         (
-            [row("a", verdict="exact", fails=False), row("b", verdict="undecided", fails=False)],
+            [row("a", verdict="holds", fails=False), row("b", verdict="undecided", fails=False)],
             "1 of 2 statements hold; nothing fails; 1 is undecided: b.",
         ),
         ([row(letter) for letter in "abcdefg"], "0 of 7 statements hold; 7 fail: a, b, c, d and 3 more."),
@@ -88,8 +88,8 @@ def test_a_check_that_was_stopped_says_so():
 
 
 def test_samples_are_told_with_what_they_bound():
-    assert samples(row(verdict="rounding", samples=12, bound=0.25)) == "0 of 12: fewer than 25 % of inputs at 95 %"
-    assert samples(row(verdict="rounding", samples=3, bound=1.0)) == "0 of 3: too few to bound the rest"
+    assert samples(row(verdict="holds", samples=12, bound=0.25)) == "0 of 12: fewer than 25 % of inputs at 95 %"
+    assert samples(row(verdict="holds", samples=3, bound=1.0)) == "0 of 3: too few to bound the rest"
     assert samples(row(samples=12)) == "12 tried"
     assert samples(row(samples=0)) == "not measured"
 
@@ -127,7 +127,7 @@ def test_what_holds_nevertheless_and_who_promised_is_said():
 def test_a_proof_against_the_measurement_is_said_loudly():
     proved = Proof(answer="proved")
     assert "fault of equiscope" in " ".join(finding(audit(), row(proof=proved)))
-    assert "fault of equiscope" not in " ".join(finding(audit(), row(verdict="rounding", fails=False, proof=proved)))
+    assert "fault of equiscope" not in " ".join(finding(audit(), row(verdict="holds", fails=False, proof=proved)))
 
 
 def test_beside_the_evidence_it_is_not_told_again():

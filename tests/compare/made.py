@@ -48,5 +48,5 @@ def finished(folder: Path, made: Plan, job: Job, loss: float, beyond: tuple[Beyo
         Score(step=3, part="validation", values={"loss": loss + 1}), Score(step=12, part="validation", values={"loss": loss}),
     ]  # fmt: skip
     (place / "metrics.jsonl").write_bytes(b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
-    write_after(After(beyond=list(beyond), measured={"shift": "rounding"}, memory=1e6), place)
+    write_after(After(beyond=list(beyond), measured={"shift": "holds"}, memory=1e6), place)
     return place

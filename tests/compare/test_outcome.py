@@ -31,7 +31,7 @@ def test_who_cannot_be_told_apart_and_who_is_worse(tmp_path):
     one = next(t for t in found.trials if (t.candidate, t.seed) == ("none", 2))
     assert (one.value, one.tokens, one.memory) == (1.93, 102.0, 1e6)
     assert one.curve == [(3, pytest.approx(2.93)), (12, 1.93)]
-    assert found.candidates[0].measured == {"shift": "rounding"}
+    assert found.candidates[0].measured == {"shift": "holds"}
     assert {c.action for c in found.candidates[0].claims} >= {"permute", "shift"}
 
 

@@ -26,8 +26,8 @@ def check(model, statement):
 @pytest.mark.parametrize("rotary", [True, False], ids=["rotary", "learned"])
 def test_a_gpt_without_a_bug_keeps_what_it_promises(rotary):
     audit = eq.check(GPT(rotary), given(), properties=["causal", "cache", "batch", "deterministic"], actions=[])
-    assert [row.verdict for row in audit.rows if row.verdict not in ("exact", "rounding")] == []
-    assert check(GPT(rotary), "shift").verdict == ("rounding" if rotary else "broken")
+    assert [row.verdict for row in audit.rows if row.verdict != "holds"] == []
+    assert check(GPT(rotary), "shift").verdict == ("holds" if rotary else "broken")
 
 
 @pytest.mark.parametrize("seed", SEEDS)

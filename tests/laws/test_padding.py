@@ -67,7 +67,7 @@ def test_a_shuffle_carries_what_belongs_to_the_word(flag):
     tokens = eq.Tokens.of(torch.randn(4, WIDTH).double())
     flags = {"valid": torch.tensor([True, True, True, False]), "document": torch.tensor([0, 0, 1, 1])}
     found = measure(model(NoPosition()), replace(tokens, **{flag: flags[flag]}), Permute((3, 1, 0, 2)))
-    assert found.verdict in ("exact", "rounding")
+    assert found.verdict == "holds"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

@@ -13,7 +13,7 @@ ROW = Row(
 )  # fmt: skip
 AUDIT = Audit(
     target="mine", model="GPT", parameters=10, dtype="float32", device="cpu", inputs="ids: ids [1, 13]",
-    rows=[ROW, Row(name="permute", kind="action", verdict="rounding", error=1e-16)],
+    rows=[ROW, Row(name="permute", kind="action", verdict="holds", error=1e-16)],
 )  # fmt: skip
 
 

@@ -295,7 +295,7 @@ export interface Report {
 /**
  * Everything one `equiscope check` found.
  *
- *     passes     forward passes of the model, by dtype
+ *     passes     calls of the model, by dtype; sequences: rows of the batches that they were given, by dtype
  *     finished   False where time ran out or somebody stopped it: rows not reached are undecided
  */
 export interface Audit {
@@ -312,6 +312,9 @@ export interface Audit {
   mode?: string;
   tolerance?: number;
   passes?: {
+    [k: string]: number;
+  };
+  sequences?: {
     [k: string]: number;
   };
   seconds?: number;
@@ -336,12 +339,15 @@ export interface Audit {
  *     parameters at which it was worst: "given" or "random"
  *     subgroup   what does hold, where the whole does not: "shifts by 4"
  *     fails      whether this row makes the exit code 1: it was claimed, asked for or is expected of every model, and does not hold
- *     note       what else was found: the reason of `undecided`, a constant model, a float32 table
+ *     note       what else was found: the reason of `undecided` or `not applicable`, a constant model, a float32 table
+ *     outputs    of a model with several outputs: what became of each
+ *     coverage   which positions and lengths were asked, where that is a part of the statement
+ *     passes     calls of the model that it took
  */
 export interface Row {
   name: string;
   kind: "action" | "property";
-  verdict: "approximate" | "broken" | "exact" | "rounding" | "undecided";
+  verdict: "approximate" | "broken" | "holds" | "not applicable" | "undecided";
   summary?: string;
   output?: string;
   claimed?: "no" | "unknown" | "yes";
@@ -360,11 +366,39 @@ export interface Row {
   subgroup?: string;
   fails?: boolean;
   note?: string;
+  outputs?: OutputVerdict[];
+  coverage?: Coverage | null;
   counterexample?: Counterexample | null;
   trail?: Mark[];
   proof?: Proof | null;
   passes?: number;
   seconds?: number;
+}
+/**
+ * What became of one of several outputs: a `pooler_output` beside a `last_hidden_state`.
+ *
+ *     decides  whether the verdict of the row follows from this output too
+ *     note     what this output does, in words: "reads row 0, which is padding here"
+ */
+export interface OutputVerdict {
+  name: string;
+  verdict: "approximate" | "broken" | "holds" | "not applicable" | "undecided";
+  error?: number | null;
+  decides?: boolean;
+  note?: string;
+}
+/**
+ * How much of what could be asked was asked.
+ *
+ *     positions  of the given input that were tried, of so many
+ *     lengths    of inputs made longer or shorter than the given one at which it was asked too
+ *     refused    why no longer ones were asked, where the model did not take them
+ */
+export interface Coverage {
+  positions?: number;
+  of?: number;
+  lengths?: number[];
+  refused?: string;
 }
 /**
  * The smallest input found for which the statement fails; `equiscope.audit.replay` measures it again.

@@ -1,13 +1,14 @@
 // Measure: how far f(g x) is from g f(x), and whether that is rounding or a truth about f. No tolerance is chosen: a rounding
-// error shrinks by 2^-29 from float32 to float64, a broken symmetry does not; the border lies half-way on the logarithmic scale.
+// error shrinks by 2^-29 from float32 to float64, its square root by half as many digits, a broken symmetry not at all.
 // The twin of src/equiscope/symmetry/measure.py.
 import type { Action } from "./actions";
 import type { Trace } from "./contract";
 import { Program } from "./program";
 import type { Tensor } from "./tensor";
 
-export type Verdict = "exact" | "rounding" | "approximate" | "broken" | "undecided";
+export type Verdict = "holds" | "approximate" | "broken" | "undecided";
 export const PRECISION = 2 ** -29; // eps(float64) / eps(float32)
+export const BORDER = 0.4; // precision exponent: rounding has about 1, its square root 0.5, a violation 0
 export const TOLERANCE = 1e-2; // a true violation below this is called approximate
 
 /** error in float64, the same in float32, the rounding floor of f in float64, and what follows. */
@@ -31,11 +32,10 @@ export function relativeError(found: Tensor, wanted: Tensor): number {
   return whole > 0 ? Math.sqrt(difference) / Math.sqrt(whole) : Infinity;
 }
 
-/** exact, rounding, approximate or broken, from the error in float64 and in float32; not finite is undecided. */
+/** holds, approximate or broken, from the error in float64 and in float32; not finite is undecided. */
 export function verdict(error: number, error32: number, tolerance = TOLERANCE): Verdict {
   if (!(error < Infinity && error32 < Infinity)) return "undecided";
-  if (error === 0) return "exact";
-  if (error < error32 * Math.sqrt(PRECISION)) return "rounding";
+  if (error === 0 || error < error32 * PRECISION ** BORDER) return "holds";
   return error < tolerance ? "approximate" : "broken";
 }
 

@@ -11,18 +11,54 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.state import State
-from equiscope.audit.subject import arguments
+from equiscope.audit.subject import Subject, arguments
 from equiscope.symmetry import Inputs, Kind
 from equiscope.trace.places import patch
+
+DECODED = ("decoder_input_ids", "decoder_inputs_embeds", "tgt", "target", "trg", "tgt_ids", "target_ids", "decoder_inputs")
 
 
 def completed(model: nn.Module, inputs: Inputs) -> Inputs:
     """The same call, said in full. What the model answers to it is what it answered before."""
     if callable(getattr(model, "tokens", None)) and hasattr(model, "moving_parts"):
         return _tokens(model, inputs)
+    if (pad := pad_id(model)) is not None:
+        inputs = replace(inputs, extra=inputs.extra | {"pad": pad})
     if inputs.has("image"):
         inputs = replace(inputs, extra=inputs.extra | {"patch": patch(model)})
     return _places(model, _steps(model, _atoms(inputs)))
+
+
+def pad_id(model: nn.Module) -> int | None:
+    """The id that a model reads as padding: of its configuration, or of its table of words; None where neither names one."""
+    config = getattr(model, "config", None)
+    for holder in (config, getattr(config, "text_config", None)):
+        value = getattr(holder, "pad_token_id", None)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+    tables = (m.padding_idx for m in model.modules() if isinstance(m, nn.Embedding))
+    return next((i for i in tables if i is not None), None)
+
+
+def of_decoder(subject: Subject) -> Subject | None:
+    """The same model as a subject whose words are those of its decoder, which writes them one after another; what the encoder reads
+    stays as it is. None for a model that is given no words for a decoder."""
+    inputs = subject.inputs
+    words = next((n for n in DECODED if isinstance(inputs.values.get(n), Tensor)), None)
+    if words is None or inputs.kinds[words] in ("ids", "features"):
+        return None
+    value = inputs.values[words]
+    if value.ndim < (3 if value.is_floating_point() else 2):
+        return None
+    kinds: dict[str, Kind] = {
+        n: "other" if kind in ("ids", "features", "flags", "places") else kind for n, kind in inputs.kinds.items()
+    }
+    kinds[words] = "features" if value.is_floating_point() else "ids"
+    kinds |= {n: "flags" for n in inputs.values if n in ("decoder_attention_mask", "tgt_key_padding_mask")}
+    kinds |= {n: "pairs" for n in inputs.values if n in ("tgt_mask",)}
+    order = {words: value} | {n: v for n, v in inputs.values.items() if n != words}
+    made = replace(inputs, values=order, kinds=kinds, extra={n: v for n, v in inputs.extra.items() if n != "completed"})
+    return Subject(subject.model, made, subject.pick, subject.mode, subject.seed)
 
 
 def _atoms(inputs: Inputs) -> Inputs:

@@ -11,7 +11,7 @@ from equiscope.audit.subject import Subject
 from equiscope.audit.verdicts import Found
 from equiscope.audit.where import Place
 from equiscope.errors import InputError, UnknownName
-from equiscope.record import Counterexample, Row
+from equiscope.record import Counterexample, Coverage, Row
 from equiscope.symmetry import ACTIONS
 
 
@@ -38,6 +38,7 @@ class Asked:
 
     statement: Statement
     requested: bool
+    subject: Subject | None = None
     why_not: str = ""
     given: Found | None = None
     random: Found | None = None
@@ -54,14 +55,25 @@ class Asked:
     refused: bool = False  # whether the model raised on moved inputs of the very shape that it took
     notes: list[str] = field(default_factory=list)
     compared: int = 0
+    screened: list[float] = field(default_factory=list)  # errors of the pass under way that were measured together
+    coverage: Coverage | None = None
+    aside: dict[str, str] = field(default_factory=dict)  # outputs that do not decide, and what they do
     moving: bool = False  # whether some pair gave the second run anything else than the first
     tables: str = ""  # that explain the error of the pass under way
     seconds: float = 0.0
     passes: int = 0
 
 
-def asked_of(subject: Subject, actions: Sequence[Any] | None, properties: Sequence[Any] | None, output: Output) -> list[Asked]:
-    """Statements in the order of the report: properties first. With neither list given, all that can be asked."""
+def asked_of(
+    subject: Subject, actions: str | Sequence[Any] | None, properties: str | Sequence[Any] | None, output: Output,
+    decoder: Subject | None = None,
+) -> list[Asked]:  # fmt: skip
+    """Statements in the order of the report: properties first. With neither list given, all that can be asked. A name alone is a
+    list of one. `pure` is asked in any case, in the end where nobody named it.
+
+    decoder  the same model as a subject whose words are those of its decoder, for statements about these
+    """
+    actions, properties = _several(actions), _several(properties)
     made = []
     known = {p.name: p for p in PROPERTIES}
     if properties is not None or actions is None:
@@ -74,9 +86,16 @@ def asked_of(subject: Subject, actions: Sequence[Any] | None, properties: Sequen
     if actions is not None or properties is None:
         for one in [a for a in ACTIONS if a.usual] if actions is None else actions:
             made.append(Asked(Symmetry(_action(one), output), actions is not None))
+    if not any(one.statement.name == "pure" for one in made):
+        made.append(Asked(known["pure"](), False))
     for one in made:
-        one.why_not = one.statement.missing(subject)
+        one.subject = decoder if decoder is not None and one.statement.of_decoder else subject
+        one.why_not = one.statement.missing(one.subject)
     return [one for one in made if one.requested or not one.why_not]
+
+
+def _several(names: Any) -> Sequence[Any] | None:
+    return None if names is None else list(names) if isinstance(names, (list, tuple, set, frozenset)) else [names]
 
 
 def _action(one: Any) -> Any:

@@ -55,9 +55,9 @@ def _operation(run: Pass, pair: Pair, module: nn.Module) -> str:
 
 def _causal(run: Pass, pair: Pair, module: nn.Module) -> str:
     """How far ahead is seen, and by which operation."""
-    reach = reaches(run, module)
+    reach = reaches(run, module, pair.plain)
     if not reach:
-        return "no later word is seen, but how many there are: something follows the length of the text"
+        return "later words do not matter, but how many there are does: something follows the length of the text"
     step = max(reach.values())
     if max(reach) > step and all(r == min(j, step) for j, r in reach.items()):  # before token j there are j
         return f"token i sees token i + {step}" + (": a mask off by one" if step == 1 else f", so {step} tokens ahead")
@@ -68,14 +68,14 @@ def _causal(run: Pass, pair: Pair, module: nn.Module) -> str:
     )
 
 
-def reaches(run: Pass, module: nn.Module) -> dict[int, int]:
+def reaches(run: Pass, module: nn.Module, inputs: Inputs) -> dict[int, int]:
     """Token j -> how many tokens before it change, in what the module makes, when it is another; those that do."""
     from equiscope.audit.properties.causal import later
 
-    n, generator = run.inputs.length or 0, Generator().manual_seed(run.subject.seed)
-    plain, found = _made(run, module, run.inputs), {}
+    n, generator = inputs.length or 0, Generator().manual_seed(run.subject.seed)
+    plain, found = _made(run, module, inputs), {}
     for j in range(n - 1, max(n - 1 - TRIED, 0), -1):
-        pair = later(run.inputs, j, generator, 1)
+        pair = later(inputs, j, generator, 1)
         assert isinstance(pair.moved, Inputs)
         moved = _made(run, module, pair.moved)
         changed = [i for name, t in plain.items() if name in moved for i in _changed(t, moved[name], n) if i < j]

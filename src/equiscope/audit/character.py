@@ -12,11 +12,14 @@ from torch import Generator, Tensor, nn
 
 from equiscope.audit.examples import varied
 from equiscope.audit.outputs import finite
-from equiscope.audit.subject import Crashed, Outputs, Pass
+from equiscope.audit.subject import Crashed, Outputs, Pass, Subject
 from equiscope.errors import InputError
 
+HALF = (torch.bfloat16, torch.float16)
+MODES = 12  # kinds of modules of which it is asked
 
-def sound(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+
+def numbers_exist(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Whether there are numbers to compute with. Raises InputError where there are none."""
     given = {**{f"argument {i}": value for i, value in enumerate(args)}, **kwargs}
     held = [*model.named_parameters(), *model.named_buffers(), *given.items()]
@@ -27,6 +30,66 @@ def sound(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
         )
     if empty := [n for n, t in given.items() if isinstance(t, Tensor) and not t.numel()]:
         raise InputError(f"{empty[0]} has the shape {list(given[empty[0]].shape)}: there is nothing in it. Give one token or more.")
+
+
+def answers(subject: Subject) -> None:
+    """Whether the model answers at all to what it is given. Raises InputError with the model's own message where it does not."""
+    try:
+        run = subject.at(subject.dtype)
+        run(run.inputs)
+    except Crashed as crash:
+        if subject.dtype in HALF:  # not every operation is there in every precision
+            return
+        raise InputError(
+            f"{type(subject.model).__name__} could not be called with these inputs ({subject.inputs.told()}): {crash}. "
+            "Call it as model(*inputs, **kwargs) first, and check with what works there."
+        ) from crash
+
+
+def modes_differ(subject: Subject) -> list[str]:
+    """Of a model that came in training mode and was measured in evaluation: the layers whose answers differ between the two."""
+    came = [(path, m) for path, m in subject.model.named_modules() if m.training and _depends_on_mode(m)]
+    if subject.mode != "eval" or not came:
+        return []
+    run = subject.at(subject.dtype)
+    try:
+        plain = run(run.inputs)
+    except Crashed:
+        return []
+    kinds, modules = dict[type, list[str]](), dict(run.model.named_modules())
+    for path, m in came:
+        kinds.setdefault(type(m), []).append(path)
+    differ: list[str] = []
+    for kind, paths in list(kinds.items())[:MODES]:
+
+        def trained(model: nn.Module, paths: list[str] = paths) -> Any:
+            for path in paths:
+                modules[path].training = True
+            return run.inputs.call(model)
+
+        try:
+            same = _same(plain, run.made(trained))
+        except Crashed:  # a batch norm of one number raises while it learns
+            same = False
+        if not same:
+            more = f" and {len(paths) - 2} more" if len(paths) > 2 else ""
+            differ.append(f"{', '.join(p or kind.__name__ for p in paths[:2])}{more} ({kind.__name__})")
+    if not differ:
+        return []
+    return [
+        "The model came in training mode and was measured in evaluation mode. These layers answer otherwise in training: "
+        f"{'; '.join(differ)}. Say mode='train' (--mode train) to measure them so, without dropout."
+    ]
+
+
+def _depends_on_mode(m: nn.Module) -> bool:
+    """Whether a module may answer otherwise in training: of torch's own, those that drop or take statistics of the batch."""
+    own = not type(m).__module__.startswith("torch.")
+    return (
+        own
+        or any(word in type(m).__name__ for word in ("Drop", "BatchNorm", "InstanceNorm", "RReLU"))
+        or bool(getattr(m, "dropout", 0))
+    )
 
 
 def draws(run: Pass) -> bool:

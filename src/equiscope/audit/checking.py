@@ -7,30 +7,30 @@ statement gets its row (`saying.py`).
 
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 from equiscope import __version__
-from equiscope.audit.adapt import completed
+from equiscope.audit.adapt import completed, of_decoder
 from equiscope.audit.asking import EFFORTS, asked_of
-from equiscope.audit.character import sound
+from equiscope.audit.character import answers, modes_differ, numbers_exist
 from equiscope.audit.heard import tell
 from equiscope.audit.passes import Progress, Work
 from equiscope.audit.proof.compared import with_proofs
 from equiscope.audit.statement import Output
 from equiscope.audit.subject import Subject, arguments
 from equiscope.errors import InputError, UnknownName
-from equiscope.record import Audit
+from equiscope.record import Audit, Row
 from equiscope.symmetry import inputs_of
 from equiscope.symmetry.measure import TOLERANCE
 
 
 def check(
-    model: nn.Module, *inputs: Any, kwargs: Mapping[str, Any] | None = None, actions: Sequence[Any] | None = None,
-    properties: Sequence[Any] | None = None, output: Output = None, kinds: Mapping[str, str] | None = None,
+    model: nn.Module, *inputs: Any, kwargs: Mapping[str, Any] | None = None, actions: Any = None,
+    properties: Any = None, output: Output = None, kinds: Mapping[str, str] | None = None,
     pick: str | tuple[str, ...] | Callable[[Any], Any] | None = None, mode: str = "eval", effort: str = "default",
     tolerance: float = TOLERANCE, seed: int = 0, seconds: float | None = None, progress: Progress | None = None,
     stop: Callable[[], bool] | None = None, random: bool = True, locating: bool = True, target: str = "",
@@ -39,19 +39,21 @@ def check(
     """Which symmetries and properties a model has, measured.
 
     inputs      what the model is called with, as in `model(*inputs, **kwargs)`
-    actions     names, Action classes or elements, or a user's own class with sample, on_input, on_output; None: those that act on
-                these inputs
-    properties  names or classes; None: those that can be asked of this model
+    actions     names, Action classes or elements, or a user's own class with sample, on_input, on_output; one of these or a list;
+                None: those that act on these inputs
+    properties  names or classes, one or a list; None: those that can be asked of this model. `pure` is always asked
     output      how outputs move: "invariant", "permuted", "vector", ... for all, or by name; None finds out
     kinds       argument -> what it is ("ids", "features", "image", "points", ...), where the guess would be wrong
     pick        which outputs are compared: a name, several, or a function of what the model returns
-    mode        "eval", or "train" (dropout off)
+    mode        "eval", or "train" (dropout off). A model that comes in training mode is measured in eval mode; a note names the
+                layers whose answers differ
     effort      quick, default or thorough: how many samples
     tolerance   a violation below it is called approximate
     seconds     stop after so long; what was not reached is undecided. stop: asked between two steps
     random      also at random parameters
     proof       try to prove permute, causal and batch on the graph of operations; None: for up to 10 million parameters
-    raises      UnknownName for a name that is not listed, InputError for what cannot be checked at all
+    raises      UnknownName for a name that is not listed; InputError for what cannot be checked at all, as where the model itself
+                raises on these inputs, with its own message
     """
     begun = time.perf_counter()
     if effort not in EFFORTS:
@@ -64,23 +66,46 @@ def check(
             "equiscope.audit.Calculated makes one of a calculator of ASE, or of a function of numbers and positions."
         )
     model = getattr(model, "_orig_mod", model)
-    sound(model, inputs, kwargs or {})
-    subject = Subject(model, completed(model, inputs_of(inputs, kwargs, arguments(model), kinds)), pick, mode, seed)
-    asked = asked_of(subject, actions, properties, output)
-    work = Work(subject, asked, EFFORTS[effort], tolerance, seconds, progress, stop, locating)
-    try:
-        rows = work.rows(random)
-        finished = work.finished
-    except KeyboardInterrupt:
-        rows, finished = work.concluded(), False
-    rows, disagreements = with_proofs(rows, subject, proof if output is None else False, finished)
+    numbers_exist(model, inputs, kwargs or {})
+    given = inputs_of(inputs, kwargs, arguments(model), kinds)
+    answers(Subject(model, given, pick, mode, seed))
+    subject = Subject(model, completed(model, given), pick, mode, seed)
+    decoder = of_decoder(subject)
+    asked = asked_of(subject, actions, properties, output, decoder)
+    until = None if seconds is None else begun + seconds
+    rows: dict[int, Row] = {}
+    notes, finished, disagreements = list[str](), True, list[str]()
+    for number, one in enumerate(filter(None, (subject, decoder))):
+        some = [a for a in asked if a.subject is one]
+        if not some:
+            continue
+        if one is decoder:
+            decoder.follow(subject)
+        share = _share(progress, len(some) / len(asked), number)
+        work = Work(one, some, effort, tolerance, until, share, stop, locating)
+        try:
+            made = work.rows(random)
+        except KeyboardInterrupt:
+            made, work.finished = work.concluded(), False
+        finished = finished and work.finished
+        found, words = with_proofs([row for _, row in made], one, proof if output is None else False, finished)
+        rows |= {id(a): row for (a, _), row in zip(made, found, strict=True)}
+        notes, disagreements = notes + work.notes, disagreements + words
     versions = {"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()}
+    said = disagreements + _unmoved(subject) + modes_differ(subject) + subject.notes + notes
     return tell(Audit(
         target=target or type(model).__name__, model=type(model).__name__, parameters=sum(p.numel() for p in model.parameters()),
-        dtype=str(subject.dtype).removeprefix("torch."), device=_device(model), inputs=subject.inputs.told(), rows=rows, seed=seed,
-        effort=effort, tolerance=tolerance, passes=dict(subject.passes), seconds=time.perf_counter() - begun, finished=finished,
-        versions=versions, notes=disagreements + _unmoved(subject) + subject.notes + work.notes, mode=mode,
+        dtype=str(subject.dtype).removeprefix("torch."), device=_device(model), inputs=subject.inputs.told(), seed=seed,
+        rows=[rows[id(a)] for a in asked if id(a) in rows], effort=effort, mode=mode, tolerance=tolerance, versions=versions,
+        passes=dict(subject.passes), sequences=dict(subject.sequences), seconds=time.perf_counter() - begun, finished=finished,
+        notes=list(dict.fromkeys(said)),
     ))  # fmt: skip
+
+
+def _share(progress: Progress | None, share: float, number: int) -> Progress | None:
+    """Progress of one part of the work, as a share of the whole."""
+    start = number * (1 - share)
+    return None if progress is None else lambda done, what: progress(start + share * done, what)
 
 
 def _device(model: nn.Module) -> str:

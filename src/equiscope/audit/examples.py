@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.symmetry import Inputs
+from equiscope.symmetry.inputs import AXIS
 
 
 def varied(inputs: Inputs, generator: Generator) -> Inputs:
@@ -20,9 +21,93 @@ def varied(inputs: Inputs, generator: Generator) -> Inputs:
         if hasattr(value, "x"):
             return replace(value, x=other(value.x))
         fresh = drawn(value, generator)
-        return fresh.masked_fill(value == 0, 0) if value.is_floating_point() and bool(value.any()) else fresh
+        if not value.is_floating_point():
+            return unpadded(inputs, value, fresh)
+        return fresh.masked_fill(value == 0, 0) if bool(value.any()) else fresh
 
     return inputs.each(other, "ids", "features", "steps", "image", "wave", "points", "tokens")
+
+
+def lengthened(inputs: Inputs, length: int, generator: Generator) -> Inputs | None:
+    """The same text made longer: more tokens behind it, like those that are there; places go on counting. None where a mask of
+    pairs, or anything else that has one entry a token, cannot be continued."""
+    n = inputs.length
+    if n is None or length < n or inputs.has("edges", "points", "vectors", "atoms"):
+        return None
+    more, made = length - n, {}
+    for name, value in inputs.values.items():
+        longer = _longer(value, inputs.kinds[name], more, generator, inputs)
+        if longer is None:
+            return None
+        made[name] = longer
+    return inputs.with_values(made)
+
+
+def _longer(value: Any, kind: str, more: int, generator: Generator, inputs: Inputs) -> Any:
+    if kind == "tokens":
+        x = _more(value.x, -2, more, generator, inputs)
+        at, order = _counted(value.at, -2, more), _counted(value.order, -1, more)
+        flags = {name: _repeated(f, -1, more) for name in ("document", "valid") if (f := getattr(value, name)) is not None}
+        return replace(value, x=x, at=at, order=order, counted=None, **flags)
+    if not isinstance(value, Tensor):
+        return value
+    if kind in ("ids", "features", "steps"):
+        return _more(value, AXIS[kind], more, generator, inputs)  # type: ignore[index]
+    if kind in ("places", "at"):
+        return _counted(value, AXIS[kind], more)  # type: ignore[index]
+    if kind == "flags":
+        return _repeated(value, -1, more)
+    if kind == "pairs":
+        return _continued(value, more)
+    return value
+
+
+def _more(value: Tensor, axis: int, more: int, generator: Generator, inputs: Inputs) -> Tensor:
+    """More entries, drawn like those that are there."""
+    size = value.shape[axis]
+    blank = value.index_select(value.ndim + axis, torch.arange(more, device=value.device) % size)
+    return torch.cat([value, unpadded(inputs, blank, drawn(blank, generator, value))], axis)
+
+
+def _counted(value: Tensor, axis: int, more: int) -> Tensor:
+    """Places that go on as the last two do."""
+    axis, size = value.ndim + axis, value.shape[axis]
+    last = value.narrow(axis, size - 1, 1)
+    step = last - value.narrow(axis, size - 2, 1) if size > 1 else torch.ones_like(last)
+    count = torch.arange(1, more + 1, device=value.device).reshape([-1 if i == axis else 1 for i in range(value.ndim)])
+    return torch.cat([value, last + step * count.to(value.dtype)], axis)
+
+
+def _repeated(value: Tensor, axis: int, more: int) -> Tensor:
+    """A flag of every token: the last one goes on."""
+    last = value.narrow(value.ndim + axis, value.shape[axis] - 1, 1)
+    return torch.cat([value, last.expand(*[more if i == value.ndim + axis else -1 for i in range(value.ndim)])], axis)
+
+
+def _continued(mask: Tensor, more: int) -> Tensor | None:
+    """A mask of pairs, which is the same along every diagonal, made larger; None for any other."""
+    n = mask.shape[-1]
+    if mask.ndim < 2 or mask.shape[-2] != n or n < 3:
+        return None
+    flat = mask.reshape(-1, n, n)
+    if not all(bool((d := flat.diagonal(k, -2, -1)).eq(d[..., :1]).all()) for k in range(1 - n, n)):
+        return None
+    steps = torch.arange(n + more, device=mask.device)
+    gap = (steps[None] - steps[:, None]).clamp(1 - n, n - 1)
+    return torch.where(gap >= 0, mask[..., 0, :][..., gap.clamp(min=0)], mask[..., :, 0][..., (-gap).clamp(min=0)])
+
+
+def flagged(inputs: Inputs, generator: Generator) -> Inputs:
+    """Other flags where that is no mask of padding: truth values and segments drawn among those that are there."""
+
+    def other(value: Tensor) -> Tensor:
+        if value.is_floating_point():
+            return value
+        known = value.flatten().unique()
+        return known[torch.randint(len(known), value.shape, generator=generator).to(value.device)]
+
+    names = [n for n in inputs.of("flags") if "mask" not in n and "valid" not in n]
+    return inputs.with_values({n: other(inputs.values[n]) for n in names})
 
 
 def louder(inputs: Inputs, factor: float = 16.0) -> Inputs:
@@ -36,13 +121,15 @@ def louder(inputs: Inputs, factor: float = 16.0) -> Inputs:
     return inputs.each(loud, "features", "steps", "image", "wave", "points", "tokens")
 
 
-def drawn(value: Tensor, generator: Generator) -> Tensor:
-    """Numbers of the same size as these; ids up to the largest of these."""
+def drawn(value: Tensor, generator: Generator, like: Tensor | None = None) -> Tensor:
+    """Numbers of the same shape as these, of the size of those that they shall be like (these, where none are said); ids up to the
+    largest of them."""
+    like = value if like is None else like
     if value.is_floating_point():
-        size = value.double().std().item() if value.numel() > 1 else 1.0
+        size = like.double().std().item() if like.numel() > 1 else 1.0
         noise = torch.randn(value.shape, generator=generator, dtype=torch.float64)
-        return (value.double().mean() + (size or 1.0) * noise).to(value)
-    low, high = int(value.min()), int(value.max())
+        return (like.double().mean() + (size or 1.0) * noise).to(value)
+    low, high = int(like.min()), int(like.max())
     return torch.randint(low, max(high, low + 1) + 1, value.shape, generator=generator).to(value)
 
 
@@ -57,11 +144,22 @@ def changed_tokens(inputs: Inputs, rows: slice, generator: Generator) -> Inputs:
         else:
             low, high = int(value.min()), int(value.max())
             step = torch.randint(1, max(high - low, 1) + 1, part.shape, generator=generator).to(part)
-            part.copy_((part - low + step) % (max(high, low + 1) - low + 1) + low)
+            made = (part - low + step) % (max(high, low + 1) - low + 1) + low
+            part.copy_(unpadded(inputs, part.clone(), made))
         return fresh
 
     moved = inputs.each(lambda t: replace(t, x=other(t.x, -2)), "tokens").each(lambda v: other(v, -1), "ids")
     return moved.each(lambda v: other(v, -2), "features", "points").each(lambda v: other(v, -3), "steps")
+
+
+def unpadded(inputs: Inputs, given: Tensor, fresh: Tensor) -> Tensor:
+    """Ids that were drawn anew, none of which is that of padding: a model may count its places by it."""
+    pad = inputs.extra.get("pad")
+    if pad is None or fresh.is_floating_point():
+        return fresh
+    known = given[given != pad]
+    other = int(known.max()) if known.numel() else pad + 1
+    return fresh.masked_fill((fresh == pad) & (given != pad), other)
 
 
 def _span(rows: slice, length: int) -> tuple[int, int]:
@@ -85,20 +183,21 @@ def sequence(inputs: Inputs, number: int) -> Inputs:
     return _alike(inputs, one)
 
 
-def batched(inputs: Inputs, others: Inputs) -> Inputs:
-    """Two batches side by side."""
+def batched(inputs: Inputs, *others: Inputs) -> Inputs:
+    """Batches side by side."""
 
-    def both(name: str) -> Any:
-        a, b, axis = inputs.values[name], others.values[name], _axis(inputs, name)
+    def all_of(name: str) -> Any:
+        first, axis = inputs.values[name], _axis(inputs, name)
+        values = [first, *(other.values[name] for other in others)]
         if axis is None:
-            return a
-        if hasattr(a, "x"):
-            at = torch.cat([a.at, b.at]) if a.at.ndim > 2 else a.at
-            flags = {n: torch.cat([f, getattr(b, n)]) for n, f in _flags(a).items()}
-            return replace(a, x=torch.cat([a.x, b.x]), at=at, counted=None, **flags)
-        return torch.cat([a, b], axis)
+            return first
+        if hasattr(first, "x"):
+            at = torch.cat([v.at for v in values]) if first.at.ndim > 2 else first.at
+            flags = {n: torch.cat([getattr(v, n) for v in values]) for n in _flags(first)}
+            return replace(first, x=torch.cat([v.x for v in values]), at=at, counted=None, **flags)
+        return torch.cat(values, axis)
 
-    return _alike(inputs, both)
+    return _alike(inputs, all_of)
 
 
 def _axis(inputs: Inputs, name: str) -> int | None:

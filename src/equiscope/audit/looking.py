@@ -11,11 +11,12 @@ from torch import Generator
 from equiscope.audit.asking import Asked
 from equiscope.audit.examples import varied
 from equiscope.audit.lie import derivative
-from equiscope.audit.pairs import Sample, measured
+from equiscope.audit.pairs import Pair, Sample, measured
 from equiscope.audit.statement import Symmetry
 from equiscope.audit.subject import Crashed, Pass
 from equiscope.audit.where import RIGHT, locate
 from equiscope.record import Counterexample, pack
+from equiscope.symmetry import Inputs
 
 STORED = 4096  # numbers of a counterexample's inputs that are written down
 
@@ -46,18 +47,13 @@ class Looking:
         smallest = self._smallest(one)
         one.small = _example(smallest, one.at)
         one.subgroup = self._subgroup(one)
+        shown = smallest.pair if _one_length(smallest.pair) and not _one_length(one.worst.pair) else one.worst.pair
         if self.locating:
             try:
-                other = varied(smallest.pair.plain, Generator().manual_seed(self.run.subject.seed + 5))
-                one.place = locate(
-                    self.run,
-                    one.worst.pair,
-                    one.statement.inside,
-                    None if other is None else varied(one.worst.pair.plain, Generator().manual_seed(5)),
-                )
+                one.place = locate(self.run, shown, one.statement.inside, varied(shown.plain, Generator().manual_seed(5)))
             except Crashed:
                 one.place = None
-        one.cause = one.cause or one.statement.cause(self.run, one.worst.pair, one.place.module if one.place else "")
+        one.cause = one.cause or one.statement.cause(self.run, shown, one.place.module if one.place else "")
 
     def _smallest(self, one: Asked) -> Sample:
         worst = one.worst
@@ -87,8 +83,8 @@ class Looking:
                         assert isinstance(one.statement, Symmetry)
                         one.statement.settle(self.run, pair, self.axes)
                         holds = measured(self.run, pair, self.axes).error < self.border
-                except Crashed:
-                    holds = False
+                except Crashed:  # a table ends somewhere; what the smaller elements say stands
+                    holds = number > 2
                 if not holds:
                     break
             if holds:
@@ -96,6 +92,11 @@ class Looking:
             if isinstance(one.statement, Symmetry):
                 one.statement.found.update(before)
         return ""
+
+
+def _one_length(pair: Pair) -> bool:
+    """Whether both runs read as many tokens, so that what happens inside can be compared step by step."""
+    return isinstance(pair.moved, Inputs) and pair.moved.length == pair.plain.length
 
 
 def differentiate(run: Pass, one: Asked) -> None:

@@ -4,7 +4,7 @@ Every statement that is checked comes down to this: run on these inputs, run on 
 what comes out of the first, moved (a symmetry), or is the same in some rows (no look ahead, padding, a batch's other rows).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,10 @@ class Relation:
     def inner(self, plain: Tensor, moved: Tensor) -> Sides | None:
         """The same of a tensor inside the model, whose axes are known by their sizes only."""
         raise AssertionError(f"{type(self).__name__} relates nothing inside")
+
+    def aside(self, outputs: Iterable[str], axes: dict[str, tuple[int, ...]]) -> frozenset[str]:
+        """Outputs whose errors are told but do not decide."""
+        return frozenset()
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,11 @@ class Rows(Relation):
     across: dict[str, int] | None = None  # the axis of each output that has one entry a sequence, where it is known
     sizes: tuple[int, int] = (0, 0)  # sequences in the first run and in the second
     pooled: bool = False  # whether an output without rows of tokens is the same too: a summary of the words
+
+    def aside(self, outputs: Iterable[str], axes: dict[str, tuple[int, ...]]) -> frozenset[str]:
+        """A summary that is read at one row, padding or not, is told beside outputs with a row for each token."""
+        pooled = frozenset(n for n in outputs if not axes.get(n))
+        return pooled if self.pooled and len(pooled) < len(list(outputs)) else frozenset()
 
     def output(self, name: str, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> Sides | None:
         across = 0 if self.across is None else self.across.get(name)
@@ -175,24 +184,31 @@ def error(wanted: Tensor, found: Tensor) -> float:
 
 @dataclass(frozen=True)
 class Sample:
-    """One pair, measured: the worst output decides. `compared` is how many outputs said something."""
+    """One pair, measured: the worst of the outputs that decide.
+
+    compared  how many outputs said something; outputs: the error of each; aside: those that do not decide
+    """
 
     pair: Pair
     error: float
     output: str
     compared: int
+    outputs: dict[str, float] = field(default_factory=dict)
+    aside: frozenset[str] = frozenset()
 
 
 def measured(run: Pass, pair: Pair, axes: dict[str, tuple[int, ...]]) -> Sample:
     """Run both and compare every output. Raises Crashed where the model raises."""
     plain, moved = pair.outputs(run)
-    found: list[tuple[float, str]] = []
+    found: dict[str, float] = {}
     for name, t in plain.items():
         if name not in moved:
-            found.append((float("inf"), name))
+            found[name] = float("inf")
             continue
         sides = pair.relation.output(name, t, moved[name], axes.get(name, ()))
         if sides is not None:
-            found.append((error(*sides), name))
-    worst = max(found, key=lambda f: float("inf") if f[0] != f[0] else f[0], default=(0.0, ""))
-    return Sample(pair, *worst, len(found))
+            found[name] = error(*sides)
+    aside = pair.relation.aside(found, axes)
+    decide = [(e, name) for name, e in found.items() if name not in aside]
+    worst = max(decide, key=lambda f: float("inf") if f[0] != f[0] else f[0], default=(0.0, ""))
+    return Sample(pair, *worst, len(found), found, aside)

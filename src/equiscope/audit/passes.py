@@ -9,13 +9,13 @@ from collections.abc import Callable
 import torch
 from torch import Generator
 
-from equiscope.audit.asking import Asked, Effort
+from equiscope.audit.asking import EFFORTS, Asked
 from equiscope.audit.character import constant, draws, overflows
 from equiscope.audit.examples import varied
 from equiscope.audit.looking import Looking, differentiate
 from equiscope.audit.pairs import Sample, error, measured
 from equiscope.audit.saying import Saying
-from equiscope.audit.statement import Symmetry
+from equiscope.audit.statement import Screening, Symmetry
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.audit.tables import SMALL, explained
 from equiscope.audit.verdicts import Found
@@ -31,11 +31,12 @@ class Work:
     """The passes, one after another."""
 
     def __init__(
-        self, subject: Subject, asked: list[Asked], effort: Effort, tolerance: float, seconds: float | None,
+        self, subject: Subject, asked: list[Asked], effort: str, tolerance: float, until: float | None,
         progress: Progress | None, stop: Callable[[], bool] | None, locating: bool,
     ) -> None:  # fmt: skip
-        self.subject, self.asked, self.effort, self.tolerance, self.locating = subject, asked, effort, tolerance, locating
-        self.until = None if seconds is None else time.perf_counter() + seconds
+        self.subject, self.asked, self.effort_name, self.tolerance, self.locating = subject, asked, effort, tolerance, locating
+        self.effort = EFFORTS[effort]
+        self.until = until
         self.progress, self.stop = progress, stop
         self.finished, self.notes, self.done = True, list[str](), 0
         self.steps = 4 * len(asked)
@@ -45,10 +46,10 @@ class Work:
         self.draws = self.restless = False  # random numbers in evaluation; and even without dropout
         self.constant: dict[str, bool] = {}
 
-    def rows(self, random: bool) -> list[Row]:
+    def rows(self, random: bool) -> list[tuple[Asked, Row]]:
         """Every row; those that time did not allow are undecided."""
         self.subject.random = random
-        for one in self.asked:
+        for one in sorted(self.asked, key=lambda one: one.statement.name != "pure"):  # it says what the others are measured without
             if not one.why_not and not self._over():
                 self._own(one)
         for parameters in ("given", "random") if random else ("given",):
@@ -56,10 +57,11 @@ class Work:
                 break
         return self.concluded()
 
-    def concluded(self) -> list[Row]:
+    def concluded(self) -> list[tuple[Asked, Row]]:
         """Rows of all statements; what could not be asked of this model and was not asked for by name is left out."""
         rows = [(one, Saying(self.subject, self.finished, self.draws, self.restless, self.constant).row(one)) for one in self.asked]
-        return [row for one, row in rows if one.requested or one.row is None or row.verdict != "undecided"]
+        idle = ("undecided", "not applicable")
+        return [(one, row) for one, row in rows if one.requested or one.row is None or row.verdict not in idle]
 
     def _open(self) -> list[Asked]:
         return [one for one in self.asked if not one.why_not and one.row is None and not one.crashed]
@@ -92,19 +94,22 @@ class Work:
             self.notes.append(f"In {_name(self.narrow)} it could not be run: {crash}")
             for one in self._open():
                 one.notes += [] if random else [f"in {_name(self.narrow)} {crash}"]
-                setattr(one, parameters, Found([s.error for s in wide[id(one)]], [], 0.0, self.tolerance, alone=True))
+                errors = [s.error for s in wide[id(one)]] + one.screened
+                setattr(one, parameters, Found(errors, [], 0.0, self.tolerance, alone=True, samples=wide[id(one)]))
             return True
         for one in self._open():
             narrow = self._samples(run, one, counts[1])
             found = Found(
-                [s.error for s in wide[id(one)]],
+                [s.error for s in wide[id(one)]] + one.screened,
                 [s.error for s in narrow],
                 floor if floor == floor else 0.0,
                 self.tolerance,
                 self.precision,
                 one.tables,
+                samples=wide[id(one)],
+                narrow_samples=narrow,
             )
-            one.tables = ""
+            one.tables, one.screened = "", []
             setattr(one, parameters, found)
         return True
 
@@ -154,10 +159,15 @@ class Work:
         statement, axes, found = one.statement, self.subject.axes(run), list[Sample]()
         generator = Generator().manual_seed(self.subject.seed + 17)
         try:
-            pairs = statement.pairs(run, count, generator)
+            screened = statement.screen(run, self.effort_name) if look else Screening()
+            pairs = screened.suspects + statement.pairs(run, count, generator)
         except Crashed as crash:
             one.crashed = str(crash)
             return []
+        if look:
+            one.screened = screened.errors
+            one.coverage = one.coverage or screened.coverage
+            one.moving = one.moving or bool(screened.errors)
         for number, pair in enumerate(pairs):
             if self._over():
                 break
@@ -175,6 +185,7 @@ class Work:
             one.samples += [s.error for s in found]
             one.compared = max([one.compared, *(s.compared for s in found)])
             one.moving = one.moving or any(s.error > 0 or s.pair.moves for s in found)
+            self._aside(run, one, found)
             worst = max(found, key=lambda s: self.tolerance if s.error != s.error else s.error, default=None)
             if worst is not None and not worst.error < SMALL and one.worst is None:
                 one.tables = explained(run, worst.pair, worst.error)
@@ -187,6 +198,16 @@ class Work:
         one.passes += self.subject.passes.total() - before
         self.done += 1
         return found
+
+    def _aside(self, run: Pass, one: Asked, found: list[Sample]) -> None:
+        """What outputs that do not decide do where the others hold."""
+        for sample in found:
+            for name in sample.aside:
+                off = sample.outputs[name]
+                if off < self._looking(run, {}).border:
+                    one.aside.setdefault(name, "")
+                elif not one.aside.get(name):
+                    one.aside[name] = one.statement.aside(run, sample.pair, name)
 
     def _looking(self, run: Pass, axes: dict[str, tuple[int, ...]]) -> Looking:
         return Looking(run, axes, self.effort.shrink, self.locating, self._over)

@@ -1,85 +1,278 @@
-"""State: what a module holds besides its parameters, put back after every call, so that one run cannot colour the next."""
+"""State: everything that a call of a model can leave behind, remembered and put back, so that one call cannot colour the next.
 
-import copy
-from collections.abc import Iterator
+A model holds buffers and parameters, plain attributes, and objects of its own. Code beside it may keep state in its class, in a
+default argument, in a closure or in a global of its file. All of these are looked through as far as Python shows them: containers,
+tensors and arrays, and plain values. What hides elsewhere (a file, a C extension) is not seen.
+"""
+
+import collections
+import pickle
+import random
+import sys
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-PLAIN = (int, float, bool, str, type(None), tuple, torch.Size)
+PLAIN = (int, float, bool, str, bytes, type(None), torch.Size, torch.dtype, torch.device)
+CONTAINERS = (list, dict, set, collections.deque)
+LIBRARIES = ("torch", "numpy", "builtins", "typing", "collections", "abc", "functools")  # their state is not the model's
+DEEPEST, MOST, CALLS = 6, 20_000, 4  # levels of containers in containers, things in all, and calls of functions that are followed
 
 
 class State:
-    """What a module holds besides parameters: buffers, and plain attributes. Models that count calls are put back."""
+    """What a module and the code of its classes hold. parameters: whether their numbers are kept too, which costs their memory."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, parameters: bool = False) -> None:
         self.modules = dict(model.named_modules())
         self.buffers = {n: (b, b.detach().clone(), b._version) for n, b in model.named_buffers() if not b.is_inference()}
         self.parameters = {n: (p, p._version) for n, p in model.named_parameters() if not p.is_inference()}
-        self.plain = {path: self._of(m) for path, m in self.modules.items()}
-
-    @staticmethod
-    def _of(module: nn.Module) -> dict[str, Any]:
-        held: dict[str, Any] = {}
-        for name, value in vars(module).items():
-            if name in _INNER:
-                continue
-            if isinstance(value, (list, dict, set)):
-                held[name] = (value, copy.copy(value))
-            elif isinstance(value, Tensor):
-                held[name] = (value, value.detach().clone())
-            elif isinstance(value, PLAIN):
-                held[name] = (value, value)
-        return held
+        self.numbers = {n: p.detach().clone() for n, (p, _) in self.parameters.items()} if parameters else {}
+        self.kept = _Kept()
+        for path, module in self.modules.items():
+            self.kept.attributes(path, module)
+        for name, place in _outside(self.modules.values()):
+            self.kept.place(name, place)
 
     def restore(self) -> set[str]:
-        """Put everything back; names of what had moved."""
-        moved = set()
+        """Put everything back; names of what had changed."""
+        changed = set(self._buffers()) | set(self._parameters())
+        return changed | set(self.kept.restore())
+
+    def _buffers(self) -> Iterator[str]:
         for name, (buffer, saved, version) in list(self.buffers.items()):
             path, _, key = name.rpartition(".")
             holder = self.modules[path]._buffers
             if holder.get(key) is not buffer:
                 holder[key] = buffer
-                moved.add(name)
-            changed = not torch.equal(buffer, saved)  # a batch norm's kernel writes without a new version
-            if changed or buffer._version != version:
+                yield name
+            differs = not equal(buffer, saved)  # a batch norm's kernel writes without a new version
+            if differs or buffer._version != version:
                 with torch.no_grad():
                     buffer.copy_(saved)
                 self.buffers[name] = (buffer, saved, buffer._version)
-                if changed:
-                    moved.add(name)
-        for name, (p, version) in self.parameters.items():
-            if p._version != version:
-                moved.add(name)
-                self.parameters[name] = (p, p._version)
+                if differs:
+                    yield name
         for path, module in self.modules.items():
-            moved |= {f"{path}.{n}".lstrip(".") for n in self._plain(module, self.plain[path])}
-        return moved
+            for key in [k for k in module._buffers if f"{path}.{k}".lstrip(".") not in self.buffers]:
+                if module._buffers[key] is not None and not module._buffers[key].is_inference():
+                    module._buffers[key] = None  # one that a call filled
+                    yield f"{path}.{key}".lstrip(".")
 
-    def _plain(self, module: nn.Module, held: dict[str, Any]) -> Iterator[str]:
-        now = vars(module)
-        for name, (value, saved) in held.items():
-            if isinstance(value, (list, dict, set)):
-                if len(value) != len(saved) or not _alike(value, saved):
-                    value.clear()
-                    value.extend(saved) if isinstance(value, list) else value.update(saved)
-                    yield name
-            elif isinstance(value, Tensor) and value.shape == saved.shape and not torch.equal(value.detach(), saved):
-                with torch.no_grad():
-                    value.copy_(saved)
+    def _parameters(self) -> Iterator[str]:
+        for name, (p, version) in self.parameters.items():
+            path, _, key = name.rpartition(".")
+            holder = self.modules[path]._parameters
+            if holder.get(key) is not p:
+                holder[key] = p
                 yield name
-            if now.get(name, _INNER) is not value:
-                same = isinstance(value, PLAIN) and now.get(name, _INNER) == value
-                now[name] = value
-                if not same:
-                    yield name
-        for name in [
-            n for n in now if n not in held and not n.startswith("_") and isinstance(now[n], (*PLAIN, Tensor, list, dict))
-        ]:
-            if name not in _INNER:
-                del now[name]
+            if p._version != version:
+                if name in self.numbers:
+                    with torch.no_grad():
+                        p.copy_(self.numbers[name])
+                self.parameters[name] = (p, p._version)
                 yield name
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Somewhere that a name is bound: how to read it, bind it again and unbind it."""
+
+    read: Callable[[], Any]
+    bind: Callable[[Any], None]
+
+
+class _Kept:
+    """Bindings, containers and tensors as they were."""
+
+    def __init__(self) -> None:
+        self.places: list[tuple[str, _Place, Any]] = []
+        self.namespaces: list[tuple[str, dict[str, Any], set[str]]] = []  # attributes of modules, in which new names may appear
+        self.contents: dict[int, tuple[str, Any, Any]] = {}  # id -> name, container, shallow copy
+        self.tensors: dict[int, tuple[str, Any, Any]] = {}
+        self.generators: dict[int, tuple[str, _Place, Any]] = {}
+
+    def attributes(self, path: str, module: nn.Module) -> None:
+        """Everything in a module but its parameters, buffers, parts and hooks."""
+        held = vars(module)
+        names = {n for n in held if n not in _INNER}
+        self.namespaces.append((path, held, names))
+        for name in names:
+            self.place(f"{path}.{name}".lstrip("."), _attribute(held, name))
+
+    def place(self, name: str, place: _Place) -> None:
+        """One name that is bound somewhere, with all that hangs on it."""
+        value = place.read()
+        self.places.append((name, place, value))
+        self._within(name, value, 0)
+
+    def _within(self, name: str, value: Any, depth: int) -> None:
+        if isinstance(value, (*PLAIN, nn.Module, type, types.ModuleType)) or len(self.contents) > MOST:
+            return
+        if isinstance(value, Tensor):
+            if not value.is_meta and not isinstance(value, nn.Parameter):
+                self.tensors.setdefault(id(value), (name, value, value.detach().clone()))
+        elif type(value).__module__ == "numpy" and hasattr(value, "copy") and hasattr(value, "ndim"):
+            self.tensors.setdefault(id(value), (name, value, value.copy()))
+        elif (drawn := _generator(value)) is not None:
+            self.generators.setdefault(id(value), (name, drawn, drawn.read()))
+        elif depth >= DEEPEST or id(value) in self.contents:
+            return
+        elif isinstance(value, CONTAINERS):
+            self.contents[id(value)] = (name, value, _shallow(value))
+            for item in list(value.values()) if isinstance(value, dict) else list(value):
+                self._within(name, item, depth + 1)
+        elif isinstance(value, tuple):
+            for item in value:
+                self._within(name, item, depth + 1)
+        elif _own_object(value):
+            held = vars(value)
+            self.contents[id(value)] = (name, held, dict(held))
+            for item in list(held.values()):
+                self._within(name, item, depth + 1)
+
+    def restore(self) -> Iterator[str]:
+        """Put everything back; the names of what had changed."""
+        for path, held, names in self.namespaces:
+            for name in [n for n in held if n not in names and n not in _INNER and not _is_hook(n)]:
+                del held[name]
+                yield f"{path}.{name}".lstrip(".")
+        for name, place, value in self.places:
+            now = place.read()
+            if now is not value:
+                place.bind(value)
+                if not (isinstance(value, PLAIN) and type(now) is type(value) and now == value):
+                    yield name
+        for name, held, saved in self.contents.values():
+            if not _alike(held, saved):
+                _refill(held, saved)
+                yield name
+        for name, t, saved in self.tensors.values():
+            if isinstance(t, Tensor):
+                if t.shape == saved.shape and not equal(t.detach(), saved):
+                    with torch.no_grad():
+                        t.copy_(saved)
+                    yield name
+            elif t.shape == saved.shape and t.tobytes() != saved.tobytes():
+                t[...] = saved
+                yield name
+        for name, place, state in self.generators.values():
+            if pickle.dumps(place.read()) != pickle.dumps(state):
+                place.bind(state)
+                yield name
+
+
+# ------------------------------------------------------------------------------------------- state beside the model's objects
+
+
+def _outside(modules: Any) -> Iterator[tuple[str, _Place]]:
+    """Where the code of the modules' classes keeps state: class attributes, defaults, closures, globals, memoised calls."""
+    seen: set[int] = set()
+    for owner in dict.fromkeys(type(m) for m in modules):
+        for cls in (c for c in owner.__mro__ if not _library(c.__module__)):
+            for name, value in list(vars(cls).items()):
+                if isinstance(value, (*CONTAINERS, Tensor)) or (isinstance(value, PLAIN) and not name.startswith("__")):
+                    yield f"{cls.__name__}.{name}", _class_attribute(cls, name)
+        if not _library(owner.__module__):
+            yield from _of_code(owner.forward, owner, seen, 0)
+
+
+def _of_code(function: Any, owner: type, seen: set[int], depth: int) -> Iterator[tuple[str, _Place]]:
+    """What a function may write into, and the functions that it calls: those of its class, its closure and its file.
+
+    The results that a memoised function of the same file keeps are thrown away, now and whenever state is put back.
+    """
+    if hasattr(function, "cache_clear") and hasattr(function, "cache_info"):
+        if getattr(function, "__module__", None) == owner.__module__ and id(function) not in seen:
+            seen.add(id(function))
+            function.cache_clear()
+            size = lambda: function.cache_info().currsize  # noqa: E731
+            yield f"the memoised results of {function.__qualname__}", _Place(size, lambda _: function.cache_clear())
+        function = getattr(function, "__wrapped__", None)
+    if not isinstance(function, types.FunctionType) or id(function) in seen or depth > CALLS:
+        return
+    seen.add(id(function))
+    if _library(function.__module__ or ""):
+        return
+    for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+        if isinstance(value, CONTAINERS):
+            yield f"a default argument of {function.__qualname__}", _Place(lambda value=value: value, lambda _: None)  # type: ignore[misc]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            value = cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+        if isinstance(value, (*CONTAINERS, Tensor, *PLAIN)):
+            yield f"{name} of {function.__qualname__}", _cell(cell)
+        yield from _of_code(getattr(value, "__func__", value), owner, seen, depth + 1)
+    for name in _names(function.__code__):
+        value = function.__globals__.get(name, _INNER)
+        if isinstance(value, (*CONTAINERS, Tensor, *PLAIN)) or _own_object(value):
+            yield f"the global {name}", _attribute(function.__globals__, name)
+        elif isinstance(value, types.FunctionType) or hasattr(value, "cache_clear"):
+            yield from _of_code(value, owner, seen, depth + 1)
+        method = getattr(owner, name, None) if value is _INNER else None
+        yield from _of_code(getattr(method, "__func__", method), owner, seen, depth + 1)
+    yield f"attributes of {function.__qualname__}", _Place(lambda: vars(function), lambda _: None)
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Global names that code uses, in functions inside it too."""
+    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    return set(code.co_names).union(*(_names(c) for c in inner))
+
+
+def _library(module: str) -> bool:
+    return module.partition(".")[0] in LIBRARIES or module.partition(".")[0] in sys.stdlib_module_names
+
+
+def _own_object(value: Any) -> bool:
+    """Whether it is an object of somebody's class, with attributes that a call may change."""
+    cls = type(value)
+    if isinstance(value, type | types.ModuleType | types.FunctionType | types.MethodType | nn.Module | torch.Generator):
+        return False
+    return hasattr(value, "__dict__") and not _library(cls.__module__) and isinstance(vars(value), dict)
+
+
+def _generator(value: Any) -> _Place | None:
+    """The state of an object that draws random numbers."""
+    if isinstance(value, torch.Generator):
+        return _Place(lambda: value.get_state().tolist(), lambda state: _set_state(value, state))
+    if isinstance(value, random.Random):
+        return _Place(value.getstate, value.setstate)
+    if type(value).__module__.startswith("numpy.random") and hasattr(value, "bit_generator"):
+        return _Place(lambda: value.bit_generator.state, lambda state: setattr(value.bit_generator, "state", state))
+    if type(value).__module__.startswith("numpy.random") and hasattr(value, "get_state"):
+        return _Place(value.get_state, value.set_state)
+    return None
+
+
+def _set_state(generator: torch.Generator, state: list[int]) -> None:
+    generator.set_state(torch.tensor(state, dtype=torch.uint8))
+
+
+def _attribute(held: dict[str, Any], name: str) -> _Place:
+    def bind(value: Any) -> None:
+        if value is _INNER:
+            held.pop(name, None)
+        else:
+            held[name] = value
+
+    return _Place(lambda: held.get(name, _INNER), bind)
+
+
+def _class_attribute(cls: type, name: str) -> _Place:
+    return _Place(lambda: vars(cls).get(name), lambda value: setattr(cls, name, value))
+
+
+def _cell(cell: Any) -> _Place:
+    return _Place(lambda: cell.cell_contents, lambda value: setattr(cell, "cell_contents", value))
+
+
+# -------------------------------------------------------------------------------------------------------------- containers
 
 
 _INNER = {
@@ -90,10 +283,38 @@ _INNER = {
 }  # fmt: skip
 
 
+def _is_hook(name: str) -> bool:
+    return name.startswith("_") and name.endswith("_hooks")
+
+
+def _shallow(value: Any) -> Any:
+    return dict(value) if isinstance(value, dict) else set(value) if isinstance(value, set) else list(value)
+
+
 def _alike(a: Any, b: Any) -> bool:
-    """Whether a list or a dictionary holds the very same things."""
+    """Whether a container holds the very same things."""
+    if len(a) != len(b):
+        return False
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(a[k] is b[k] for k in a)
+        return all(k in b and _same(v, b[k]) for k, v in a.items())
     if isinstance(a, set):
         return bool(a == b)
-    return all(x is y for x, y in zip(a, b, strict=True))
+    return all(_same(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _same(x: Any, y: Any) -> bool:
+    return x is y or (isinstance(x, PLAIN) and type(x) is type(y) and x == y)
+
+
+def _refill(held: Any, saved: Any) -> None:
+    held.clear()
+    held.update(saved) if isinstance(held, dict | set) else held.extend(saved)
+
+
+def equal(a: Tensor, b: Tensor) -> bool:
+    """Whether not one bit differs; NaN equals NaN."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if torch.equal(a, b):
+        return True
+    return a.is_floating_point() and bool(((a == b) | ((a != a) & (b != b))).all())

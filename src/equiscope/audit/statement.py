@@ -1,6 +1,7 @@
 """Statements: what can be said about a model and checked; each makes pairs of runs."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
@@ -8,11 +9,26 @@ from torch import Generator
 
 from equiscope.audit.pairs import Moved, Pair, error
 from equiscope.audit.subject import Pass, Subject, shortened
-from equiscope.record import Row
+from equiscope.record import Coverage, Row
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Action, Inputs
 
 Output = str | dict[str, str] | None
+
+
+@dataclass
+class Screening:
+    """Many samples of a statement, taken several in one call of the model.
+
+    errors    of every sample
+    suspects  pairs that show what looked wrong, to be measured on their own
+    """
+
+    errors: list[float] = field(default_factory=list)
+    suspects: list[Pair] = field(default_factory=list)
+    coverage: Coverage | None = None
+
+
 SAME = 1e-9  # in float64: below it an output moves in this way
 
 
@@ -20,6 +36,7 @@ class Statement:
     """Something that may be true of a model.
 
     expected   of every model: a row that makes the check fail where it does not hold (a batch's rows do not meet)
+    of_decoder whether it is asked of the decoder of an encoder-decoder
     inside     whether the numbers inside follow the relation too, so that the first that does not is the culprit
     decided    the part that the model's own claim names, once `claimed` was asked
     remark     what was noticed besides, for the note of the row; set while pairs are made
@@ -29,6 +46,7 @@ class Statement:
     summary: str
     kind: ClassVar[Any] = "property"
     expected: bool = False
+    of_decoder: bool = False
     inside: bool = True
     remark: str = ""
     decided: str = ""
@@ -40,6 +58,10 @@ class Statement:
     def own(self, subject: Subject, tolerance: float, count: int) -> Row | None:
         """The row of a property that is measured in its own way (a drift, a layout); None where pairs of runs tell."""
         return None
+
+    def screen(self, run: Pass, effort: str) -> Screening:
+        """Samples that are cheaper together than as pairs: every position of the input, several in a batch; other lengths."""
+        return Screening()
 
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
         """So many pairs of runs, about; the same for the same generator."""
@@ -59,6 +81,10 @@ class Statement:
 
     def output(self) -> str:
         """How the output moves, in a word."""
+        return ""
+
+    def aside(self, run: Pass, pair: Pair, output: str) -> str:
+        """What an output that does not decide does, in words, where it is not what the statement says."""
         return ""
 
     def cause(self, run: Pass, pair: Pair, where: str) -> str:

@@ -1,15 +1,17 @@
 """Subject: the model that is checked, run again and again without being changed.
 
-A `Pass` is the model at one precision and one set of parameters. It runs without gradients, from one seed, and puts back
-whatever the model writes into itself, so that one run cannot colour the next.
+A `Pass` is the model at one precision and one set of parameters. It runs without gradients, from one seed, on copies of the inputs,
+and puts back whatever the model writes into itself, so that one run cannot colour the next.
 """
 
 import inspect
 import math
+import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -41,14 +43,24 @@ class Subject:
         self, model: nn.Module, inputs: Inputs, pick: Pick = None, mode: str = "eval", seed: int = 0
     ) -> None:  # fmt: skip
         self.model, self.inputs, self.pick, self.mode, self.seed = model, inputs, pick, mode, seed
-        self.passes: Counter[str] = Counter()
+        self.passes: Counter[str] = Counter()  # calls of the model, by dtype
+        self.sequences: Counter[str] = Counter()  # rows of the batches that these calls were given
         self.gradients = False  # whether the model needs them in its forward
         self.undropped = False  # whether dropout that is on in evaluation too is left out
         self.random = True  # whether random parameters are asked about too
+        self.without: list[str] = []  # what every row was measured without, in words: "on copies of its inputs"
+        self.effects: Any = None  # what a call does besides answering, once it is known (`properties.pure.Effects`)
+        self.writes = False  # whether a call changes parameters: then only copies are run
         self.notes: list[str] = []
         floats = [p for p in model.parameters() if p.is_floating_point()]
         self.dtype = floats[0].dtype if floats else torch.get_default_dtype()
+        self.ladder: Any = None  # the lengths at which it is asked, once they are known (`lengths.Ladder`)
         self._axes: dict[str, tuple[int, ...]] | None = None
+
+    def follow(self, other: "Subject") -> None:
+        """Take over what was learned of the model as another subject."""
+        self.passes, self.sequences, self.without, self.writes = other.passes, other.sequences, other.without, other.writes
+        self.gradients, self.undropped, self.effects = other.gradients, other.undropped, other.effects
 
     def at(self, dtype: torch.dtype, random: bool = False) -> "Pass":
         """The model in this dtype. Its own dtype, parameters as given: the model itself, no copy."""
@@ -121,7 +133,7 @@ class Pass:
     def __init__(self, subject: Subject, dtype: torch.dtype, random: bool) -> None:
         self.subject, self.dtype, self.random = subject, dtype, random
         self.wide = dtype == torch.float64
-        same = not random and dtype == subject.dtype and all(
+        same = not random and not subject.writes and dtype == subject.dtype and all(
             p.dtype == dtype for p in subject.model.parameters() if p.is_floating_point()
         )  # fmt: skip
         self.model = subject.model if same else copied(subject.model, dtype)
@@ -129,7 +141,7 @@ class Pass:
             scramble(self.model, subject.seed)
         self.inputs = subject.inputs.to(dtype)
         self.moved: set[str] = set()  # state that a call has moved
-        self._saved = State(self.model)
+        self._saved = State(self.model, parameters=subject.writes)
         self._known: dict[int, tuple[Inputs, Outputs]] = {}
 
     def __call__(self, inputs: Inputs) -> Outputs:
@@ -141,12 +153,12 @@ class Pass:
             self._known[id(inputs)] = inputs, outputs
         return outputs
 
-    def made(self, call: Callable[[nn.Module], Any], seed: int | None = None, count: bool = True) -> Outputs:
+    def made(self, call: Callable[[nn.Module], Any], seed: "int | Seeds | None" = None) -> Outputs:
         """Outputs of any use of the model. Raises Crashed where the model raises."""
         with self.within(seed, self.subject.gradients):
             try:
                 outputs = self.subject.chosen(call(self.model))
-            except Crashed:
+            except Crashed:  # said by the way in which we use it
                 raise
             except Exception as error:  # whatever other people's code raises becomes a row of the report
                 if self.subject.gradients or "does not require grad" not in str(error):
@@ -154,26 +166,75 @@ class Pass:
                 outputs = None
             if outputs is None:  # it differentiates inside, as forces are made: then gradients are left on
                 self.subject.gradients = True
-                return self.made(call, seed, count)
-            self.subject.passes[str(self.dtype).removeprefix("torch.")] += count
+                return self.made(call, seed)
             return {n: _numbers(t) for n, t in outputs.items()}
 
     @contextmanager
-    def within(self, seed: int | None = None, gradients: bool = False) -> Iterator[None]:
-        """One seed, no gradients, the mode asked for; state is put back afterwards."""
+    def within(self, seed: "int | Seeds | None" = None, gradients: bool = False) -> Iterator[None]:
+        """One seed, no gradients, the mode asked for; calls are counted, and state is put back afterwards."""
+        seed = self.subject.seed if seed is None else seed
         with ExitStack() as stack:
             stack.enter_context(torch.set_grad_enabled(gradients))
-            stack.enter_context(torch.random.fork_rng(devices=[]))
+            stack.enter_context(_seeded(seed if isinstance(seed, Seeds) else Seeds(seed, seed, seed)))
             stack.enter_context(_mode(self.model, self.subject.mode))
+            stack.enter_context(self._counting())
             if self.wide:
                 stack.enter_context(lifted())
             if self.subject.mode == "train" or self.subject.undropped:
                 stack.enter_context(undropped())
-            torch.manual_seed(self.subject.seed if seed is None else seed)
             try:
                 yield
             finally:
                 self.moved |= self._saved.restore()
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        """Every call of the model is counted, and the rows of its batch beside it."""
+        name = str(self.dtype).removeprefix("torch.")
+        batched, axis = self.subject.inputs.batch is not None, 1 if self.subject.inputs.has("steps") else 0
+
+        def counted(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            given = (getattr(v, "x", v) for v in (*args, *kwargs.values()))
+            first = next((t for t in given if isinstance(t, Tensor) and t.ndim > axis), None)
+            self.subject.passes[name] += 1
+            self.subject.sequences[name] += first.shape[axis] if batched and first is not None else 1
+
+        if isinstance(self.model, torch.jit.ScriptModule):  # it takes no hooks
+            self.subject.passes[name] += 1
+            self.subject.sequences[name] += self.subject.inputs.batch or 1
+            yield
+            return
+        handle = self.model.register_forward_pre_hook(counted, with_kwargs=True)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+
+class Seeds(NamedTuple):
+    """Where each source of random numbers begins."""
+
+    torch: int
+    python: int
+    numpy: int
+
+
+@contextmanager
+def _seeded(seeds: Seeds) -> Iterator[None]:
+    """Random numbers of torch, Python and NumPy begin at these seeds, and go on afterwards where they were."""
+    numpy = sys.modules.get("numpy")
+    python, numbers = random.getstate(), numpy.random.get_state() if numpy is not None else None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seeds.torch)
+        random.seed(seeds.python)
+        if numpy is not None:
+            numpy.random.seed(seeds.numpy)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            if numpy is not None:
+                numpy.random.set_state(numbers)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from equiscope.record import Audit, Row
-from equiscope.record.report import HOLDS, again, finding, number, summary
+from equiscope.record.report import again, coverage, finding, number, outputs, summary
 
 
 def table(audit: Audit) -> RenderableType:
@@ -18,8 +18,11 @@ def table(audit: Audit) -> RenderableType:
     parts: list[RenderableType] = [_heading(audit), Text(""), _rows(audit), Text("")]
     for row in audit.failed:
         parts += [*_failing(audit, row), Text("")]
-    undecided = [row for row in audit.rows if row.verdict == "undecided" and not row.fails]
+    undecided = [row for row in audit.rows if row.verdict in ("undecided", "not applicable") and not row.fails]
     parts += [_line(row) for row in undecided]
+    parts += [Text(f"{row.name}: asked {coverage(row.coverage)}", style="dim") for row in audit.rows if row.coverage and row.holds]
+    told = [row for row in audit.rows if not row.fails and len({o.verdict for o in row.outputs}) > 1]
+    parts += [Text(_safe(f"{row.name}: {'; '.join(outputs(row))}")) for row in told]
     parts += [Text(f"note: {_safe(note)}") for note in audit.notes]
     parts += [Text("")] * bool(undecided or audit.notes)
     parts.append(Text(_safe(summary(audit)), style="bold"))
@@ -29,12 +32,14 @@ def table(audit: Audit) -> RenderableType:
 
 
 def _heading(audit: Audit) -> Text:
-    passes = ", ".join(f"{count} in {dtype}" for dtype, count in sorted(audit.passes.items())) or "none"
+    calls = ", ".join(f"{count} in {dtype}" for dtype, count in sorted(audit.passes.items())) or "none"
+    rows = sum(audit.sequences.values())
+    mode = "evaluation mode" if audit.mode == "eval" else "training mode, dropout off"
     title = audit.target if audit.target == audit.model else f"{audit.target} ({audit.model})"
     said = (
-        f"{audit.parameters:,} parameters, {audit.dtype} on {audit.device}; seed {audit.seed}, effort {audit.effort}\n"
+        f"{audit.parameters:,} parameters, {audit.dtype} on {audit.device}; {mode}; seed {audit.seed}, effort {audit.effort}\n"
         f"{audit.inputs}\n"
-        f"passes: {passes}; {audit.seconds:.1f} s"
+        f"calls of the model: {calls}, with {rows} rows in all; {audit.seconds:.1f} s"
     )
     return Text.assemble((_safe(title), "bold"), "\n", (_safe(said), "dim"))
 
@@ -75,8 +80,10 @@ def _sign(row: Row) -> tuple[str, str]:
     """A shape and a style: holds, fails, does not hold and need not, undecided."""
     if row.fails:
         return "✗", "bold red"
-    if row.verdict in HOLDS:
+    if row.holds:
         return "✓", "green"
+    if row.verdict == "not applicable":
+        return "·", "dim"
     return ("?", "dim") if row.verdict == "undecided" else ("–", "")
 
 
@@ -96,7 +103,7 @@ def _failing(audit: Audit, row: Row) -> list[RenderableType]:
 
 
 def _line(row: Row) -> Text:
-    return Text(f"? {_safe(row.name)}: {_safe(row.note or 'no reason was given')}", style="dim")
+    return Text(f"{_sign(row)[0]} {_safe(row.name)}: {_safe(row.note or 'no reason was given')}", style="dim")
 
 
 def _safe(text: str) -> str:

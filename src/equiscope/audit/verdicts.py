@@ -6,12 +6,13 @@ samples is bounded: with 95 % confidence it happens in less than 3 of n ("rule o
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from equiscope.audit.pairs import Sample
 from equiscope.record.audit import Verdict
 from equiscope.symmetry.measure import PRECISION, TOLERANCE, shrinks
 
-BAD = {"undecided": 3, "broken": 4, "approximate": 2, "rounding": 1, "exact": 0}
+BAD = {"broken": 4, "undecided": 3, "approximate": 2, "holds": 1, "not applicable": 0}
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,14 @@ class Found:
     precision: float = PRECISION  # of the wide dtype over the narrow one
     explained: str = ""  # tables in float32 whose rounding is as large
     alone: bool = False  # whether there is one precision only: then what is small may be rounding or not
+    samples: list[Sample] = field(default_factory=list)  # in the wide precision, those that were measured as pairs
+    narrow_samples: list[Sample] = field(default_factory=list)
+
+    def of_output(self, name: str) -> "Found":
+        """The same of one output."""
+        wide = [s.outputs[name] for s in self.samples if name in s.outputs]
+        narrow = [s.outputs[name] for s in self.narrow_samples if name in s.outputs]
+        return replace(self, wide=wide, narrow=narrow, samples=[], narrow_samples=[])
 
     @property
     def error(self) -> float:
@@ -41,10 +50,8 @@ class Found:
             return "broken"
         if self.alone and 0 < self.error < self.tolerance:
             return "undecided"
-        if self.error == 0:
-            return "exact" if max(self.narrow, default=0.0) == 0 else "rounding"
-        if self._shrinks or self.explained:
-            return "rounding"
+        if self.error == 0 or self._shrinks or self.explained:
+            return "holds"
         return "approximate" if self.error < self.tolerance else "broken"
 
     @property

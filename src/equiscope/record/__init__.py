@@ -5,7 +5,7 @@ closed list of operations can run it again on other leaves: that is what the pag
 """
 
 from equiscope.record.array import Array, pack, unpack
-from equiscope.record.audit import Audit, Counterexample, Mark, Proof, Row
+from equiscope.record.audit import Audit, Counterexample, Coverage, Mark, OutputVerdict, Proof, Row
 from equiscope.record.comparison import Beyond, Candidate, Comparison, Pair, Trial
 from equiscope.record.computation import Computation
 from equiscope.record.cost import Cost
@@ -36,6 +36,7 @@ __all__ = [
     "Cost",
     "Counterexample",
     "Course",
+    "Coverage",
     "Drawing",
     "Example",
     "Explorable",
@@ -54,6 +55,7 @@ __all__ = [
     "Molecule",
     "News",
     "Numbers",
+    "OutputVerdict",
     "Pair",
     "Places",
     "Point",

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from equiscope.record.array import Array
 from equiscope.record.trace import VERSION
 
-Verdict = Literal["exact", "rounding", "approximate", "broken", "undecided"]
+Verdict = Literal["holds", "approximate", "broken", "not applicable", "undecided"]
 Claimed = Literal["yes", "no", "unknown"]
 
 
@@ -52,6 +52,34 @@ class Proof(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class OutputVerdict(Struct, frozen=True, kw_only=True):
+    """What became of one of several outputs: a `pooler_output` beside a `last_hidden_state`.
+
+    decides  whether the verdict of the row follows from this output too
+    note     what this output does, in words: "reads row 0, which is padding here"
+    """
+
+    name: str
+    verdict: Verdict
+    error: float | None = None
+    decides: bool = True
+    note: str = ""
+
+
+class Coverage(Struct, frozen=True, kw_only=True):
+    """How much of what could be asked was asked.
+
+    positions  of the given input that were tried, of so many
+    lengths    of inputs made longer or shorter than the given one at which it was asked too
+    refused    why no longer ones were asked, where the model did not take them
+    """
+
+    positions: int = 0
+    of: int = 0
+    lengths: list[int] = field(default_factory=list)
+    refused: str = ""
+
+
 class Row(Struct, frozen=True, kw_only=True):
     """One statement about a model, and what became of it.
 
@@ -67,7 +95,10 @@ class Row(Struct, frozen=True, kw_only=True):
     parameters at which it was worst: "given" or "random"
     subgroup   what does hold, where the whole does not: "shifts by 4"
     fails      whether this row makes the exit code 1: it was claimed, asked for or is expected of every model, and does not hold
-    note       what else was found: the reason of `undecided`, a constant model, a float32 table
+    note       what else was found: the reason of `undecided` or `not applicable`, a constant model, a float32 table
+    outputs    of a model with several outputs: what became of each
+    coverage   which positions and lengths were asked, where that is a part of the statement
+    passes     calls of the model that it took
     """
 
     name: str
@@ -91,17 +122,24 @@ class Row(Struct, frozen=True, kw_only=True):
     subgroup: str = ""
     fails: bool = False
     note: str = ""
+    outputs: list[OutputVerdict] = field(default_factory=list)
+    coverage: Coverage | None = None
     counterexample: Counterexample | None = None
     trail: list[Mark] = field(default_factory=list)
     proof: Proof | None = None
     passes: int = 0
     seconds: float = 0.0
 
+    @property
+    def holds(self) -> bool:
+        """Whether the verdict is that it holds, up to rounding."""
+        return self.verdict == "holds"
+
 
 class Audit(Struct, frozen=True, kw_only=True):
     """Everything one `equiscope check` found.
 
-    passes     forward passes of the model, by dtype
+    passes     calls of the model, by dtype; sequences: rows of the batches that they were given, by dtype
     finished   False where time ran out or somebody stopped it: rows not reached are undecided
     """
 
@@ -118,6 +156,7 @@ class Audit(Struct, frozen=True, kw_only=True):
     mode: str = "eval"
     tolerance: float = 1e-2
     passes: dict[str, int] = field(default_factory=dict)
+    sequences: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     finished: bool = True
     versions: dict[str, str] = field(default_factory=dict)
@@ -130,8 +169,12 @@ class Audit(Struct, frozen=True, kw_only=True):
 
     @property
     def decided(self) -> bool:
-        """Whether anything of what was asked was shown: where all is undecided, that is no pass, and the exit code is 1 too."""
-        return not self.rows or any(row.verdict != "undecided" for row in self.rows)
+        """Whether anything of what was asked was decided: where nothing was, that is no pass, and the exit code is 1 too.
+
+        `pure` is always asked, so it counts only where nothing else was asked.
+        """
+        asked = [row for row in self.rows if row.name != "pure"] or self.rows
+        return not self.rows or any(row.verdict not in ("undecided", "not applicable") for row in asked)
 
     def __str__(self) -> str:
         """A line for each statement; `equiscope.audit.table` says it in full."""

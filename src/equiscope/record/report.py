@@ -10,10 +10,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from equiscope.record.audit import Audit, Row, Verdict
+from equiscope.record.audit import Audit, Coverage, Row
 from equiscope.record.trace import VERSION
-
-HOLDS: tuple[Verdict, ...] = ("exact", "rounding")
 
 
 class Said(Struct, frozen=True, kw_only=True):
@@ -62,9 +60,10 @@ def summary(audit: Audit) -> str:
     stopped = "." if audit.finished else ". It was stopped before everything was measured."
     if not audit.decided:
         return f"Nothing could be decided: {_names(rows)}{stopped}"
-    held = [r for r in rows if r.verdict in HOLDS]
+    rows = [r for r in rows if r.verdict != "not applicable"]
+    held = [r for r in rows if r.holds]
     undecided = [r for r in rows if r.verdict == "undecided" and not r.fails]
-    others = [r for r in rows if not r.fails and r.verdict not in (*HOLDS, "undecided")]
+    others = [r for r in rows if not r.fails and r.verdict not in ("holds", "undecided")]
     parts = [f"{len(held)} of {len(rows)} statements hold"]
     failed = audit.failed
     parts.append(f"{len(failed)} fail{'s'[: len(failed) == 1]}: {_names(failed)}" if failed else "nothing fails")
@@ -92,15 +91,19 @@ def _smallest(row: Row) -> str:
 def _beside(row: Row) -> Iterator[str]:
     if row.subgroup:
         yield f"What does hold: {_bare(row.subgroup)}."
-    if row.verdict == "undecided":
+    if row.verdict in ("undecided", "not applicable"):
         return
+    if len(row.outputs) > 1:
+        yield f"By output: {'; '.join(outputs(row))}."
+    if said := coverage(row.coverage):
+        yield f"It was asked {said}."
     if row.claimed == "yes":
         yield f"The model promises it: {_bare(row.reason)}." if row.reason else "The model's spec promises it."
     elif row.claimed == "no":
         yield (
             f"The model's spec does not promise it: {_bare(row.reason)}." if row.reason else "The model's spec does not promise it."
         )
-    if row.proof is not None and row.proof.answer == "proved" and row.verdict not in HOLDS:
+    if row.proof is not None and row.proof.answer == "proved" and not row.holds:
         yield "The graph of operations says the contrary. One of the two is wrong, which is a fault of equiscope: please report it."
 
 
@@ -108,12 +111,13 @@ def _size(row: Row) -> str:
     random = " at random parameters" if row.parameters == "random" else ""
     least = f" (rounding alone: {number(row.floor)})" if row.floor is not None else ""
     tried = f"{row.samples} sample{'s'[: row.samples != 1]}"
-    if row.verdict == "exact":
-        return f"Not one bit differs in {tried}{random}." if row.bound is not None else f"It holds without any error{random}."
-    if row.verdict == "undecided":
-        return f"Undecided: {_bare(row.note)}." if row.note else "Undecided, and no reason was given."
+    if row.verdict in ("undecided", "not applicable"):
+        said = row.verdict.capitalize()
+        return f"{said}: {_bare(row.note)}." if row.note else f"{said}, and no reason was given."
     worst = number(row.error)
-    if row.verdict == "rounding":
+    if row.holds and not row.error:
+        return f"Not one bit differs in {tried}{random}." if row.samples else f"It holds without any error{random}."
+    if row.holds:
         return f"In {tried}{random} the worst error is {worst}, which is rounding{least}."
     if row.verdict == "approximate":
         return f"A true difference, but a small one: {worst} of the output's size{random}{least}."
@@ -131,14 +135,34 @@ def _place(audit: Audit, row: Row) -> str:
     return f"It first breaks in {row.where}{why}."
 
 
+def outputs(row: Row) -> list[str]:
+    """Every output of a row with its verdict: "pooler_output: broken (98 %), it reads row 0, which is padding here"."""
+    made = []
+    for one in row.outputs:
+        size = f" ({number(one.error)})" if one.verdict in ("approximate", "broken") else ""
+        made.append(f"{one.name or 'the output'}: {one.verdict}{size}" + (f", {one.note}" if one.note else ""))
+    return made
+
+
+def coverage(of: Coverage | None) -> str:
+    """Which positions and lengths were asked, in words; empty where that is no part of the statement."""
+    if of is None:
+        return ""
+    every = f"at all {of.of} positions" if of.positions == of.of else f"at {of.positions} of {of.of} positions"
+    longest = max(of.lengths, default=0)
+    lengths = f" and at {len(of.lengths)} other lengths, up to {longest} tokens" if of.lengths else ""
+    refused = f" ({_bare(of.refused)})" if of.refused else ""
+    return f"{every}{lengths}{refused}"
+
+
 def samples(row: Row) -> str:
     """How often it was tried, and what that says of inputs that were not."""
     if not row.samples:
         return "not measured"
-    if row.verdict in HOLDS and row.bound is not None and row.bound >= 1:
-        return f"0 of {row.samples}: too few to bound the rest"
-    if row.verdict in HOLDS and row.bound is not None:
-        return f"0 of {row.samples}: fewer than {percent(row.bound)} of inputs at 95 %"
+    if row.holds and row.bound is not None and row.bound >= 1:
+        return f"no violation in {row.samples} samples: too few to bound the rest"
+    if row.holds and row.bound is not None:
+        return f"no violation in {row.samples} samples (95 % interval: below {percent(row.bound)} of inputs)"
     return f"{row.samples} tried"
 
 

@@ -180,6 +180,9 @@ class Permute(Action):
         return output[..., list(self.order), :]
 
 
+MULTIPLES = (1, 2, 3, 50, 333, 20_000)  # of a step: a symmetry that ends far away is none
+
+
 @dataclass(frozen=True)
 class Shift(Action):
     """Move the whole text along: every coordinate grows by the same number, or by one number for each axis.
@@ -220,7 +223,7 @@ class Shift(Action):
     def subgroups(cls, inputs: Any) -> Iterator[tuple[str, list[Self]]]:
         axes = _axes(inputs)
         for step in (2, 3, 4, 5, 6, 7, 8, 12, 16, 32):
-            yield f"shifts by {step}", [cls(k * step if axes == 1 else (k * step,) * axes) for k in (1, 2, 3)]
+            yield f"shifts by {step}", [cls(k * step if axes == 1 else (k * step,) * axes) for k in MULTIPLES]
 
     @classmethod
     def flows(cls, inputs: Inputs) -> list[Flow]:

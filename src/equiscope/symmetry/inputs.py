@@ -5,8 +5,9 @@ by position or by name. An action asks for the kinds it moves (the words: ids, f
 everything else as it is.
 """
 
+import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, get_args
 
 import torch
@@ -52,9 +53,18 @@ class Inputs:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def call(self, model: Callable[..., Any]) -> Any:
-        """What the model answers."""
+        """What the model answers to a copy of these, so that a model that writes into its input changes nobody's tensor."""
+        return self.copied().call_on_itself(model)
+
+    def call_on_itself(self, model: Callable[..., Any]) -> Any:
+        """What the model answers to these very tensors."""
         named = {n: v for n, v in self.values.items() if n not in self.positional}
         return model(*(self.values[n] for n in self.positional), **named)
+
+    def copied(self) -> "Inputs":
+        """The same with tensors of their own. What is no tensor and holds some (a cache) is copied too, where it can be."""
+        memo: dict[int, Any] = {}
+        return self.with_values({n: _copied(v, memo) for n, v in self.values.items()})
 
     def of(self, *kinds: Kind) -> dict[str, Any]:
         """Values of these kinds."""
@@ -135,6 +145,31 @@ class Inputs:
         """In words: name, kind and shape of each."""
         shapes = {n: list(getattr(v, "x", v).shape) for n, v in self.values.items() if hasattr(getattr(v, "x", v), "shape")}
         return ", ".join(f"{n}: {self.kinds[n]} {shapes[n]}" if n in shapes else f"{n}: {self.kinds[n]}" for n in self.values)
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    """A copy; what is given twice stays one."""
+    if id(value) not in memo:
+        memo[id(value)] = _copy_of(value, memo)
+    return memo[id(value)]
+
+
+def _copy_of(value: Any, memo: dict[int, Any]) -> Any:
+    if isinstance(value, Tensor):
+        return value.clone()
+    if type(value) in (tuple, list):
+        return type(value)(_copied(v, memo) for v in value)
+    if type(value) is dict:
+        return {n: _copied(v, memo) for n, v in value.items()}
+    if value is None or isinstance(value, (bool, int, float, str, torch.dtype, torch.device)):
+        return value
+    if hasattr(value, "x") and hasattr(value, "at") and is_dataclass(value):  # Tokens
+        tensors = {f.name: _copied(v, memo) for f in fields(value) if isinstance(v := getattr(value, f.name), (Tensor, tuple))}
+        return replace(value, **tensors)  # type: ignore[type-var]
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # it may hold anything
+        return value
 
 
 def guess(name: str, value: Any, first: bool) -> Kind:

@@ -1,8 +1,9 @@
 """Measure: how far f(g x) is from g f(x), and whether that is rounding or a truth about f.
 
 No tolerance is chosen. A rounding error shrinks with the precision: from float32 to float64 by 2^-29. A broken symmetry
-does not shrink at all. Half-way between the two, on the logarithmic scale, lies the border. In float32 two roundings may
-agree by luck; then the rounding of f itself stands for them. The page has the same functions in web/src/measure.ts.
+does not shrink at all. The square root of a rounding error (the distance of a point to itself) shrinks by half as many digits.
+So an error holds if it shrinks by more than 2^(-29 * 0.4). In float32 two roundings may agree by luck; then the rounding of f
+itself stands for them. The page has the same functions in web/src/measure.ts.
 """
 
 import copy
@@ -16,8 +17,9 @@ from torch import Tensor, nn
 from equiscope.errors import ShapeError
 from equiscope.symmetry.actions import Action
 
-Verdict = Literal["exact", "rounding", "approximate", "broken", "undecided"]
+Verdict = Literal["holds", "approximate", "broken", "undecided"]
 PRECISION = 2.0**-29  # eps(float64) / eps(float32)
+BORDER = 0.4  # precision exponent: rounding has about 1, its square root (a distance at zero) 0.5, a violation 0
 TOLERANCE = 1e-2  # a true violation below this is called approximate
 
 
@@ -42,19 +44,17 @@ def relative_error(found: Tensor, wanted: Tensor) -> float:
 
 
 def verdict(error: float, error32: float, tolerance: float = TOLERANCE) -> Verdict:
-    """exact, rounding, approximate or broken, from the error in float64 and in float32; not finite is undecided."""
+    """holds, approximate or broken, from the error in float64 and in float32; not finite is undecided."""
     if not (error < float("inf") and error32 < float("inf")):
         return "undecided"
-    if error == 0:
-        return "exact"
-    if shrinks(error, error32):
-        return "rounding"
+    if error == 0 or shrinks(error, error32):
+        return "holds"
     return "approximate" if error < tolerance else "broken"
 
 
 def shrinks(error: float, narrow: float, precision: float = PRECISION) -> bool:
     """Whether an error is smaller than in the narrower precision as rounding is; precision: eps of the wide over the narrow."""
-    return error < narrow * precision**0.5
+    return error < narrow * precision**BORDER
 
 
 def floor(run: Callable[[torch.dtype], Tensor]) -> float:

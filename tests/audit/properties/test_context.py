@@ -18,7 +18,7 @@ HIDDEN = {"gpt2": "0", "llama": "0", "gptj": "the mean of all values, hidden one
 @pytest.mark.parametrize("name", LOOKS)
 def test_how_far_back_a_model_looks(made, ids, name, seed):
     row = check(made(name, seed), ids, properties=["dead-context"], seed=seed)["dead-context"]
-    assert (row.verdict, row.note) == ("exact", LOOKS[name])
+    assert (row.verdict, row.note) == ("holds", LOOKS[name])
 
 
 def test_words_beyond_a_clipped_mask_are_named(ids, made):
@@ -53,7 +53,7 @@ def test_what_begins_at_zero_is_dead_as_given_and_alive_at_random_parameters(mad
 @pytest.mark.parametrize("name", HIDDEN)
 def test_what_a_hidden_row_gets(made, ids, name, seed):
     row = check(made(name, seed), ids, properties=["hidden-rows"], seed=seed)["hidden-rows"]
-    assert (row.verdict, row.output) == ("exact", HIDDEN[name])
+    assert (row.verdict, row.output) == ("holds", HIDDEN[name])
 
 
 def test_torch_layers_give_nan_where_nothing_is_seen():

@@ -48,10 +48,10 @@ def second(monkeypatch):
 def test_the_same_on_both_is_exact_and_something_else_is_broken(second, seed):
     torch.manual_seed(seed)
     x = torch.randn(2, 3, 4)
-    assert check(nn.Linear(4, 4), x, properties=["device"])["device"].verdict == "exact"
+    assert check(nn.Linear(4, 4), x, properties=["device"])["device"].verdict == "holds"
     assert check(Elsewhere(4, 4), x, properties=["device"])["device"].verdict == "broken"
 
 
 @CUDA
 def test_a_model_gives_the_same_on_a_gpu(made, ids):
-    assert check(made("llama"), ids, properties=["device"])["device"].verdict in ("exact", "rounding")
+    assert check(made("llama"), ids, properties=["device"])["device"].verdict == "holds"

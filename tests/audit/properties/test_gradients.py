@@ -12,7 +12,7 @@ from tests.drawn import SEEDS
 @pytest.mark.parametrize("name", ["gpt2", "llama", "ours-llama"])
 def test_gradients_of_real_models_are_slopes(made, ids, name, seed):
     row = check(made(name, seed), ids, properties=["gradient"], seed=seed)["gradient"]
-    assert row.verdict == "rounding"
+    assert row.verdict == "holds"
     assert row.passes <= 15
 
 
@@ -35,7 +35,7 @@ def test_the_parameters_and_their_gradients_are_left_as_they_were(made, ids):
 
 @pytest.mark.parametrize("name", ["gpt2", "ours"])
 def test_a_transformer_trains_as_it_is_evaluated_dropout_aside(made, ids, name):
-    assert check(made(name), ids, properties=["train-eval"])["train-eval"].verdict in ("exact", "rounding")
+    assert check(made(name), ids, properties=["train-eval"])["train-eval"].verdict == "holds"
 
 
 def test_a_difference_in_training_is_information(made):
@@ -70,7 +70,7 @@ class Far(nn.Module):
 def test_a_large_constant_in_the_energy_hides_nothing(seed):
     torch.manual_seed(seed)
     row = check(Far(), torch.randn(5, 3), properties=["conservative"], seed=seed)["conservative"]
-    assert row.verdict == "rounding"
+    assert row.verdict == "holds"
     assert row.passes <= 22
 
 

@@ -15,7 +15,7 @@ EVERY = pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", ["gpt2", "llama", "gptj", "neox", "ours", "ours-llama"])
 def test_a_document_of_a_packed_row_is_read_as_if_alone(made, ids, name, seed):
     row = check(made(name, seed), ids, properties=["packing"], seed=seed)["packing"]
-    assert row.verdict in ("exact", "rounding")
+    assert row.verdict == "holds"
 
 
 def test_transformers_mixes_documents_while_it_keeps_a_cache(made, ids):
@@ -31,16 +31,16 @@ def test_transformers_mixes_documents_while_it_keeps_a_cache(made, ids):
 
 def test_of_a_batch_the_first_sequence_is_packed(made, ids):
     row = check(made("llama"), ids.expand(3, -1), properties=["packing"])["packing"]
-    assert row.verdict in ("exact", "rounding")
+    assert row.verdict == "holds"
 
 
 def test_a_mask_that_was_given_is_left_out_since_it_speaks_of_the_whole_row(made, ids):
     row = check(made("llama"), ids, kwargs={"attention_mask": torch.ones_like(ids)}, properties=["packing"])["packing"]
-    assert row.verdict in ("exact", "rounding")
+    assert row.verdict == "holds"
 
 
 def test_two_tokens_are_enough_and_one_is_not(made, ids):
-    assert check(made("llama"), ids[:, :2], properties=["packing"])["packing"].verdict in ("exact", "rounding")
+    assert check(made("llama"), ids[:, :2], properties=["packing"])["packing"].verdict == "holds"
     assert check(made("llama"), ids[:, :1], properties=["packing"])["packing"].note == "there is one token only"
 
 

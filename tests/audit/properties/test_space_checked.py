@@ -22,7 +22,7 @@ def asked(model, *inputs, properties, **settings):
 def test_numbers_beside_positions_are_atoms():
     audit = check(ours(), *molecule(), properties=["batch"], actions=["permute-like"], effort="quick")
     assert "numbers: atoms" in audit.inputs
-    assert [row.verdict for row in audit] == ["exact", "rounding"] or all(row.verdict in ("exact", "rounding") for row in audit)
+    assert all(row.verdict == "holds" for row in audit)
 
 
 def test_inputs_are_made_of_the_elements_that_a_model_names():
@@ -102,7 +102,7 @@ def test_points_without_an_energy_are_read_for_jumps_and_figures():
     rows = asked(
         nn.Sequential(nn.Linear(3, 8), nn.Tanh()), torch.randn(1, 5, 3), properties=["conservative", "smooth", "stabiliser"]
     )
-    assert [row.verdict for row in rows] == ["undecided", "rounding", "broken"]
+    assert [row.verdict for row in rows] == ["undecided", "holds", "broken"]
 
 
 @pytest.mark.parametrize("lead", [(), (2,)])
@@ -119,6 +119,6 @@ def test_a_function_that_gives_a_pair_is_checked():
         return positions.square().sum((-1, -2)), -2 * positions
 
     (row,) = asked(Calculated(pull), *molecule(), properties=["conservative"])
-    assert row.verdict == "rounding"
+    assert row.verdict == "holds"
     (row,) = asked(Calculated(lambda z, x: (pull(z, x)[0], -x)), *molecule(), properties=["conservative"])
     assert "0.5 times" in row.cause

@@ -16,7 +16,7 @@ def test_the_note_names_the_tables_and_no_other_buffer(seed):
     model = Turn(kept="buffer")
     model.register_buffer("unused", torch.randn(30))
     row = check(model, x, places, actions=["shift"], properties=[], seed=seed)["shift"]
-    assert row.verdict == "rounding"
+    assert row.verdict == "holds"
     assert row.note == "no larger than the rounding of tables that the model keeps in float32 (cosines, sines)"
 
 
@@ -38,5 +38,5 @@ def test_complex_tables_keep_their_imaginary_part_in_float64():
             return (x * self.waves).imag
 
     row = check(Waves(), torch.randn(2, 3, 4), properties=["batch"])["batch"]
-    assert row.verdict in ("exact", "rounding")
+    assert row.verdict == "holds"
     assert row.errors

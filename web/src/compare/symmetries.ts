@@ -35,8 +35,8 @@ const isVerdict = (text: string): text is Row["verdict"] => text in WORDS;
 
 /** Whether what was measured is what was claimed. */
 export function tone(claimed: boolean | undefined, measured: string | undefined): Tone {
-  if (!measured || measured === "undecided" || !isVerdict(measured)) return "undecided";
-  if (measured === "exact" || measured === "rounding") return "holds";
+  if (!measured || measured === "undecided" || measured === "not applicable" || !isVerdict(measured)) return "undecided";
+  if (measured === "holds") return "holds";
   return claimed ? "fails" : "not";
 }
 

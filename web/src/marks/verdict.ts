@@ -5,8 +5,7 @@ import type { Claim } from "../contract";
 import type { Measurement } from "../measure";
 
 const WORDS = {
-  exact: "exact: not one bit differs",
-  rounding: "holds: only rounding differs",
+  holds: "holds: only rounding differs",
   approximate: "nearly: a small true difference",
   broken: "broken",
   undecided: "undecided: not finite",

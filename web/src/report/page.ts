@@ -15,7 +15,7 @@ const KEY = [
   ["i.band", "rounding alone"],
 ];
 
-const SIGNS = { fails: "broken", holds: "exact", undecided: "undecided" } as const; // of the whole, beside its sentence
+const SIGNS = { fails: "broken", holds: "holds", undecided: "undecided" } as const; // of the whole, beside its sentence
 
 /** What a script on the page may reach. */
 export interface Reading {

@@ -3,18 +3,18 @@ import type { Row } from "../contract";
 import { h, svg } from "../dom";
 
 export const WORDS: Record<Row["verdict"], string> = {
-  exact: "not one bit differs",
-  rounding: "only rounding differs",
+  holds: "nothing but rounding differs",
   approximate: "a true difference, below the tolerance",
   broken: "does not hold",
+  "not applicable": "the question does not apply to this model; the row says why",
   undecided: "could not be decided; the row says why",
 };
 
 const SHAPES: Record<Row["verdict"], string[]> = {
-  exact: ["M8 1a7 7 0 1 0 0 14a7 7 0 1 0 0-14z", "M4.8 8.2l2.2 2.3 4.2-4.6"],
-  rounding: ["M8 1a7 7 0 1 0 0 14a7 7 0 1 0 0-14z", "M4.4 9.2c1.2-2.4 2.4-2.4 3.6-1.2s2.4 1.2 3.6-1.2"],
+  holds: ["M8 1a7 7 0 1 0 0 14a7 7 0 1 0 0-14z", "M4.8 8.2l2.2 2.3 4.2-4.6"],
   approximate: ["M8 1.2L15.2 14.4H.8z", "M5.6 11.4c.8-1.5 1.6-1.5 2.4-.7s1.6.8 2.4-.7"],
   broken: ["M4.9 1h6.2L15 4.9v6.2L11.1 15H4.9L1 11.1V4.9z", "M5.4 5.4l5.2 5.2M10.6 5.4l-5.2 5.2"],
+  "not applicable": ["M8 1a7 7 0 1 0 0 14a7 7 0 1 0 0-14z", "M5 8h6"],
   undecided: ["M8 1a7 7 0 1 0 0 14a7 7 0 1 0 0-14z", "M6 6.2c0-1.3 1-2 2-2s2 .7 2 1.8c0 1.5-2 1.6-2 3M8 11.4v.5"],
 };
 
@@ -22,9 +22,9 @@ const SHAPES: Record<Row["verdict"], string[]> = {
 export const tone = (row: Row): "holds" | "fails" | "not" | "undecided" =>
   row.fails
     ? "fails"
-    : row.verdict === "undecided"
+    : row.verdict === "undecided" || row.verdict === "not applicable"
       ? "undecided"
-      : row.verdict === "exact" || row.verdict === "rounding"
+      : row.verdict === "holds"
         ? "holds"
         : "not";
 

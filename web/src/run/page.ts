@@ -15,7 +15,7 @@ import { fromHash, type RunState, toHash } from "./state";
 import { points, scores } from "./tables";
 import "./run.css";
 
-const SIGNS = { finished: "exact", stopped: "undecided", failed: "broken" } as const;
+const SIGNS = { finished: "holds", stopped: "undecided", failed: "broken" } as const;
 const SILENT = 20; // seconds without a step, after which the page says so
 
 /** What a script on the page may reach. */

@@ -58,7 +58,7 @@ export function shuffleError(app: App, scheme: string, role: string, of: Setting
 
 /** A verdict as a mark and a class: what holds, what nearly does, what is broken. */
 export function sign({ verdict }: Measurement): { mark: string; kind: "holds" | "nearly" | "broken" } {
-  if (verdict === "exact" || verdict === "rounding") return { mark: "✓", kind: "holds" };
+  if (verdict === "holds") return { mark: "✓", kind: "holds" };
   return verdict === "approximate" ? { mark: "≈", kind: "nearly" } : { mark: "✗", kind: "broken" };
 }
 

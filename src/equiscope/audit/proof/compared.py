@@ -9,7 +9,7 @@ from equiscope.audit.subject import Subject
 from equiscope.record import Proof, Row
 
 LARGEST = 10_000_000  # parameters up to which a check proves without being asked
-HOLDS, FAILS = ("exact", "rounding"), ("approximate", "broken")
+FAILS = ("approximate", "broken")
 
 
 def with_proofs(rows: Sequence[Row], subject: Subject, wanted: bool | None, finished: bool) -> tuple[list[Row], list[str]]:
@@ -42,7 +42,7 @@ def disagreement(row: Row, proof: Proof) -> str:
     """In words; empty where there is none. Only what was measured at random parameters contradicts a refutation."""
     if proof.answer == "proved" and row.verdict in FAILS:
         return f"DISAGREEMENT: {row.name} is proved ({proof.reason}), but measured {row.verdict} ({row.error})"
-    if proof.answer == "refuted" and row.verdict in HOLDS:
+    if proof.answer == "refuted" and row.verdict == "holds":
         place = f"{proof.operation} in {proof.where or 'the model itself'}"
         return f"DISAGREEMENT: {row.name} is refuted by {place} ({proof.reason}), but measured {row.verdict}"
     return ""

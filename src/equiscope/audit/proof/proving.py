@@ -1,9 +1,12 @@
 """Prove: three statements about any module, from its graph of operations alone.
 
 The program runs twice over the field, on letters and on the letters that the statement relates to them. Where all numbers agree,
-the outputs are the same formulas, so the statement holds for all inputs and all parameters (at these sizes, rounding aside).
-Where they do not, the first operation that breaks it is looked for; it is called refuted only if the running model, at random
-parameters, breaks too. Every other case is unknown.
+the outputs are the same formulas, so the statement holds whatever the words and the parameters are, at the sizes of the graph and
+with every other argument as it was given. It is proved at the given size, where that is not too much work, and at a larger one. A
+proof names both, and what it held fixed.
+
+Where the numbers do not agree, the first operation that breaks it is looked for; it is called refuted only if the running model, at
+random parameters, breaks too. Every other case is unknown.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,13 +20,15 @@ from torch.fx import Node
 
 from equiscope.audit.adapt import completed
 from equiscope.audit.examples import batched, sequence, varied
+from equiscope.audit.lengths import LONGEST, constants, cost, longest, positions, resized
 from equiscope.audit.pairs import Pair, Rows, measured
 from equiscope.audit.proof.formulas import Call, Formulas
 from equiscope.audit.proof.program import Leaf, Program, Unexported, leaves, program, rebuilt
-from equiscope.audit.proof.variants import Beside, Variant, besides, laters, orders
+from equiscope.audit.proof.variants import Beside, Later, Variant, besides, laters, orders
 from equiscope.audit.proof.walk import Random, Walk, module_of, operation
 from equiscope.audit.properties.batch import Batch
 from equiscope.audit.properties.causal import CausalOutput
+from equiscope.audit.properties.padding import mask_name, ragged
 from equiscope.audit.statement import Statement, Symmetry
 from equiscope.audit.subject import Crashed, Pass, Subject, shortened
 from equiscope.audit.where import RIGHT
@@ -31,9 +36,11 @@ from equiscope.record import Proof
 from equiscope.symmetry import Inputs, Permute
 
 STATEMENTS = ("permute", "causal", "batch")
-LENGTHS = (13, 11, 7)  # a longer text is cut to one of these: primes, so that axes are not mixed up when the place is looked for
-LONGEST, ROWS, TRIES = 13, 3, 2
-LARGE = 1_000_000  # parameters from which on a text is cut to 7 tokens and numbers are drawn once, for the time it takes
+LENGTHS = (13, 11, 7)  # a text that is too long is cut to one of these: primes, so that axes are not mixed up
+ROWS, TRIES = 3, 2
+LARGE = 1_000_000  # parameters from which on numbers are drawn once, for the time it takes
+WORK = 3e8  # multiply-adds over the field, about: some seconds
+FEW = 7  # positions that are tried at the larger size
 
 
 def prove(
@@ -41,7 +48,8 @@ def prove(
 ) -> dict[str, Proof]:
     """Whether a model treats tokens alike whatever their order, reads no later token, and keeps sequences apart.
 
-    inputs   a call of the model; texts are cut to 13 tokens (7 for a large model), and three sequences stand side by side
+    inputs   a call of the model. Three sequences stand side by side, with masks of their own; a text that is too long for the work
+             of a proof is cut to 13 tokens or fewer
     pick     which outputs are compared; mode: "eval" or "train"
     returns  permute, causal, batch (or those of `names`) -> proved, refuted or unknown, with the operation and where it stands
     """
@@ -49,7 +57,56 @@ def prove(
         case = _case(model, completed(model, inputs), pick, mode, seed)
     except (Crashed, Unexported) as failure:
         return {name: Proof(answer="unknown", reason=str(failure)) for name in names}
-    return {name: _answer(case, name) for name in names}
+    found = {name: _answer(case, name) for name in names}
+    if any(proof.answer == "proved" for proof in found.values()):
+        larger = _larger(case)
+        found = {name: _at_both(name, proof, case, larger) if proof.answer == "proved" else proof for name, proof in found.items()}
+    return found
+
+
+def _at_both(name: str, proof: Proof, case: "_Case", larger: "_Case | None") -> Proof:
+    """A proof at one size, asked at the larger one too."""
+    if larger is None:
+        return Proof(answer="proved", reason=_sentence(case, case.sizes()))
+    asked = _asked(larger, name)
+    if isinstance(asked, str):
+        return Proof(answer="proved", reason=_sentence(case, case.sizes()))
+    makes, size, _ = asked
+    cuts: list[int] = []
+
+    def some(parts: list[Leaf], size: int, seed: int) -> Iterator[Variant]:
+        wanted = set(positions(size, larger.borders, FEW))
+        for variant in makes(parts, size, seed):
+            if not isinstance(variant, Later) or variant.place in wanted:
+                cuts.append(variant.place if isinstance(variant, Later) else 0)
+                yield variant
+
+    try:
+        broken = _first_broken(larger, some, size)
+    except Exception as error:  # a longer text may take another way through the model
+        reason = f"it holds at {case.sizes()}, but the graph of {larger.sizes()} could not be walked: {type(error).__name__}"
+        return Proof(answer="unknown", reason=reason)
+    if broken is not None:
+        return Proof(answer="unknown", reason=f"its form has it at {case.sizes()}, but not at {larger.sizes()}")
+    there = (
+        f"{larger.sizes()} (there from the tokens {', '.join(map(str, sorted(set(cuts))))} on)"
+        if name == "causal"
+        else larger.sizes()
+    )
+    return Proof(answer="proved", reason=_sentence(case, f"{case.sizes()} and at {there}"))
+
+
+def _sentence(case: "_Case", sizes: str) -> str:
+    """Of which sizes and which arguments a proof speaks."""
+    free = list(dict.fromkeys(leaf.argument for leaf in case.parts if leaf.free))
+    fixed = list(dict.fromkeys(_named(leaf) for leaf in case.parts if not leaf.free))
+    held = f", with {', '.join(fixed)} as they were given" if fixed else ""
+    tested = f"tested modulo 2^31 - 1, {case.tries} time{'s'[: case.tries != 1]}"
+    return f"at {sizes}, for all values of {', '.join(free)} and of the parameters{held} ({tested})"
+
+
+def _named(leaf: Leaf) -> str:
+    return f"{leaf.argument}.{leaf.part}" if leaf.part else leaf.argument
 
 
 @dataclass
@@ -62,6 +119,7 @@ class _Case:
     axes: dict[str, tuple[int, ...]]
     across: dict[str, tuple[int, ...]]
     tries: int = TRIES
+    borders: list[int] = field(default_factory=list)
     random: dict[torch.dtype, Pass] = field(default_factory=dict)
 
     @property
@@ -79,20 +137,46 @@ class _Case:
 
 def _case(model: nn.Module, inputs: Inputs, pick: Any, mode: str, seed: int) -> _Case:
     failure: Crashed | None = None
-    large = sum(p.numel() for p in model.parameters()) > LARGE
-    for sized in _sized(inputs, LENGTHS[-1] if large else LONGEST):
-        subject = Subject(model, sized, pick, mode, seed)
-        run = subject.at(subject.dtype)
+    tries = 1 if sum(p.numel() for p in model.parameters()) > LARGE else TRIES
+    for sized in _sized(model, inputs, tries):
         try:
-            run(run.inputs)
-            axes = subject.axes(run)
+            return _of(Subject(model, sized, pick, mode, seed), tries)
         except Crashed as crash:
             failure = crash
-            continue
-        parts = leaves(sized)
-        return _Case(subject, program(subject, sized, parts, list(axes)), parts, axes, _across(subject, run), 1 if large else TRIES)
     assert failure is not None
     raise failure
+
+
+def _of(subject: Subject, tries: int) -> _Case:
+    """One size. Raises Crashed where the model does not take it, Unexported where there is no graph."""
+    run = subject.at(subject.dtype)
+    run(run.inputs)
+    axes, parts = subject.axes(run), leaves(subject.inputs)
+    return _Case(subject, program(subject, subject.inputs, parts, list(axes)), parts, axes, _across(subject, run), tries)
+
+
+def _larger(case: _Case) -> _Case | None:
+    """The same at a larger size, beyond the blocks and windows that the model speaks of; None where there is none."""
+    subject, n = case.subject, case.length
+    named = sorted(c for c in constants(subject.model)[0] if c <= 128)
+    most = min(longest(subject.model) or LONGEST, LONGEST)
+    wanted = [2 * c + 1 for c in reversed(named)] + [2 * n + 1, n + 2]
+    for length in (m for m in wanted if n < m <= most):
+        if FEW * cost(subject.model, 2, length) * case.tries > WORK:
+            continue
+        one = sequence(subject.inputs, 0) if subject.inputs.batch is not None else subject.inputs
+        text = resized(one, length, torch.Generator().manual_seed(1))
+        if text is None:
+            return None
+        if text.batch is not None:
+            text = batched(text, varied(text, torch.Generator().manual_seed(2)))
+        try:
+            made = _of(Subject(subject.model, text, subject.pick, subject.mode, subject.seed), case.tries)
+        except (Crashed, Unexported):
+            continue
+        made.borders = named
+        return made
+    return None
 
 
 def _across(subject: Subject, run: Pass) -> dict[str, tuple[int, ...]]:
@@ -106,21 +190,25 @@ def _across(subject: Subject, run: Pass) -> dict[str, tuple[int, ...]]:
         return {name: (0,) for name, t in run(run.inputs).items() if t.ndim and t.shape[0] == subject.inputs.batch}
 
 
-def _sized(inputs: Inputs, longest: int = LONGEST) -> Iterator[Inputs]:
-    """Sizes at which it is tried: cut and set side by side, then as given."""
-    made = inputs
-    if (inputs.length or 0) > longest:
+def _sized(model: nn.Module, inputs: Inputs, tries: int) -> Iterator[Inputs]:
+    """Sizes at which it is tried: as given, cut where that is too much work; with sequences of several lengths side by side."""
+    made, n = inputs, inputs.length or 0
+    if n > LENGTHS[-1] and n * cost(model, ROWS, n) * tries > WORK:
         taken = {s for v in inputs.values.values() if isinstance(v, Tensor) for s in v.shape}
-        made = shortened(made, next(n for n in LENGTHS if n <= longest and (n not in taken or n == LENGTHS[-1])))
-    if inputs.batch is not None and inputs.batch != ROWS:
-        one = sequence(made, 0)
-        generator = torch.Generator().manual_seed(0)
-        side = one
-        for _ in range(ROWS - 1):
-            side = batched(side, varied(one, generator))
-        yield side
+        fits = [m for m in LENGTHS if m < n and (m * cost(model, ROWS, m) * tries <= WORK or m == LENGTHS[-1])]
+        made = shortened(made, next((m for m in fits if m not in taken), LENGTHS[-1]))
+    if inputs.batch is not None:
+        yield from _beside(model, sequence(made, 0))
     yield made
     yield inputs
+
+
+def _beside(model: nn.Module, one: Inputs) -> Iterator[Inputs]:
+    """Three sequences: with masks of their own, where the model takes masks; and of one length."""
+    generator, n = torch.Generator().manual_seed(0), one.length or 0
+    if n > 4 and mask_name(Subject(model, one)) in one.values:
+        yield ragged(Subject(model, one), one, (n, n - 2, n // 2), False, generator).batch
+    yield batched(one, *(varied(one, generator) for _ in range(ROWS - 1)))
 
 
 Makes = Callable[[list[Leaf], int, int], Iterator[Variant]]
@@ -181,9 +269,7 @@ def _proved(case: _Case, statement: Statement) -> Proof:
     other = _error(case, statement, lambda pair: not isinstance(pair.moved, Inputs) or _shapes(pair.plain) != _shapes(pair.moved))
     if other is not None and other[0] > other[1]:
         return Proof(answer="unknown", reason=f"it holds at {case.sizes()}, but what comes out depends on how many there are")
-    return Proof(
-        answer="proved", reason=f"at {case.sizes()}, for all inputs and parameters (tested modulo 2^31 - 1, {case.tries} times)"
-    )
+    return Proof(answer="proved")
 
 
 def _shapes(inputs: Inputs) -> list[Any]:

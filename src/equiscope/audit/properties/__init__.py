@@ -13,6 +13,7 @@ from equiscope.audit.properties.gradient import Gradient
 from equiscope.audit.properties.hidden_rows import HiddenRows
 from equiscope.audit.properties.packing import Packing
 from equiscope.audit.properties.padding import LeftPadding, RightPadding
+from equiscope.audit.properties.pure import Pure
 from equiscope.audit.properties.rotary_layout import RotaryLayout
 from equiscope.audit.properties.smooth import Smooth
 from equiscope.audit.properties.stabiliser import Stabiliser
@@ -20,7 +21,7 @@ from equiscope.audit.properties.train_eval import TrainEval
 from equiscope.audit.statement import Statement
 
 PROPERTIES: tuple[type[Statement], ...] = (
-    Deterministic, Batch, CausalOutput, CacheExact, LeftPadding, RightPadding, Packing, HiddenRows, DeadContext, RotaryLayout,
+    Pure, Deterministic, Batch, CausalOutput, CacheExact, LeftPadding, RightPadding, Packing, HiddenRows, DeadContext, RotaryLayout,
     Conservative, Smooth, Stabiliser, Digits, Gradient, TrainEval, Dtype, Device,
 )  # fmt: skip
 

@@ -12,15 +12,20 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
+from equiscope.audit.examples import sequence
+from equiscope.audit.lengths import BUDGETS, ladder, resized
 from equiscope.audit.outputs import Picked
 from equiscope.audit.pairs import Pair, Rows
 from equiscope.audit.properties.causal import says_causal
+from equiscope.audit.properties.padding import mask_name, ragged
 from equiscope.audit.statement import Statement
-from equiscope.audit.subject import Pass, Subject, arguments, first_tokens
+from equiscope.audit.subject import Crashed, Pass, Subject, arguments, first_tokens
 from equiscope.errors import InputError
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs
 
+SINGLE = 12  # tokens that are read one at a time
+LENGTHS = 3  # longer texts that are read with a cache
 KEPT = ("past_key_values", "cache_params", "state")  # what transformers' models take back, by the same name that they give
 
 
@@ -30,12 +35,15 @@ class CacheExact(Statement):
     name = "cache"
     summary = "reading token after token with a cache gives what one pass gives"
     expected = True
+    of_decoder = True
 
     def missing(self, subject: Subject) -> str:
         if _way(subject.model) is None:
             return f"the model keeps no cache that is known here (caches(), {', '.join(KEPT)})"
         if not subject.inputs.has("ids", "features", "tokens"):
             return "there are no tokens in an order"
+        if _encodes(subject):
+            return f"{type(subject.model).__name__} reads all tokens at once, so it keeps no cache"
         return "" if (subject.inputs.length or 0) > 2 else "there are too few tokens"
 
     def claimed(self, subject: Subject) -> tuple[Claimed, str]:
@@ -45,14 +53,46 @@ class CacheExact(Statement):
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
         n = run.inputs.length or 0
         third = max(n // 3, 1)
+        some = min(n, SINGLE)
         ways = [
-            ([1] * n, "one token at a time"),
+            ([1] * some + [n - some], "one token at a time" + f" up to {some}, then the rest" * (some < n)),
             ([third, n - third], f"{third} tokens, then the rest"),
             ([n - 1, 1], "all but the last, then the last"),
-            ([third, *[1] * (n - third)], f"{third} tokens, then one at a time"),
+            ([third, *[1] * min(n - third, SINGLE // 2), max(n - third - SINGLE // 2, 0)], f"{third} tokens, then one at a time"),
         ]
-        made = ways[: max(count // 2, 1)]
-        return [pieces(run, sizes, text, counts=i % 2 == 0) for i, (sizes, text) in enumerate(made)]
+        chosen = enumerate(ways[: max(count // 2, 1)])
+        made = [pieces(run, run.inputs, sizes, text, counts=i % 2 == 0) for i, (sizes, text) in chosen]
+        return made + self._ragged(run, generator) + (self._longer(run, count) if run.wide and not run.random else [])
+
+    def _ragged(self, run: Pass, generator: Generator) -> list[Pair]:
+        """Two texts of unlike lengths, padded on the left, as they are read when answers are written to both."""
+        n = run.inputs.length or 0
+        if n < 5 or run.inputs.batch is None or not run.inputs.has("ids") or mask_name(run.subject) not in run.inputs.values:
+            return []
+        batch = ragged(run.subject, sequence(run.inputs, 0), (n, n // 2 + 1), True, generator).batch
+        across, sizes = run.subject.batch_axes(run, sequence(batch, 0), batch), [n - 2, 1, 1]
+        made = []
+        for row, start in enumerate((0, n - n // 2 - 1)):
+            words, text = slice(start, None), f"{n - 2} tokens of two texts, one padded on the left, then one at a time"
+            relation = Rows(words, words, (n, n), (row, row), across, (2, 2))
+            made.append(replace(pieces(run, batch, sizes, text), relation=relation))
+        return made
+
+    def _longer(self, run: Pass, count: int) -> list[Pair]:
+        """Longer texts, read up to where a block or window of the model ends, and one token at a time across its end."""
+        budget = BUDGETS["quick" if count < 8 else "default"]
+        if run.subject.ladder is None:
+            run.subject.ladder = ladder(run.subject, run, budget)
+        made: list[Pair] = []
+        for length in run.subject.ladder.lengths:
+            text = resized(run.inputs, length, Generator().manual_seed(run.subject.seed + 23))
+            if length <= (run.inputs.length or 0) or text is None or len(made) >= LENGTHS or not _taken(run, text):
+                continue
+            inner = [c for c in run.subject.ladder.borders if 1 < c < length - 1]
+            end = max(inner, default=length - 3)
+            sizes = [end - 1, 1, 1, length - end - 1]
+            made.append(pieces(run, text, sizes, f"{end - 1} of {length} tokens, then two one at a time, then the rest"))
+        return made
 
     def simpler(self, run: Pass, pair: Pair):  # type: ignore[no-untyped-def]
         n, counts = run.inputs.length or 0, bool(pair.element.get("counts"))
@@ -60,19 +100,27 @@ class CacheExact(Statement):
             rest = n - at - 1
             words = f"{at} token{'s' * (at > 1)}, then one"
             told = f"{words}, then the other {rest} at once" if rest else words
-            yield pieces(run, [at, 1, rest] if rest else [at, 1], told, counts)
+            yield pieces(run, run.inputs, [at, 1, rest] if rest else [at, 1], told, counts)
         for at in range(1, n - 1):
-            yield pieces(run, [at, n - at], f"{at} token{'s' * (at > 1)}, then the other {n - at} at once", counts)
+            yield pieces(run, run.inputs, [at, n - at], f"{at} token{'s' * (at > 1)}, then the other {n - at} at once", counts)
 
 
-def pieces(run: Pass, sizes: list[int], text: str, counts: bool = False) -> Pair:
+def _taken(run: Pass, inputs: Inputs) -> bool:
+    try:
+        run(inputs)
+    except Crashed:
+        return False
+    return True
+
+
+def pieces(run: Pass, inputs: Inputs, sizes: list[int], text: str, counts: bool = False) -> Pair:
     """One pass, and the same in pieces with a cache. counts: the places that nobody gave are left to the model, as in use."""
-    n, way = run.inputs.length or 0, _way(run.model)
+    n, way = inputs.length or 0, _way(run.model)
     assert way is not None
     sizes = [s for s in sizes if s]
-    ours = run.inputs.extra.get("completed", ()) if counts else ()
-    values = {name: v for name, v in run.inputs.values.items() if name not in ours}
-    left = replace(run.inputs, values=values) if ours else run.inputs
+    ours = inputs.extra.get("completed", ()) if counts else ()
+    values = {name: v for name, v in inputs.values.items() if name not in ours}
+    left = replace(inputs, values=values) if ours else inputs
 
     def read(model: nn.Module) -> Any:
         return way(model, left.to(run.dtype), sizes, run.subject)
@@ -80,6 +128,14 @@ def pieces(run: Pass, sizes: list[int], text: str, counts: bool = False) -> Pair
     told = f"read {text}, with a cache" + ", places counted by the model" * bool(ours)
     element = {"pieces": sizes} | ({"counts": True} if ours else {})
     return Pair(left, read, Rows(slice(None), slice(None), (n, n)), told, element)
+
+
+def _encodes(subject: Subject) -> bool:
+    """Whether it is an encoder of transformers, whose arguments speak of a cache that only its decoder keeps."""
+    config = getattr(subject.model, "config", None)
+    if config is None or callable(getattr(subject.model, "caches", None)) or getattr(config, "is_encoder_decoder", False):
+        return False
+    return getattr(config, "is_decoder", None) is False and says_causal(subject)[0] != "yes"
 
 
 Way = Callable[[nn.Module, Inputs, list[int], Subject], dict[str, Tensor]]
@@ -150,12 +206,10 @@ def _theirs(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject
     for name in made[0]:
         parts, axes = [m[name] for m in made], rows.get(name, ())
         if not axes:
-            raise ValueError(f"the output {name!r} has no axis of tokens: shapes {[tuple(p.shape) for p in parts]}")
+            raise Crashed(f"the output {name!r} has no axis of tokens: shapes {[tuple(p.shape) for p in parts]}")
         joined[name] = torch.cat(parts, axes[0])
         if joined[name].shape[axes[0]] != inputs.length:
-            raise ValueError(
-                f"with a cache, {name or 'the output'} has {joined[name].shape[axes[0]]} rows for {inputs.length} tokens"
-            )
+            raise Crashed(f"with a cache, {name or 'the output'} has {joined[name].shape[axes[0]]} rows for {inputs.length} tokens")
     return joined
 
 
@@ -163,5 +217,7 @@ def _empty(model: Any, kept: str) -> Any:
     """A cache as generate() of transformers makes it."""
     library = sys.modules.get("transformers")
     if library is None or kept != "past_key_values":
-        raise ValueError(f"use_cache=True gave no {kept}")
+        raise Crashed(f"with use_cache=True the model gives no {kept} back")
+    if getattr(model.config, "is_encoder_decoder", False):
+        return library.EncoderDecoderCache(library.DynamicCache(), library.DynamicCache())
     return library.DynamicCache(config=model.config)

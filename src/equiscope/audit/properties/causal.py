@@ -1,28 +1,38 @@
-"""Causality: what is said at a token depends on it and on what came before, on nothing later.
+"""Causality: the output at a token depends on it and on what came before, on nothing later.
 
 Two tests, since either alone is passed by models that read the future: change what comes later, and leave it out. A clock that
 follows the current length sees how much is to come although it sees no word of it.
+
+Every position of the given input is tried, several in one batch. And the text is read at other lengths (`lengths.py`): what a
+longer text says of its beginning is what the beginning alone says.
 """
 
 from collections.abc import Iterator
 
-from torch import Generator
+from torch import Generator, Tensor
 
-from equiscope.audit.examples import changed_tokens
-from equiscope.audit.pairs import Pair, Rows
-from equiscope.audit.statement import Statement
-from equiscope.audit.subject import Pass, Subject, shortened
+from equiscope.audit.adapt import DECODED
+from equiscope.audit.examples import batched, changed_tokens, sequence
+from equiscope.audit.lengths import BUDGETS, Budget, cost, ladder, largest_batch, positions, resized
+from equiscope.audit.outputs import differing
+from equiscope.audit.pairs import Pair, Rows, error, measured
+from equiscope.audit.properties.padding import mask_name, ragged
+from equiscope.audit.statement import Screening, Statement
+from equiscope.audit.subject import Crashed, Pass, Subject, shortened
+from equiscope.record import Coverage
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs
 
-SHORT = 17  # tokens of a text in which every place is tried
+SINGLE = 64  # positions that are tried one by one where the model takes no batches
+TOLD = 3  # pairs of what looked wrong that are measured on their own
 
 
 class CausalOutput(Statement):
     """Outputs before token j do not change with token j and those after it, nor when they are not there."""
 
     name = "causal"
-    summary = "what is said at a token does not depend on later ones"
+    summary = "the output at a token does not depend on later ones"
+    of_decoder = True
 
     def missing(self, subject: Subject) -> str:
         if not subject.inputs.has("tokens", "ids", "features", "steps"):
@@ -35,22 +45,163 @@ class CausalOutput(Statement):
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
         n = run.inputs.length or 0
         cuts = max(count // 4, 1)
-        places = _spread(n, count - cuts)
-        if run.wide and not run.random:  # where chunks and windows end
-            places = sorted({*places, *(1 << k for k in range(1, (n - 1).bit_length()))} if n > SHORT else range(1, n))
-        changed = [later(run.inputs, j, generator) for j in places]
-        return changed + [without(run.inputs, j) for j in _spread(n, cuts)]
+        changed = [later(run.inputs, j, generator) for j in _spread(n, count - cuts)]
+        return changed + [without(run.inputs, j) for j in _spread(n, cuts)] + self._ragged(run, generator)
+
+    def _ragged(self, run: Pass, generator: Generator) -> list[Pair]:
+        """Later words of two texts of unlike lengths, the shorter of which ends in padding."""
+        n, inputs = run.inputs.length or 0, run.inputs
+        padded = inputs.has("tokens") or bool(mask_name(run.subject))
+        if n < 5 or inputs.batch is None or inputs.has("pairs", "steps") or not padded:
+            return []
+        base = ragged(run.subject, sequence(inputs, 0), (n, n // 2 + 1), False, generator).batch
+        return [later(base, n // 4 + 1, generator)]
+
+    def screen(self, run: Pass, effort: str) -> Screening:
+        budget = BUDGETS[effort]
+        found = Screening(coverage=Coverage())
+        own = _positions(run, run.inputs, budget.work / (4 if run.random else 2), budget)
+        _take(found, run, run.inputs, own)
+        lengths, refused, longest = _lengths(run, budget, found)
+        tried = [n for n in lengths if n != run.inputs.length]
+        if longest is not None and (longest.length or 0) > (run.inputs.length or 0):
+            _take(found, run, longest, _positions(run, longest, budget.work / 4, budget, budget.ends // (4 if run.random else 1)))
+        found.coverage = Coverage(positions=len(own), of=(run.inputs.length or 1) - 1, lengths=sorted(tried), refused=refused)
+        return found
 
     def simpler(self, run: Pass, pair: Pair) -> Iterator[Pair]:
         generator = Generator().manual_seed(run.subject.seed)
+        longer = (pair.plain.length or 0) > (run.inputs.length or 0)
+        for length in sorted(c for c in run.subject.ladder.borders if 1 < c <= (pair.plain.length or 0)) if longer else ():
+            fewer = shortened(pair.plain, length)
+            yield later(fewer, length - 1, generator, 1)
         for length in (2, 3):
             if (run.inputs.length or 0) > length:
                 fewer = shortened(run.inputs, length)
                 for j in range(1, length):
                     yield later(fewer, j, generator, 1)
                 yield without(fewer, length - 1)
+        for length in sorted(run.subject.ladder.lengths) if longer else ():
+            if length < (pair.plain.length or 0):
+                fewer = shortened(pair.plain, length)
+                yield later(fewer, length - 1, generator, 1)
+                yield without(fewer, length - 1)
         n = run.inputs.length or 0
         yield from (later(run.inputs, j, generator, 1) for j in range(1, n))
+
+
+def _take(found: Screening, run: Pass, inputs: Inputs, errors: dict[int, float]) -> None:
+    """Errors by position into what was found; the worst ones as pairs of their own."""
+    found.errors += errors.values()
+    wrong = sorted(
+        (j for j, e in errors.items() if not e < _border(run)), key=lambda j: -errors[j] if errors[j] == errors[j] else -9e9
+    )
+    generator = Generator().manual_seed(run.subject.seed + 19)
+    found.suspects += [later(inputs, j, generator) for j in wrong[:TOLD]]
+
+
+def _border(run: Pass) -> float:
+    return 1e-10 if run.wide else 1e-3
+
+
+def _positions(run: Pass, inputs: Inputs, work: float, budget: Budget, most: int = 10**6) -> dict[int, float]:
+    """Position j -> how much outputs before it change with the tokens from j on: all positions, where the work allows it."""
+    n = inputs.length or 0
+    most = min(most, int(work / cost(run.subject.model, inputs.batch or 1, n)))
+    ends = _borders(run)
+    places = positions(n, ends, max(most, 8))
+    base = inputs
+    if (inputs.batch or 0) > 2:
+        base = batched(sequence(inputs, 0), sequence(inputs, (inputs.batch or 1) - 1))
+    if base.batch is not None:
+        try:
+            return _together(run, base, places, budget)
+        except Crashed:  # one size of a batch only
+            pass
+    generator, axes, found = Generator().manual_seed(run.subject.seed + 19), run.subject.axes(run), {}
+    for j in positions(n, ends, min(SINGLE, max(most, 8))):
+        found[j] = measured(run, later(inputs, j, generator), axes).error
+    return found
+
+
+def _borders(run: Pass) -> list[int]:
+    return ladder(run.subject, run, BUDGETS["quick"]).borders if run.subject.ladder is None else run.subject.ladder.borders
+
+
+def _together(run: Pass, base: Inputs, places: list[int], budget: Budget) -> dict[int, float]:
+    """Several positions in one call: the text as it is, and beside it texts whose later tokens are others."""
+    n, size, axes = base.length or 0, base.batch or 1, run.subject.axes(run)
+    plain = run(base)
+    room = max(largest_batch(run, plain, budget.rows // size, size * n) - 1, 1)
+    generator, found = Generator().manual_seed(run.subject.seed + 19), dict[int, float]()
+    for start in range(0, len(places), room):
+        some = places[start : start + room]
+        groups = [changed_tokens(base, slice(j, n), generator) for j in some]
+        made = run(batched(base, *groups))
+        for number, j in enumerate(some, 1):
+            errors = [
+                e
+                for name, t in plain.items()
+                if (e := _before(t, made.get(name), axes.get(name, ()), size, number, len(some) + 1, j)) is not None
+            ]
+            found[j] = max(errors, default=0.0, key=lambda e: float("inf") if e != e else e)
+    return found
+
+
+def _before(plain: Tensor, made: Tensor | None, axes: tuple[int, ...], size: int, number: int, count: int, j: int) -> float | None:
+    """The error of one group of a batch beside the first group, before position j; None where the output has no such axes."""
+    if made is None or not axes:
+        return None
+    across = [i for i in differing(plain, made, (size, size * count)) if i not in axes]
+    if not across:
+        return None
+    wanted, other = made.narrow(across[0], 0, size), made.narrow(across[0], number * size, size)
+    for axis in axes:
+        wanted, other = wanted.narrow(axis, 0, j), other.narrow(axis, 0, j)
+    return error(wanted, other)
+
+
+def _lengths(run: Pass, budget: Budget, found: Screening) -> tuple[list[int], str, Inputs | None]:
+    """Read the beginning of the longest text at every length; what it says there is what the longest says of it."""
+    subject = run.subject
+    if subject.ladder is None:
+        subject.ladder = ladder(subject, run, budget)
+    lengths = subject.ladder.lengths[:: 3 if run.random else 1]
+    n, axes = run.inputs.length or 0, subject.axes(run)
+    longest, whole, refused = run.inputs, run(run.inputs), ""
+    for length in sorted((m for m in lengths if m > n), reverse=True):
+        text = resized(run.inputs, length, Generator().manual_seed(subject.seed + 23))
+        if text is None:
+            refused = "these inputs cannot be made longer"
+            break
+        try:
+            whole = run.made(text.call)
+            longest = text
+            break
+        except Crashed as crash:
+            refused = f"{length} tokens are not taken: {crash}"
+    tried = [longest.length or 0]
+    for length in (m for m in [*lengths, n] if m < (longest.length or 0)):
+        part = shortened(longest, length)
+        try:
+            made = run.made(part.call)
+        except Crashed:
+            continue
+        tried.append(length)
+        pair = Pair(longest, part, Rows(slice(0, length), slice(0, length), (longest.length or 0, length)), *_read(longest, length))
+        sides = [
+            s for name, t in whole.items() if name in made and (s := pair.relation.output(name, t, made[name], axes.get(name, ())))
+        ]
+        off = max((error(*s) for s in sides), default=0.0, key=lambda e: float("inf") if e != e else e)
+        found.errors.append(off)
+        if not off < _border(run):
+            found.suspects.append(pair)
+    found.suspects = found.suspects[: 2 * TOLD]
+    return sorted(set(tried)), refused, longest
+
+
+def _read(inputs: Inputs, length: int) -> tuple[str, dict[str, int]]:
+    return f"read the first {length} of {inputs.length} tokens only", {"read": length, "of": inputs.length or 0}
 
 
 def later(inputs: Inputs, j: int, generator: Generator, count: int | None = None) -> Pair:
@@ -68,7 +219,7 @@ def without(inputs: Inputs, j: int) -> Pair:
     """Leave token j out and those after it."""
     n = inputs.length or 0
     relation = Rows(slice(0, j), slice(0, j), (n, j))
-    return Pair(inputs, shortened(inputs, j), relation, f"read the first {j} of {n} tokens only", {"read": j})
+    return Pair(inputs, shortened(inputs, j), relation, *_read(inputs, j))
 
 
 def _spread(n: int, count: int) -> list[int]:
@@ -96,6 +247,8 @@ def says_causal(subject: Subject) -> tuple[Claimed, str]:
     name, config = type(model).__name__, getattr(model, "config", None)
     if config is None:
         return "unknown", ""
+    if getattr(config, "is_encoder_decoder", False) and any(subject.inputs.kinds.get(n) in ("ids", "features") for n in DECODED):
+        return "yes", f"the decoder of {name} writes token after token"
     if getattr(config, "is_encoder_decoder", False) or name in BOTH_WAYS:
         return "unknown", ""
     if "ForCausalLM" in name or name.endswith("LMHeadModel") or getattr(config, "is_decoder", False):

@@ -48,13 +48,13 @@ class Conservative(Answered):
 
     def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
         given = self._row(subject.at(torch.float64), tolerance, 2 if count < 32 else 8)
-        if given.verdict not in ("exact", "rounding") or not subject.random:
+        if given.verdict != "holds" or not subject.random:
             return given
         try:  # what is new may not be seen yet: a head that begins blind to angles hides what is wrong with them
             row = self._row(subject.at(torch.float64, True), tolerance, 1 if count < 32 else 4)
         except (Undecided, Crashed):
             return given
-        if row.verdict in ("exact", "rounding"):
+        if row.verdict == "holds":
             return given
         note = f"at the given parameters: {given.verdict} ({given.error:.1e})"
         return msgspec.structs.replace(row, parameters="random", note=note)
@@ -88,18 +88,18 @@ class Conservative(Answered):
             raise Undecided("the energy or the forces are not finite")
         scale = max(math.hypot(*slopes), math.hypot(*wanted))
         if scale < 1e-12:
-            return self.row("exact", [0.0], note="the energy does not depend on where the points are, and the forces are zero")
+            return self.row("holds", [0.0], note="the energy does not depend on where the points are, and the forces are zero")
         errors = [abs(a - b) / scale for a, b in zip(slopes, wanted, strict=True)]
         fineness = max(rough) / scale
         if max(errors) < AGREES:
-            return self.row("rounding", errors, floor=fineness, note=f"of {whose}")
+            return self.row("holds", errors, floor=fineness, note=f"of {whose}")
         if fineness > ROUGH:
             raise Undecided(
                 f"the energy is not smooth here: halving the step moves its slope by {fineness:.0%}. A cut-off without "
                 "an envelope, or a nearest neighbour that changes?"
             )
         if max(errors) < 10 * fineness:
-            return self.row("rounding", errors, floor=fineness, note=f"of {whose}; differences resolve {fineness:.1e} here")
+            return self.row("holds", errors, floor=fineness, note=f"of {whose}; differences resolve {fineness:.1e} here")
         verdict: Verdict = "approximate" if max(errors) < tolerance else "broken"
         worst = max(range(len(errors)), key=errors.__getitem__)
         found = f"the energy grows by {slopes[worst]:.4g} a unit, forces say {wanted[worst]:.4g}"

@@ -53,7 +53,7 @@ class DeadContext(Answered):
         note = _looks(found, n, causal)
         share = len(dead) / max(len(found), 1)
         if not dead:
-            return self.row("exact", [0.0], note=note, samples=len(found))
+            return self.row("holds", [0.0], note=note, samples=len(found))
         alive = [r.token for r in _reaches(subject.at(torch.float64, True), dead, subject) if not _dead(r, found, n)]
         if alive:
             note += f"; at random parameters {_names(alive)} would matter"

@@ -1,60 +1,32 @@
-"""Determinism: the same inputs give the same answer, whatever the seed, and whatever was asked before."""
+"""Determinism: the same inputs give the same answer, whatever the seeds of random numbers are, and whatever was asked before."""
 
-from equiscope.audit.pairs import error
-from equiscope.audit.statement import Statement
-from equiscope.audit.subject import Pass, Subject
-from equiscope.audit.verdicts import bound, median
+from equiscope.audit.properties.answered import Answered, apart
+from equiscope.audit.properties.pure import effects
+from equiscope.audit.subject import Subject
+from equiscope.audit.verdicts import bound
 from equiscope.record import Row
-from equiscope.record.audit import Verdict
 
 
-class Deterministic(Statement):
-    """Two runs with different seeds of torch's random numbers, and two runs one after the other, bit for bit."""
+class Deterministic(Answered):
+    """Runs with other seeds of torch's, Python's and NumPy's random numbers, bit for bit; and runs after other questions."""
 
     name = "deterministic"
     summary = "the same inputs give the same answer"
     expected = True
 
-    def own(self, subject: Subject, tolerance: float, count: int) -> Row:
+    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
         run = subject.at(subject.dtype)
         plain = run.made(run.inputs.call)
-        errors = []
-        for seed in range(1, max(count // 2, 1) + 1):
-            again = run.made(run.inputs.call, seed=seed)
-            errors.append(max((error(t, again[n]) for n, t in plain.items() if n in again), default=0.0))
-        drawn = max(errors, default=0.0)
-        twice = second(run)
-        errors += twice
-        worst = max(errors, default=0.0)
-        note = cause = where = ""
-        if run.moved:
-            names = ", ".join(sorted(run.moved)[:4])
-            note = f"calls move {names}; every run began from the same state"
+        errors = [apart(plain, run.made(run.inputs.call, seed=subject.seed + n)) for n in range(1, max(count // 2, 1) + 1)]
+        worst = max(errors, key=lambda e: float("inf") if e != e else e)
         if worst != worst:
-            note = "; ".join(filter(None, ["the output is not finite", note]))
-        elif drawn > 0:
-            cause = "it draws random numbers in evaluation"
-        elif max(twice, default=0.0) > 0:
-            state = ", ".join(sorted(run.moved)[:3]) or "state that is not its own"
-            cause = f"a call changes what the next one gives: it moves {state}"
-            where = next((n.rpartition(".")[0] or type(subject.model).__name__ for n in sorted(run.moved)), "")
-        verdict: Verdict = (
-            "undecided" if worst != worst else "exact" if worst == 0 else "broken" if worst >= tolerance else "approximate"
-        )
-        return Row(
-            name=self.name, kind="property", verdict=verdict, summary=self.summary, error=worst, median=median(errors),
-            errors=errors, samples=len(errors), bound=bound(len(errors)) if worst == 0 else None, cause=cause, where=where,
-            note=note, parameters="given",
-        )  # fmt: skip
-
-
-def second(run: Pass) -> list[float]:
-    """Two calls in a row without putting anything back between them."""
-    kept: list[dict[str, object]] = []
-
-    def twice(model):  # type: ignore[no-untyped-def]
-        kept.append({n: t.detach().clone() for n, t in run.subject.chosen(run.inputs.call(model)).items()})
-        return run.inputs.call(model)
-
-    after = run.made(twice, count=True)
-    return [max((error(t.cpu(), after[n].to(t.dtype)) for n, t in kept[0].items() if n in after), default=0.0)]  # type: ignore[attr-defined]
+            return self.row("undecided", errors, note="the output is not finite")
+        found = effects(subject) if subject.mode == "eval" else None  # layers in training keep statistics of what they see
+        faults = [f for f in found.faults if f.answers] if found is not None else []
+        if worst == 0 and not faults:
+            return self.row("holds", errors, bound=bound(len(errors)), note=found.note() if found is not None else "")
+        errors += [f.error for f in faults if f.error is not None]
+        small = max(errors) < tolerance and all(f.error is not None for f in faults)
+        cause = "; ".join(dict.fromkeys(f.cause for f in faults)) or "it draws random numbers"
+        where = next((f.where for f in faults if f.where), "")
+        return self.row("approximate" if small else "broken", errors, cause=cause, where=where)

@@ -45,9 +45,9 @@ class Device(Answered):
             )
         floor = apart(plain[torch.float64], plain[torch.float32])
         verdict = judged([errors[torch.float64]], [errors[torch.float32]], floor, tolerance)
-        if errors[torch.float32] > 64 * max(floor, torch.finfo(torch.float32).eps) and verdict in ("exact", "rounding"):
+        if errors[torch.float32] > 64 * max(floor, torch.finfo(torch.float32).eps) and verdict == "holds":
             notes.append(f"in float32 it is {errors[torch.float32]:.1e} off where the CPU's own rounding is {floor:.1e}: TF32?")
-        cause = "" if verdict in ("exact", "rounding") else "the GPU computes something else"
+        cause = "" if verdict == "holds" else "the GPU computes something else"
         return self.row(verdict, list(errors.values()), error32=errors[torch.float32], cause=cause, note="; ".join(notes))
 
 

@@ -61,7 +61,7 @@ class Digits(Answered):
             errors.append(far)
         note = f"float32 {near:.1e}, {AWAY:g} away {far:.1e} (rounding the points alone: {rounded:.1e}); float64 {inside:.1e}"
         if not causes:
-            return self.row("rounding", [inside], error32=near, floor=inside, note=note)
+            return self.row("holds", [inside], error32=near, floor=inside, note=note)
         verdict: Verdict = "approximate" if max(errors) < tolerance else "broken"
         return self.row(verdict, errors, error32=near, cause="; ".join(causes), note=note)
 

@@ -78,7 +78,7 @@ class Gradient(Answered):
             coarse = max(s.fineness for s in found.values())
             if coarse > 1e-2:
                 raise Undecided(f"the outputs are not smooth here: halving the step moves a slope by {coarse:.0%}")
-            return self.row("rounding", errors, note="" if _moves(found) else "no output moves with them")
+            return self.row("holds", errors, note="" if _moves(found) else "no output moves with them")
         verdict: Verdict = "approximate" if max(errors) < tolerance else "broken"
         where = _where(run, learned) if "parameters" in wrong else ""
         reach = f"; so it is for {where} and what comes before it, not for what comes after" if where else ""
@@ -166,7 +166,6 @@ def _backward(run: Pass, inputs: Inputs, direction: Direction, sums: list[list[T
                 v.requires_grad_(True)
             chosen = run.subject.chosen(inputs.call(run.model)).values()
             outputs = [t for t in (torch.view_as_real(c) if c.is_complex() else c for c in chosen) if t.is_floating_point()]
-            run.subject.passes["float64"] += 1
             if not any(t.requires_grad for t in outputs):
                 return torch.zeros(len(sums), dtype=torch.float64)
             return torch.stack([_along(outputs, weights, direction) for weights in sums])

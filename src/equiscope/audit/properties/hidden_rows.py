@@ -67,11 +67,11 @@ class HiddenRows(Answered):
         if not told:
             seen_none = "no row was hidden wholly" if watched else "no attention with a mask was seen"
             note = "; ".join(crashed) or seen_none
-            return self.row("exact" if watched and not crashed else "undecided", note=note)
+            return self.row("not applicable" if watched and not crashed else "undecided", note=note)
         note = "; ".join([*told, *crashed])
         output = " and ".join(GIVES[k] for k in gives)
         if not worst:
-            return self.row("exact", [0.0], output=output, note=note)
+            return self.row("holds", [0.0], output=output, note=note)
         cause = "a softmax over nothing is 0/0"
         cause += ", and NaN spreads to words that are not hidden" if worst == "harm" else ""
         return self.row("broken", output=output, note=note, cause=cause, where=gives.get("nan", "") or type(run.model).__name__)

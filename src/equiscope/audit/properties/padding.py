@@ -5,15 +5,17 @@ text, unless it is told the places; a model that is given `position_ids` is give
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from equiscope.audit.pairs import Pair, Rows, measured
+from equiscope.audit.examples import batched, changed_tokens, sequence, varied
+from equiscope.audit.pairs import Pair, Rows, error, measured
 from equiscope.audit.statement import Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, arguments, shortened
+from equiscope.audit.where import RIGHT
 from equiscope.symmetry import Inputs
 
 MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding_mask")
@@ -36,7 +38,24 @@ class _Padding(Statement):
 
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
         n = run.inputs.length or 0
-        return [self.pair(run, run.inputs, size, generator) for size in [1, 2, max(n // 2, 3), n][: max(count // 2, 1)]]
+        made = [self.pair(run, run.inputs, size, generator) for size in [1, 2, max(n // 2, 3), n][: max(count // 2, 1)]]
+        return [*made[:1], *self._ragged(run, generator), *made[1:]]
+
+    def _ragged(self, run: Pass, generator: Generator) -> list[Pair]:
+        """Texts of several lengths side by side, each of which gets what it gets alone."""
+        n = run.inputs.length or 0
+        if run.inputs.batch is None or n < 3:
+            return []
+        one = sequence(run.inputs, 0)
+        beside = ragged(run.subject, one, (n, n // 2 + 1, 2), self.left, generator)
+        across = run.subject.batch_axes(run, beside.alone[0], beside.batch)
+        made = []
+        for row, (alone, size) in enumerate(zip(beside.alone, beside.lengths, strict=True)):
+            here = slice(n - size, None) if self.left else slice(0, size)
+            text = f"a text of {size} tokens beside longer ones, padded on the {'left' if self.left else 'right'} to {n}"
+            relation = Rows(slice(None), here, (size, n), (0, row), across, (1, len(beside.lengths)), pooled=True)
+            made.append(Pair(alone, beside.batch, relation, text, {"size": n - size, "row": row}))
+        return made[1:]
 
     def simpler(self, run: Pass, pair: Pair) -> Iterator[Pair]:
         generator = Generator().manual_seed(run.subject.seed)
@@ -44,6 +63,21 @@ class _Padding(Statement):
             if (run.inputs.length or 0) > length:
                 yield self.pair(run, shortened(run.inputs, length), 1, generator)
         yield self.pair(run, run.inputs, 1, generator)
+
+    def aside(self, run: Pass, pair: Pair, output: str) -> str:
+        """Whether a summary is read at a row that is padding: then it changes with what stands there."""
+        if not isinstance(pair.moved, Inputs):
+            return ""
+        size, moved = int(pair.element["size"]), run(pair.moved)
+        n = pair.moved.length or 0
+        for row in range(size) if self.left else range(n - size, n):
+            other = changed_tokens(pair.moved, slice(row, row + 1), Generator().manual_seed(run.subject.seed))
+            try:
+                if not error(moved[output], run(other)[output]) < RIGHT:
+                    return f"it reads row {row}, which is padding here"
+            except Crashed:
+                return ""
+        return "it depends on where the padding stands"
 
     def pair(self, run: Pass, inputs: Inputs, size: int, generator: Generator) -> Pair:
         n = inputs.length or 0
@@ -88,6 +122,25 @@ def _forgotten(run: Pass, pair: Pair) -> str:
     return f"without position_ids it does not hold: {off:.1e} with one empty place" if not off < 1e-9 else ""
 
 
+@dataclass(frozen=True)
+class Ragged:
+    """Texts of several lengths side by side, padded to the longest; and each alone, without padding."""
+
+    batch: Inputs
+    alone: list[Inputs]
+    lengths: tuple[int, ...]
+
+
+def ragged(subject: Subject, one: Inputs, lengths: tuple[int, ...], left: bool, generator: Generator) -> Ragged:
+    """Rows that differ in length, words and mask, the first of which is the given text. All are padded on one side."""
+    longest = max(lengths)
+    texts = [one, *(varied(one, generator) for _ in lengths[1:])]
+    parts = [shortened(text, size) if size < (one.length or 0) else text for text, size in zip(texts, lengths, strict=True)]
+    rows = [padded(subject, part, longest - size, left, generator) for part, size in zip(parts, lengths, strict=True)]
+    alone = [padded(subject, part, 0, left, generator) for part in parts]
+    return Ragged(batched(*rows), alone, lengths)
+
+
 def mask_name(subject: Subject) -> str:
     """The argument that says what is padding; empty where the model has none."""
     taken = arguments(subject.model)
@@ -95,7 +148,8 @@ def mask_name(subject: Subject) -> str:
 
 
 def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: Generator) -> Inputs:
-    """So many more rows of other words, marked as padding; places count the words. Size 0 gives the mask without padding.
+    """So many more rows, marked as padding: the model's own id for it, or other words where it names none; places count the words.
+    Size 0 gives the mask without padding.
 
     What a given mask hides counts as words here: at padding a model may say anything.
     """
@@ -107,7 +161,7 @@ def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: G
         axis = value.ndim - (2 if inputs.kinds[n] == "features" else 1)
         if n == name:
             continue
-        changed[n] = _beside(value, size, axis, left, generator)
+        changed[n] = _beside(value, size, axis, left, generator, inputs.extra.get("pad") if inputs.kinds[n] == "ids" else None)
     main = next(v for n, v in inputs.of("ids", "features").items())
     lead = main.shape[:-2] if main.is_floating_point() else main.shape[:-1]
     rows = changed[next(iter(inputs.of("ids", "features")))].shape[len(lead)]
@@ -124,10 +178,12 @@ def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: G
     return replace(inputs, values=inputs.values | changed, kinds=inputs.kinds | known)
 
 
-def _beside(value: Tensor, size: int, axis: int, left: bool, generator: Generator) -> Tensor:
-    """Rows of the same kind in front or behind, drawn among those that are there."""
+def _beside(value: Tensor, size: int, axis: int, left: bool, generator: Generator, pad: int | None = None) -> Tensor:
+    """Rows of the same kind in front or behind: those of padding, or drawn among those that are there."""
     pick = torch.randint(value.shape[axis], (size,), generator=generator)
     more = value.index_select(axis, pick.to(value.device))
+    if pad is not None:
+        more = torch.full_like(more, pad)
     return torch.cat([more, value] if left else [value, more], axis)
 
 

@@ -135,7 +135,7 @@ class Smooth(Answered):
         note = f"{what}, {' and '.join(seen)}, {reach}; jumps below {max(odd, JUMP):.1e} could hide"
         if cutoff is None and odd > tolerance:
             return self.row("undecided", note=f"{note}. Ask for more effort, or let the model say its cutoff")
-        return self.row("rounding", [0.0], floor=max(odd, JUMP), note=note)
+        return self.row("holds", [0.0], floor=max(odd, JUMP), note=note)
 
     def _read(self, run: Pass, inputs: Inputs) -> dict[str, Tensor]:
         if self.forces is None:

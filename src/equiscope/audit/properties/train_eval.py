@@ -34,7 +34,7 @@ class TrainEval(Answered):
         if bad := finite(plain):
             raise Undecided(f"{bad} is not finite in evaluation")
         verdict = judged(errors, [rough], apart(plain, narrow_plain), tolerance)
-        if verdict in ("exact", "rounding"):
+        if verdict == "holds":
             return self.row(verdict, errors, error32=rough, samples=2)
         where, kind = _begins(evaluated, trained)
         drawn = apart(learning, again) > 0

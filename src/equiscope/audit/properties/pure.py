@@ -1,0 +1,235 @@
+"""Purity: a call of the model answers, and does nothing else.
+
+Nothing that it was given and nothing that it holds is another after a call, it draws no random numbers, and its answer does not
+depend on what it was asked before. Buffers that only grow, or are filled by the first call, are no violation as long as no answer
+depends on them: a table of angles for the longest text so far.
+
+Every other statement is measured with the state put back before each call, so a model that is not pure is still measured; its rows
+say what they were measured without.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from equiscope.audit.copies import duplicate
+from equiscope.audit.examples import lengthened, varied
+from equiscope.audit.outputs import finite
+from equiscope.audit.pairs import error
+from equiscope.audit.properties.answered import Answered, Undecided
+from equiscope.audit.state import equal
+from equiscope.audit.subject import Crashed, Outputs, Pass, Seeds, Subject, shortened
+from equiscope.record import Row
+from equiscope.symmetry import Inputs
+
+SOURCES = {"torch": "torch", "python": "Python's random", "numpy": "NumPy"}
+ROUNDING = 64  # times the precision: what another order of the same sums may change
+LONGER = 300  # tokens of the longer input that is asked at most
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One way in which a call does more than answer. without: what the other rows were measured without."""
+
+    cause: str
+    without: str
+    where: str = ""
+    error: float | None = None
+    answers: bool = False  # whether an answer is another for it
+
+
+class Pure(Answered):
+    """A call changes no input, parameter or buffer, draws no random numbers, and leaves nothing that a later answer depends on."""
+
+    name = "pure"
+    summary = "a call answers and does nothing else: no answer depends on what was asked before"
+    expected = True
+
+    def missing(self, subject: Subject) -> str:
+        return "in training mode layers keep statistics of what they see" if subject.mode == "train" else ""
+
+    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
+        found = effects(subject)
+        faults, errors = found.faults, [f.error for f in found.faults if f.error is not None]
+        if not faults and found.not_finite:
+            raise Undecided(f"{found.not_finite} is not finite")
+        if not faults:
+            return self.row("holds", [0.0], note=found.note(), samples=found.calls)
+        small = errors and len(errors) == len(faults) and max(errors) < tolerance
+        where = next((f.where for f in faults if f.where), "")
+        cause = "; ".join(dict.fromkeys(f.cause for f in faults))
+        return self.row("approximate" if small else "broken", errors, cause=cause, where=where)
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What a call does besides answering. left: what it leaves behind; not_finite: an output that is not, or empty."""
+
+    faults: list[Fault]
+    left: list[str]
+    not_finite: str
+    calls: int
+
+    def note(self) -> str:
+        """What is left behind without harm; empty where nothing is."""
+        return f"calls leave {_some(self.left)} behind, on which no answer depends" if self.left and not self.faults else ""
+
+
+def effects(subject: Subject) -> Effects:
+    """What a call of this model does besides answering, found once. The subject remembers what other rows are measured without."""
+    if subject.effects is None:
+        before = subject.passes.total()
+        run = _apart(subject)
+        faults = [*_writes(run), *_draws(run), *_history(run)]
+        subject.writes = subject.writes or any(f.without == PARAMETERS for f in faults)
+        subject.without = list(dict.fromkeys(f.without for f in faults))
+        left = [n for n in sorted(run.moved) if not n.startswith("attributes of")]
+        subject.effects = Effects(faults, left, finite(run(run.inputs)), subject.passes.total() - before)
+    found: Effects = subject.effects
+    return found
+
+
+INPUTS, PARAMETERS, STATE, DRAWS = (
+    "on copies of its inputs", "on a copy of the model, whose parameters were put back before every call",
+    "with its state put back before every call", "with its random numbers drawn from one seed",
+)  # fmt: skip
+
+
+def _apart(subject: Subject) -> Pass:
+    """A copy of the model, which may write into its parameters; the model itself where it cannot be copied."""
+    try:
+        model = duplicate(subject.model)
+    except Exception:  # whatever somebody's object raises when it is copied
+        model = subject.model
+    other = Subject(model, subject.inputs, subject.pick, subject.mode, subject.seed)
+    other.passes, other.sequences, other.gradients, other.writes = subject.passes, subject.sequences, subject.gradients, False
+    run = Pass(other, subject.dtype, False)
+    return run
+
+
+def _writes(run: Pass) -> Iterator[Fault]:
+    """Inputs and parameters that a call changes, and buffers that every call changes."""
+    given, root = run.inputs.copied(), type(run.model).__name__
+    run.made(given.call_on_itself)
+    changed = [
+        n for n, v in run.inputs.values.items() if _differs(getattr(v, "x", v), getattr(given.values[n], "x", given.values[n]))
+    ]
+    if changed:
+        yield Fault(f"it writes into its input {', '.join(changed)}", INPUTS, root)
+    parameters = sorted(run.moved & {n for n, _ in run.model.named_parameters()})
+    if parameters:
+        yield Fault(
+            f"a call changes the parameter{'s'[: len(parameters) != 1]} {_some(parameters)}", PARAMETERS, _owner(parameters, root)
+        )
+    if changed := sorted(_rewritten(run)):
+        yield Fault(f"every call changes the buffer{'s'[: len(changed) != 1]} {_some(changed)}", STATE, _owner(changed, root))
+
+
+def _rewritten(run: Pass) -> set[str]:
+    """Buffers that a second call, on other words, changes again; not those that it makes longer."""
+    after: list[dict[str, Tensor]] = []
+    other = varied(run.inputs, Generator().manual_seed(run.subject.seed + 7))
+
+    def twice(model: Any) -> Any:
+        for inputs in (run.inputs, other):
+            answered = inputs.call(model)
+            after.append({n: b.detach().clone() for n, b in model.named_buffers()})
+        return answered
+
+    try:
+        run.made(twice)
+    except Crashed:  # other words are not taken, or not after these: `_history` sees it
+        return set()
+    both = [(n, b, after[1][n]) for n, b in after[0].items() if n in after[1] and b.shape == after[1][n].shape]
+    return {
+        n for n, b, then in both if not equal(b, then) and not (b.numel() == 1 and bool(then > b))
+    }  # one number that grows counts
+
+
+def _draws(run: Pass) -> Iterator[Fault]:
+    """Sources of random numbers on which the answer depends."""
+    plain, seed = run(run.inputs), run.subject.seed
+    for source, name in SOURCES.items():
+        seeds = Seeds(**({n: seed for n in SOURCES} | {source: seed + 1}))
+        off = _off(plain, run.made(run.inputs.call, seed=seeds))
+        if off != 0:
+            yield Fault(f"it draws random numbers ({name})", DRAWS, "", off if off == off else None, True)
+
+
+def _history(run: Pass) -> Iterator[Fault]:
+    """Whether an answer is another after other questions: other words, a longer text, a shorter one."""
+    asked = dict(_questions(run))
+    fresh = {name: run.made(inputs.call) for name, inputs in asked.items()}
+    border = ROUNDING * torch.finfo(run.dtype).eps
+    for order in (("given", "other", "longer", "given", "shorter", "other"), ("shorter", "longer", "other", "given")):
+        answers: list[tuple[str, Outputs]] = []
+        names: list[str] = [n for n in order if n in asked]
+
+        def one_after_another(model: Any, names: list[str] = names, answers: list[Any] = answers) -> Any:
+            for name in names:
+                made = asked[name].call(model)
+                answers.append((name, {n: t.detach().double().cpu().clone() for n, t in run.subject.chosen(made).items()}))
+            return made
+
+        run.moved.clear()
+        try:
+            run.made(one_after_another)
+            failed = ""
+        except Crashed as crash:
+            failed = str(crash)
+        left = sorted(run.moved)
+        wrong = next(((i, off) for i, (n, t) in enumerate(answers) if not (off := _off(fresh[n], t)) <= border), None)
+        if wrong is None and not failed:
+            continue
+        number = wrong[0] if wrong is not None else len(answers)
+        before = ", ".join(WORDS[n] for n in names[:number][-2:]) or "nothing"
+        what = f"the answer to {WORDS[names[number]]} is another after {before}" if not failed or wrong else (
+            f"after {before}, {WORDS[names[number]]} is not answered: {failed}"
+        )  # fmt: skip
+        keeps = f"; a call leaves {_some(left)} behind" if left else "; a call leaves something behind outside the model"
+        yield Fault(what + keeps, STATE, _owner(left, type(run.model).__name__), wrong[1] if wrong is not None else None, True)
+        return
+
+
+WORDS = {"given": "the given input", "other": "other words", "longer": "a longer input", "shorter": "a shorter input"}
+
+
+def _questions(run: Pass) -> Iterator[tuple[str, Inputs]]:
+    """The given input and others; those that the model does not take are left out."""
+    generator, n = Generator().manual_seed(run.subject.seed + 11), run.inputs.length
+    made = {"given": run.inputs, "other": varied(run.inputs, generator)}
+    if n is not None and n > 2:
+        made["shorter"] = shortened(made["other"], n // 2 + 1)
+    if n is not None and (longer := lengthened(run.inputs, min(2 * n + 1, max(LONGER, n + 1)), generator)) is not None:
+        made["longer"] = longer
+    for name, inputs in made.items():
+        try:
+            run.made(inputs.call) if name not in ("given",) else run(inputs)
+        except Crashed:
+            continue
+        yield name, inputs
+
+
+def _off(wanted: Outputs, found: Outputs) -> float:
+    """The worst error; NaN counts as the same where both have it."""
+    if wanted.keys() != found.keys():
+        return float("inf")
+    same = (0.0 if equal(t, found[n].to(t.dtype)) else error(t, found[n]) for n, t in wanted.items())
+    return max(same, default=0.0, key=lambda e: float("inf") if e != e else e)
+
+
+def _differs(a: Any, b: Any) -> bool:
+    return isinstance(a, Tensor) and isinstance(b, Tensor) and not equal(a, b)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _owner(names: list[str], root: str) -> str:
+    """The module that holds the first of these."""
+    inside = next((n for n in names if " " not in n), "")
+    return inside.rpartition(".")[0] or root if inside else root
