@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 PLAIN = (int, float, bool, str, bytes, type(None), torch.Size, torch.dtype, torch.device)
-CONTAINERS = (list, dict, set, collections.deque)
+CONTAINERS = (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter)
 LIBRARIES = ("torch", "numpy", "builtins", "typing", "collections", "abc", "functools")  # their state is not the model's
 DEEPEST, MOST, CALLS = 6, 20_000, 4  # levels of containers in containers, things in all, and calls of functions that are followed
 
@@ -57,6 +57,8 @@ class State:
                 if differs:
                     yield name
         for path, module in self.modules.items():
+            if isinstance(module, torch.jit.ScriptModule):
+                continue
             for key in [k for k in module._buffers if f"{path}.{k}".lstrip(".") not in self.buffers]:
                 if module._buffers[key] is not None and not module._buffers[key].is_inference():
                     module._buffers[key] = None  # one that a call filled
@@ -121,7 +123,7 @@ class _Kept:
             self.generators.setdefault(id(value), (name, drawn, drawn.read()))
         elif depth >= DEEPEST or id(value) in self.contents:
             return
-        elif isinstance(value, CONTAINERS):
+        elif type(value) in CONTAINERS:  # one of another class may do anything when it is read
             self.contents[id(value)] = (name, value, _shallow(value))
             for item in list(value.values()) if isinstance(value, dict) else list(value):
                 self._within(name, item, depth + 1)
@@ -174,7 +176,11 @@ def _outside(modules: Any) -> Iterator[tuple[str, _Place]]:
     for owner in dict.fromkeys(type(m) for m in modules):
         for cls in (c for c in owner.__mro__ if not _library(c.__module__)):
             for name, value in list(vars(cls).items()):
-                if isinstance(value, (*CONTAINERS, Tensor)) or (isinstance(value, PLAIN) and not name.startswith("__")):
+                if (
+                    type(value) in CONTAINERS
+                    or isinstance(value, Tensor)
+                    or (isinstance(value, PLAIN) and not name.startswith("__"))
+                ):
                     yield f"{cls.__name__}.{name}", _class_attribute(cls, name)
         if not _library(owner.__module__):
             yield from _of_code(owner.forward, owner, seen, 0)
@@ -198,19 +204,19 @@ def _of_code(function: Any, owner: type, seen: set[int], depth: int) -> Iterator
     if _library(function.__module__ or ""):
         return
     for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-        if isinstance(value, CONTAINERS):
+        if type(value) in CONTAINERS:
             yield f"a default argument of {function.__qualname__}", _Place(lambda value=value: value, lambda _: None)  # type: ignore[misc]
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             value = cell.cell_contents
         except ValueError:  # not filled yet
             continue
-        if isinstance(value, (*CONTAINERS, Tensor, *PLAIN)):
+        if type(value) in CONTAINERS or isinstance(value, (Tensor, *PLAIN)):
             yield f"{name} of {function.__qualname__}", _cell(cell)
         yield from _of_code(getattr(value, "__func__", value), owner, seen, depth + 1)
     for name in _names(function.__code__):
         value = function.__globals__.get(name, _INNER)
-        if isinstance(value, (*CONTAINERS, Tensor, *PLAIN)) or _own_object(value):
+        if type(value) in CONTAINERS or isinstance(value, (Tensor, *PLAIN)) or _own_object(value):
             yield f"the global {name}", _attribute(function.__globals__, name)
         elif isinstance(value, types.FunctionType) or hasattr(value, "cache_clear"):
             yield from _of_code(value, owner, seen, depth + 1)
