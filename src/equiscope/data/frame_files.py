@@ -20,12 +20,12 @@ from torch import Tensor
 from equiscope.data.files import found, is_archive, member, opened
 from equiscope.data.texts import DAMAGED
 from equiscope.errors import InputError
-from equiscope.models.calculator import in_angstrom, in_electronvolts
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.molecule_files import xyz
 from equiscope.tokens.points import Points, read_frames
+from equiscope.units import angstrom, electronvolts
 
-Energy = Literal["eV", "meV", "kcal/mol", "kJ/mol", "hartree"]
+Energy = Literal["eV", "meV", "kcal/mol", "kJ/mol", "hartree", "Ry"]
 Length = Literal["angstrom", "nm", "bohr"]
 
 
@@ -75,11 +75,11 @@ class Manner:
 
     @property
     def energy(self) -> float:
-        return in_electronvolts(self.unit)
+        return electronvolts(self.unit)
 
     @property
     def angstrom(self) -> float:
-        return in_angstrom(self.length)
+        return angstrom(self.length)
 
 
 def frames(name: str, manner: Manner, beside: Path | None = None) -> tuple[list[Frame], list[Path]]:

@@ -20,8 +20,8 @@ from equiscope.data.one_length import of_one_length
 from equiscope.data.order import Order, number
 from equiscope.data.turns import turn, turned
 from equiscope.errors import InputError
-from equiscope.models.calculator import UNITS
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
+from equiscope.units import ENERGIES
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -285,8 +285,8 @@ def _of_one_unit(config: Molecules, part: str, some: Sequence[Frame], found: Lev
         share = frame.energy / wanted
         if not FEWER < share < 1 / FEWER:
             near = min(
-                (unit for unit in UNITS if unit != config.unit),
-                key=lambda unit: abs(math.log(abs(share) + 1e-12) - math.log(UNITS[config.unit] / UNITS[unit])),
+                (unit for unit in ENERGIES if unit != config.unit),
+                key=lambda unit: abs(math.log(abs(share) + 1e-12) - math.log(ENERGIES[config.unit] / ENERGIES[unit])),
             )
             raise InputError(
                 f"{frame.name} of the {part} part has {frame.energy:.6g} eV where atoms of the training part have {wanted:.6g}: "

@@ -16,13 +16,13 @@ from equiscope.data.molecules import Frame, Frames, Levels, Molecules, joined
 from equiscope.data.turns import turn
 from equiscope.errors import InputError
 from equiscope.models import Built, Model, SpaceModel
-from equiscope.models.calculator import in_angstrom, in_electronvolts
 from equiscope.models.slopes import Slopes
 from equiscope.record import Sample
 from equiscope.tokens.points import PACKERS, Points, read_frames
 from equiscope.train.plainly import Plain, plain_spec
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Answer, Asked, Batch, Task
+from equiscope.units import angstrom, electronvolts
 
 AT_ONCE = 64  # frames that are evaluated together
 LEVELS = "elements.json"
@@ -204,7 +204,7 @@ class MoleculesTask(Task):
         if forces:
             pulled = MILLI * torch.cat(forces).cpu()
             values = {"forces": _mean(pulled), **values, "forces rms": _root(pulled)}
-        own = self._own(values["energy"] / MILLI / in_electronvolts(self.config.unit))
+        own = self._own(values["energy"] / MILLI / electronvolts(self.config.unit))
         return {**values, **own, "frames": float(len(missed))}
 
     def final(self, model: Built, part: str) -> dict[str, float]:
@@ -235,7 +235,7 @@ class MoleculesTask(Task):
         space, device, found = _in_space(model, self.levels), next(model.parameters()).device, []  # type: Any, Any, list[Answer]
         for path in inputs:
             kind = [s for s in map(str.lower, Path(path).suffixes) if s not in PACKERS][-1:]
-            frames, long = read_frames(path), in_angstrom(self.config.length) if kind in ([".xyz"], [".extxyz"]) else 1.0
+            frames, long = read_frames(path), angstrom(self.config.length) if kind in ([".xyz"], [".extxyz"]) else 1.0
             for row, points in enumerate(frames):
                 given = f"{path}, frame {row}" if len(frames) > 1 else path
                 numbers, at, cell = self._asked(points, given, space, long)
