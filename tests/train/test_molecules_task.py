@@ -310,7 +310,11 @@ batch = 2
 precision = "float32"
 """
 WRONG = [
-    ('unit = "kcal/mol"', 'unit = "kcal"', 'line 6: data.unit is "kcal", but takes "Ry" or "eV" or "hartree" or "kJ/mol" or "kcal/mol"'),
+    (
+        'unit = "kcal/mol"',
+        'unit = "kcal"',
+        'line 6: data.unit is "kcal", but takes "Ry" or "eV" or "hartree" or "kJ/mol" or "kcal/mol"',
+    ),
     ('{ energy = "E" }', '{ enrgy = "E" }', "line 7: there is no field data.keys.enrgy. Did you mean energy?"),
     ("width = 8", "widht = 8", "line 10: there is no field model.widht. Did you mean width? Known: "),
     ("width = 8", "width = 0", "line 10: model.width is 0, but takes a whole number of 1 or more."),

@@ -7,7 +7,7 @@ import re
 import tarfile
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from msgspec import Struct
 from torch import Tensor
 
 from equiscope.data.files import found, is_archive, member, opened
+from equiscope.data.lone_atoms import charge, is_lone
 from equiscope.data.texts import DAMAGED
 from equiscope.errors import InputError
 from equiscope.tokens.elements import SYMBOLS
@@ -52,6 +53,8 @@ class Frame:
     number   of the frame in its file, counted from 0; of a file of its own, the number in that one's name
     numbers  [N] atomic numbers; at: [N, 3] in Å; energy: in eV; forces: [N, 3] in eV/Å
     cell     [3, 3] of what is periodic
+    lone     whether it is an atom by itself, which is a reference; charge: that the file says, in electrons that lack
+    lacks    why there are no forces, where forces were looked for
     """
 
     name: str
@@ -61,6 +64,9 @@ class Frame:
     energy: float
     forces: Tensor | None = None
     cell: Tensor | None = None
+    lone: bool = False
+    charge: float = 0.0
+    lacks: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,8 @@ class Manner:
 def frames(name: str, manner: Manner, beside: Path | None = None) -> tuple[list[Frame], list[Path]]:
     """Every frame of the files of a name, and those files.
 
-    raises  InputError naming the file and the frame that has no energy, no forces, unequal lengths or numbers that are none
+    Where forces are missing, the frame says why: whether that is wrong depends on the other frames.
+    raises  InputError naming the file and the frame that has no energy, unequal lengths or numbers that are none
     """
     paths = found(name, beside)
     read: list[Frame] = []
@@ -125,7 +132,6 @@ def _frame(one: Points, name: str, number: int, where: str, manner: Manner, ener
     keys, known = manner.keys, ", ".join(one.values) or "none"
     if one.numbers is None:
         raise InputError(f"{name} has points without elements, which are no molecule. Give .xyz or .extxyz.")
-    forces: Any = None
     if energies is not None:
         file = Path(member(where)).name
         if file not in energies:
@@ -137,14 +143,13 @@ def _frame(one: Points, name: str, number: int, where: str, manner: Manner, ener
         energy = one.values[keys.energy]
         if isinstance(energy, bool) or not isinstance(energy, int | float):
             raise InputError(f"{name}: {keys.energy} is {energy!r}, but an energy is one number.")
-    if keys.forces is not None:
-        forces = one.values.get(keys.forces)
-        if not isinstance(forces, Tensor):
-            raise InputError(
-                f'{name} has no forces {keys.forces!r}; its values are: {known}. Say data.keys.forces, or "none" to learn '
-                "from energies alone."
-            )
-    return _checked(name, number, one.numbers, one.positions, energy, forces, cell_of(one, name), manner)
+    forces = None if keys.forces is None else one.values.get(keys.forces)
+    lacks = ""
+    if keys.forces is not None and not isinstance(forces, Tensor):
+        forces, lacks = None, f"{name} has no forces {keys.forces!r}; its values are: {known}"
+    made = _checked(name, number, one.numbers, one.positions, energy, forces, cell_of(one, name), manner)
+    lone = is_lone(name, made.numbers, made.cell, one.values)
+    return replace(made, lone=lone, charge=charge(one.values), lacks=lacks)
 
 
 def cell_of(one: Points, name: str) -> Tensor | None:
@@ -188,14 +193,17 @@ def _arrays(path: Path, manner: Manner, begin: int) -> list[Frame]:
     if manner.table is not None:
         raise InputError(f"data.table says energies of files of one molecule each, but {path} is .npz. Leave one of them out.")
     held: dict[str, Any] = {}
+    lacks = ""
     try:
         with np.load(path, allow_pickle=False) as file:
             for field, key in msgspec.structs.asdict(keys).items():
                 if key is None:
                     continue
                 if key not in file.files:
-                    more = ', or "none" to learn from energies alone' if field == "forces" else ""
-                    raise InputError(f"{path} has no array {key!r}; it has: {', '.join(file.files)}. Say data.keys.{field}{more}.")
+                    lacks = f"{path} has no array {key!r}; it has: {', '.join(file.files)}"
+                    if field == "forces":
+                        continue
+                    raise InputError(f"{lacks}. Say data.keys.{field}.")
                 held[field] = file[key]
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         if isinstance(error, InputError):
@@ -221,12 +229,11 @@ def _arrays(path: Path, manner: Manner, begin: int) -> list[Frame]:
     for row in range(shape[0]):
         there = numbers[row] > 0
         forces = None if all_forces is None else torch.from_numpy(all_forces[row][there].astype(np.float64))
-        made.append(
-            _checked(
-                f"{path}, frame {row}", begin + row, torch.from_numpy(numbers[row][there].astype(np.int64)),
-                torch.from_numpy(at[row][there].astype(np.float64)), float(energies[row]), forces, None, manner,
-            )
+        frame = _checked(
+            f"{path}, frame {row}", begin + row, torch.from_numpy(numbers[row][there].astype(np.int64)),
+            torch.from_numpy(at[row][there].astype(np.float64)), float(energies[row]), forces, None, manner,
         )  # fmt: skip
+        made.append(replace(frame, lone=len(frame.numbers) == 1, lacks=lacks))
     return made
 
 

@@ -41,7 +41,7 @@ class MoleculesTask(Task):
         super().__init__(recipe)
         assert isinstance(recipe.data, Molecules)
         self.config, self.levels, self.frames = recipe.data, levels, frames
-        self.sources = frames.sources if frames is not None else []
+        self.sources, self.notes = (frames.sources, frames.notes) if frames is not None else ([], [])
         self.slopes: Slopes | None = None
 
     @classmethod
@@ -126,7 +126,8 @@ class MoleculesTask(Task):
         lost = weights[0] * self._lost((energy - t["energy"]) / (atoms * scale))
         if forces is not None:
             missed = self._lost((forces - t["forces"]) / scale)
-            lost = lost + weights[1] * missed.sum((-1, -2)) / (3 * atoms)  # where there is no atom, nothing is missed
+            pulled = missed.sum((-1, -2)) / (3 * atoms)  # where there is no atom, nothing is missed
+            lost = lost + weights[1] * (torch.where(t["known"], pulled, 0.0) if "known" in t else pulled)
         return lost.sum().float()
 
     def _lost(self, x: Tensor) -> Tensor:
@@ -194,7 +195,7 @@ class MoleculesTask(Task):
             if "forces" in t:
                 found = space.answer(t["numbers"], t["at"], t.get("cell"))
                 energy = found.energy
-                forces.append((found.forces - t["forces"])[there].flatten())
+                forces.append((found.forces - t["forces"])[there & t["known"][:, None] if "known" in t else there].flatten())
             else:
                 energy = space(t["numbers"], t["at"], t.get("cell"))
             energies.append(energy - t["energy"])
