@@ -96,6 +96,7 @@ class Run(Struct, frozen=True, kw_only=True):
     multiply_adds  of one step's forward pass
     result      what was measured at the end, by part
     reason      why it stopped or failed
+    notes       what a reader should know: what of the data was left out, what the model cannot know
     """
 
     version: int = VERSION
@@ -114,6 +115,7 @@ class Run(Struct, frozen=True, kw_only=True):
     steps: int
     state: State = "running"
     reason: str = ""
+    notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
     result: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     points: list[Point] = field(default_factory=list)

@@ -36,6 +36,7 @@ class MoleculesTask(Task):
 
     name: ClassVar[str] = "molecules"
     single: ClassVar[bool] = True
+    ordered: ClassVar[str] = ""  # places are numbers of an atom
 
     def __init__(self, recipe: Recipe, levels: Levels, frames: Frames | None = None) -> None:
         super().__init__(recipe)
