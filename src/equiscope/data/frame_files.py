@@ -4,7 +4,6 @@ Whatever a file holds comes out in eV, Å and eV/Å; what a name or a unit is, i
 """
 
 import re
-import tarfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,9 +16,10 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
+from equiscope import budgets
+from equiscope.budgets import DAMAGED, archive
 from equiscope.data.files import found, is_archive, member, opened
 from equiscope.data.lone_atoms import charge, is_lone
-from equiscope.data.texts import DAMAGED
 from equiscope.errors import InputError
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.molecule_files import xyz
@@ -119,11 +119,11 @@ def _points(path: Path) -> Iterator[tuple[str, list[Points]]]:
         yield str(path), read_frames(path)
         return
     try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                if member.isfile() and Path(member.name).suffix.lower() in (".xyz", ".extxyz"):
-                    where = f"{path}: {member.name}"
-                    yield where, xyz(Path(where), archive.extractfile(member).read())  # type: ignore[union-attr]
+        with archive(path) as held:
+            for one in held:
+                if Path(one.name).suffix.lower() in (".xyz", ".extxyz"):
+                    where = f"{path}: {one.name}"
+                    yield where, xyz(Path(where), held.read(one))
     except DAMAGED as error:
         raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
 
@@ -195,6 +195,7 @@ def _arrays(path: Path, manner: Manner, begin: int) -> list[Frame]:
     held: dict[str, Any] = {}
     lacks = ""
     try:
+        _fits_memory(path)
         with np.load(path, allow_pickle=False) as file:
             for field, key in msgspec.structs.asdict(keys).items():
                 if key is None:
@@ -205,7 +206,7 @@ def _arrays(path: Path, manner: Manner, begin: int) -> list[Frame]:
                         continue
                     raise InputError(f"{lacks}. Say data.keys.{field}.")
                 held[field] = file[key]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (*DAMAGED, MemoryError, NotImplementedError, RuntimeError, SyntaxError, zipfile.BadZipFile) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} cannot be read: {str(error).rstrip('.')}. Give an .npz file of numbers.") from error
@@ -237,6 +238,17 @@ def _arrays(path: Path, manner: Manner, begin: int) -> list[Frame]:
     return made
 
 
+def _fits_memory(path: Path) -> None:
+    """Raise InputError for what is no .npz file, or one whose arrays unfold to more than is read."""
+    budgets.regular(path, "an .npz file of numbers")
+    with zipfile.ZipFile(path) as held:
+        total, most = sum(one.file_size for one in held.infolist()), budgets.unfolded(path)
+    if total > most:
+        raise budgets.OverBudget(
+            f"{path} unfolds to {budgets.size(total)}, but at most {budgets.size(most)} are read. Save fewer frames in a file."
+        )
+
+
 def finite(frame: Frame) -> Frame:
     """The frame. Raises InputError where something of it is no number."""
     for what, values in (("coordinates", frame.at), ("energies", torch.tensor(frame.energy)), ("forces", frame.forces)):
@@ -261,10 +273,10 @@ def _table(path: Path, manner: Manner, beside: Path | None) -> dict[str, float]:
     said, where = None, manner.table
     try:
         if is_archive(path):
-            with tarfile.open(path) as archive:
-                for member in archive:
-                    if member.isfile() and manner.table in (member.name, Path(member.name).name):
-                        said = archive.extractfile(member).read()  # type: ignore[union-attr]
+            with archive(path) as held:
+                for one in held:
+                    if manner.table in (one.name, Path(one.name).name):
+                        said = held.read(one)
         if said is None:
             where = str(found(manner.table, beside)[0])
             with opened(Path(where)) as file:

@@ -2,12 +2,13 @@
 
 import io
 import re
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from equiscope import budgets
+from equiscope.budgets import DAMAGED, archive
 from equiscope.data.files import found, hides, is_archive, member
-from equiscope.data.texts import DAMAGED, decoded, records
+from equiscope.data.texts import decoded, records
 from equiscope.errors import InputError
 
 ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".aiff", ".aif")
@@ -17,7 +18,9 @@ def contents(name: str, beside: Path | None = None) -> Iterator[tuple[str, str, 
     """Where each sound lies, its class where a table says it, and its bytes."""
     for path in found(name, beside):
         if path.is_dir():
-            for file in sorted(p for p in path.rglob("*") if p.suffix.lower() in ENDINGS and not hides(p.relative_to(path))):
+            for file in sorted(
+                p for p in budgets.listed(path.rglob("*"), path) if p.suffix.lower() in ENDINGS and not hides(p.relative_to(path))
+            ):
                 yield str(file), "", _bytes(file)
         elif is_archive(path):
             yield from _archived(path)
@@ -29,11 +32,11 @@ def contents(name: str, beside: Path | None = None) -> Iterator[tuple[str, str, 
 
 def _archived(path: Path) -> Iterator[tuple[str, str, bytes]]:
     try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                name = Path(member.name)
-                if member.isfile() and name.suffix.lower() in ENDINGS and not name.name.startswith("."):
-                    yield f"{path}: {member.name}", "", archive.extractfile(member).read()  # type: ignore[union-attr]
+        with archive(path) as held:
+            for one in held:
+                name = Path(one.name)
+                if name.suffix.lower() in ENDINGS and not name.name.startswith("."):
+                    yield f"{path}: {one.name}", "", held.read(one)
     except DAMAGED as error:
         raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
 
@@ -54,7 +57,7 @@ def _listed(path: Path) -> Iterator[tuple[str, str, bytes]]:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return budgets.read(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
 

@@ -7,16 +7,15 @@ import codecs
 import csv
 import io
 import json
-import lzma
 import sys
-import tarfile
-import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from xml.etree import ElementTree
 
-from equiscope.data.files import OPENERS, hides, is_archive, opened
+from equiscope import budgets
+from equiscope.budgets import DAMAGED, OPENERS, Limited, archive, unfolded
+from equiscope.data.files import hides, is_archive, opened
 from equiscope.errors import InputError
 
 TEI = "{http://www.tei-c.org/ns/1.0}"
@@ -24,7 +23,6 @@ BLOCKS = (f"{TEI}p", f"{TEI}head", f"{TEI}l")
 ENDINGS = (".txt", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml")
 UNREAD = (".zip", ".7z", ".rar", ".pdf", ".doc", ".docx", ".odt", ".epub", ".parquet", ".bin")  # no texts
 STRETCH = 2**18  # bytes that are read at once
-DAMAGED = (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error, tarfile.TarError)  # what readers of damaged files raise
 CELL = 2**17  # characters of a cell of a table, at most, where it is not a text to learn from
 BETWEEN = "\n\n"  # two documents
 
@@ -46,7 +44,7 @@ def files(paths: Iterable[Path]) -> list[Path]:
         if not path.is_dir():
             found.append(path)
             continue
-        inner = sorted(p for p in path.rglob("*") if p.is_file() and not hides(p.relative_to(path)))
+        inner = sorted(p for p in budgets.listed(path.rglob("*"), path) if p.is_file() and not hides(p.relative_to(path)))
         if (path / "state.json").is_file():
             found += [p for p in inner if p.suffix == ".arrow" and not p.name.startswith("cache-")]  # what it computed once
             continue
@@ -118,15 +116,14 @@ def _members(path: Path) -> Iterator[tuple[str, Readable]]:
             yield str(path), file
         return
     try:
-        with tarfile.open(path) as archive:
-            all_ = [m for m in archive.getmembers() if m.isfile() and not hides(Path(m.name))]
+        with archive(path) as held:
+            all_ = [m for m in held if not hides(Path(m.name))]
             some = [m for m in all_ if _kind(m.name) in ENDINGS] or [m for m in all_ if not _kind(m.name)]
             if not some:
                 raise _no_text(path)
             for member in sorted(some, key=lambda m: m.name):
-                content, inner = archive.extractfile(member), OPENERS.get(Path(member.name).suffix.lower())
-                assert content is not None
-                yield f"{path}: {member.name}", content if inner is None else inner(content, "rb")
+                content, inner, where = held.open(member), OPENERS.get(Path(member.name).suffix.lower()), f"{path}: {member.name}"
+                yield where, content if inner is None else Limited(inner(content, "rb"), where, unfolded(path))
     except DAMAGED as error:
         raise _damaged(path, error) from error
 
@@ -173,7 +170,7 @@ def _kind(name: str) -> str:
 def _documents(name: str, file: Readable, field: str) -> Iterator[Iterator[str]]:
     kind = _kind(name)
     if kind == ".xml":
-        yield iter([tei(file.read(), name)])
+        yield iter([tei(_all(file, name), name)])
     elif kind in (".jsonl", ".ndjson"):
         for number, line in enumerate(_lines(file, name), 1):
             if line.strip():
@@ -190,6 +187,14 @@ def _documents(name: str, file: Readable, field: str) -> Iterator[Iterator[str]]
         raise InputError(f"{name} is JSON, of which lines are read: a text an object, an object a line, in a file .jsonl.")
     else:
         yield _decoded(file, name)
+
+
+def _all(file: Readable, name: str) -> bytes:
+    """What is read at once. Raises OverBudget where that is too much."""
+    content = file.read(budgets.XML + 1)
+    if len(content) > budgets.XML:
+        raise budgets.OverBudget(f"{name} has more than {budgets.size(budgets.XML)}, which XML is read up to. Cut it first.")
+    return content
 
 
 def _field(line: str, field: str, where: str) -> str:
@@ -287,6 +292,13 @@ def tei(content: bytes, name: str) -> str:
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, LookupError, ValueError) as error:  # an encoding that is not known, or not supported
         raise InputError(f"{name} is no XML: {error}.") from error
+    try:
+        return _body(root, name)
+    except RecursionError as error:
+        raise InputError(f"{name} is not read: {budgets.TOO_DEEP}.") from error
+
+
+def _body(root: ElementTree.Element, name: str) -> str:
     body = root.find(f".//{TEI}body")
     if body is None:
         raise InputError(f"{name} is no TEI text: it has no body.")

@@ -4,8 +4,6 @@ Pairs of like length come together, so that little is padding. Which pairs a ste
 """
 
 import io
-import lzma
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -16,7 +14,8 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from equiscope.data.files import OPENERS, found, opened, sources
+from equiscope.budgets import DAMAGED, OPENERS
+from equiscope.data.files import found, opened, sources
 from equiscope.data.order import generator, number
 from equiscope.data.pieces import Pieces
 from equiscope.data.texts import decoded, parsed, rows
@@ -333,7 +332,9 @@ def _content(path: Path) -> str:
     try:
         with opened(path) as file:
             content = file.read()
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+    except DAMAGED as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
     try:
         text = str(content.decode("utf-8-sig")).replace("\r\n", "\n")

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equiscope.budgets import OPENERS
 from equiscope.data.frame_files import cell_of
 from equiscope.data.molecules import Frame, Frames, Levels, Molecules, joined
 from equiscope.data.turns import turn
@@ -18,7 +19,7 @@ from equiscope.errors import InputError
 from equiscope.models import Built, Model, SpaceModel
 from equiscope.models.slopes import Slopes
 from equiscope.record import Sample
-from equiscope.tokens.points import PACKERS, Points, read_frames
+from equiscope.tokens.points import Points, read_frames
 from equiscope.train.plainly import Plain, plain_spec
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Answer, Asked, Batch, Task
@@ -236,7 +237,7 @@ class MoleculesTask(Task):
             raise InputError(f"Molecules are answered without options, but got {', '.join(options)}.")
         space, device, found = _in_space(model, self.levels), next(model.parameters()).device, []  # type: Any, Any, list[Answer]
         for path in inputs:
-            kind = [s for s in map(str.lower, Path(path).suffixes) if s not in PACKERS][-1:]
+            kind = [s for s in map(str.lower, Path(path).suffixes) if s not in OPENERS][-1:]
             frames, long = read_frames(path), angstrom(self.config.length) if kind in ([".xyz"], [".extxyz"]) else 1.0
             for row, points in enumerate(frames):
                 given = f"{path}, frame {row}" if len(frames) > 1 else path
