@@ -24,6 +24,7 @@ VERSION = 1
 
 
 MOST = 2**31 - 1  # of anything in a model: a size beyond it is a mistake
+DEEPEST = 10_000  # layers, each of which is an object
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
@@ -41,9 +42,10 @@ class _Checked:
                 _check_part(self, f.name, value)
             else:
                 checked(list(value) if isinstance(value, tuple) else value, f.type, f"{type(self).__name__}.{f.name}")
-                if f.type in (Size, Size | None) and value is not None and value > MOST:
+                most = DEEPEST if f.name == "layers" else MOST
+                if f.type in (Size, Size | None) and value is not None and value > most:
                     raise InputError(
-                        f"{type(self).__name__}.{f.name} is {min(value, 10**300):.3g}, but should be {MOST:,} or less."
+                        f"{type(self).__name__}.{f.name} is {min(value, 10**300):.3g}, but should be {most:,} or less."
                     )
 
 

@@ -1,6 +1,7 @@
 """Schemes by name: for the command line, for files, and for nothing else; in Python a scheme is an object."""
 
 import inspect
+import math
 from typing import Any
 
 import msgspec
@@ -40,6 +41,8 @@ def _known() -> dict[str, type[Position]]:
 
 def checked(value: Any, hint: Any, path: str) -> Any:
     """A value out of a file, if it is of the type that a field wants. Raises InputError naming the field where it is not."""
+    if any(isinstance(one, float) and not math.isfinite(one) for one in (value if isinstance(value, list | tuple) else [value])):
+        raise WrongValue(path, value, "it should be finite")
     try:
         return msgspec.convert(value, hint)
     except (msgspec.ValidationError, TypeError, OverflowError, RecursionError) as error:  # TypeError: an object that no file holds
