@@ -100,7 +100,7 @@ batch = 2
 
 [optimiser]
 rate = 1e-3
-warmup = 1
+warmup = 0
 
 [small]
 budget = { steps = 1 }
@@ -122,7 +122,7 @@ batch = 1
 
 [optimiser]
 rate = 1e-3
-warmup = 1
+warmup = 0
 """
 XYZ = '3\nLattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3:forces:R:3 energy=-1.5 pbc="T T T"\n' + "".join(
     f"{s} {x} 0.0 0.5 0.1 0.0 -0.1\n" for s, x in (("O", 0.0), ("H", 0.9), ("H", -0.9))
