@@ -17,7 +17,9 @@ import numpy as np
 from equiscope import budgets
 from equiscope.budgets import DAMAGED, PIXELS, archive
 from equiscope.data.files import digest, hides, is_archive, opened, sources
-from equiscope.data.texts import decoded, parsed, records
+from equiscope.data.part_folders import no_parts
+from equiscope.data.tables import records
+from equiscope.data.texts import decoded, parsed
 from equiscope.errors import InputError, reason
 from equiscope.record import Source
 
@@ -161,7 +163,7 @@ def _folder(path: Path) -> Listed:
     labels: list[str] = []
     for folder in folders:
         own = sorted(
-            f for f in budgets.listed(folder.rglob("*"), folder) if f.is_file() and _shows(f) and not hides(f.relative_to(folder))
+            f for f in budgets.listed(folder.rglob("*"), folder) if f.is_file() and shows(f) and not hides(f.relative_to(folder))
         )
         if not own:
             raise InputError(f"{folder} has no picture ({', '.join(SUFFIXES)}). Put some in, or take the folder away.")
@@ -170,7 +172,7 @@ def _folder(path: Path) -> Listed:
     return Listed(files, [str(f) for f in files], labels, lambda: (picture(f, str(f)) for f in files))
 
 
-def _shows(path: Path) -> bool:
+def shows(path: Path) -> bool:
     """Whether a name is a picture's, and none that systems hide beside it."""
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
@@ -181,13 +183,14 @@ def _archive(path: Path) -> Listed:
     try:
         with archive(path) as held:
             for member in held:
-                if _shows(Path(member.name)):
+                if shows(Path(member.name)):
                     content[member.name] = held.read(member)
     except DAMAGED as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
     names = sorted(content)
+    no_parts(path, names)
     tops = sorted({str(Path(name).parent.parent) for name in names})
     if len(tops) != 1 or not Path(names[0]).parent.name:
         raise InputError(
@@ -204,7 +207,8 @@ def _table(path: Path) -> Listed:
     text = decoded(budgets.read(path, budgets.UNFOLDED), str(path))
     rows: list[tuple[int, Any]] = []
     if path.suffix in (".csv", ".tsv"):
-        rows = list(records(io.StringIO(text), str(path), path.suffix == ".tsv")[1])
+        way = "A table of pictures names a path and a label in each line."
+        rows = list(records(io.StringIO(text), str(path), ("path", "label"), way))
     else:
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():

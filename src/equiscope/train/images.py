@@ -55,7 +55,7 @@ class ImagesTask(Task):
         assert isinstance(recipe.data, Images)
         self.config, self.sight, self.pictures = recipe.data, sight, pictures
         self.sources = pictures.sources if pictures is not None else []
-        self.notes = learned(self.sources)
+        self.notes = [*(pictures.notes if pictures is not None else []), *learned(self.sources)]
         self.grid = (1, 1)  # patches of a picture, which `settled` knows; a baseline takes it whole
 
     @classmethod

@@ -184,8 +184,8 @@ def orderless(task: Task, model: Built) -> list[str]:
         return []
     parts = {"model": model, **({} if model.encoder is None else {"model.encoder": model.encoder})}
     return [
-        f"The {name.rpartition('.')[2]} knows no order: without a position scheme and a causal mask, its tokens say the same in any "
-        f'order. Say {name}.block.attention.position = "{task.ordered}", unless that is meant.'
+        f"The {name.rpartition('.')[2]} knows no order: without a position scheme and a causal mask, its tokens say the same in any"
+        f' order. Say {name}.block.attention.position = "{task.ordered}", unless that is meant.'
         for name, part in parts.items() if _knows_no_order(part)
     ]  # fmt: skip
 
