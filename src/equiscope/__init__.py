@@ -26,6 +26,7 @@ _ROOMS = (
     "tokens",
     "trace",
     "train",
+    "units",
 )
 _NAMES = {
     "Attention": "models",

@@ -136,7 +136,7 @@ def test_all_names_are_listed(said):
         (("models_of_mine:ahead", "--mode", "sleep"), "eval, train"),
         (("models_of_mine:ahead", "--output", "vektor"), "no way of moving called 'vektor'"),
         (("models_of_mine:ahead", "--all", "--action", "permute"), "--all asks for every"),
-        (("models_of_mine:ahead", "--html", "no/such/folder/report.html"), "folder that exists"),
+        (("models_of_mine:ahead", "--html", "no/such/folder/report.html"), "there is no folder"),
     ],
 )
 def test_a_mistake_is_answered_with_one_sentence_and_exit_code_2(said, words, message):

@@ -350,7 +350,7 @@ def test_an_archive_that_is_damaged_or_mixes_parts_is_refused(tmp_path):
     with tarfile.open(path, "w:gz") as archive:
         archive.add(folder, "train")
         archive.add(folder, "test")
-    assert "pictures in classes of several folders: test, train" in refusal(train=str(path))
+    assert "has the parts test, train. Unpack it" in refusal(train=str(path))
     path.write_bytes(path.read_bytes()[:200])
     assert f"{path} is damaged" in refusal(train=str(path))
     with tarfile.open(path, "w:gz"):
@@ -366,7 +366,7 @@ def test_a_line_of_a_table_that_does_not_fit_is_named(tmp_path):
     table.write_text("path,label\npictures/cat/00.png,\n")
     assert f"{table}, line 2 has no path and label" in refusal(train=str(table))
     table.write_text("file,class\nx,y\n")
-    assert f"{table}, line 2 has no path and label; it has: file, class." in refusal(train=str(table))
+    assert f"{table} has the columns file, class, but no 'path' and no 'label'." in refusal(train=str(table))
     table.write_text("path,label\n")
     assert f"{table} is empty" in refusal(train=str(table))
     table.write_text('path,label\n"' + "x" * 200_000 + '",cat\n')

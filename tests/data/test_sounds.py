@@ -107,7 +107,7 @@ def test_a_table_says_path_and_label(tmp_path):
     with pytest.raises(InputError, match=r"set\.csv, line 2 has 3 columns, but the first line names 2\. See that a cell"):
         opened(table, pattern=None)
     table.write_text("file,label\nwav/0.wav,a\n")
-    with pytest.raises(InputError, match=r"has the columns file, label, but no path"):
+    with pytest.raises(InputError, match=r"has the columns file, label, but no 'path'"):
         opened(table, pattern=None)
 
 

@@ -1,5 +1,10 @@
 """A calculator for ASE: the model's own numbers, and ASE's own tools agree with them."""
 
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+from copy import copy, deepcopy
+from multiprocessing import get_context
+
 import numpy as np
 import pytest
 import torch
@@ -13,8 +18,9 @@ from tests.geometry.space import randomised
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import Model, Spec
-from equiscope.models.calculator import calculator, in_electronvolts
+from equiscope.models.calculator import calculator
 from equiscope.models.space import SpaceModel, SpaceSpec
+from equiscope.units import electronvolts
 
 
 def model(scale=0.2, **settings):
@@ -26,8 +32,8 @@ def test_energy_and_forces_are_the_models():
     one, atoms = model(), molecule("CH3CH2OH")
     atoms.calc = calculator(one, "kcal/mol")
     answer = one.answer(torch.as_tensor(atoms.numbers)[None], torch.as_tensor(atoms.positions)[None])
-    assert atoms.get_potential_energy() == pytest.approx(float(answer.energy) * in_electronvolts("kcal/mol"), rel=1e-12)
-    assert np.allclose(atoms.get_forces(), answer.forces[0] * in_electronvolts("kcal/mol"), rtol=1e-12)
+    assert atoms.get_potential_energy() == pytest.approx(float(answer.energy) * electronvolts("kcal/mol"), rel=1e-12)
+    assert np.allclose(atoms.get_forces(), answer.forces[0] * electronvolts("kcal/mol"), rtol=1e-12)
 
 
 def test_ases_own_differences_find_the_same_forces_and_stress():
@@ -98,3 +104,44 @@ def test_what_does_not_fit_is_refused():
     slab.calc = calculator(model(cutoff=3.0))
     with pytest.raises(InputError, match="all three vectors or none"):
         slab.get_potential_energy()
+
+
+def pickled(one):
+    return pickle.loads(pickle.dumps(one))
+
+
+@pytest.mark.parametrize("again", [pickled, copy, deepcopy, lambda one: pickled(deepcopy(one))])
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_calculator_is_copied_and_pickled_with_the_same_answers(again, asked):
+    """Also with atoms and answers in it, units of its own, and settings of ASE's."""
+    atoms, one = bulk("Cu", cubic=True), calculator(model(cutoff=4.0, filtered=True), "kcal/mol", "bohr", label="mine")
+    atoms.rattle(0.1, seed=1)
+    atoms.calc = one
+    expected = atoms.get_potential_energy() if asked else None
+    other = bulk("Cu", cubic=True)
+    other.rattle(0.1, seed=1)
+    other.calc = again(one)
+    assert other.get_potential_energy() == (expected if asked else atoms.get_potential_energy())
+    assert np.array_equal(other.get_forces(), atoms.get_forces())
+    assert np.array_equal(other.get_stress(), atoms.get_stress())
+    assert other.calc.label == one.label
+
+
+def test_atoms_that_carry_a_calculator_are_pickled_with_it():
+    atoms = molecule("H2O")
+    atoms.calc = calculator(model())
+    other = pickled(atoms)
+    other.positions += 1.0  # computed anew
+    assert other.get_potential_energy() == pytest.approx(atoms.get_potential_energy(), rel=1e-6)
+
+
+def energy_of(atoms):
+    return atoms.get_potential_energy()
+
+
+def test_a_worker_that_is_spawned_computes_the_same():
+    atoms = molecule("H2O")
+    atoms.calc = calculator(model())
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as workers:
+        found = workers.submit(energy_of, atoms).result(timeout=120)
+    assert found == pytest.approx(atoms.get_potential_energy(), rel=1e-6)

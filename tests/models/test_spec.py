@@ -56,7 +56,7 @@ WRONG = [
     ({"width": 8, "block": {"attention": {"head": 2}}}, "field of spec.block.attention called 'head'. Known: .*heads"),
     ({"width": 8, "block": {"attention": {"position": "rop"}}}, "position scheme called 'rop'"),
     ({"width": 8, "block": {"attention": {"position": {"scheme": "rope", "bass": 2}}}}, "rope cannot be made"),
-    ({"width": 8, "block": {"norm": 3}}, "spec.block.norm should be an object"),
+    ({"width": 8, "block": {"norm": 3}}, "spec.block.norm cannot be 3: it should be an object"),
     ({"width": 8, "readout": "median"}, "read-out called 'median'. Known: each, mean"),
     ({"width": 8, "version": 2}, "version 2, but this equiscope reads version 1"),
     ({"width": 0}, "width cannot be 0: Expected `int` >= 1"),

@@ -275,7 +275,7 @@ def test_an_unknown_claim_is_one_sentence_with_the_nearest_name(equi):  # noqa: 
     ("words", "wanted"),
     [
         (["lookup", "rope-is-relative"], "Only claims takes a second name"),
-        (["claims", "rope-is-relative", "--out", __file__], "--out is a folder"),
+        (["claims", "rope-is-relative", "--out", __file__], "is a file, and no folder. Choose another folder with --out"),
         (["claims", "--list", "--out", "x"], "--list measures nothing"),
         (["claims", "--seed", -1], "--seed"),
     ],

@@ -56,7 +56,7 @@ def test_an_unknown_name_is_one_sentence_with_the_list(equi):  # noqa: F811
     ("words", "wanted"),
     [
         (["--out", "x"], "--out writes one study"),
-        (["lookup", "--out", __file__], "--out is a folder"),
+        (["lookup", "--out", __file__], "is a file, and no folder. Choose another folder with --out"),
         (["lookup", "--seed", -1], "--seed"),
     ],
 )

@@ -68,9 +68,10 @@ def test_a_real_video_has_the_rate_that_its_camera_had(data):
 
 def test_what_is_no_video_is_refused(tmp_path):
     (tmp_path / "note.mp4").write_text("no video")
-    for name in ("note.mp4", "nothing.mp4"):
-        with pytest.raises(InputError, match=rf"{name} cannot be read as a video: .* Give a file that FFmpeg reads"):
-            read_video(tmp_path / name)
+    with pytest.raises(InputError, match=r"note.mp4 cannot be read as a video: .* Give a file that FFmpeg reads"):
+        read_video(tmp_path / "note.mp4")
+    with pytest.raises(InputError, match=r"There is no file .*nothing.mp4. Give a video that FFmpeg reads"):
+        read_video(tmp_path / "nothing.mp4")
     with pytest.raises(InputError, match="got frames=None, every=0"):
         read_video(tmp_path / "note.mp4", every=0)
 

@@ -15,12 +15,12 @@ import torch
 import equiscope as eq
 from equiscope.errors import InputError
 from equiscope.models import SpaceModel, SpaceSpec
-from equiscope.models.calculator import UNITS
 from equiscope.pretrained import read_spec
 from equiscope.train import load_run, open_task, read_recipe, recall, recipe, settle, train
 from equiscope.train.loop import begun_model
 from equiscope.train.molecules import MoleculesTask
 from equiscope.train.reading import merged
+from equiscope.units import ENERGIES
 from tests.train.small import files, told
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -85,7 +85,7 @@ def test_what_is_measured_is_in_milli_electronvolts(run):
     with np.load(ETHANOL) as held:
         rows = np.arange(40)[np.arange(40) % 8 == 3]
         at, numbers = torch.from_numpy(held["coords"][rows]), torch.from_numpy(held["nuclear_charges"]).long().expand(len(rows), -1)
-        energies, forces = (torch.from_numpy(held[name][rows]) * UNITS["kcal/mol"] for name in ("energies", "forces"))
+        energies, forces = (torch.from_numpy(held[name][rows]) * ENERGIES["kcal/mol"] for name in ("energies", "forces"))
     found = model.answer(numbers, at)
     assert made.result["test"]["energy"] == pytest.approx(1000 * float((found.energy - energies).abs().mean()), rel=1e-9)
     assert made.result["test"]["forces"] == pytest.approx(1000 * float((found.forces - forces).abs().mean()), rel=1e-6)
@@ -176,7 +176,7 @@ def test_energies_alone_are_learned_and_measured_in_their_own_unit_too(tmp_path)
     values = made.result["test"]
     assert next(iter(values)) == "energy"
     assert not any("forces" in name for name in values)
-    assert values["energy in kcal/mol"] * UNITS["kcal/mol"] * 1000 == pytest.approx(values["energy"])
+    assert values["energy in kcal/mol"] * ENERGIES["kcal/mol"] * 1000 == pytest.approx(values["energy"])
     answer = task.predict(load_run(tmp_path / "run"), [written(tmp_path / "a.xyz")])[0]
     assert "forces" not in answer.arrays
 
@@ -310,7 +310,11 @@ batch = 2
 precision = "float32"
 """
 WRONG = [
-    ('unit = "kcal/mol"', 'unit = "kcal"', 'line 6: data.unit is "kcal", but takes "eV" or "hartree" or "kJ/mol" or "kcal/mol"'),
+    (
+        'unit = "kcal/mol"',
+        'unit = "kcal"',
+        'line 6: data.unit is "kcal", but takes "Ry" or "eV" or "hartree" or "kJ/mol" or "kcal/mol"',
+    ),
     ('{ energy = "E" }', '{ enrgy = "E" }', "line 7: there is no field data.keys.enrgy. Did you mean energy?"),
     ("width = 8", "widht = 8", "line 10: there is no field model.widht. Did you mean width? Known: "),
     ("width = 8", "width = 0", "line 10: model.width is 0, but takes a whole number of 1 or more."),

@@ -278,7 +278,7 @@ def test_a_sound_of_samples_whose_energy_is_no_number_is_refused(run, tmp_path):
 @pytest.mark.parametrize("change", [{"bands": 4}, {"windows": 4}, {"warp": 0.3}])
 def test_what_hides_nothing_is_said(change):
     changes = {"changes": change}
-    assert open_task(digits(data=changes)).notes == ()
+    assert not open_task(digits(data=changes)).notes
     assert "nothing of raw tokens" in open_task(digits(data={"tokens": "raw"} | changes)).notes[0]
 
 

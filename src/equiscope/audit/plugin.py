@@ -74,11 +74,13 @@ class Report:
     def pytest_sessionfinish(self) -> None:
         import msgspec
 
+        from equiscope import outputs
+
         if self.worker is not None:
             self.worker[KEY] = msgspec.json.encode(self.made).decode()
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_bytes(msgspec.json.encode({"version": 1, "audits": self.made}))
+        outputs.make_folder(self.path.parent)
+        outputs.write(self.path, msgspec.json.encode({"version": 1, "audits": self.made}))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         count = len(self.made)

@@ -1,19 +1,72 @@
 """The command line: one file a verb. Exit 0 fine, 1 a check failed, 2 wrong use; a person's mistake gives no traceback.
 
-Where the reader of a pipe goes away (`| head`), typer ends quietly with 1.
+Where the reader of a pipe goes away (`| head`), it ends quietly with 1.
 """
 
+import errno
+import os
 import sys
+from contextlib import suppress
 
-from equiscope.errors import EquiscopeError
+from equiscope.errors import EquiscopeError, printable, reason
 
 
 def main() -> None:
     """Entry point `equiscope`."""
     from equiscope.cli.app import app
 
+    _streams()
     try:
-        app()
-    except EquiscopeError as error:
-        print(f"equiscope: {error}", file=sys.stderr)
-        sys.exit(2)
+        for word in sys.argv[1:]:
+            _is_text(word)
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # a full disk is said here, and not when Python ends
+    except (EquiscopeError, MemoryError, RecursionError, OSError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EPIPE:
+            _ends(1)
+        with suppress(OSError):
+            print(f"equiscope: {_sentence(error)}", file=sys.stderr)
+        _ends(2)
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, EquiscopeError):
+        return printable(error, 10_000)
+    if isinstance(error, RecursionError):
+        return "What was given is nested too deep to be read. Make it flat."
+    if isinstance(error, MemoryError):
+        return "There is not enough memory for this. Give a smaller input, or a smaller model."
+    where = next((printable(name) for name in (getattr(error, "filename", None),) if name is not None), "Standard output")
+    return f"{where} cannot be used: {reason(error)}. Give another, or put that right."
+
+
+def _is_text(word: str) -> None:
+    """Raise EquiscopeError for a word of the command line with bytes that are no text: no record could name it."""
+    try:
+        word.encode()
+    except UnicodeEncodeError as error:
+        raise EquiscopeError(
+            f"{printable(word)} has bytes that are not UTF-8. Rename the file, or give it by another path."
+        ) from error
+
+
+def _streams() -> None:
+    """What was closed by who calls is nowhere; signs that the output's encoding has not are escaped."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115 as long as the process lives
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif hasattr(stream := getattr(sys, name), "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _ends(code: int) -> None:
+    """Exit, and let Python flush nothing more into what takes no more."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    sys.exit(code)

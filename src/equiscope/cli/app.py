@@ -7,6 +7,8 @@ import typer
 
 from equiscope import __version__
 
+HINT = "Choose another file with --export."
+
 app = typer.Typer(
     name="equiscope", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
     help="Build, see, check and compare transformers by their geometric priors.",
@@ -70,9 +72,12 @@ def explore(
 ) -> None:
     """See self-attention over a sentence, number by number; every head of any model on a text, a picture or a sound; the drawing
     of a model, each part of which opens its numbers; or a run, which is watched while it trains."""
+    from equiscope import outputs
     from equiscope.cli import molecule
     from equiscope.cli.explore import alone, draw, exact, is_model, is_run, refuse, run, show_run
 
+    if export is not None and not json:
+        outputs.check(export, HINT)  # before what may take long
     options = {"--position": position != "none", "--width": width is not None, "--heads": heads != 1, "--causal": causal}
     said = [option for option, given in options.items() if given]
     if page is not None:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from equiscope import outputs
 from equiscope.audit import PROPERTIES, check, table
 from equiscope.audit.junit import junit
 from equiscope.audit.passes import Progress
@@ -36,21 +37,26 @@ class Files:
     save: Path | None = None
 
     def checked(self) -> "Files":
-        """Itself. Raises InputError, before anything is measured, for a folder that is not there."""
-        for path in (self.html, self.junit, self.save):
-            if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
-                raise InputError(f"Cannot write {path}: give the name of a file in a folder that exists.")
+        """Itself. Raises Unwritable, before anything is measured, for what cannot be written."""
+        for option, path in (("--html", self.html), ("--junit", self.junit), ("--save", self.save)):
+            if path is not None:
+                outputs.check(path, f"Choose another file with {option}.")
         return self
 
     def write(self, audit: Audit) -> None:
-        if self.html is not None:
-            from equiscope.explore.report import write_report
+        """Each of them. Raises InputError for the first that cannot be written, when the others are."""
+        from equiscope.explore.report import report_page
 
-            print(f"wrote {write_report(audit, self.html)}", file=sys.stderr)
-        if self.junit is not None:
-            _written(self.junit, junit(audit))
-        if self.save is not None:
-            _written(self.save, msgspec.json.format(msgspec.json.encode(audit), indent=1).decode() + "\n")
+        wrong: InputError | None = None
+        for path, made in ((self.html, report_page), (self.junit, junit), (self.save, _record)):
+            if path is None:
+                continue
+            try:
+                print(f"wrote {outputs.write(path, made(audit))}", file=sys.stderr)
+            except InputError as error:
+                wrong = wrong or error
+        if wrong is not None:
+            raise wrong
 
 
 def run(
@@ -120,6 +126,5 @@ def _list(json: bool) -> None:
         print()
 
 
-def _written(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
-    print(f"wrote {path}", file=sys.stderr)
+def _record(audit: Audit) -> str:
+    return msgspec.json.format(msgspec.json.encode(audit), indent=1).decode() + "\n"

@@ -8,7 +8,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from equiscope.cli.study import check_folder, shown_progress
+from equiscope import outputs
+from equiscope.cli.study import HINT, ready, shown_progress
 from equiscope.errors import InputError
 from equiscope.study.base import shown
 from equiscope.study.claims import LEDGER, THEMES, VERDICTS, Claim, Ruling, Setting, Verdict, known, ledger_to_json
@@ -24,8 +25,9 @@ def run(name: str | None, out: Path | None, seed: int, quick: bool, json: bool, 
             raise InputError("--list measures nothing, so there is nothing to write. Leave out --list or --out.")
         _list(json)
         return
-    check_folder(out)
     chosen = [known(name)] if name is not None else list(LEDGER)
+    pictures = [f"{claim.name}.{kind}" for claim in chosen for kind in ("png", "svg")[: 1 + (name is not None)]]
+    ready(out, [f"{name or 'claims'}.json", *pictures])
     rulings = _measured(chosen, Setting(quick, seed), live=name is None and not json)
     if json:
         print(rulings[0].to_json() if name is not None else ledger_to_json(rulings))
@@ -38,9 +40,9 @@ def run(name: str | None, out: Path | None, seed: int, quick: bool, json: bool, 
 
 def write(rulings: Sequence[Ruling], folder: Path, name: str) -> list[Path]:
     """The rulings as JSON and their pictures as PNG; of one alone also as SVG. Raises InputError where matplotlib is missing."""
-    folder.mkdir(parents=True, exist_ok=True)
-    data, alone = folder / f"{name}.json", len(rulings) == 1
-    data.write_text((rulings[0].to_json() if alone else ledger_to_json(rulings)) + "\n", encoding="utf-8")
+    outputs.make_folder(folder, HINT)
+    alone = len(rulings) == 1
+    data = outputs.write(folder / f"{name}.json", (rulings[0].to_json() if alone else ledger_to_json(rulings)) + "\n", HINT)
     kinds = ("png", "svg") if alone else ("png",)
     return [data, *(draw(r.to_draw(), folder / f"{r.name}.{kind}") for r in rulings if r.panels for kind in kinds)]
 

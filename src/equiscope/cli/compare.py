@@ -9,12 +9,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
+from equiscope import outputs
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.record.comparison import Comparison, Equal
 from equiscope.record.run import RUN
 
 REPORT, DATA = "report.html", "comparison.json"
 OUT = Path("comparisons")
+HINT = "Choose another folder with --out."
 
 WIDE = 160  # letters of a line that no terminal breaks
 
@@ -31,20 +33,24 @@ def compare(
         _nothing_else(vary, seeds, changes, small, equal, "Runs are compared as they are")
         if len(sources) == 1:
             raise InputError(f"{sources[0]} is one run. Give two or more, or a recipe with --vary.")
+        _ready(out)
         found = outcome.of_runs(sources)
         _tell(found, out, json)
         return 0
     source = sources[0]
     if source.suffix == ".json":
         _nothing_else(vary, seeds, changes, small, equal, f"{source} is drawn as it is")
+        _ready(out)
         _tell(_kept(source), out, json)
         return 0
     if (source / PLAN).is_file():
         _nothing_else(vary, seeds, changes, small, equal, f"{source} goes on with its own plan")
         folder, plan = source, read_plan(source)
+        _ready(folder)
     else:
         asked = [*vary, *changes, *([seeds] if seeds else []), *(["small"] if small else [])]
         folder = out or OUT / _named(source, asked)
+        _ready(folder)
         plan = _planned(source, vary, seeds, changes, small, equal, threads or max(1, (os.cpu_count() or 1) // processes), folder)
         write_plan(plan, folder)
     if way == "jobs":
@@ -95,12 +101,21 @@ def _planned(
     )  # fmt: skip
 
 
+def _ready(folder: Path | None) -> None:
+    """Raises InputError, before anything is trained, where the results cannot be written."""
+    if folder is not None:
+        outputs.check_files(folder, (REPORT, DATA), HINT)
+
+
 def _kept(path: Path) -> Comparison:
     """A comparison that was written down. Raises InputError where it is none."""
     import msgspec
 
+    from equiscope.budgets import decoded, read
+
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Comparison)
+        found: Comparison = decoded(read(path), Comparison)
+        return found
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}. Give a {DATA} that a comparison has written.") from error
     except msgspec.DecodeError as error:
@@ -128,12 +143,12 @@ def _tell(found: Comparison, folder: Path | None, json: bool) -> None:
     data = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
     wrong: EquiscopeError | None = None
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / DATA).write_bytes(data)
         try:
+            outputs.make_folder(folder, HINT)
+            outputs.write(folder / DATA, data, HINT)
             write_page(found, folder / REPORT)
             print(f"wrote {folder / REPORT} and {folder / DATA}", file=sys.stderr)
-        except EquiscopeError as error:  # no page bundle: the answer is told all the same
+        except EquiscopeError as error:  # no page bundle, or no room: the answer is told all the same
             wrong = error
     if json:
         print(data.decode(), end="")

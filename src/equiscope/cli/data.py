@@ -10,6 +10,7 @@ from rich.table import Table
 
 from equiscope.data.catalogue import Dataset, Found, catalogue, commands, listed, look
 from equiscope.data.files import folders, found
+from equiscope.data.molecules import FITTED
 from equiscope.errors import InputError
 
 WIDE = 180  # columns where no terminal says how many there are
@@ -105,7 +106,7 @@ def needed(data: dict[str, Any]) -> list[str]:
     """The files that a recipe's data names."""
     held = [data.get(part) for part in ("train", "validation", "test")]
     files = [name for one in held if one is not None for name in ([one] if isinstance(one, str) else one)]
-    files += [name for name in [data.get("references")] if name not in (None, "fitted")]
+    files += [name for name in [data.get("references")] if name not in (None, *FITTED)]
     tokens = data.get("tokens")
     return list(dict.fromkeys([*files, *([tokens] if isinstance(tokens, str) and tokens.endswith(".json") else [])]))
 

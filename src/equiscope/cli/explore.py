@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from equiscope import explore
+from equiscope import explore, outputs
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore.page import PLAIN, Content
 from equiscope.models import PRESETS, Model, Spec
@@ -97,7 +97,7 @@ def show_run(
     if json:
         sys.stdout.write(msgspec.json.encode(course(run)).decode() + "\n")
     elif export is not None:
-        _wrote(explore.write_run_page(run, export))
+        wrote(explore.write_run_page(run, export))
     elif run.state == "running":
         live = explore.following(folder)
         serve(live.page, port, open_browser, {"/entries": live.answer})
@@ -150,13 +150,14 @@ def show(content: Content, export: Path | None, port: int, open_browser: bool, j
         sys.stdout.write(msgspec.json.encode(content).decode() + "\n")
         return
     if export is not None:
-        _wrote(explore.write(content, export, plain))
+        wrote(explore.write(content, export, plain))
         return
     serve(explore.html(content, plain), port, open_browser)
 
 
-def _wrote(path: Path) -> None:
-    print(f"wrote {path} ({path.stat().st_size / 1000:.0f} kB, one file, works offline)")
+def wrote(path: Path) -> None:
+    if path.is_file() and outputs.handle_of(path) is None:  # and no device, which keeps nothing
+        print(f"wrote {path} ({path.stat().st_size / 1000:.0f} kB, one file, works offline)")
 
 
 def serve(

@@ -17,7 +17,7 @@ from equiscope.audit.adapt import patch
 from equiscope.audit.targets import Target, target
 from equiscope.cli import voices
 from equiscope.cli.beside import fed, names
-from equiscope.cli.explore import is_run, serve
+from equiscope.cli.explore import is_run, serve, wrote
 from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.data.picture_files import address, converted, picture
 from equiscope.errors import InputError
@@ -99,9 +99,8 @@ def run(
         sys.stdout.write(msgspec.json.encode(looked.file(compact)).decode() + "\n")
     elif export is not None:
         path = write(looked.file(compact), export, small=compact)
-        size = path.stat().st_size
-        print(f"wrote {path} ({size / 1000:.0f} kB, one file, works offline)")
-        if size > LARGE and not compact:
+        wrote(path)
+        if path.is_file() and path.stat().st_size > LARGE and not compact:
             print("It has every query, key and value; --compact makes a smaller one, in which they are rounded or left out.")
     else:
         print(_memory(looked, models), flush=True)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from equiscope.budgets import OPENERS
 from equiscope.cli.explore import is_run
 from equiscope.errors import InputError
 
@@ -17,13 +18,12 @@ if TYPE_CHECKING:
 
 KINDS = (".xyz", ".extxyz", ".cjson", ".sdf")
 OTHER = "Give the folder of a run that learned molecules, or a spec (.json) with elements."
-PACKED = (".gz", ".xz")
 
 
 def is_molecule(words: str) -> bool:
     """Whether what looks like a sentence names a file of a molecule, there or not."""
     path = Path(words)
-    if (Path(path.stem) if path.suffix.lower() in PACKED else path).suffix.lower() not in KINDS:
+    if (Path(path.stem) if path.suffix.lower() in OPENERS else path).suffix.lower() not in KINDS:
         return False
     return not any(letter.isspace() for letter in words.strip()) or os.path.isfile(words)  # which says no to what is no name at all
 

@@ -10,9 +10,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from equiscope import outputs
 from equiscope.errors import InputError
 from equiscope.study import STUDIES, Finding, named
-from equiscope.study.plot import draw
+from equiscope.study.plot import draw, installed
+
+HINT = "Choose another folder with --out."
 
 
 def run(name: str | None, claim: str | None, out: Path | None, seed: int, quick: bool, json: bool, names: bool) -> None:
@@ -29,7 +32,7 @@ def run(name: str | None, claim: str | None, out: Path | None, seed: int, quick:
         _list(json)
         return
     study = named(name)
-    check_folder(out)
+    ready(out, [f"{study.name}.{kind}" for kind in ("json", "png", "svg")])
     found = study.run(seed, quick, shown_progress)
     if json:
         print(found.to_json())
@@ -42,16 +45,16 @@ def run(name: str | None, claim: str | None, out: Path | None, seed: int, quick:
 
 def write(found: Finding, folder: Path) -> list[Path]:
     """The finding as JSON and its picture as PNG and SVG. Raises InputError where matplotlib is missing."""
-    folder.mkdir(parents=True, exist_ok=True)
-    data = folder / f"{found.study}.json"
-    data.write_text(found.to_json() + "\n", encoding="utf-8")
+    outputs.make_folder(folder, HINT)
+    data = outputs.write(folder / f"{found.study}.json", found.to_json() + "\n", HINT)
     return [data, *(draw(found, folder / f"{found.study}.{kind}") for kind in ("png", "svg"))]
 
 
-def check_folder(out: Path | None) -> None:
-    """Raises InputError where a file stands in the folder's place."""
-    if out is not None and out.exists() and not out.is_dir():
-        raise InputError(f"--out is a folder, but {out} is a file. Choose another name.")
+def ready(out: Path | None, names: Iterable[str]) -> None:
+    """Raises InputError, before anything is measured, where the files of a folder cannot be written, or nothing draws them."""
+    if out is not None:
+        installed()
+        outputs.check_files(out, names, HINT)
 
 
 def shown_progress(items: Iterable[Any], what: str = "") -> Iterator[Any]:

@@ -10,8 +10,10 @@ import msgspec
 import torch
 from msgspec import Struct, field
 
+from equiscope import outputs
 from equiscope.audit import check
 from equiscope.audit.given import inputs_for
+from equiscope.budgets import decoded, read
 from equiscope.data import Images, Language
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import Model
@@ -130,16 +132,14 @@ def peak() -> float | None:
 
 
 def write_after(found: After, place: Path) -> None:
-    part = place / f".{AFTER}"
-    part.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
-    part.replace(place / AFTER)
+    outputs.write(place / AFTER, msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
 
 
 def read_after(place: Path) -> After:
     """What was measured; nothing where the run is not that far. Raises InputError where the file is damaged."""
     path = place / AFTER
     try:
-        return msgspec.json.decode(path.read_bytes(), type=After)
+        return decoded(read(path), After)
     except FileNotFoundError:
         return After()
     except (OSError, msgspec.DecodeError) as error:

@@ -10,6 +10,7 @@ from threading import Thread
 
 import torch
 
+from equiscope import outputs
 from equiscope.compare.after import AFTER, measured, write_after
 from equiscope.compare.plan import Job, Plan, read_plan
 from equiscope.errors import InputError
@@ -40,8 +41,8 @@ def run(folder: Path, job: Job, plan: Plan | None = None, watcher: Watcher | Non
 
 def note(place: Path, reason: str) -> None:
     """A job ended by itself without a whole run: it is a result, and is not tried again."""
-    place.mkdir(parents=True, exist_ok=True)
-    (place / OUTCOME).write_text(json.dumps({"reason": reason}) + "\n", encoding="utf-8")
+    outputs.make_folder(place)
+    outputs.write(place / OUTCOME, json.dumps({"reason": reason}) + "\n")
 
 
 def reason(place: Path) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from equiscope import outputs
+from equiscope.budgets import decoded, read
 from equiscope.compare.equal import equalled
 from equiscope.compare.vary import Change, changed, slug
 from equiscope.errors import EquiscopeError, InputError
@@ -19,6 +21,7 @@ from equiscope.train import Recipe, Task, open_task, recipe, settle
 from equiscope.train.reading import differences
 
 PLAN, RUNS = "plan.json", "runs"
+HINT = "Choose another folder with --out."
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -85,18 +88,21 @@ def planned(
     plain, opened = base.to_dict(), dict[str, Task]()
 
     def task_of(change: Change, name: str) -> Task:
+        return opened_task(made(plain, change, name, seeds[0]))
+
+    def opened_task(found: Recipe) -> Task:
         """The task of a candidate; candidates that read the same data share it."""
-        found = made(plain, change, name, seeds[0])
         key = repr(found.to_dict()["data"])
         opened[key] = opened.get(key) or open_task(found, beside)
         opened[key].recipe = found
         return opened[key]
 
     for name, change in candidates.items():
+        found = made(plain, change, name, seeds[0])  # an error of it says the name
         try:
-            settle(task_of(change, name)).describe(1, 1)  # which builds it, without numbers
+            settle(opened_task(found)).describe(1, 1)  # which builds it, without numbers
         except EquiscopeError as error:
-            raise InputError(str(error) if repr(name) in str(error) else f"Candidate {name!r}: {error}") from error
+            raise InputError(f"Candidate {name!r}: {error}") from error
     fitting = equalled(candidates, base, equal, task_of) if equal else dict(candidates)
     varied = list(dict.fromkeys(path for change in candidates.values() for path in change))
     return Plan(
@@ -116,10 +122,8 @@ def write_plan(plan: Plan, folder: Path) -> None:
                 "or choose another --out."
             )
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f".{PLAN}"
-    part.write_bytes(msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n")
-    part.replace(path)
+    outputs.make_folder(folder, HINT)
+    outputs.write(path, msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n", HINT)
 
 
 def _other(there: Plan, plan: Plan) -> list[str]:
@@ -135,7 +139,7 @@ def read_plan(folder: Path) -> Plan:
     """Raises InputError where there is none, or it is damaged."""
     path = folder / PLAN
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Plan)
+        found = decoded(read(path), Plan)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{folder} holds no comparison: it has no {PLAN}.") from error
     except OSError as error:

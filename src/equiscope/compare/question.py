@@ -1,6 +1,5 @@
 """Question: a comparison as a file. A recipe, what varies, and how often; `equiscope compare FILE` answers it."""
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +7,11 @@ import msgspec
 from msgspec import Struct, field
 
 from equiscope.compare.vary import Change, combined, resolved
-from equiscope.errors import InputError
+from equiscope.errors import InputError, shown
 from equiscope.record.comparison import Equal
 from equiscope.train import Recipe, read_recipe
-from equiscope.train.fields import nearest
+from equiscope.train.fields import misfit
+from equiscope.train.reading import read_toml
 
 
 class Named(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,8 +56,8 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def is_question(path: Path) -> bool:
     """Whether a TOML file asks a question, instead of being a recipe."""
     try:
-        return isinstance(tomllib.loads(path.read_text(encoding="utf-8")).get("recipe"), str)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return isinstance(read_toml(path, "question")[1].get("recipe"), str)
+    except InputError:
         return False
 
 
@@ -66,14 +66,10 @@ def read_question(path: Path, changes: list[str], small: bool) -> tuple[Question
 
     raises  InputError naming the file and the field that does not fit
     """
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
-    try:
-        found = msgspec.convert(data, Question)
-    except msgspec.ValidationError as error:
-        known = list(Question.__struct_fields__)
-        wrong = next((name for name in data if name not in known), "")
-        near = f" {nearest(wrong, known)}" if wrong else ""
-        raise InputError(f"{path}: {error}.{near}") from error
+    data = read_toml(path, "question")[1]
+    if wrong := misfit(data, Question):
+        raise InputError(f"{path}: {wrong[1]}")
+    found = msgspec.convert(data, Question)
     source = path.parent / found.recipe
     return found, read_recipe(source, [*found.set, *changes], small), source.parent
 
@@ -92,5 +88,5 @@ def seeds_said(text: str) -> int | list[int]:
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError as error:
-        raise InputError(f"--seeds takes how many, or which: 3, or 1,5,9; but got {text!r}.") from error
+        raise InputError(f"--seeds takes how many, or which: 3, or 1,5,9; but got {shown(text)}.") from error
     return numbers if "," in text else numbers[0]

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from equiscope import outputs
 from equiscope.compare.job import PARENT, done, note, state_of
 from equiscope.compare.plan import Job, Plan
 from equiscope.errors import InputError
@@ -108,13 +109,13 @@ def listed(folder: Path, plan: Plan) -> Path:
     """One command a line for every job that is left, and a Slurm script that runs them as an array. Returns the list."""
     commands = [shlex.join(command(folder, job)) for job in plan.jobs() if not done(folder, job)]
     path = folder / "jobs.txt"
-    path.write_text("".join(f"OMP_NUM_THREADS={plan.threads} {one}\n" for one in commands), encoding="utf-8")
+    outputs.write(path, "".join(f"OMP_NUM_THREADS={plan.threads} {one}\n" for one in commands))
     script = f"""#!/bin/sh
 #SBATCH --array=1-{max(len(commands), 1)}
 #SBATCH --cpus-per-task={plan.threads}
 eval "$(sed -n "${{SLURM_ARRAY_TASK_ID}}p" {shlex.quote(str(path.absolute()))})"
 """
-    (folder / "jobs.slurm").write_text(script, encoding="utf-8")
+    outputs.write(folder / "jobs.slurm", script)
     return path
 
 

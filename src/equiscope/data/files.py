@@ -4,22 +4,20 @@ A name in a recipe is looked for beside the recipe, in the folder where one is, 
 `data` and `shared/data` here and one folder up.
 """
 
-import bz2
-import gzip
 import hashlib
-import lzma
 import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from equiscope import budgets
+from equiscope.budgets import OPENERS, Limited, regular, unfolded
 from equiscope.data.catalogue import advice, instead
-from equiscope.errors import InputError
+from equiscope.errors import InputError, printable, reason
 from equiscope.record import Source
 
 MANY = 50  # files of a part that are named one by one
-OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 SHORT = (".tgz", ".tbz", ".tbz2", ".txz")  # endings of archives that say how these are compressed
 
 
@@ -43,11 +41,10 @@ def found(name: str, beside: Path | None = None) -> list[Path]:
     """
     try:
         return _found(name, beside)
-    except Missing:
+    except InputError:
         raise
     except (RuntimeError, ValueError, OSError) as error:  # ~ of nobody; a**b; a name that is too long
-        why = str(getattr(error, "strerror", None) or error).rstrip(".")
-        raise InputError(f"{name} cannot be looked for: {why}. Give another path.") from error
+        raise InputError(f"{printable(name)} cannot be looked for: {reason(error)}. Give another path.") from error
 
 
 def _found(name: str, beside: Path | None) -> list[Path]:
@@ -59,11 +56,22 @@ def _found(name: str, beside: Path | None) -> list[Path]:
     many = any(sign in name for sign in "*?[")
     for folder in looked if name else ():
         if (folder / relative).exists():  # also where a sign stands in the name itself
-            return [folder / relative]
-        if paths := sorted(p for p in folder.glob(str(relative)) if p.is_file()) if many else instead(name, folder):
+            return [_lasting(folder / relative)]
+        if (
+            paths := sorted(p for p in budgets.listed(folder.glob(str(relative)), name) if p.is_file())
+            if many
+            else instead(name, folder)
+        ):
             return paths
     where = "" if given.is_absolute() else f" Looked in: {', '.join('here' if f == Path() else str(f) for f in looked)}."
     raise Missing(f"There is no {'file that fits ' * many}{name or 'file without a name'}.{where} {advice(name)}")
+
+
+def _lasting(path: Path) -> Path:
+    """A file or a folder. Raises InputError for a pipe or a device: data is read several times."""
+    if not path.is_dir():
+        regular(path, "a file: data is read more than once")
+    return path
 
 
 def is_archive(path: Path) -> bool:
@@ -83,20 +91,23 @@ def hides(name: Path) -> bool:
 
 
 def opened(path: Path) -> Any:
-    """A file to read bytes from, what is compressed being opened on the way."""
+    """A file to read bytes from, what is compressed being opened on the way, up to its budget."""
+    regular(path)
+    opener = OPENERS.get(path.suffix.lower())
     try:
-        return OPENERS.get(path.suffix.lower(), open)(path, "rb")
+        return path.open("rb") if opener is None else Limited(opener(path, "rb"), path, unfolded(path))
     except OSError as error:
         raise InputError(f"{path} cannot be opened: {error.strerror}.") from error
 
 
 def digest(path: Path) -> str:
     """sha256 of a file as it lies on disk. Raises InputError where it cannot be read."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder. Name the files in it, such as {path}/*.txt.")
+    regular(path)
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except IsADirectoryError as error:
-        raise InputError(f"{path} is a folder. Name the files in it, such as {path}/*.txt.") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
 

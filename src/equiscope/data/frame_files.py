@@ -4,10 +4,9 @@ Whatever a file holds comes out in eV, Å and eV/Å; what a name or a unit is, i
 """
 
 import re
-import tarfile
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,15 +16,17 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
+from equiscope import budgets
+from equiscope.budgets import DAMAGED, archive
 from equiscope.data.files import found, is_archive, member, opened
-from equiscope.data.texts import DAMAGED
+from equiscope.data.lone_atoms import charge, is_lone
 from equiscope.errors import InputError
-from equiscope.models.calculator import in_angstrom, in_electronvolts
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.molecule_files import xyz
 from equiscope.tokens.points import Points, read_frames
+from equiscope.units import angstrom, electronvolts
 
-Energy = Literal["eV", "meV", "kcal/mol", "kJ/mol", "hartree"]
+Energy = Literal["eV", "meV", "kcal/mol", "kJ/mol", "hartree", "Ry"]
 Length = Literal["angstrom", "nm", "bohr"]
 
 
@@ -52,6 +53,8 @@ class Frame:
     number   of the frame in its file, counted from 0; of a file of its own, the number in that one's name
     numbers  [N] atomic numbers; at: [N, 3] in Å; energy: in eV; forces: [N, 3] in eV/Å
     cell     [3, 3] of what is periodic
+    lone     whether it is an atom by itself, which is a reference; charge: that the file says, in electrons that lack
+    lacks    why there are no forces, where forces were looked for
     """
 
     name: str
@@ -61,6 +64,9 @@ class Frame:
     energy: float
     forces: Tensor | None = None
     cell: Tensor | None = None
+    lone: bool = False
+    charge: float = 0.0
+    lacks: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,17 +81,18 @@ class Manner:
 
     @property
     def energy(self) -> float:
-        return in_electronvolts(self.unit)
+        return electronvolts(self.unit)
 
     @property
     def angstrom(self) -> float:
-        return in_angstrom(self.length)
+        return angstrom(self.length)
 
 
 def frames(name: str, manner: Manner, beside: Path | None = None) -> tuple[list[Frame], list[Path]]:
     """Every frame of the files of a name, and those files.
 
-    raises  InputError naming the file and the frame that has no energy, no forces, unequal lengths or numbers that are none
+    Where forces are missing, the frame says why: whether that is wrong depends on the other frames.
+    raises  InputError naming the file and the frame that has no energy, unequal lengths or numbers that are none
     """
     paths = found(name, beside)
     read: list[Frame] = []
@@ -112,11 +119,11 @@ def _points(path: Path) -> Iterator[tuple[str, list[Points]]]:
         yield str(path), read_frames(path)
         return
     try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                if member.isfile() and Path(member.name).suffix.lower() in (".xyz", ".extxyz"):
-                    where = f"{path}: {member.name}"
-                    yield where, xyz(Path(where), archive.extractfile(member).read())  # type: ignore[union-attr]
+        with archive(path) as held:
+            for one in held:
+                if Path(one.name).suffix.lower() in (".xyz", ".extxyz"):
+                    where = f"{path}: {one.name}"
+                    yield where, xyz(Path(where), held.read(one))
     except DAMAGED as error:
         raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
 
@@ -125,7 +132,6 @@ def _frame(one: Points, name: str, number: int, where: str, manner: Manner, ener
     keys, known = manner.keys, ", ".join(one.values) or "none"
     if one.numbers is None:
         raise InputError(f"{name} has points without elements, which are no molecule. Give .xyz or .extxyz.")
-    forces: Any = None
     if energies is not None:
         file = Path(member(where)).name
         if file not in energies:
@@ -137,14 +143,13 @@ def _frame(one: Points, name: str, number: int, where: str, manner: Manner, ener
         energy = one.values[keys.energy]
         if isinstance(energy, bool) or not isinstance(energy, int | float):
             raise InputError(f"{name}: {keys.energy} is {energy!r}, but an energy is one number.")
-    if keys.forces is not None:
-        forces = one.values.get(keys.forces)
-        if not isinstance(forces, Tensor):
-            raise InputError(
-                f'{name} has no forces {keys.forces!r}; its values are: {known}. Say data.keys.forces, or "none" to learn '
-                "from energies alone."
-            )
-    return _checked(name, number, one.numbers, one.positions, energy, forces, cell_of(one, name), manner)
+    forces = None if keys.forces is None else one.values.get(keys.forces)
+    lacks = ""
+    if keys.forces is not None and not isinstance(forces, Tensor):
+        forces, lacks = None, f"{name} has no forces {keys.forces!r}; its values are: {known}"
+    made = _checked(name, number, one.numbers, one.positions, energy, forces, cell_of(one, name), manner)
+    lone = is_lone(name, made.numbers, made.cell, one.values)
+    return replace(made, lone=lone, charge=charge(one.values), lacks=lacks)
 
 
 def cell_of(one: Points, name: str) -> Tensor | None:
@@ -188,16 +193,20 @@ def _arrays(path: Path, manner: Manner, begin: int) -> list[Frame]:
     if manner.table is not None:
         raise InputError(f"data.table says energies of files of one molecule each, but {path} is .npz. Leave one of them out.")
     held: dict[str, Any] = {}
+    lacks = ""
     try:
+        _fits_memory(path)
         with np.load(path, allow_pickle=False) as file:
             for field, key in msgspec.structs.asdict(keys).items():
                 if key is None:
                     continue
                 if key not in file.files:
-                    more = ', or "none" to learn from energies alone' if field == "forces" else ""
-                    raise InputError(f"{path} has no array {key!r}; it has: {', '.join(file.files)}. Say data.keys.{field}{more}.")
+                    lacks = f"{path} has no array {key!r}; it has: {', '.join(file.files)}"
+                    if field == "forces":
+                        continue
+                    raise InputError(f"{lacks}. Say data.keys.{field}.")
                 held[field] = file[key]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (*DAMAGED, MemoryError, NotImplementedError, RuntimeError, SyntaxError, zipfile.BadZipFile) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} cannot be read: {str(error).rstrip('.')}. Give an .npz file of numbers.") from error
@@ -221,13 +230,23 @@ def _arrays(path: Path, manner: Manner, begin: int) -> list[Frame]:
     for row in range(shape[0]):
         there = numbers[row] > 0
         forces = None if all_forces is None else torch.from_numpy(all_forces[row][there].astype(np.float64))
-        made.append(
-            _checked(
-                f"{path}, frame {row}", begin + row, torch.from_numpy(numbers[row][there].astype(np.int64)),
-                torch.from_numpy(at[row][there].astype(np.float64)), float(energies[row]), forces, None, manner,
-            )
+        frame = _checked(
+            f"{path}, frame {row}", begin + row, torch.from_numpy(numbers[row][there].astype(np.int64)),
+            torch.from_numpy(at[row][there].astype(np.float64)), float(energies[row]), forces, None, manner,
         )  # fmt: skip
+        made.append(replace(frame, lone=len(frame.numbers) == 1, lacks=lacks))
     return made
+
+
+def _fits_memory(path: Path) -> None:
+    """Raise InputError for what is no .npz file, or one whose arrays unfold to more than is read."""
+    budgets.regular(path, "an .npz file of numbers")
+    with zipfile.ZipFile(path) as held:
+        total, most = sum(one.file_size for one in held.infolist()), budgets.unfolded(path)
+    if total > most:
+        raise budgets.OverBudget(
+            f"{path} unfolds to {budgets.size(total)}, but at most {budgets.size(most)} are read. Save fewer frames in a file."
+        )
 
 
 def finite(frame: Frame) -> Frame:
@@ -254,10 +273,10 @@ def _table(path: Path, manner: Manner, beside: Path | None) -> dict[str, float]:
     said, where = None, manner.table
     try:
         if is_archive(path):
-            with tarfile.open(path) as archive:
-                for member in archive:
-                    if member.isfile() and manner.table in (member.name, Path(member.name).name):
-                        said = archive.extractfile(member).read()  # type: ignore[union-attr]
+            with archive(path) as held:
+                for one in held:
+                    if manner.table in (one.name, Path(one.name).name):
+                        said = held.read(one)
         if said is None:
             where = str(found(manner.table, beside)[0])
             with opened(Path(where)) as file:

@@ -19,7 +19,9 @@ from torch import Tensor
 from equiscope.data.augment import Augment, Draws, augmented, mixture
 from equiscope.data.files import found, sources
 from equiscope.data.order import Order
-from equiscope.data.picture_files import LABELS, PICTURES, Listed, converted, listed, of_files, read_idx
+from equiscope.data.part_folders import spread
+from equiscope.data.picture_files import LABELS, PICTURES, Listed, converted, listed, of_files, read_idx, shows
+from equiscope.data.tables import unusual
 from equiscope.data.views import Views
 from equiscope.errors import InputError
 from equiscope.record import Source
@@ -34,7 +36,7 @@ class Images(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     """Pictures to learn to name.
 
     train       a pair of idx files [pictures, labels]; or a folder of folders, one a class; or an archive of such; or a table (CSV
-                or JSONL) with the columns path (seen from the table's folder) and label
+                or JSONL) with the columns path (seen from the table's folder) and label; or a folder of parts: train, val, test
     validation  other ones, that decide which weights are kept; without them the last `held` of train are held out
     test        others, that are measured once, at the end; or, with `tested`, the last so many of train, before `held` is counted
     tested      so many pictures, the last ones of train, are the test part; of each class, but for idx files, where it is of all
@@ -98,7 +100,13 @@ class Pictures:
             raise InputError(f"data.classes names {twice[0]!r} twice. Name each class once, in the order of the labels.")
         if config.test is not None and config.tested:
             raise InputError("data.test and data.tested both say what the test part is. Leave one of them out.")
-        named = {"train": config.train, "validation": config.validation, "test": config.test}
+        named: dict[str, str | Pair | None] = {"train": config.train, "validation": config.validation, "test": config.test}
+        self.notes: list[str] = []
+        if isinstance(config.train, str):
+            read = ("test",) if config.tested else ()
+            whole = {part: name if name is None or isinstance(name, str) else " ".join(name) for part, name in named.items()}
+            parts, self.notes = spread(whole, beside, shows, True, read)
+            named |= {part: name for part, name in parts.items() if name != whole[part]}
         self.sources: list[Source] = []
         self.classes, self.size, self.channels = config.classes, config.size, config.channels
         self.parts: dict[str, Part] = {}
@@ -107,7 +115,7 @@ class Pictures:
                 self.parts[part] = self._read(part, name, beside)
         if config.tested:
             self.parts["train"], self.parts["test"] = self._split(config.tested, "tested")
-        if config.validation is None:
+        if "validation" not in self.parts:
             self.parts["train"], self.parts["validation"] = self._split(config.held, "held")
         self._look()
         self.mean, self.std = _measured(self.parts["train"], config)
@@ -138,6 +146,7 @@ class Pictures:
             return self._pair(part, [_one(n, beside) for n in name])
         path = _one(name, beside)
         given = listed(path)
+        self.notes += unusual([path], ("path", "label"))
         self.sources.append(of_files(path, given.files, part))
         if self.classes is None:
             self.classes = tuple(sorted(set(given.labels), key=_in_order))

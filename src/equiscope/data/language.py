@@ -20,7 +20,9 @@ from torch import Tensor
 from equiscope.data.files import found, sources
 from equiscope.data.line import Line, Unknown, cut, held, kept, remembered, unknown
 from equiscope.data.order import Order, number
-from equiscope.data.texts import files, stretches
+from equiscope.data.part_folders import spread
+from equiscope.data.tables import unusual
+from equiscope.data.texts import files, holds_text, stretches
 from equiscope.errors import InputError
 from equiscope.record import Source
 from equiscope.tokens.text import readable
@@ -39,7 +41,7 @@ class Language(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     """Texts to learn to continue.
 
     train       files: plain text, JSONL or CSV (with `field`), TEI XML, archives or folders of these, also one that `datasets`
-                has saved; with * for many
+                has saved; with * for many; or a folder of parts: train, val, test
     validation  other files; without them the last `held` of the characters are held out
     test        files that are measured once, at the end
     held        share of the characters that is held out, where no other files are the validation part
@@ -75,11 +77,13 @@ class Passages:
 
     def __init__(self, config: Language, seed: int = 0, beside: Path | None = None, tokenizer: Tokenizer | None = None) -> None:
         self.config = config
-        named = {"train": config.train, "validation": config.validation, "test": config.test}
+        named: dict[str, str | None] = {"train": config.train, "validation": config.validation, "test": config.test}
+        named, self.notes = spread(named, beside, holds_text, False)
         self.paths = {part: files(found(name, beside)) for part, name in named.items() if name is not None}
+        self.notes += unusual(chain.from_iterable(self.paths.values()), [config.field])
         self.sources: list[Source] = sources(self.paths)
         self.kept = sum(source.bytes for source in self.sources) >= SMALL
-        self.cut = self._cut() if config.validation is None else 0
+        self.cut = self._cut() if "validation" not in self.paths else 0
         parts: list[str] = [part for part in ("train", "validation", "test") if part in self.paths or part == "validation"]
         self.tokenizer = tokenizer or self._tokenizer(parts, beside)
         lines = {part: self._line(part) for part in parts}

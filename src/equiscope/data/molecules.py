@@ -5,7 +5,7 @@ Energies are learned less what atoms alone have; how much that is, and how far f
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,18 +16,20 @@ from torch import Tensor
 
 from equiscope.data.files import sources
 from equiscope.data.frame_files import Energy, Frame, Keys, Length, Manner, finite, frames
+from equiscope.data.lone_atoms import energies, fit_bonds
 from equiscope.data.one_length import of_one_length
 from equiscope.data.order import Order, number
 from equiscope.data.turns import turn, turned
 from equiscope.errors import InputError
-from equiscope.models.calculator import UNITS
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
+from equiscope.units import ENERGIES
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Part = Literal["train", "validation", "test"]
+FITTED = ("atoms", "fitted")  # words of data.references that are no file
 FEWER = 0.5  # of what atoms alone have: an energy below that share, or above its inverse, is in another unit
 
 
@@ -58,7 +60,8 @@ class Molecules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
     learned     frames that are learned from; all that are left unless said
     held        frames of `train` that are held out, where nothing else says what validation is
     rows        which frames these are: "drawn" by the seed; or "first": the first are learned from, the last held out
-    references  what an atom alone has: "fitted" by least squares to the training part; or a file of frames of one atom each
+    references  what an atom alone has: "atoms", of the frames of `train` that are one atom by itself, fitted for elements that have
+                none; "fitted", by least squares to the training part; or a file of frames of one atom each
     scale       of forces, in eV/Å; the root of their mean square in the training part unless said
     loss        of a difference: "absolute", "square", or "huber" (square below 0.01 of the scale)
     weights     of energies and forces in the loss
@@ -78,7 +81,7 @@ class Molecules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
     learned: Size | None = None
     held: Size = 50
     rows: Literal["drawn", "first"] = "drawn"
-    references: str = "fitted"
+    references: str = "atoms"
     scale: Positive | None = None
     loss: Literal["absolute", "square", "huber"] = "absolute"
     weights: Weights = msgspec.field(default_factory=Weights)
@@ -113,23 +116,29 @@ class Frames:
     def __init__(self, config: Molecules, seed: int = 0, beside: Path | None = None) -> None:
         self.config, self.seed = config, seed
         named = {"train": config.train, "validation": config.validation, "test": config.test}
-        whole, paths = {}, {}
+        whole, paths, alone = {}, {}, {}  # type: dict[str, list[Frame]], dict[str, list[Path]], dict[str, list[Frame]]
         for part, name in named.items():
             if name is not None:
                 read, paths[part] = frames(name, config.manner, beside)
-                whole[part] = [finite(frame) for frame in left(config, part, read)]
+                some = [finite(frame) for frame in left(config, part, read)]
+                whole[part], alone[part] = [f for f in some if not f.lone], [f for f in some if f.lone]
+                if not whole[part]:
+                    raise InputError(f"{name} has atoms that are alone, and no molecule. They are references: data.references.")
+        _some_forces(config, "train", whole["train"])
         self.parts = parted(config, whole, seed)
         _apart(self.parts, set(whole))
         periodic = [frame for part in self.parts.values() for frame in part if frame.cell is not None]
         self.periodic = bool(periodic)
         if periodic and (free := next((f for part in self.parts.values() for f in part if f.cell is None), None)):
             raise InputError(f"{periodic[0].name} repeats in a cell, but {free.name} does not. Learn from one kind at a time.")
-        alone = None
-        if config.references != "fitted":
-            alone, paths["references"] = frames(config.references, _of_energies(config.manner), beside)
-        self.levels = levels(config, self.parts["train"], alone)
+        self.partial = {part: _some_forces(config, part, some) for part, some in self.parts.items()}
+        if config.references not in FITTED:
+            alone["train"], paths["references"] = _references(config, beside)
+        fitted = levels(config, self.parts["train"])
+        self.levels, self.notes = referred(config, self.parts["train"], alone, fitted)
+        self.notes += _of_energies_alone(self.parts)
         for part, some in self.parts.items():
-            _of_one_unit(config, part, some, self.levels)
+            _of_one_unit(config, part, some, fitted)
         for part in set(whole) - {"train"}:
             of_one_length(config.length, part, self.parts["train"], self.parts[part])
         self.sources = sources(paths)
@@ -139,18 +148,23 @@ class Frames:
         """The frames share, share + shares, ... of a step."""
         some, train = self.order.batch(step, size)[share::shares], self.parts["train"]
         if self.config.turned:
-            return joined([turned(train[example], turn(self.seed, epoch, example)) for epoch, example in some])
-        return joined([train[example] for _, example in some])
+            rows = [turned(train[example], turn(self.seed, epoch, example)) for epoch, example in some]
+        else:
+            rows = [train[example] for _, example in some]
+        return joined(rows, self.partial["train"])
 
     def groups(self, part: str, size: int) -> Iterator[dict[str, Tensor]]:
         """All frames of a part in their order, `size` at a time."""
         some = self.parts[part]
         for first in range(0, len(some), size):
-            yield joined(some[first : first + size])
+            yield joined(some[first : first + size], self.partial[part])
 
 
-def joined(some: Sequence[Frame]) -> dict[str, Tensor]:
-    """Frames padded to the largest: numbers [B, N], 0 for no atom, at [B, N, 3], energy [B], forces [B, N, 3], cell [B, 3, 3]."""
+def joined(some: Sequence[Frame], partial: bool = False) -> dict[str, Tensor]:
+    """Frames padded to the largest: numbers [B, N], 0 for no atom, at [B, N, 3], energy [B], forces [B, N, 3], cell [B, 3, 3].
+
+    partial  of a part of which some frames have forces: known [B] says which; the others' are 0
+    """
     longest = max(len(frame.numbers) for frame in some)
 
     def padded(x: Tensor) -> Tensor:
@@ -161,7 +175,13 @@ def joined(some: Sequence[Frame]) -> dict[str, Tensor]:
         "at": torch.stack([padded(frame.at) for frame in some]),
         "energy": torch.tensor([frame.energy for frame in some], dtype=torch.float64),
     }
-    forces = [padded(frame.forces) for frame in some if frame.forces is not None]
+    if partial:
+        made["known"] = torch.tensor([frame.forces is not None for frame in some])
+    forces = [
+        padded(frame.at.new_zeros(frame.at.shape) if frame.forces is None else frame.forces)
+        for frame in some
+        if partial or frame.forces is not None
+    ]
     cells = [frame.cell for frame in some if frame.cell is not None]
     return made | ({"forces": torch.stack(forces)} if forces else {}) | ({"cell": torch.stack(cells)} if cells else {})
 
@@ -221,23 +241,28 @@ def _apart(parts: dict[str, list[Frame]], own: set[str]) -> None:
 
 
 def _of(frame: Frame) -> bytes:
-    return hashlib.sha256(frame.numbers.numpy().tobytes() + frame.at.contiguous().numpy().tobytes()).digest()
+    known = [frame.numbers, frame.at, *([] if frame.cell is None else [frame.cell])]
+    return hashlib.sha256(b"".join(x.contiguous().numpy().tobytes() for x in known)).digest()
 
 
 # --- levels -----------------------------------------------------------------------------------------------------------
-def levels(config: Molecules, train: Sequence[Frame], alone: Sequence[Frame] | None = None) -> Levels:
-    """What the training part decides. alone: frames of one atom each, which say what an atom has. Sums are rounded once."""
+def levels(config: Molecules, train: Sequence[Frame], known: Mapping[int, float] | None = None) -> Levels:
+    """What the training part decides. known: what atoms alone have, by number; all others are fitted. Sums are rounded once."""
     there = sorted({number for frame in train for number in frame.numbers.tolist()})
     counts = [[int((frame.numbers == n).sum()) for n in there] for frame in train]
     energies = [frame.energy for frame in train]
-    if alone is None:
-        square = [[math.fsum(row[i] * row[j] for row in counts) for j in range(len(there))] for i in range(len(there))]
-        right = [math.fsum(row[i] * energy for row, energy in zip(counts, energies, strict=True)) for i in range(len(there))]
-        inverse = torch.linalg.pinv(torch.tensor(square, dtype=torch.float64), rtol=1e-10, hermitian=True)  # where several fit
-        fitted = (inverse @ torch.tensor(right, dtype=torch.float64)).tolist()  # equally well, the smallest
-        references = [float(f"{value:.12g}") for value in fitted]  # the same on any machine
-    else:
-        references = _alone(config.references, alone, there)
+    known = known or {}
+    free = [i for i, n in enumerate(there) if n not in known]
+    rest = [
+        energy - math.fsum(row[i] * known[n] for i, n in enumerate(there) if n in known)
+        for row, energy in zip(counts, energies, strict=True)
+    ]
+    square = [[math.fsum(row[i] * row[j] for row in counts) for j in free] for i in free]
+    right = [math.fsum(row[i] * energy for row, energy in zip(counts, rest, strict=True)) for i in free]
+    inverse = torch.linalg.pinv(torch.tensor(square, dtype=torch.float64).reshape(len(free), len(free)), rtol=1e-10, hermitian=True)
+    fitted = (inverse @ torch.tensor(right, dtype=torch.float64)).tolist()  # where several fit equally well, the smallest
+    said = dict(zip([there[i] for i in free], [float(f"{value:.12g}") for value in fitted], strict=True))  # the same on any machine
+    references = [{**said, **known}[n] for n in there]
     left = [
         energy - math.fsum(n * reference for n, reference in zip(row, references, strict=True))
         for row, energy in zip(counts, energies, strict=True)
@@ -252,22 +277,71 @@ def levels(config: Molecules, train: Sequence[Frame], alone: Sequence[Frame] | N
     return Levels(elements=[SYMBOLS[n - 1] for n in there], references=references, scale=scale, offset=offset)
 
 
-def _alone(name: str, alone: Sequence[Frame], there: Sequence[int]) -> list[float]:
-    """The energies of atoms that are alone, of these elements."""
-    known = {}
+def referred(
+    config: Molecules, train: Sequence[Frame], alone: Mapping[str, Sequence[Frame]], fitted: Levels
+) -> tuple[Levels, list[str]]:  # fmt: skip
+    """The levels of a training part where atoms that are alone say what they have, and sentences about these.
+
+    alone   by part: none of them is learned from or measured on, and those of train, or of data.references, are the references
+    fitted  the levels without them
+    raises  InputError where they leave to bonds what no bond holds
+    """
+    notes = [
+        f"{len(some)} frames of the {part} part are lone atoms, so nothing is measured on them; the first: {some[0].name}."
+        for part, some in alone.items() if some and part != "train"
+    ]  # fmt: skip
+    lone = alone.get("train", ())
+    if not lone:
+        return fitted, notes
+    if config.references == "fitted":
+        return fitted, [f"{len(lone)} lone atoms are left out, as references are fitted; the first: {lone[0].name}.", *notes]
+    known, odd = energies(lone)
+    elements = [NUMBERS[symbol] for symbol in fitted.elements]
+    own = {n: energy for n, energy in known.items() if n in elements}
+    missing = [SYMBOLS[n - 1] for n in elements if n not in own]
+    if missing and config.references not in FITTED:
+        raise InputError(
+            f"{config.references} has no atom of {', '.join(missing)}, only {', '.join(SYMBOLS[n - 1] for n in sorted(known))}. "
+            'Add it, or say data.references = "fitted".'
+        )
+    if not own:
+        return fitted, [*odd, *notes]
+    found = levels(config, train, own)
+    fit_bonds(found.offset, config.train if config.references in FITTED else config.references)
+    said = ", ".join(f"{SYMBOLS[n - 1]} {energy:.6g} eV" for n, energy in own.items())
+    if config.references in FITTED:
+        rest = f" No atom of {', '.join(missing)} is alone there, so what it has is fitted." if missing else ""
+        notes = [f"Atoms that are alone in {config.train} are the references, not learned from: {said}.{rest}", *notes]
+    return found, [*notes, *odd]
+
+
+def _references(config: Molecules, beside: Path | None) -> tuple[list[Frame], list[Path]]:
+    """The frames of data.references. Raises InputError where one is no atom, or an element of the training part has none."""
+    name = config.references
+    alone, paths = frames(name, Manner(Keys(energy=config.keys.energy, forces=None), config.unit, config.length), beside)
     for frame in alone:
         if len(frame.numbers) != 1:
             raise InputError(f"{frame.name} has {len(frame.numbers)} atoms, but data.references is of atoms that are alone.")
-        known[int(frame.numbers)] = finite(frame).energy
-    if missing := [SYMBOLS[n - 1] for n in there if n not in known]:
-        has = ", ".join(SYMBOLS[n - 1] for n in sorted(known))
-        raise InputError(f'{name} has no atom of {", ".join(missing)}, only {has}. Add it, or say data.references = "fitted".')
-    return [known[n] for n in there]
+    return [finite(frame) for frame in alone], paths
 
 
-def _of_energies(manner: Manner) -> Manner:
-    """As the files of the recipe are read, but without forces: an atom alone has none."""
-    return Manner(Keys(energy=manner.keys.energy, forces=None), manner.unit, manner.length)
+def _some_forces(config: Molecules, part: str, some: Sequence[Frame]) -> bool:
+    """Whether some frames of a part have forces and some have none. Raises InputError where forces are said and none is learned."""
+    without = [frame for frame in some if frame.forces is None]
+    if config.keys.forces is not None and part == "train" and len(without) == len(some):
+        raise InputError(f'{without[0].lacks}. Say data.keys.forces, or "none" to learn from energies alone.')
+    return 0 < len(without) < len(some)
+
+
+def _of_energies_alone(parts: Mapping[str, Sequence[Frame]]) -> list[str]:
+    """A sentence for each part of which frames have no forces, where forces are looked for."""
+    lacking = {part: [frame for frame in some if frame.lacks] for part, some in parts.items()}
+    what = {"train": "their energies alone are learned"}
+    return [
+        f"{len(some)} of {len(parts[part])} frames of the {part} part have no forces, so "
+        f"{what.get(part, 'they are measured by energies alone')}; the first: {some[0].lacks}."
+        for part, some in lacking.items() if some
+    ]  # fmt: skip
 
 
 def _of_one_unit(config: Molecules, part: str, some: Sequence[Frame], found: Levels) -> None:
@@ -285,8 +359,8 @@ def _of_one_unit(config: Molecules, part: str, some: Sequence[Frame], found: Lev
         share = frame.energy / wanted
         if not FEWER < share < 1 / FEWER:
             near = min(
-                (unit for unit in UNITS if unit != config.unit),
-                key=lambda unit: abs(math.log(abs(share) + 1e-12) - math.log(UNITS[config.unit] / UNITS[unit])),
+                (unit for unit in ENERGIES if unit != config.unit),
+                key=lambda unit: abs(math.log(abs(share) + 1e-12) - math.log(ENERGIES[config.unit] / ENERGIES[unit])),
             )
             raise InputError(
                 f"{frame.name} of the {part} part has {frame.energy:.6g} eV where atoms of the training part have {wanted:.6g}: "

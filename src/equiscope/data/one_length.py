@@ -7,7 +7,7 @@ import torch
 
 from equiscope.data.frame_files import Frame, Length
 from equiscope.errors import InputError
-from equiscope.models.calculator import LENGTHS
+from equiscope.units import LENGTHS
 
 SAME = 0.03  # how near the ratio of two lengths is to that of two units, where it is taken for one
 SOME = 100  # frames that are looked at

@@ -3,12 +3,9 @@
 import base64
 import hashlib
 import io
-import lzma
 import math
 import os
-import tarfile
 import warnings
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equiscope import budgets
+from equiscope.budgets import DAMAGED, PIXELS, archive
 from equiscope.data.files import digest, hides, is_archive, opened, sources
-from equiscope.data.texts import decoded, parsed, records
-from equiscope.errors import InputError
+from equiscope.data.part_folders import no_parts
+from equiscope.data.tables import records
+from equiscope.data.texts import decoded, parsed
+from equiscope.errors import InputError, reason
 from equiscope.record import Source
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
         else:
             with opened(path) as file:
                 data = np.frombuffer(bytearray(file.read()), np.uint8)
-    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+    except DAMAGED as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path} cannot be read: {error}. Fetch it again.") from error
     start = int.from_bytes(data[:4].tobytes(), "big")
     if len(data) < 4 * (1 + axes):
@@ -63,7 +66,7 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
     return data[4 * (1 + axes) :].reshape(shape)
 
 
-def picture(content: bytes | Path, where: str, most: int | None = None) -> "Image.Image":
+def picture(content: bytes | Path, where: str, most: int = PIXELS) -> "Image.Image":
     """A picture file, turned upright where the camera says so.
 
     most    pixels that are read
@@ -72,8 +75,9 @@ def picture(content: bytes | Path, where: str, most: int | None = None) -> "Imag
     from PIL import Image, ImageOps
 
     try:
-        with _quietly(), Image.open(io.BytesIO(content) if isinstance(content, bytes) else content) as file:
-            if most is not None and (pixels := file.width * file.height) > most:
+        held = content if isinstance(content, bytes) else budgets.read(content)
+        with _quietly(), Image.open(io.BytesIO(held)) as file:
+            if (pixels := file.width * file.height) > most:
                 raise InputError(
                     f"{where} has {pixels / 1e6:.0f} megapixels; at most {most / 1e6:.0f} are read. Make it smaller first."
                 )
@@ -81,10 +85,10 @@ def picture(content: bytes | Path, where: str, most: int | None = None) -> "Imag
             if file.mode.startswith(("I", "F")):
                 raise InputError(f"{where} has more than 8 bits a colour (Pillow's mode {file.mode}). Save it with 8 bits.")
             return ImageOps.exif_transpose(file)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        if isinstance(error, InputError):
-            raise
-        said = "Pillow knows no such format" if isinstance(error, Image.UnidentifiedImageError) else str(error)
+    except (InputError, KeyboardInterrupt, SystemExit):
+        raise
+    except Exception as error:  # readers of damaged pictures raise whatever comes
+        said = "Pillow knows no such format" if isinstance(error, Image.UnidentifiedImageError) else reason(error)
         raise InputError(f"{where} cannot be read as a picture: {said}. Mend it, or take it away.") from error
 
 
@@ -152,13 +156,15 @@ def _is_table(path: Path) -> bool:
 
 def _folder(path: Path) -> Listed:
     """FOLDER/class/picture.png, also in folders within a class."""
-    folders = sorted(f for f in path.iterdir() if f.is_dir() and not f.name.startswith("."))
+    folders = sorted(f for f in budgets.listed(path.iterdir(), path) if f.is_dir() and not f.name.startswith("."))
     if not folders:
         raise InputError(f"{path} has no folders, one for each class, with pictures in them.")
     files: list[Path] = []
     labels: list[str] = []
     for folder in folders:
-        own = sorted(f for f in folder.rglob("*") if f.is_file() and _shows(f) and not hides(f.relative_to(folder)))
+        own = sorted(
+            f for f in budgets.listed(folder.rglob("*"), folder) if f.is_file() and shows(f) and not hides(f.relative_to(folder))
+        )
         if not own:
             raise InputError(f"{folder} has no picture ({', '.join(SUFFIXES)}). Put some in, or take the folder away.")
         files += own
@@ -166,7 +172,7 @@ def _folder(path: Path) -> Listed:
     return Listed(files, [str(f) for f in files], labels, lambda: (picture(f, str(f)) for f in files))
 
 
-def _shows(path: Path) -> bool:
+def shows(path: Path) -> bool:
     """Whether a name is a picture's, and none that systems hide beside it."""
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
@@ -175,13 +181,16 @@ def _archive(path: Path) -> Listed:
     """The same in a tar file, whatever folders stand before the class."""
     content: dict[str, bytes] = {}
     try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                if member.isfile() and _shows(Path(member.name)):
-                    content[member.name] = archive.extractfile(member).read()  # type: ignore[union-attr]
-    except (tarfile.TarError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        with archive(path) as held:
+            for member in held:
+                if shows(Path(member.name)):
+                    content[member.name] = held.read(member)
+    except DAMAGED as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
     names = sorted(content)
+    no_parts(path, names)
     tops = sorted({str(Path(name).parent.parent) for name in names})
     if len(tops) != 1 or not Path(names[0]).parent.name:
         raise InputError(
@@ -195,10 +204,11 @@ def _archive(path: Path) -> Listed:
 
 def _table(path: Path) -> Listed:
     """A table with the columns path and label."""
-    text = decoded(path.read_bytes(), str(path))
+    text = decoded(budgets.read(path, budgets.UNFOLDED), str(path))
     rows: list[tuple[int, Any]] = []
     if path.suffix in (".csv", ".tsv"):
-        rows = list(records(io.StringIO(text), str(path), path.suffix == ".tsv")[1])
+        way = "A table of pictures names a path and a label in each line."
+        rows = list(records(io.StringIO(text), str(path), ("path", "label"), way))
     else:
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():

@@ -2,22 +2,30 @@
 
 import io
 import re
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from equiscope import budgets
+from equiscope.budgets import DAMAGED, archive
 from equiscope.data.files import found, hides, is_archive, member
-from equiscope.data.texts import DAMAGED, decoded, records
+from equiscope.data.part_folders import no_parts
+from equiscope.data.tables import records
+from equiscope.data.texts import decoded
 from equiscope.errors import InputError
 
 ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".aiff", ".aif")
+
+
+def sounds(path: Path) -> bool:
+    """Whether a name is that of a recording."""
+    return path.suffix.lower() in ENDINGS
 
 
 def contents(name: str, beside: Path | None = None) -> Iterator[tuple[str, str, bytes]]:
     """Where each sound lies, its class where a table says it, and its bytes."""
     for path in found(name, beside):
         if path.is_dir():
-            for file in sorted(p for p in path.rglob("*") if p.suffix.lower() in ENDINGS and not hides(p.relative_to(path))):
+            for file in sorted(p for p in budgets.listed(path.rglob("*"), path) if sounds(p) and not hides(p.relative_to(path))):
                 yield str(file), "", _bytes(file)
         elif is_archive(path):
             yield from _archived(path)
@@ -28,21 +36,22 @@ def contents(name: str, beside: Path | None = None) -> Iterator[tuple[str, str, 
 
 
 def _archived(path: Path) -> Iterator[tuple[str, str, bytes]]:
+    names = []
     try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                name = Path(member.name)
-                if member.isfile() and name.suffix.lower() in ENDINGS and not name.name.startswith("."):
-                    yield f"{path}: {member.name}", "", archive.extractfile(member).read()  # type: ignore[union-attr]
+        with archive(path) as held:
+            for one in held:
+                name = Path(one.name)
+                if name.suffix.lower() in ENDINGS and not name.name.startswith("."):
+                    names.append(one.name)
+                    yield f"{path}: {one.name}", "", held.read(one)
+        no_parts(path, names)
     except DAMAGED as error:
         raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
 
 
 def _listed(path: Path) -> Iterator[tuple[str, str, bytes]]:
-    columns, rows = records(io.StringIO(decoded(_bytes(path), str(path))), str(path), path.suffix.lower() == ".tsv")
-    if missing := [c for c in ("path", "label") if c not in columns]:
-        raise InputError(f"{path} has the columns {', '.join(columns)}, but no {' and no '.join(missing)}.")
-    for line, row in rows:
+    way = "A table of sounds names a path and a label in each line."
+    for line, row in records(io.StringIO(decoded(_bytes(path), str(path))), str(path), ("path", "label"), way):
         file = path.parent / row.get("path", "")
         label = row.get("label", "").strip()
         if not label:
@@ -54,7 +63,7 @@ def _listed(path: Path) -> Iterator[tuple[str, str, bytes]]:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return budgets.read(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
 

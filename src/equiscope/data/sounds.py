@@ -20,9 +20,12 @@ from msgspec import Struct
 from torch import Tensor
 
 from equiscope.data.changes import Changes, changed, hidden
+from equiscope.data.files import found
 from equiscope.data.gaps import kept, of_sound
 from equiscope.data.order import Order, generator, number
-from equiscope.data.sound_files import ENDINGS, contents, folder_of, says
+from equiscope.data.part_folders import spread
+from equiscope.data.sound_files import ENDINGS, contents, folder_of, says, sounds
+from equiscope.data.tables import unusual
 from equiscope.errors import InputError
 from equiscope.record import Source
 from equiscope.tokens import Tokens, frames, log_mel, read_sound, resampled, spectrogram_patches
@@ -40,7 +43,8 @@ FEW = 2**28  # samples that are held in memory: nine hours at 8 kHz, one gigabyt
 class Sounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="sounds", tag_field="task"):
     """Recordings to learn the classes of.
 
-    train       a folder, an archive (.tar, compressed or not), files with * for many, or a CSV with the columns path and label
+    train       a folder, an archive (.tar, compressed or not), files with * for many, or a CSV with the columns path and label; or
+                a folder of parts: train, val, test
     validation  other recordings; test: those that are measured once, at the end
     pattern     what a file's name says, e.g. "{label}_{speaker}_{index}"; without one, the folder it lies in is its class
     where       which recordings of `train` belong to another part, by what their names say: a word, a list of words, or a range
@@ -150,7 +154,9 @@ class Recordings:
             raise InputError(f"data.patch has {config.patch[1]} bands, which do not divide the {config.mels} of data.mels.")
         if config.tokens == "patches" and config.gaps:
             raise InputError("data.gaps leaves windows out, but patches are of windows side by side. Use log-mel or raw tokens.")
-        named = {"train": config.train, "validation": config.validation, "test": config.test}
+        named: dict[str, str | None] = {"train": config.train, "validation": config.validation, "test": config.test}
+        named, self.notes = spread(named, beside, sounds, config.pattern is None, tuple(config.where))
+        self.notes += unusual((path for name in named.values() if name for path in found(name, beside)), ("path", "label"))
         self.sources: list[Source] = []
         self.rate, self.shelf = config.rate or 0, Shelf()
         whole = {part: self._read(part, name, beside) for part, name in named.items() if name is not None}

@@ -4,19 +4,19 @@ A document comes in stretches, so that a file may be larger than memory; only a 
 """
 
 import codecs
-import csv
 import io
 import json
-import lzma
 import sys
-import tarfile
-import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from xml.etree import ElementTree
 
-from equiscope.data.files import OPENERS, hides, is_archive, opened
+from equiscope import budgets
+from equiscope.budgets import DAMAGED, OPENERS, Limited, archive, unfolded
+from equiscope.data.files import hides, is_archive, opened
+from equiscope.data.part_folders import no_parts
+from equiscope.data.tables import records
 from equiscope.errors import InputError
 
 TEI = "{http://www.tei-c.org/ns/1.0}"
@@ -24,8 +24,6 @@ BLOCKS = (f"{TEI}p", f"{TEI}head", f"{TEI}l")
 ENDINGS = (".txt", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml")
 UNREAD = (".zip", ".7z", ".rar", ".pdf", ".doc", ".docx", ".odt", ".epub", ".parquet", ".bin")  # no texts
 STRETCH = 2**18  # bytes that are read at once
-DAMAGED = (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error, tarfile.TarError)  # what readers of damaged files raise
-CELL = 2**17  # characters of a cell of a table, at most, where it is not a text to learn from
 BETWEEN = "\n\n"  # two documents
 
 
@@ -46,7 +44,7 @@ def files(paths: Iterable[Path]) -> list[Path]:
         if not path.is_dir():
             found.append(path)
             continue
-        inner = sorted(p for p in path.rglob("*") if p.is_file() and not hides(p.relative_to(path)))
+        inner = sorted(p for p in budgets.listed(path.rglob("*"), path) if p.is_file() and not hides(p.relative_to(path)))
         if (path / "state.json").is_file():
             found += [p for p in inner if p.suffix == ".arrow" and not p.name.startswith("cache-")]  # what it computed once
             continue
@@ -55,6 +53,11 @@ def files(paths: Iterable[Path]) -> list[Path]:
             raise _no_text(path)
         found += some
     return found
+
+
+def holds_text(path: Path) -> bool:
+    """Whether a file of a folder is one that `files` takes."""
+    return _kind(path.name) in ENDINGS or is_archive(path) or (path.suffix == ".arrow" and not path.name.startswith("cache-"))
 
 
 def _no_text(path: Path) -> InputError:
@@ -118,15 +121,15 @@ def _members(path: Path) -> Iterator[tuple[str, Readable]]:
             yield str(path), file
         return
     try:
-        with tarfile.open(path) as archive:
-            all_ = [m for m in archive.getmembers() if m.isfile() and not hides(Path(m.name))]
+        with archive(path) as held:
+            all_ = [m for m in held if not hides(Path(m.name))]
             some = [m for m in all_ if _kind(m.name) in ENDINGS] or [m for m in all_ if not _kind(m.name)]
             if not some:
                 raise _no_text(path)
+            no_parts(path, [m.name for m in some])
             for member in sorted(some, key=lambda m: m.name):
-                content, inner = archive.extractfile(member), OPENERS.get(Path(member.name).suffix.lower())
-                assert content is not None
-                yield f"{path}: {member.name}", content if inner is None else inner(content, "rb")
+                content, inner, where = held.open(member), OPENERS.get(Path(member.name).suffix.lower()), f"{path}: {member.name}"
+                yield where, content if inner is None else Limited(inner(content, "rb"), where, unfolded(path))
     except DAMAGED as error:
         raise _damaged(path, error) from error
 
@@ -142,9 +145,10 @@ def _decoded(file: Readable | io.BytesIO, name: str) -> Iterator[str]:
         except UnicodeDecodeError as error:
             before = read + len(content) - len(error.object)  # what the decoder held back comes first
             line = lines + error.object[: error.start].count(b"\n")
+            wide = read == 0 and content[:2] in (b"\xff\xfe", b"\xfe\xff")  # as some programs write "Unicode"
             raise InputError(
                 f"{name}, line {line} is not UTF-8: byte {error.object[error.start]:#04x} at {before + error.start}. "
-                "Convert the file: iconv -t UTF-8."
+                f"Convert the file: iconv {'-f UTF-16 ' * wide}-t UTF-8."
             ) from error
         if text:
             yield text
@@ -173,13 +177,13 @@ def _kind(name: str) -> str:
 def _documents(name: str, file: Readable, field: str) -> Iterator[Iterator[str]]:
     kind = _kind(name)
     if kind == ".xml":
-        yield iter([tei(file.read(), name)])
+        yield iter([tei(_all(file, name), name)])
     elif kind in (".jsonl", ".ndjson"):
         for number, line in enumerate(_lines(file, name), 1):
             if line.strip():
                 yield iter([_field(line, field, f"{name}, line {number}")])
     elif kind in (".csv", ".tsv"):
-        for text in _column(file, name, field, "\t" if kind == ".tsv" else ","):
+        for text in _column(file, name, field):
             yield iter([text])
     elif kind == ".arrow":
         for text in _rows(name, field):
@@ -190,6 +194,14 @@ def _documents(name: str, file: Readable, field: str) -> Iterator[Iterator[str]]
         raise InputError(f"{name} is JSON, of which lines are read: a text an object, an object a line, in a file .jsonl.")
     else:
         yield _decoded(file, name)
+
+
+def _all(file: Readable, name: str) -> bytes:
+    """What is read at once. Raises OverBudget where that is too much."""
+    content = file.read(budgets.XML + 1)
+    if len(content) > budgets.XML:
+        raise budgets.OverBudget(f"{name} has more than {budgets.size(budgets.XML)}, which XML is read up to. Cut it first.")
+    return content
 
 
 def _field(line: str, field: str, where: str) -> str:
@@ -211,54 +223,9 @@ def parsed(line: str, where: str) -> Any:
         raise InputError(f"{where} has too many brackets within brackets. Correct the line.") from error
 
 
-def rows(lines: Iterable[str], name: str, tab: bool, most: int = CELL) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each row of a table, and the line that it ends in. Between tabs a quotation mark is a sign like any other.
-
-    most    characters of a cell
-    raises  InputError with the line in which a row begins that cannot be read
-    """
-    ended = False
-
-    def watched() -> Iterator[str]:
-        nonlocal ended
-        yield from lines
-        ended = True
-
-    csv.field_size_limit(min(most, sys.maxsize, 2**31 - 1))
-    reader = csv.reader(watched(), delimiter="\t", quoting=csv.QUOTE_NONE) if tab else csv.reader(watched())
-    while True:
-        begun = f"{name}, line {reader.line_num + 1}"
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            raise InputError(f"{begun} is not CSV: {error}. Look for a quotation mark that is not closed.") from error
-        if cells is None:
-            return
-        if ended:  # a row was not complete when the lines were
-            raise InputError(f"{begun} is not CSV: a quotation mark is opened there and not closed. Close it, or double it.")
-        yield reader.line_num, cells
-
-
-def records(lines: Iterable[str], name: str, tab: bool, most: int = CELL) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
-    """The columns that the first line of a table names, and the cells of each other line by these. Raises InputError as `rows`."""
-    whole = rows(lines, name, tab, most)
-    columns = next(whole, (1, []))[1]
-    return columns, ((line, _record(columns, cells, f"{name}, line {line}", tab)) for line, cells in whole if cells)
-
-
-def _record(columns: list[str], cells: list[str], where: str, tab: bool) -> dict[str, str]:
-    if any(cells[len(columns) :]):
-        way = "no tab stands in a cell" if tab else 'a cell that holds a comma stands between quotation marks, "such, as this"'
-        raise InputError(f"{where} has {len(cells)} columns, but the first line names {len(columns)}. See that {way}.")
-    return dict(zip(columns, cells, strict=False))
-
-
-def _column(file: Readable, name: str, field: str, delimiter: str) -> Iterator[str]:
+def _column(file: Readable, name: str, field: str) -> Iterator[str]:
     """A column of a table, in which texts may be long."""
-    columns, lines = records(_lines(file, name), name, delimiter == "\t", sys.maxsize)
-    if field not in columns:
-        raise InputError(f"{name} has the columns {', '.join(columns)}, but no {field!r}. Set data.field.")
-    for line, row in lines:
+    for line, row in records(_lines(file, name), name, [field], "Set data.field.", sys.maxsize):
         if field not in row:
             raise InputError(f"{name}, line {line} ends before its {field!r}. Correct the line.")
         yield row[field]
@@ -287,6 +254,13 @@ def tei(content: bytes, name: str) -> str:
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, LookupError, ValueError) as error:  # an encoding that is not known, or not supported
         raise InputError(f"{name} is no XML: {error}.") from error
+    try:
+        return _body(root, name)
+    except RecursionError as error:
+        raise InputError(f"{name} is not read: {budgets.TOO_DEEP}.") from error
+
+
+def _body(root: ElementTree.Element, name: str) -> str:
     body = root.find(f".//{TEI}body")
     if body is None:
         raise InputError(f"{name} is no TEI text: it has no body.")

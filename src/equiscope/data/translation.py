@@ -4,8 +4,6 @@ Pairs of like length come together, so that little is padding. Which pairs a ste
 """
 
 import io
-import lzma
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -16,10 +14,12 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from equiscope.data.files import OPENERS, found, opened, sources
+from equiscope.budgets import DAMAGED, OPENERS
+from equiscope.data.files import found, opened, sources
 from equiscope.data.order import generator, number
 from equiscope.data.pieces import Pieces
-from equiscope.data.texts import decoded, parsed, rows
+from equiscope.data.tables import table, unusual
+from equiscope.data.texts import decoded, parsed
 from equiscope.errors import InputError
 from equiscope.record import Source
 from equiscope.tokens.tokenizer import Tokenizer, by_pieces
@@ -120,7 +120,7 @@ class Pairs:
         named = {"train": config.train, "validation": config.validation, "test": config.test}
         paths = {part: _paths(name, beside) for part, name in named.items() if name is not None}
         self.sources: list[Source] = sources({part: [p for side in sides for p in side] for part, sides in paths.items()})
-        self.notes: list[str] = []
+        self.notes = unusual([path for sides in paths.values() if len(sides) == 1 for path in sides[0]], config.fields)
         self.texts = {part: list(_pairs(sides, config)) for part, sides in paths.items()}
         self._look(self.texts)
         if config.validation is None:
@@ -306,10 +306,7 @@ def _table(path: Path, fields: tuple[str, str]) -> Iterator[Pair]:
         return
     if kind not in (".tsv", ".csv"):
         raise InputError(f"{path} is no .tsv, .csv or .jsonl. Parallel text files are named as a pair: [source, target].")
-    whole = rows(io.StringIO(text), str(path), kind == ".tsv")
-    names = next(whole, (1, []))[1]
-    if missing := [name for name in fields if name not in names]:
-        raise InputError(f"{path} has the columns {', '.join(names)}, but no {missing[0]!r}. Set data.fields = [source, target].")
+    names, whole, _ = table(io.StringIO(text), str(path), fields, "Set data.fields = [source, target].")
     a, b = (names.index(name) for name in fields)
     for line, cells in whole:
         if not cells:  # an empty line
@@ -333,7 +330,9 @@ def _content(path: Path) -> str:
     try:
         with opened(path) as file:
             content = file.read()
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+    except DAMAGED as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
     try:
         text = str(content.decode("utf-8-sig")).replace("\r\n", "\n")

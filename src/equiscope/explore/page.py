@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from equiscope import outputs
 from equiscope.errors import InputError
 from equiscope.record import Comparison, Cost, Course, Drawing, Explorable, Heads, Masks, Messages, Molecule, Report, Tokenised
 
@@ -95,19 +96,9 @@ def _packed(text: bytes) -> str:
 def write(content: Content, path: Path, plain: str = PLAIN, small: bool = False) -> Path:
     """Write the page to a file, whole or not at all. small: as in `html`.
 
-    raises  InputError where the folder does not exist or cannot be written
+    raises  Unwritable where the folder does not exist or cannot be written
     """
-    if not path.name:
-        raise InputError(f"{path} is a folder. Name a file with --export, e.g. --export love.html.")
-    text = html(content, plain, small=small)
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise InputError(f"The page cannot be written to {path}: {error.strerror}. Choose another file with --export.") from error
-    return path
+    return outputs.write(path, html(content, plain, small=small))
 
 
 def table(title: str, heads: list[str], rows: list[list[str]]) -> str:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import msgspec
 
 from equiscope.attention import known_kinds
-from equiscope.errors import InputError, UnknownName
+from equiscope.budgets import TOO_DEEP, text, too_deep
+from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, shown
 from equiscope.position import NoPosition, Position, from_json, to_json
 from equiscope.position.registry import checked
 
@@ -23,6 +24,7 @@ VERSION = 1
 
 
 MOST = 2**31 - 1  # of anything in a model: a size beyond it is a mistake
+DEEPEST = 10_000  # layers, each of which is an object
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
@@ -35,14 +37,15 @@ class _Checked:
             value = getattr(self, f.name)
             if f.name == "position":
                 if not isinstance(value, Position):
-                    raise InputError(f"{type(self).__name__}.position is a scheme, such as Rope(), but got {value!r}.")
+                    raise InputError(f"{type(self).__name__}.position is a scheme, such as Rope(), but got {shown(value)}.")
             elif _part(type(self), f.name):
                 _check_part(self, f.name, value)
             else:
                 checked(list(value) if isinstance(value, tuple) else value, f.type, f"{type(self).__name__}.{f.name}")
-                if f.type in (Size, Size | None) and value is not None and value > MOST:
+                most = DEEPEST if f.name == "layers" else MOST
+                if f.type in (Size, Size | None) and value is not None and value > most:
                     raise InputError(
-                        f"{type(self).__name__}.{f.name} is {min(value, 10**300):.3g}, but should be {MOST:,} or less."
+                        f"{type(self).__name__}.{f.name} is {min(value, 10**300):.3g}, but should be {most:,} or less."
                     )
 
 
@@ -62,7 +65,7 @@ class _Written(_Checked):
         data = dict(data)
         version = data.pop("version", VERSION)
         if type(version) is not int or version != VERSION:
-            raise InputError(f"This {what} has version {version!r}, but this equiscope reads version {VERSION}.")
+            raise InputError(f"This {what} has version {shown(version)}, but this equiscope reads version {VERSION}.")
         return data
 
 
@@ -101,7 +104,7 @@ class Attention(_Checked):
                 )
             object.__setattr__(self, "kind", name)
         super().__post_init__()
-        if self.kind not in known:
+        if not isinstance(self.kind, str) or self.kind not in known:
             raise UnknownName("kind of attention", self.kind, list(known))
         if self.kind == "differential" and (
             self.position.acts("term") or self.position.acts("mix") or self.position.name == "pope"
@@ -374,7 +377,7 @@ class Spec(_Written):
             return source
         if not isinstance(source, (str, Path, dict)) or (not isinstance(source, dict) and _is_folder(source)):
             raise InputError(
-                f"A spec is a Spec, a dict, a preset or a JSON file, but got {source!r}. A checkpoint is read by load."
+                f"A spec is a Spec, a dict, a preset or a JSON file, but got {shown(source)}. A checkpoint is read by load."
             )
         if isinstance(source, str) and source in PRESETS:
             return PRESETS[source]()
@@ -421,7 +424,7 @@ def _check_part(owner: Any, name: str, value: Any) -> None:
     for one in value if several else (value,):
         if not isinstance(one, kind) and not (one is None and name in _ABSENT):
             raise InputError(
-                f"{type(owner).__name__}.{name} is a {kind.__name__}(...), but got {one!r}. Files are read by Spec.of."
+                f"{type(owner).__name__}.{name} is a {kind.__name__}(...), but got {shown(one)}. Files are read by Spec.of."
             )
 
 
@@ -445,11 +448,11 @@ def _plain(part: Any) -> dict[str, Any]:
 
 def _object(kind: type, data: Any, path: str) -> Any:
     if not isinstance(data, dict):
-        raise InputError(f"{path} should be an object with the fields of {kind.__name__}, but got {data!r}.")
+        raise WrongValue(path, data, f"it should be an object with the fields of {kind.__name__}")
     known = {f.name: f.type for f in fields(kind)}
     for name in data:
         if name not in known:
-            raise UnknownName(f"field of {path}", name, sorted(known))
+            raise UnknownField(path, name, sorted(known))
     made = {name: _value(kind, name, value, known[name], f"{path}.{name}") for name, value in data.items()}
     try:
         return kind(**made)
@@ -472,13 +475,19 @@ def _value(kind: type, name: str, value: Any, hint: Any, path: str) -> Any:
 def read_object(path: Path, missing: str = "", what: str = "an object") -> dict[str, Any]:
     """The object in a JSON file. Raises InputError where it is not there (and says `missing`), or is none."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8-sig"))
+        data = json.loads(text(path))
     except FileNotFoundError as error:
-        raise InputError(f"There is no file {path}.{missing}") from error
+        raise InputError(f"There is no file {printable(path)}.{missing}") from error
     except OSError as error:
-        raise InputError(f"{str(path)[:200]} cannot be read: {error.strerror}.{missing}") from error
-    except (ValueError, RecursionError) as error:  # ValueError: no JSON, no text, a number of thousands of digits
-        raise InputError(f"{path} is not JSON: {str(error) or type(error).__name__}.") from error
+        raise InputError(f"{printable(path)} cannot be read: {reason(error)}.{missing}") from error
+    except RecursionError as error:
+        raise InputError(f"{path} is not read: {TOO_DEEP}.") from error
+    except ValueError as error:  # no JSON, no text, a number of thousands of digits
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is not JSON: {reason(error)}.") from error
     if not isinstance(data, dict):
         raise InputError(f"{path} should hold {what}.")
+    if too_deep(data):
+        raise InputError(f"{path} is not read: {TOO_DEEP}.")
     return data

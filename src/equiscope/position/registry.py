@@ -1,23 +1,24 @@
 """Schemes by name: for the command line, for files, and for nothing else; in Python a scheme is an object."""
 
 import inspect
+import math
 from typing import Any
 
 import msgspec
 
-from equiscope.errors import InputError, UnknownName
+from equiscope.errors import InputError, UnknownName, WrongValue, reason, shown
 from equiscope.position.base import Position
 
 
-def make(name: str, **settings: Any) -> Position:
+def make(name: str, /, **settings: Any) -> Position:
     """The scheme of that name. Raises UnknownName with the list, InputError for a setting that it does not have."""
     known = _known()
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise UnknownName("position scheme", name, list(known))
     try:
         fitting = inspect.signature(known[name]).bind(**settings).arguments
     except TypeError as error:
-        raise InputError(f"{name} cannot be made from {settings}: {error}.") from error
+        raise InputError(f"{name} cannot be made from {shown(settings)}: {reason(error)}.") from error
     hints = {p.name: p.annotation for p in inspect.signature(known[name]).parameters.values()}
     plain = {k: v for k, v in fitting.items() if not isinstance(v, Position)}
     return known[name](**fitting | {k: checked(v, hints[k], f"{name}.{k}") for k, v in plain.items()})
@@ -40,10 +41,12 @@ def _known() -> dict[str, type[Position]]:
 
 def checked(value: Any, hint: Any, path: str) -> Any:
     """A value out of a file, if it is of the type that a field wants. Raises InputError naming the field where it is not."""
+    if any(isinstance(one, float) and not math.isfinite(one) for one in (value if isinstance(value, list | tuple) else [value])):
+        raise WrongValue(path, value, "it should be finite")
     try:
         return msgspec.convert(value, hint)
-    except (msgspec.ValidationError, TypeError) as error:  # TypeError: the field wants an object that no file holds
-        raise InputError(f"{path} cannot be {value!r}: {str(error).rstrip('.')}.") from error
+    except (msgspec.ValidationError, TypeError, OverflowError, RecursionError) as error:  # TypeError: an object that no file holds
+        raise WrongValue(path, value, reason(error)) from error
 
 
 def to_json(scheme: Position) -> dict[str, Any]:
@@ -66,7 +69,7 @@ def from_json(data: dict[str, Any] | str) -> Position:
     if isinstance(data, str):
         return make(data)
     if not isinstance(data, dict):
-        raise InputError(f"A position scheme is a name or an object with its settings, but got {data!r}.")
+        raise InputError(f"A position scheme is a name or an object with its settings, but got {shown(data)}.")
     if data and "scheme" not in data:
         raise InputError(f"The object of a position scheme names it in the field scheme, but got only {', '.join(data)}.")
     nested = {k for k, v in data.items() if isinstance(v, dict) and "scheme" in v}

@@ -4,7 +4,6 @@ On disk a run is a folder: run.json is this record without its long lists, metri
 written as they come, so that a run that is killed has lost none of them.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +11,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
+from equiscope import outputs
+from equiscope.budgets import decoded, read
 from equiscope.errors import InputError
 from equiscope.record.array import Array
 from equiscope.record.trace import VERSION
@@ -96,6 +97,7 @@ class Run(Struct, frozen=True, kw_only=True):
     multiply_adds  of one step's forward pass
     result      what was measured at the end, by part
     reason      why it stopped or failed
+    notes       what a reader should know: what of the data was left out, what the model cannot know
     """
 
     version: int = VERSION
@@ -114,6 +116,7 @@ class Run(Struct, frozen=True, kw_only=True):
     steps: int
     state: State = "running"
     reason: str = ""
+    notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
     result: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     points: list[Point] = field(default_factory=list)
@@ -128,7 +131,7 @@ def read_run(folder: Path, entries: bool = True) -> Run:
     """
     path = folder / RUN
     try:
-        run = msgspec.json.decode(path.read_bytes(), type=Run)
+        run = decoded(read(path), Run)
     except FileNotFoundError as error:
         raise InputError(f"{folder} is no run: it has no {RUN}. Give a folder that `equiscope train` has made.") from error
     except NotADirectoryError as error:
@@ -159,7 +162,7 @@ def read_entries(folder: Path, until: int | None = None) -> list[Entry]:
     """
     path = folder / METRICS
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = read(path).split(b"\n")
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -169,7 +172,7 @@ def read_entries(folder: Path, until: int | None = None) -> list[Entry]:
         if not line:
             continue
         try:
-            entry = msgspec.json.decode(line, type=Entry)
+            entry = decoded(line, Entry)
         except msgspec.DecodeError as error:
             if number == len(lines):
                 break
@@ -185,9 +188,4 @@ def read_entries(folder: Path, until: int | None = None) -> list[Entry]:
 def write_run(run: Run, folder: Path) -> None:
     """Write run.json, whole or not at all; the long lists stay in metrics.jsonl."""
     short = msgspec.structs.replace(run, points=[], scores=[], samples=[])
-    part = folder / f".{RUN}"
-    with part.open("wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(short), indent=1) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())  # on the disk before it takes the other's name
-    part.replace(folder / RUN)
+    outputs.put(folder / RUN, msgspec.json.format(msgspec.json.encode(short), indent=1) + b"\n")

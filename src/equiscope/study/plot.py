@@ -1,8 +1,10 @@
 """Pictures of findings: the only file of the room that needs matplotlib, and only when a picture is asked for."""
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from equiscope import outputs
 from equiscope.errors import InputError
 from equiscope.study.base import Finding, Line, Panel
 
@@ -25,15 +27,20 @@ def draw(finding: Finding, path: Path) -> Path:
     """
     if path.suffix not in (".png", ".svg"):
         raise InputError(f"Pictures are PNG or SVG, but the name is {path.name!r}. End it with .png or .svg.")
+    matplotlib = installed()
+    kind, drawn = path.suffix[1:], BytesIO()
+    with matplotlib.rc_context(STYLE):
+        _figure(finding).savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
+    return outputs.write(path, drawn.getvalue())
+
+
+def installed() -> Any:
+    """The package that draws. Raises InputError where it is not installed."""
     try:
         import matplotlib
     except ImportError as error:
         raise InputError("Pictures need matplotlib. Install it: pip install 'equiscope[study]'. Without: --json.") from error
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(STYLE):
-        figure = _figure(finding)
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else {"Software": None})
-    return path
+    return matplotlib
 
 
 def _figure(finding: Finding) -> "Figure":

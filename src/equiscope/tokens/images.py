@@ -4,15 +4,17 @@ Features are the raw numbers of a patch, by channel, row, column: as the kernel 
 them is a convolution with the patch as kernel and stride: `x @ conv.weight.flatten(1).T + conv.bias`.
 """
 
-import struct
+import warnings
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from equiscope.errors import InputError, ShapeError
+from equiscope.budgets import PIXELS, read
+from equiscope.errors import InputError, ShapeError, printable, reason
 from equiscope.tokens.base import Tokens
 from equiscope.tokens.mixed import pack
 
@@ -82,12 +84,19 @@ def read_image(path: str | Path, size: Pair | None = None) -> Float[Tensor, "3 H
     from PIL import Image, ImageOps
 
     try:
-        with Image.open(path) as file:
+        with warnings.catch_warnings(), Image.open(BytesIO(read(path))) as file:
+            warnings.simplefilter("ignore")  # of a large picture, which has a budget here
+            if (pixels := file.width * file.height) > PIXELS:
+                raise InputError(
+                    f"{path} has {pixels / 1e6:.0f} megapixels; at most {PIXELS / 1e6:.0f} are read. Make it smaller first."
+                )
             mode = "RGB;16" if any(";16" in str(part) for part in getattr(file, "tile", ())) else file.mode
             upright = ImageOps.exif_transpose(file).convert("RGB")
-    except (OSError, SyntaxError, ValueError, struct.error, Image.DecompressionBombError) as error:  # of damaged files
+    except (InputError, KeyboardInterrupt, SystemExit):
+        raise
+    except Exception as error:  # readers of damaged pictures raise whatever comes
         raise InputError(
-            f"{path} cannot be read as a picture: {error}. Give a file that Pillow reads, e.g. PNG or JPEG."
+            f"{printable(path)} cannot be read as a picture: {reason(error)}. Give a file that Pillow reads, e.g. PNG or JPEG."
         ) from error
     if mode.startswith(("I", "F", "RGB;16")):
         raise InputError(f"{path} has more than 8 bits a colour (Pillow's mode {mode}). Save it with 8 bits.")

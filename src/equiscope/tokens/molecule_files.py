@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equiscope.budgets import SETS
+from equiscope.errors import OverBudget
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.lines import Lines
 from equiscope.tokens.points import Points
@@ -34,8 +36,9 @@ FAR = 1e300  # beyond it is no place
 
 def xyz(path: Path, content: bytes) -> list[Points]:
     """Frames: a count, a comment, then a line an atom. A comment with `Properties=` or `Lattice=` is one of extended XYZ."""
-    lines, found = Lines(path, content), []
+    lines, found = Lines(path, content), list[Points]()
     while lines.left:
+        _few(path, found)
         head = lines.next("a number of atoms")
         if not head.strip():  # between frames
             continue
@@ -180,10 +183,16 @@ def _listed(words: list[str]) -> list[Any]:
 
 def sdf(path: Path, content: bytes) -> list[Points]:
     """Molecules of an SD file, each closed by `$$$$`: atoms, bonds, and the data items `> <NAME>` as texts."""
-    lines, found = Lines(path, content), []
+    lines, found = Lines(path, content), list[Points]()
     while lines.left:
+        _few(path, found)
         found.append(_molecule(lines))
     return found
+
+
+def _few(path: Path, found: list[Points]) -> None:
+    if len(found) >= SETS:
+        raise OverBudget(f"{path} has more than {SETS:,} molecules, which are read at most. Cut the file into several.")
 
 
 def _molecule(lines: Lines) -> Points:

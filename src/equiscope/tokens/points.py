@@ -4,9 +4,6 @@ Coordinates stay what the file says, in float64 and with their unit. Energies, f
 by their own names, in the file's own units.
 """
 
-import gzip
-import lzma
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +13,10 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from equiscope.errors import InputError, ShapeError, UnknownName
+from equiscope.budgets import DAMAGED, OPENERS, POINTS, unpacked
+from equiscope.errors import InputError, ShapeError, UnknownName, printable, reason
 from equiscope.tokens.base import Tokens
 from equiscope.tokens.elements import SYMBOLS
-
-PACKERS: dict[str, Any] = {".gz": gzip, ".xz": lzma}
 
 
 @dataclass(frozen=True)
@@ -93,21 +89,22 @@ def read_points(path: str | Path) -> Points:
 
 
 def read_frames(path: str | Path) -> list[Points]:
-    """All sets of points of a file: .xyz, .extxyz, .sdf, .cjson (in Å), .obj, .ply (no unit); also compressed, .gz or .xz.
+    """All sets of points of a file: .xyz, .extxyz, .sdf, .cjson (in Å), .obj, .ply (no unit); also compressed, .gz, .xz or .bz2.
 
     Faces with more than three corners are cut into triangles. SDF is read in version V2000.
     raises  UnknownName for another kind of file, InputError with file and line for what is not as its format says
     """
     path = Path(path)
-    packer = PACKERS.get(path.suffix.lower())
-    kind = Path(path.stem if packer else path.name).suffix.lower()
+    kind = Path(path.stem if path.suffix.lower() in OPENERS else path.name).suffix.lower()
     reader = _readers().get(kind)
     if reader is None:
         raise UnknownName("reader of points", kind or path.name, sorted(_readers()))
     try:
-        content = packer.decompress(path.read_bytes()) if packer else path.read_bytes()
-    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:  # ValueError: a path with a zero byte
-        raise InputError(f"{path} cannot be read: {error}.") from error
+        content = unpacked(path, POINTS)
+    except InputError:
+        raise
+    except DAMAGED as error:  # also of a path with a zero byte
+        raise InputError(f"{printable(path)} cannot be read: {reason(error)}.") from error
     found: list[Points] = reader(path, content)
     if not found:
         raise InputError(f"{path} holds no points.")

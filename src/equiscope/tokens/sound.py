@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from equiscope.budgets import SAMPLES, regular
 from equiscope.errors import InputError, ShapeError, UnknownName
 from equiscope.tokens.base import Tokens
 from equiscope.tokens.extra import needed
@@ -35,12 +36,17 @@ def read_sound(
     raises   InputError where there is no sound, too long a one, or the extra `sound` is not installed
     """
     soundfile = needed("soundfile", "sound", "Reading a sound")
-    if content is None and not Path(path).is_file():
-        raise InputError(f"There is no file {path}. Give a WAV, FLAC, OGG or MP3 file.")
+    if content is None:
+        regular(path, "a WAV, FLAC, OGG or MP3 file")
     try:
         told = soundfile.info(str(path) if content is None else BytesIO(content), verbose=True)
         if told.frames > 2**60:
             raise InputError(f"{path} does not say how long it is, as what a program wrote into a pipe. Write it again as a file.")
+        if told.frames * told.channels > SAMPLES:
+            raise InputError(
+                f"{path} has {told.frames * told.channels / 1e6:.0f} million samples; "
+                f"at most {SAMPLES / 1e6:.0f} million are read. Cut it first."
+            )
         if longest is not None and told.duration > longest:
             raise InputError(f"{path} lasts {told.duration:.0f} s; at most {longest:.0f} s are read here. Cut it first.")
         samples, found = soundfile.read(str(path) if content is None else BytesIO(content), dtype="float32", always_2d=True)

@@ -8,7 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from equiscope.errors import InputError
+from equiscope import outputs
+from equiscope.budgets import read
+from equiscope.errors import InputError, printable, reason
 from equiscope.tokens.text import characters, readable, vocabulary, words
 
 FILE = "tokenizer.json"
@@ -55,12 +57,7 @@ class Tokenizer:
 
     def save(self, path: str | Path) -> Path:
         """Write a tokenizer.json: path is the file, or a folder that there is. Returns the file."""
-        file = _file(path)
-        try:
-            self.inner.save(str(file))
-        except Exception as error:  # tokenizers raises nothing narrower
-            raise InputError(f"{file} cannot be written: {error}. Give another folder, or make this one.") from error
-        return file
+        return outputs.write(_file(path), self.inner.to_str(pretty=True), "Give another folder, or make this one.")
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -71,10 +68,18 @@ class Tokenizer:
         from tokenizers import Tokenizer as Inner
 
         file = _file(path)
-        if not file.is_file():
-            raise InputError(f"There is no file {file}. Give a {FILE}, or a folder that has one.")
         try:
-            return cls(Inner.from_file(str(file)))
+            content = read(file)
+        except FileNotFoundError as error:
+            raise InputError(f"There is no file {file}. Give a {FILE}, or a folder that has one.") from error
+        except (OSError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"{printable(file)} cannot be read: {reason(error)}. Give a {FILE}, or a folder that has one."
+            ) from error
+        try:
+            return cls(Inner.from_buffer(content))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # tokenizers raises nothing narrower, and panics of its own

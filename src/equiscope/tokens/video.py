@@ -4,6 +4,7 @@ Features are the raw numbers of a tubelet, by channel, time, row, column: as the
 map of them is a convolution with the tubelet as kernel and stride: `x @ conv.weight.flatten(1).T + conv.bias`.
 """
 
+import os
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from equiscope.budgets import FRAMES, PIXELS, regular
 from equiscope.errors import InputError, ShapeError
 from equiscope.tokens.base import Tokens
 from equiscope.tokens.extra import needed
@@ -57,15 +59,29 @@ def read_video(
     height, width = (None, None) if size is None else size
     if every < 1 or (frames is not None and frames < 1):
         raise InputError(f"frames and every are 1 or more, but got frames={frames}, every={every}.")
+    regular(path, "a video that FFmpeg reads, e.g. MP4")
+    found: list[Tensor] = []
     try:
-        with av.open(str(path), metadata_errors="replace") as file:
+        # an absolute path, and of files alone: a name or a playlist could have FFmpeg ask a network
+        with av.open(os.path.abspath(path), metadata_errors="replace", options={"protocol_whitelist": "file"}) as file:
             stream = file.streams.video[0]
+            area = stream.width * stream.height if size is None else size[0] * size[1]
+            most = FRAMES // max(1, area)
+            if not most or stream.width * stream.height > PIXELS:
+                raise InputError(f"{path} has frames of {stream.width}×{stream.height} pixels, which are too large to be read.")
             began = float((stream.start_time or 0) * stream.time_base)  # a file's clock need not begin at 0
             later = (frame for frame in file.decode(stream) if frame.time is None or frame.time - began >= start)
             picked = islice(later, 0, None if frames is None else frames * every, every)
-            found = [torch.from_numpy(f.to_ndarray(format="rgb24", width=width, height=height)) for f in picked]
+            for frame in picked:
+                if len(found) == most:
+                    raise InputError(
+                        f"{path} has more than {most} frames of {area} pixels to be read. Ask for fewer frames, or a smaller size."
+                    )
+                found.append(torch.from_numpy(frame.to_ndarray(format="rgb24", width=width, height=height)))
             fps = float(stream.average_rate or stream.guessed_rate)
-    except (av.error.FFmpegError, IndexError, ValueError) as error:
+    except (av.error.FFmpegError, IndexError, ValueError, TypeError, MemoryError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path} cannot be read as a video: {error}. Give a file that FFmpeg reads, e.g. MP4.") from error
     if not found:
         raise InputError(f"{path} has no frame at {start:g} seconds or later. Use an earlier start.")

@@ -5,11 +5,16 @@ import difflib
 import inspect
 import json
 import re
+import typing
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec import inspect as types
+
+from equiscope.errors import shown
+
+LONGEST = 200  # signs of a value in a message
 
 
 def meanings(kind: type) -> dict[str, str]:
@@ -37,13 +42,8 @@ def meanings(kind: type) -> dict[str, str]:
 
 def tables(kind: type[Struct]) -> dict[str, type[Struct]]:
     """The fields of a table that are tables of one kind themselves."""
-    found = {}
-    for f in msgspec.structs.fields(kind):
-        info = types.type_info(f.type)
-        some = [one for one in (info.types if isinstance(info, types.UnionType) else (info,)) if isinstance(one, types.StructType)]
-        if len(some) == 1:
-            found[f.name] = some[0].cls
-    return found
+    found = {f.name: structs(f.type) for f in msgspec.structs.fields(kind)}
+    return {name: some[0] for name, some in found.items() if len(some) == 1}
 
 
 def wanted(kind: Any, item: bool = False) -> str:
@@ -68,6 +68,95 @@ def wanted(kind: Any, item: bool = False) -> str:
         return f"a list, each {wanted(info.item_type)}"
     plain = {types.StrType: "a text in quotes", types.BoolType: "true or false", types.DictType: "a table"}
     return plain.get(type(info), "a value")
+
+
+def misfit(value: Any, kind: Any, path: str = "") -> tuple[str, str] | None:
+    """The path of the first field of plain data that cannot be of this kind, and what is wrong with it; None where all fits."""
+    if fits(value, kind):
+        return None
+    if isinstance(value, dict) and (some := structs(kind)):
+        return _misfit_of_table(value, some, path)
+    info = types.type_info(kind)
+    if isinstance(info, types.DictType) and isinstance(value, dict):
+        return _misfit_of_names(value, kind, path)
+    if isinstance(info, types.ListType | types.TupleType | types.VarTupleType) and isinstance(value, list | tuple):
+        each = typing.get_args(kind)
+        for place, held in enumerate(value if len(value) == len(each) or not isinstance(info, types.TupleType) else ()):
+            if (found := misfit(held, each[place if isinstance(info, types.TupleType) else 0], f"{path}[{place}]")) is not None:
+                return found
+    return path, f"{path} is {written(value)}, but takes {wanted(kind)}."
+
+
+def _misfit_of_table(value: dict[str, Any], some: list[type[Struct]], path: str) -> tuple[str, str]:
+    tag = some[0].__struct_config__.tag_field
+    if tag is not None and value.get(tag) not in (names := [one.__struct_config__.tag for one in some]):
+        path = f"{path}.{tag}".strip(".")
+        takes = " or ".join(json.dumps(name) for name in names)
+        return (
+            path,
+            f"{path} is {written(value[tag])}, but takes {takes}." if tag in value else f"{path} is missing: it takes {takes}.",
+        )
+    table = next((one for one in some if tag is not None and one.__struct_config__.tag == value[tag]), some[0])
+    known = {f.name: f for f in msgspec.structs.fields(table)}
+    for name, held in value.items():
+        place = f"{path}.{name}".strip(".")
+        if name in known:
+            if (found := misfit(held, known[name].type, place)) is not None:
+                return found
+        elif name != tag and table.__struct_config__.forbid_unknown_fields:
+            return place, f"there is no field {place}. {nearest(name, list(known))}"
+    name = next((name for name, f in known.items() if f.required and name not in value), "")
+    place = f"{path}.{name}".strip(".")
+    return place, f"{place} is missing: it takes {_of_tag(known[name].type) if name else 'a value'}."
+
+
+def _of_tag(kind: Any) -> str:
+    """What a field may be; of a table whose kind a field of it says, that field."""
+    some = structs(kind)
+    tag = some[0].__struct_config__.tag_field if some else None
+    if tag is None:
+        return wanted(kind)
+    return f"a table whose field {tag} is {' or '.join(json.dumps(one.__struct_config__.tag) for one in some)}"
+
+
+def _misfit_of_names(value: dict[str, Any], kind: Any, path: str) -> tuple[str, str]:
+    """The same of a table with free names, which may hold such tables."""
+    held: Any = value
+    while typing.get_origin(kind) is dict and isinstance(held, dict):
+        names, kind = typing.get_args(kind)
+        for key, one in held.items():
+            if not fits(key, names):
+                return path, f"{path} has no place for {written(key)}: its names are {wanted(names)}."
+            if not fits(one, kind):
+                path, held = f"{path}.{key}", one
+                break
+    return path, f"{path} is {written(held)}, but takes {wanted(kind)}."
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether plain data can be of a kind."""
+    try:
+        msgspec.convert(value, kind)
+    except (msgspec.ValidationError, OverflowError):
+        return False
+    return True
+
+
+def structs(kind: Any) -> list[type[Struct]]:
+    """The kinds of tables that a value may be."""
+    info = types.type_info(kind)
+    return [one.cls for one in (info.types if isinstance(info, types.UnionType) else (info,)) if isinstance(one, types.StructType)]
+
+
+def written(value: Any) -> str:
+    """A value as a recipe writes it."""
+    if isinstance(value, dict):
+        return "a table"
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):  # a whole number of thousands of digits
+        return shown(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def can_be_none(kind: Any) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 import torch
 from filelock import FileLock, Timeout
 
-from equiscope import __version__
+from equiscope import __version__, outputs
 from equiscope.errors import InputError
 from equiscope.record.run import METRICS, RUN, Entry, Point, Run, Source, read_entries, read_run, write_run
 from equiscope.train.reading import differences, recipe
@@ -113,9 +113,7 @@ class Entries:
     def __init__(self, folder: Path, until: int) -> None:
         kept = read_entries(folder, until=until)
         self.steps = sum(isinstance(entry, Point) for entry in kept)
-        part = folder / f".{METRICS}"
-        part.write_bytes(b"".join(msgspec.json.encode(entry) + b"\n" for entry in kept))
-        part.replace(folder / METRICS)
+        outputs.put(folder / METRICS, b"".join(msgspec.json.encode(entry) + b"\n" for entry in kept))
         self._file = (folder / METRICS).open("ab", buffering=0)
 
     def add(self, entry: Entry) -> None:

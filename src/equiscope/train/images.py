@@ -48,13 +48,14 @@ class ImagesTask(Task):
     name: ClassVar[str] = "images"
     better: ClassVar[Literal["less", "more"]] = "more"
     baselines: ClassVar[tuple[str, ...]] = ("mlp", "convnet")
+    ordered: ClassVar[str] = "learned-nd"
 
     def __init__(self, recipe: Recipe, sight: Sight, pictures: Pictures | None = None) -> None:
         super().__init__(recipe)
         assert isinstance(recipe.data, Images)
         self.config, self.sight, self.pictures = recipe.data, sight, pictures
         self.sources = pictures.sources if pictures is not None else []
-        self.notes = learned(self.sources)
+        self.notes = [*(pictures.notes if pictures is not None else []), *learned(self.sources)]
         self.grid = (1, 1)  # patches of a picture, which `settled` knows; a baseline takes it whole
 
     @classmethod
@@ -114,7 +115,10 @@ class ImagesTask(Task):
         if readout in ("each", "concatenation"):
             raise InputError(f'model.readout {readout!r} gives no one answer a picture. Use "class", "mean", "first" or "last".')
         made = {"head": {"bias": True}, **spec, "entry": entry | {"features": features}, "outputs": classes}
-        return made | {"block": _on_grid(spec.get("block") or {}, said.get("block") or {}, grid, readout == "class")}
+        block = spec.get("block") or {}
+        if "preset" not in said and not _says_position(block):
+            block = _placed(block, self.ordered)
+        return made | {"block": _on_grid(block, said.get("block") or {}, grid, readout == "class")}
 
     def sizes(self, baseline: str) -> dict[str, Any]:
         return {"shape": (self.sight.channels, *self.sight.size), "outputs": len(self.sight.classes)}
@@ -246,6 +250,19 @@ def _features(entry: dict[str, Any], channels: int, patch: Sequence[int]) -> int
             f"model.entry.stem begins with {stem[0]} channels, but the pictures have {channels}. Begin with {channels}."
         )
     return int(stem[-1])
+
+
+def _says_position(block: Any) -> bool:
+    """Whether a block, or one of several, says a position scheme, "none" too."""
+    blocks = block if isinstance(block, list | tuple) else [block]
+    return any("position" in (one.get("attention") or {}) for one in blocks)
+
+
+def _placed(block: Any, scheme: str) -> Any:
+    """Blocks with a position scheme."""
+    if isinstance(block, list | tuple):
+        return [_placed(one, scheme) for one in block]
+    return block | {"attention": (block.get("attention") or {}) | {"position": scheme}}
 
 
 def _on_grid(block: Any, said: Any, grid: tuple[int, int], token: bool) -> Any:

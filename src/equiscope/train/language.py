@@ -39,7 +39,7 @@ class LanguageTask(TextTask):
         assert isinstance(recipe.data, Language)
         self.config, self.passages = recipe.data, passages
         self.sources = passages.sources if passages is not None else []
-        self.notes = learned(self.sources)
+        self.notes = [*(passages.notes if passages is not None else []), *learned(self.sources)]
 
     @classmethod
     def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:

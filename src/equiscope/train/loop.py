@@ -26,7 +26,7 @@ from equiscope.train.engine import Diverged, Engine
 from equiscope.train.memory import few_primitives
 from equiscope.train.processes import counted
 from equiscope.train.recipe import Recipe
-from equiscope.train.task import Batch, Task, settle
+from equiscope.train.task import Batch, Task, orderless, settle
 
 
 @dataclass
@@ -109,7 +109,7 @@ def fresh(recipe: Recipe, task: Task, spec: Spec | Baseline | SpaceSpec, engine:
         seed=recipe.seed,
         versions=folder.versions(), machine=folder.machine(), beside=str((beside or Path()).absolute()),
         processes=engine.processes.count, steps=recipe.budget.steps, parameters=spec.describe(1, 1).parameters,
-        multiply_adds=task.multiply_adds(spec, task.batch(0)),
+        multiply_adds=task.multiply_adds(spec, task.batch(0)), notes=[*task.notes, *orderless(task, engine.model)],
     )  # fmt: skip
 
 
@@ -144,7 +144,7 @@ class _Loop:
                 machine = self.run.machine | ({} if onednn is None else {"onednn": onednn})
                 self._record(state="running", reason="", processes=self.engine.processes.count, machine=machine)
                 self.watcher.begin(self.run)
-                for note in self.task.notes:
+                for note in self.run.notes:
                     self.watcher.say(note)
                 try:
                     return self._steps(step, asked)

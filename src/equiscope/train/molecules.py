@@ -11,18 +11,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equiscope.budgets import OPENERS
 from equiscope.data.frame_files import cell_of
 from equiscope.data.molecules import Frame, Frames, Levels, Molecules, joined
 from equiscope.data.turns import turn
 from equiscope.errors import InputError
 from equiscope.models import Built, Model, SpaceModel
-from equiscope.models.calculator import in_angstrom, in_electronvolts
 from equiscope.models.slopes import Slopes
 from equiscope.record import Sample
-from equiscope.tokens.points import PACKERS, Points, read_frames
+from equiscope.tokens.points import Points, read_frames
 from equiscope.train.plainly import Plain, plain_spec
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Answer, Asked, Batch, Task
+from equiscope.units import angstrom, electronvolts
 
 AT_ONCE = 64  # frames that are evaluated together
 LEVELS = "elements.json"
@@ -36,12 +37,13 @@ class MoleculesTask(Task):
 
     name: ClassVar[str] = "molecules"
     single: ClassVar[bool] = True
+    ordered: ClassVar[str] = ""  # places are numbers of an atom
 
     def __init__(self, recipe: Recipe, levels: Levels, frames: Frames | None = None) -> None:
         super().__init__(recipe)
         assert isinstance(recipe.data, Molecules)
         self.config, self.levels, self.frames = recipe.data, levels, frames
-        self.sources = frames.sources if frames is not None else []
+        self.sources, self.notes = (frames.sources, frames.notes) if frames is not None else ([], [])
         self.slopes: Slopes | None = None
 
     @classmethod
@@ -126,7 +128,8 @@ class MoleculesTask(Task):
         lost = weights[0] * self._lost((energy - t["energy"]) / (atoms * scale))
         if forces is not None:
             missed = self._lost((forces - t["forces"]) / scale)
-            lost = lost + weights[1] * missed.sum((-1, -2)) / (3 * atoms)  # where there is no atom, nothing is missed
+            pulled = missed.sum((-1, -2)) / (3 * atoms)  # where there is no atom, nothing is missed
+            lost = lost + weights[1] * (torch.where(t["known"], pulled, 0.0) if "known" in t else pulled)
         return lost.sum().float()
 
     def _lost(self, x: Tensor) -> Tensor:
@@ -194,7 +197,7 @@ class MoleculesTask(Task):
             if "forces" in t:
                 found = space.answer(t["numbers"], t["at"], t.get("cell"))
                 energy = found.energy
-                forces.append((found.forces - t["forces"])[there].flatten())
+                forces.append((found.forces - t["forces"])[there & t["known"][:, None] if "known" in t else there].flatten())
             else:
                 energy = space(t["numbers"], t["at"], t.get("cell"))
             energies.append(energy - t["energy"])
@@ -204,7 +207,7 @@ class MoleculesTask(Task):
         if forces:
             pulled = MILLI * torch.cat(forces).cpu()
             values = {"forces": _mean(pulled), **values, "forces rms": _root(pulled)}
-        own = self._own(values["energy"] / MILLI / in_electronvolts(self.config.unit))
+        own = self._own(values["energy"] / MILLI / electronvolts(self.config.unit))
         return {**values, **own, "frames": float(len(missed))}
 
     def final(self, model: Built, part: str) -> dict[str, float]:
@@ -234,8 +237,8 @@ class MoleculesTask(Task):
             raise InputError(f"Molecules are answered without options, but got {', '.join(options)}.")
         space, device, found = _in_space(model, self.levels), next(model.parameters()).device, []  # type: Any, Any, list[Answer]
         for path in inputs:
-            kind = [s for s in map(str.lower, Path(path).suffixes) if s not in PACKERS][-1:]
-            frames, long = read_frames(path), in_angstrom(self.config.length) if kind in ([".xyz"], [".extxyz"]) else 1.0
+            kind = [s for s in map(str.lower, Path(path).suffixes) if s not in OPENERS][-1:]
+            frames, long = read_frames(path), angstrom(self.config.length) if kind in ([".xyz"], [".extxyz"]) else 1.0
             for row, points in enumerate(frames):
                 given = f"{path}, frame {row}" if len(frames) > 1 else path
                 numbers, at, cell = self._asked(points, given, space, long)

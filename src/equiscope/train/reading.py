@@ -4,7 +4,6 @@ A recipe may hold a table `small`: what changes with --small, to try it in a min
 """
 
 import dataclasses
-import json
 import math
 import re
 import tomllib
@@ -18,13 +17,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from equiscope import position
+from equiscope import budgets, position
+from equiscope.budgets import DEEP, TOO_DEEP, too_deep
 from equiscope.data import Molecules
-from equiscope.errors import InputError, UnknownName
+from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, shown
 from equiscope.models import BASELINES, PRESETS, Baseline, SpaceSpec, Spec
 from equiscope.models.baselines import foreign
 from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm
 from equiscope.train import fields
+from equiscope.train.fields import written
 from equiscope.train.recipe import TASKS, Data, Recipe
 
 Kind = type[Spec] | type[Baseline] | type[SpaceSpec]  # of a model
@@ -37,23 +38,11 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
     small    with the changes of its table `small`
     raises   InputError naming the file, the line and the field that does not fit
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        data = tomllib.loads(text)
-    except FileNotFoundError as error:
-        raise InputError(f"There is no recipe {path}.{_neighbours(path)}") from error
-    except IsADirectoryError as error:
-        raise InputError(f"{path} is a folder without run.json. Give a recipe (.toml), or the folder of a run.") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8, so it is no recipe. Give a .toml file.") from error
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not TOML: {error}.") from error
+    said, data = read_toml(path, "recipe")
     less = data.pop("small", None)
     if less is not None and not isinstance(less, dict):
-        where = Origin(str(path), text).of("small")
-        raise InputError(f"{where}: small is {_shown(less)}, but takes a table with the fields that --small changes.")
+        where = Origin(str(path), said).of("small")
+        raise InputError(f"{where}: small is {written(less)}, but takes a table with the fields that --small changes.")
     if small:
         if less is None:
             raise InputError(f"{path} has no table [small]. Leave --small out, or change single fields with --set.")
@@ -61,11 +50,36 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
     for change in changes or []:
         keys, value = _said(change)
         data = replaced(data, keys, value)
-    origin = Origin(str(path), text, less if small else None, tuple(changes or ()))
+    if too_deep(data):
+        raise InputError(f"--set gives {path} a value that is not read: {TOO_DEEP}. Make it flat.")
+    origin = Origin(str(path), said, less if small else None, tuple(changes or ()))
     found = _made(data, origin)
     if not small and less is not None:
-        _typed(merged(data, less), Origin(str(path), text, less))  # what is wrong in it is said before somebody needs it
+        _typed(merged(data, less), Origin(str(path), said, less))  # what is wrong in it is said before somebody needs it
     return _started(found, path.parent, origin)
+
+
+def read_toml(path: Path, what: str) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file, and what it says. Raises InputError where there is none, or it is none."""
+    name = printable(path)
+    try:
+        said = budgets.text(path)
+        data = tomllib.loads(said)
+    except FileNotFoundError as error:
+        raise InputError(f"There is no {what} {name}.{_neighbours(path)}") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{name} is a folder without run.json. Give a recipe (.toml), or the folder of a run.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is not UTF-8, so it is no {what}. Give a .toml file.") from error
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {reason(error)}.") from error
+    except RecursionError as error:
+        raise InputError(f"{name} is not read: {TOO_DEEP}. Make it flat.") from error
+    except ValueError as error:  # no TOML, or a number of thousands of digits
+        raise error if isinstance(error, InputError) else InputError(f"{name} is not TOML: {reason(error)}.") from error
+    if too_deep(data):
+        raise InputError(f"{name} is not read: {TOO_DEEP}. Make it flat.")
+    return said, data
 
 
 def recipe(data: dict[str, Any], name: str = "recipe") -> Recipe:
@@ -161,8 +175,8 @@ def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
         data["model"] = _parts_without_none(data["model"])
     try:
         made = msgspec.convert(data, Recipe)
-    except msgspec.ValidationError as error:
-        path, sentence = _sentence(str(error), data)
+    except (msgspec.ValidationError, OverflowError) as error:
+        path, sentence = fields.misfit(data, Recipe) or ("", "it is no recipe.")
         raise InputError(f"{origin.of(path)}: {sentence}") from error
     for part in ("data", "budget", "optimiser"):
         for path, number in _numbers(data.get(part), part):
@@ -196,73 +210,10 @@ def _started(found: Recipe, beside: Path, origin: Origin) -> Recipe:
     folder = next((one for one in (beside / given, given) if one.is_dir()), None)
     if folder is None:
         raise InputError(
-            f"{origin.of('model.start')}: model.start is {_shown(start)}, but there is no such folder, beside the recipe or here. "
+            f"{origin.of('model.start')}: model.start is {written(start)}, but there is no such folder, beside the recipe or here. "
             "Give a folder with config.json and its weights, or the folder of a run."
         )
     return msgspec.structs.replace(found, model=found.model | {"start": str(folder.absolute())})
-
-
-def _sentence(said: str, data: dict[str, Any]) -> tuple[str, str]:
-    """The path of a field and what is wrong with it, from what msgspec says."""
-    said, _, where = said.partition(" - at `")
-    path = where.removeprefix("key` in `").removeprefix("$").rstrip("`").strip(".")
-    if where.startswith("key") or "[...]" in path:  # msgspec does not say which entry of a table with free names it is
-        return _entry(path.partition("[...]")[0], data)
-    name = re.search(r"(unknown|required) field `(\w+)`", said)
-    if name is not None:
-        table, path = path, f"{path}.{name[2]}".strip(".")
-        if name[1] == "unknown":
-            known = [f.name for f in msgspec.structs.fields(_kind(table, data))]
-            return path, f"there is no field {path}. {fields.nearest(name[2], known)}"
-        return path, f"{path} is missing: it takes {_wanted(path, data)}."
-    value: Any = data
-    for step in re.findall(r"\w+", path):
-        value = value[int(step)] if isinstance(value, list) else value[step]
-    return path, f"{path} is {_shown(value)}, but takes {_wanted(path, data)}."
-
-
-def _entry(path: str, data: dict[str, Any]) -> tuple[str, str]:
-    """The first entry of a table with free names that cannot stand there, and what is wrong with it."""
-    table, _, name = path.rpartition(".")
-    kind = {f.name: f.type for f in msgspec.structs.fields(_kind(table, data))}[name]
-    held: Any = data
-    for step in path.split("."):
-        held = held[step]
-    while typing.get_origin(kind) is dict and isinstance(held, dict):
-        names, kind = typing.get_args(kind)
-        for key, value in held.items():
-            if not _fits(key, names):
-                return path, f"{path} has no place for {_shown(key)}: its names are {fields.wanted(names)}."
-            if not _fits(value, kind):
-                path, held = f"{path}.{key}", value
-                break
-    return path, f"{path} is {_shown(held)}, but takes {fields.wanted(kind)}."
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    try:
-        msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        return False
-    return True
-
-
-def _wanted(path: str, data: dict[str, Any]) -> str:
-    """What a field may be, in words."""
-    table, _, name = path.rpartition(".")
-    if path in ("data.task", "data"):
-        tasks = " or ".join(f'"{task}"' for task in TASKS)
-        return tasks if table else f"a table whose field task is {tasks}"
-    name, _, place = name.partition("[")
-    return fields.wanted({f.name: f.type for f in msgspec.structs.fields(_kind(table, data))}[name], bool(place))
-
-
-def _kind(table: str, data: dict[str, Any]) -> type[Struct]:
-    """The type of a table of a recipe; "" is the recipe."""
-    kind: type[Struct] = Recipe
-    for name in table.split(".") if table else ():
-        kind = TASKS[data["data"]["task"]] if name == "data" else fields.tables(kind)[name]
-    return kind
 
 
 def _impossible(made: Recipe) -> Iterator[tuple[str, str]]:
@@ -291,9 +242,9 @@ def _look_at_model(model: dict[str, Any], origin: Origin) -> None:
         return
     if preset is not None and preset not in PRESETS:
         known = fields.nearest(str(preset), list(PRESETS))
-        raise InputError(f"{origin.of('model.preset')}: there is no preset {_shown(preset)}. {known}")
+        raise InputError(f"{origin.of('model.preset')}: there is no preset {written(preset)}. {known}")
     if start is not None and not isinstance(start, str):
-        raise InputError(f"{origin.of('model.start')}: model.start is {_shown(start)}, but takes a folder, as a text in quotes.")
+        raise InputError(f"{origin.of('model.start')}: model.start is {written(start)}, but takes a folder, as a text in quotes.")
     if preset is None and start is None and "width" not in said:
         raise InputError(
             f"{origin.of('model')}: model.width is missing: it takes a whole number of 1 or more. "
@@ -303,9 +254,8 @@ def _look_at_model(model: dict[str, Any], origin: Origin) -> None:
         try:
             position.from_json(value)
         except UnknownName as error:
-            near = fields.nearest(str(value if isinstance(value, str) else value["scheme"]), _known(error))
-            shown = _shown(value if isinstance(value, str) else value["scheme"])
-            raise InputError(f"{origin.of(path)}: {path}: there is no position scheme {shown}. {near}") from error
+            near = fields.nearest(str(error.found), error.known)
+            raise InputError(f"{origin.of(path)}: {path}: there is no position scheme {written(error.found)}. {near}") from error
         except InputError as error:
             raise InputError(f"{origin.of(path)}: {path}: {error}") from error
     _look_at_fields(model, merged(PRESETS[preset]().to_dict() if preset else {"width": 1}, said), Spec, origin)
@@ -321,13 +271,13 @@ def _look_in_space(made: Recipe, origin: Origin) -> None:
                 "whose fields model says. Leave it out."
             )
     if start is not None and not isinstance(start, str):
-        raise InputError(f"{origin.of('model.start')}: model.start is {_shown(start)}, but takes a folder, as a text in quotes.")
+        raise InputError(f"{origin.of('model.start')}: model.start is {written(start)}, but takes a folder, as a text in quotes.")
     fixed: dict[str, Any] = {"precision": "float32", "recompute": False, "products": "torch"}
     for name, usual in (fixed | ({"compile": False} if "block" in model else {})).items():
         if (said := getattr(made.engine, name)) != usual:
             raise InputError(
-                f"{origin.of(f'engine.{name}')}: engine.{name} is {_shown(said)}, but forces are slopes of an energy, which are "
-                f"learned with {_shown(usual)}. Leave it out."
+                f"{origin.of(f'engine.{name}')}: engine.{name} is {written(said)}, but forces are slopes of an energy, which are "
+                f"learned with {written(usual)}. Leave it out."
             )
     if "block" in model:  # an ordinary transformer
         _look_at_model(model, origin)
@@ -341,11 +291,11 @@ def _look_at_baseline(model: dict[str, Any], origin: Origin) -> None:
     kind = model["baseline"]
     if kind not in BASELINES:
         near = fields.nearest(str(kind), list(BASELINES))
-        raise InputError(f"{origin.of('model.baseline')}: there is no baseline {_shown(kind)}. {near}")
+        raise InputError(f"{origin.of('model.baseline')}: there is no baseline {written(kind)}. {near}")
     if others := [name for name in model if name in ("preset", "start")] + foreign(model):
         raise InputError(
-            f"{origin.of(f'model.{others[0]}')}: model.{others[0]} belongs to a transformer, but model.baseline is {_shown(kind)}. "
-            "Leave one of them out."
+            f"{origin.of(f'model.{others[0]}')}: model.{others[0]} belongs to a transformer, but model.baseline is "
+            f"{written(kind)}. Leave one of them out."
         )
     if "width" not in model:
         raise InputError(f"{origin.of('model')}: model.width is missing: it takes a whole number of 1 or more.")
@@ -357,23 +307,21 @@ def _look_at_fields(model: dict[str, Any], said: dict[str, Any], kind: Kind, ori
     """Refuse fields that a kind of model does not have, and values that they do not take, with their places."""
     try:
         kind.of(said)
+    except UnknownField as error:
+        path, name = f"model{error.path.removeprefix('spec')}.{error.found}", str(error.found)
+        if kind is Spec and error.path == "spec" and name in {f.name for f in dataclasses.fields(Baseline)}:
+            raise InputError(f"{origin.of(path)}: {path} belongs to a baseline. Say model.baseline, or leave it out.") from error
+        raise InputError(f"{origin.of(path)}: there is no field {path}. {fields.nearest(name, error.known)}") from error
     except UnknownName as error:
-        table = re.match(r"There is no field of spec(\S*) called '(\w+)'\.", str(error))
-        if table is not None:
-            path = f"model{table[1]}.{table[2]}"
-            if kind is Spec and not table[1] and table[2] in {f.name for f in dataclasses.fields(Baseline)}:
-                raise InputError(
-                    f"{origin.of(path)}: {path} belongs to a baseline. Say model.baseline, or leave it out."
-                ) from error
-            raise InputError(f"{origin.of(path)}: there is no field {path}. {fields.nearest(table[2], _known(error))}") from error
-        name = re.findall(r"called '(.*?)'\. Known", str(error))[0]
-        near = fields.nearest(name, _known(error), listed=False)
-        raise InputError(f"{origin.of(_path_to(model, name))}: {error} {near}".strip()) from error
+        near = fields.nearest(str(error.found), error.known, listed=False)
+        raise InputError(f"{origin.of(_path_to(model, error.found))}: {error} {near}".strip()) from error
+    except WrongValue as error:
+        if not error.path.startswith("spec."):
+            raise InputError(f"{origin.of('model')}: {error}") from error
+        place = re.sub(r"\[\d+\]", "", error.path.removeprefix("spec."))
+        path = f"model.{place}"
+        raise InputError(f"{origin.of(path)}: {path} is {shown(error.found)}, but takes {_wanted_by_spec(place, kind)}.") from error
     except InputError as error:
-        place = re.match(r"spec((?:\.\w+)+)\S* (cannot be (.*): |should be an object.*got (.*)\.)", str(error))
-        if place is not None:
-            path, value = f"model{place[1]}", place[3] or place[4]
-            raise InputError(f"{origin.of(path)}: {path} is {value}, but takes {_wanted_by_spec(place[1][1:], kind)}.") from error
         if kind is not Spec:
             raise InputError(f"{origin.of('model')}: {error}") from error
 
@@ -388,7 +336,7 @@ def _wanted_by_spec(path: str, kind: Kind) -> str:
     return f"a table with {', '.join(f.name for f in dataclasses.fields(parts[0]))}" if parts else fields.wanted(hint)
 
 
-def _path_to(model: dict[str, Any], value: str, path: str = "model") -> str:
+def _path_to(model: dict[str, Any], value: object, path: str = "model") -> str:
     """The path of the first field of this value."""
     for name, held in model.items():
         if held == value:
@@ -405,10 +353,6 @@ def _positions(model: dict[str, Any], path: str = "model") -> Iterator[tuple[str
             yield f"{path}.{name}", held
         elif isinstance(held, dict):
             yield from _positions(held, f"{path}.{name}")
-
-
-def _known(error: UnknownName) -> list[str]:
-    return str(error).partition("Known: ")[2].rstrip(".").split(", ")
 
 
 def _without_none(data: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
@@ -449,8 +393,8 @@ def _said(change: str) -> tuple[list[str], Any]:
     """The path of the field that one --set names, and its value."""
     name, sign, value = change.partition("=")
     keys = name.strip().split(".")
-    if not sign or not all(re.fullmatch(r"[\w-]+", key) for key in keys):
-        raise InputError(f"--set takes field=value, such as optimiser.rate=3e-4, but got {change!r}.")
+    if not sign or len(keys) > DEEP or not all(re.fullmatch(r"[\w-]+", key) for key in keys):
+        raise InputError(f"--set takes field=value, such as optimiser.rate=3e-4, but got {shown(change)}.")
     return keys, value_of(value.strip())
 
 
@@ -458,15 +402,10 @@ def value_of(text: str, said: str = "--set") -> Any:
     """A value as in TOML; what is none is a text. Raises InputError, with where it was said, for what is not closed."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         if text[:1] in tuple("[{\"'"):
-            raise InputError(f"{said}: {text} is not a value of TOML: {error}.") from error
+            raise InputError(f"{said}: {printable(text)} is not a value of TOML: {printable(error)}.") from error
         return text
-
-
-def _shown(value: Any) -> str:
-    """A value as a recipe writes it."""
-    return "a table" if isinstance(value, dict) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _neighbours(path: Path) -> str:

@@ -36,10 +36,13 @@ class SoundsTask(Task):
         super().__init__(recipe)
         assert isinstance(recipe.data, Sounds)
         self.config, self.hearing, self.recordings = recipe.data, hearing, recordings
-        self.sources = recordings.sources if recordings is not None else []
+        self.sources, self.notes = (recordings.sources, recordings.notes) if recordings is not None else ([], [])
         changes = self.config.changes
         if self.config.tokens == "raw" and (changes.bands or changes.windows or changes.warp):
-            self.notes = ["data.changes warps spectrograms and hides bands and windows of them, but nothing of raw tokens."]
+            self.notes = [
+                *self.notes,
+                "data.changes warps spectrograms and hides bands and windows of them, but nothing of raw tokens.",
+            ]
 
     @classmethod
     def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
-from equiscope.models import Baseline, Built, SpaceSpec, Spec
+from equiscope.models import Baseline, Built, Model, SpaceSpec, Spec
 from equiscope.record import Line, Sample, Source
+from equiscope.symmetry import Permute, derive
 from equiscope.train.reading import merged
 from equiscope.train.recipe import Recipe
 
@@ -86,9 +87,11 @@ class Task(ABC):
     notes    sentences about the data that a person should read: what was left out
     signatures  how numbers of the last `final` were counted, where their names do not say it
     folder   of the run, while it is trained: where `final` may leave what it measured
+    ordered  a position scheme that suits its tokens, whose order says something; empty where it says nothing
     """
 
     name: ClassVar[str]
+    ordered: ClassVar[str] = "rope"
     better: ClassVar[Literal["less", "more"]] = "less"
     baselines: ClassVar[tuple[str, ...]] = ()
     single: ClassVar[bool] = False
@@ -173,6 +176,24 @@ class Task(ABC):
     def multiply_adds(self, spec: Spec | Baseline | SpaceSpec, batch: Batch) -> float:
         """Of one forward pass over a batch."""
         return float(spec.describe(max(batch.length, 1), max(batch.source, 1)).multiply_adds * batch.size)
+
+
+def orderless(task: Task, model: Built) -> list[str]:
+    """A sentence where a model cannot know the order of what it reads, though the order says something."""
+    if not task.ordered or not isinstance(model, Model):
+        return []
+    parts = {"model": model, **({} if model.encoder is None else {"model.encoder": model.encoder})}
+    return [
+        f"The {name.rpartition('.')[2]} knows no order: without a position scheme and a causal mask, its tokens say the same in any"
+        f' order. Say {name}.block.attention.position = "{task.ordered}", unless that is meant.'
+        for name, part in parts.items() if _knows_no_order(part)
+    ]  # fmt: skip
+
+
+def _knows_no_order(model: Model) -> bool:
+    """Whether every part treats tokens alike, or only a read-out of one row does not."""
+    claim = next(claim for claim in derive(model) if claim.action == Permute.name)
+    return claim.holds or (claim.decided_by == "readout" and model.readout.name in ("first", "last"))
 
 
 def settle(task: Task) -> Spec | Baseline | SpaceSpec:

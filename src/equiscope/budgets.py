@@ -1,0 +1,262 @@
+"""Budgets: how much of a file is read, how deep it may be nested, and how long a pipe may be silent.
+
+A file comes from anybody. A small one may unfold to more than there is memory for, and a pipe may never say anything: what is
+beyond a budget is refused in a sentence that says the budget. A budget is far beyond what people have; it is no setting.
+"""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import select
+import stat
+import tarfile
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import msgspec
+
+from equiscope.errors import InputError, OverBudget, printable, reason
+
+T = TypeVar("T")
+
+SETTINGS = 2**24  # bytes of a file that a person writes: a recipe, a spec, a config.json
+XML = 2**26  # bytes of an XML file, which takes many times as much in memory
+WHOLE = 2**30  # bytes of a file that is read at once: a table, a molecule, a tokenizer, a record
+POINTS, SETS = 2**29, 10**6  # bytes of a file of molecules or of a mesh; and sets of points in it
+UNFOLDED, TIMES = 2**28, 100  # bytes that what is compressed may unfold to at least; and so many times what is packed
+PIXELS = 2**26  # of a picture
+SAMPLES = 2**28  # of a sound, over all its channels
+FRAMES = 2**27  # pixels of all frames of a video that are read
+DEEP = 64  # brackets, or tables, within one another
+ENTRIES = 2_000_000  # files of a folder
+PATIENCE = 10.0  # seconds in which a pipe says nothing
+PIECE = 2**20  # bytes that are read at a time
+OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+DAMAGED = (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error, tarfile.TarError)  # what readers of damaged files raise
+
+
+def read(path: str | os.PathLike[str], most: int = WHOLE) -> bytes:
+    """All of a file, or of what a pipe gives. What is compressed stays so.
+
+    raises  OSError where it cannot be opened, as `open` does; OverBudget where it holds more than `most` bytes, or is silent
+    """
+    name = os.fspath(path)
+    handle = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        found = os.fstat(handle)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(21, "Is a directory", name)
+        if stat.S_ISREG(found.st_mode):
+            if found.st_size > most:
+                raise OverBudget(
+                    f"{printable(path)} has {size(found.st_size)}; at most {size(most)} are read here. Make it smaller."
+                )
+            return file.read(most)
+        return _piped(file, name, most)
+
+
+def _piped(file: IO[bytes], name: str, most: int) -> bytes:
+    """What somebody writes into a pipe, to its end."""
+    found, heard = bytearray(), time.monotonic()
+    said = f"{printable(name)} is no regular file"
+    while True:
+        ready = bool(select.select([file], [], [], 0.1)[0])
+        piece = file.read(PIECE) if ready else None
+        if piece:
+            found += piece
+            heard = time.monotonic()
+            if len(found) > most:
+                raise OverBudget(f"{said}, and gives more than {size(most)}, which are read here at most. Give a smaller one.")
+        elif piece == b"" and found:
+            return bytes(found)
+        elif time.monotonic() - heard > PATIENCE:
+            raise OverBudget(f"{said}, and gave nothing for {PATIENCE:.0f} seconds. Write into it first, or give a file.")
+        elif piece == b"":  # a pipe that nobody has opened to write
+            if stat.S_ISCHR(os.fstat(file.fileno()).st_mode):
+                return b""
+            time.sleep(0.05)
+
+
+def text(path: str | os.PathLike[str], most: int = SETTINGS) -> str:
+    """A text file, without a byte order mark. Raises as `read`, and UnicodeDecodeError where it is not UTF-8."""
+    return read(path, most).decode("utf-8-sig")
+
+
+def regular(path: str | os.PathLike[str], what: str = "a file") -> None:
+    """Raise InputError for a folder, a pipe or a device, where a library opens the file itself or it is read more than once."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError as error:
+        raise InputError(f"There is no file {printable(path)}. Give {what}.") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{printable(path)} cannot be read: {reason(error)}. Give {what}.") from error
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "a device"
+        raise InputError(f"{printable(path)} is {kind}, and no regular file. Give {what}.")
+
+
+def unfolded(path: str | os.PathLike[str]) -> int:
+    """Bytes that a compressed file may unfold to."""
+    return max(UNFOLDED, TIMES * os.stat(path).st_size)
+
+
+def unpacked(path: str | os.PathLike[str], most: int = WHOLE) -> bytes:
+    """All of a file, unfolded where its name says that it is compressed.
+
+    raises  as `read`, and what its packer raises where it is damaged (DAMAGED)
+    """
+    opener = OPENERS.get(Path(path).suffix.lower())
+    if opener is None:
+        return read(path, most)
+    packed = read(path, most)
+    limit = min(most, max(UNFOLDED, TIMES * len(packed)))
+    with opener(io.BytesIO(packed), "rb") as file:
+        found: bytes = Limited(file, printable(path), limit).read()
+    return found
+
+
+class Limited(io.RawIOBase):
+    """A file that unfolds as it is read, and is refused where it holds more than `most` bytes."""
+
+    def __init__(self, inner: Any, name: object, most: int) -> None:
+        super().__init__()
+        self.inner, self.title, self.most = inner, str(name), most
+
+    def read(self, count: int | None = -1, /) -> bytes:
+        left = self.most + 1 - self.inner.tell()
+        found: bytes = self.inner.read(left if count is None or count < 0 else min(count, left))
+        self._check()
+        return found
+
+    def readinto(self, into: Any, /) -> int:
+        piece = self.read(len(into))
+        into[: len(piece)] = piece
+        return len(piece)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        if whence == io.SEEK_SET and offset > self.most:
+            self._refuse()
+        found: int = self.inner.seek(offset, whence) if whence != io.SEEK_END else self._end(offset)
+        self._check()
+        return found
+
+    def _end(self, offset: int) -> int:
+        while self.read(PIECE):
+            pass
+        return int(self.inner.seek(max(0, self.inner.tell() + offset)))
+
+    def tell(self) -> int:
+        return int(self.inner.tell())
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self.inner.seekable())
+
+    def close(self) -> None:
+        self.inner.close()
+        super().close()
+
+    def _check(self) -> None:
+        if self.inner.tell() > self.most:
+            self._refuse()
+
+    def _refuse(self) -> None:
+        raise OverBudget(
+            f"{self.title} unfolds to more than {size(self.most)}, which are read at most. Unpack it and cut it first."
+        )
+
+
+class Archive:
+    """A tar file, compressed or not, of which no more is read than its budget. Nothing of it is written to the disk."""
+
+    def __init__(self, inner: tarfile.TarFile, title: str, most: int) -> None:
+        self.inner, self.title, self.left = inner, title, most
+
+    def __iter__(self) -> Iterator[tarfile.TarInfo]:
+        """Its files; folders, links and devices are left out."""
+        return listed((one for one in self.inner if one.isfile()), self.title)
+
+    def open(self, one: tarfile.TarInfo) -> Any:
+        """A file of it. Raises OverBudget where all that were opened say that they hold more than is read."""
+        self.left -= one.size
+        if self.left < 0:
+            raise OverBudget(f"{self.title} holds more than is read of an archive of its size. Unpack it first.")
+        return self.inner.extractfile(one)
+
+    def read(self, one: tarfile.TarInfo) -> bytes:
+        content: bytes = self.open(one).read()
+        return content
+
+
+@contextmanager
+def archive(path: str | os.PathLike[str]) -> Iterator[Archive]:
+    """A tar file by its path.
+
+    raises  what its readers raise where it is damaged (DAMAGED), OverBudget for one that unfolds to too much
+    """
+    regular(path, "an archive")
+    title, most = printable(path), unfolded(path)
+    with open(path, "rb") as file:
+        start = file.read(6)
+        file.seek(0)
+        signs = ((b"\x1f\x8b", gzip.open), (b"\xfd7zXZ\0", lzma.open), (b"BZh", bz2.open))
+        opener: Any = next((opener for sign, opener in signs if start.startswith(sign)), None)
+        inner: Any = file if opener is None else Limited(opener(file, "rb"), title, most)
+        with tarfile.open(fileobj=inner, mode="r:") as found:
+            yield Archive(found, title, most)
+
+
+def listed(paths: Iterable[T], where: object) -> Iterator[T]:
+    """The paths of a folder, of which there are not too many. Raises OverBudget, and InputError for a name that is no text."""
+    for number, path in enumerate(paths):
+        if number >= ENTRIES:
+            raise OverBudget(f"{printable(where)} has more than {ENTRIES:,} files, which are looked at most. Name a folder in it.")
+        name = path.name if isinstance(path, tarfile.TarInfo) else str(path)
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{printable(name)} is a name with bytes that are not UTF-8. Rename it.") from error
+        yield path
+
+
+def decoded(content: bytes | str, kind: Any = Any) -> Any:
+    """What JSON says, as that type. Raises msgspec.DecodeError where it says something else, or is nested too deep."""
+    try:
+        found = msgspec.json.decode(content, type=kind)
+    except RecursionError as error:
+        raise msgspec.DecodeError(TOO_DEEP) from error
+    except UnicodeError as error:
+        raise msgspec.DecodeError(f"it is not UTF-8: {error}") from error
+    return found
+
+
+TOO_DEEP = f"more than {DEEP} brackets or tables stand within one another"
+
+
+def too_deep(data: Any) -> bool:
+    """Whether lists and tables of plain data stand more than DEEP within one another."""
+    level = [data]
+    for _ in range(DEEP + 1):
+        level = [
+            one for held in level if isinstance(held, dict | list) for one in (held.values() if isinstance(held, dict) else held)
+        ]
+        level = [one for one in level if isinstance(one, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def size(count: int) -> str:
+    """Bytes in words: "1.1 GB"."""
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {name}"
+    return f"{count} bytes"

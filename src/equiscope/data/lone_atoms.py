@@ -1,0 +1,87 @@
+"""Lone atoms: frames of one atom say what an atom has by itself. They are references, and no examples to learn from."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from equiscope.errors import InputError
+from equiscope.tokens.elements import SYMBOLS
+
+if TYPE_CHECKING:
+    from equiscope.data.frame_files import Frame
+
+MARKS = ("isolatedatom", "isolatedatoms", "singleatom", "freeatom", "loneatom")  # what config_type says of one, letters only
+CHARGES = ("charge", "total_charge", "tot_charge", "net_charge", "system_charge")
+APART = 10.0  # angstrom: an atom whose images are as far off is alone in its cell
+PULL = 0.05  # eV/angstrom: no more acts on an atom that is alone
+BOUND = 25.0  # eV an atom: no bond holds as much
+
+
+def is_lone(name: str, numbers: Tensor, cell: Tensor | None, values: Mapping[str, Any]) -> bool:
+    """Whether a frame is one atom by itself: it repeats in no cell, or is marked as isolated, or its images are far off.
+
+    cell    in angstrom
+    raises  InputError where several atoms are marked as an isolated one
+    """
+    mark = values.get("config_type", "")
+    marked = re.sub(r"[^a-z]", "", str(mark).lower()) in MARKS
+    if marked and len(numbers) != 1:
+        raise InputError(f"{name} says config_type={mark}, but has {len(numbers)} atoms. Correct the mark, or leave the frame out.")
+    return len(numbers) == 1 and (marked or cell is None or _nearest_image(cell) >= APART)
+
+
+def charge(values: Mapping[str, Any]) -> float:
+    """The charge that a frame says it has; 0 where it says none."""
+    for name, value in values.items():
+        if name.lower() in CHARGES:
+            if isinstance(value, Tensor) and value.numel() == 1:
+                value = value.item()
+            if isinstance(value, int | float):
+                return float(value)
+    return 0.0
+
+
+def energies(lone: Sequence["Frame"]) -> tuple[dict[int, float], list[str]]:
+    """What an atom of each element has alone, in eV, and sentences about atoms that are no reference.
+
+    Ions are left out. Of several atoms of one element the lowest is the ground state.
+    raises  InputError for an atom that something pulls
+    """
+    found: dict[int, list[Frame]] = {}
+    notes = []
+    for frame in lone:
+        if frame.forces is not None and (pull := float(frame.forces.norm())) > PULL:
+            raise InputError(
+                f"{frame.name} is an atom alone, but a force of {pull:.3g} eV/Å acts on it, so it is no reference. "
+                f"Leave it out: data.drop names {frame.number}."
+            )
+        if frame.charge:
+            notes.append(f"{frame.name} is an ion (charge {frame.charge:g}), so it is no reference; it is left out.")
+        else:
+            found.setdefault(int(frame.numbers), []).append(frame)
+    for number, some in found.items():
+        low, high = min(some, key=lambda f: f.energy), max(some, key=lambda f: f.energy)
+        if high.energy - low.energy > 1e-6:
+            notes.append(
+                f"{len(some)} lone atoms of {SYMBOLS[number - 1]} have {low.energy:.6g} to {high.energy:.6g} eV; "
+                f"the lowest is the reference: {low.name}."
+            )
+    return {number: min(frame.energy for frame in some) for number, some in found.items()}, notes
+
+
+def fit_bonds(offset: float, where: str) -> None:
+    """Raises InputError where bonds would hold more than any does: energies of lone atoms of another unit or method."""
+    if math.isfinite(offset) and abs(offset) > BOUND:
+        raise InputError(
+            f"By the energies of the lone atoms in {where}, bonds would hold {offset:.4g} eV an atom, and none holds as much: "
+            'they are of another unit, or were computed in another way. Correct them, or say data.references = "fitted".'
+        )
+
+
+def _nearest_image(cell: Tensor) -> float:
+    steps = torch.cartesian_prod(*[torch.arange(-1, 2, dtype=cell.dtype)] * 3)
+    return float((steps[steps.abs().sum(-1) > 0] @ cell).norm(dim=-1).min())

@@ -1,0 +1,102 @@
+"""Folders of parts: FOLDER/train and FOLDER/val are what is learned from and what is measured, as many data sets are handed on.
+
+They are told by their names, in small or capital letters. Nothing else may lie beside them: then they are classes, or nobody knows.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from equiscope import budgets
+from equiscope.data.files import found, hides
+from equiscope.errors import InputError
+
+NAMES = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "val", "eval", "dev"),
+    "test": ("test", "testing"),
+}
+ABOUT = ("README", "LICENSE", "LICENCE", "CITATION", "NOTICE", "CHANGELOG")  # files that say what a folder is
+Holds = Callable[[Path], bool]  # whether a file is one that is read
+
+
+def spread(
+    named: Mapping[str, str | None], beside: Path | None, holds: Holds, classes: bool, read: tuple[str, ...] = ()
+) -> tuple[dict[str, str | None], list[str]]:  # fmt: skip
+    """The names of parts, where that of train may be a folder of all of them; and a sentence where it is.
+
+    classes  whether a folder in a part is a class, so that a part without folders is none
+    read     parts that the recipe takes from train in another way
+    raises   InputError where a part is said twice, or nobody can know whether folders are parts or classes
+    """
+    name = named["train"]
+    paths = found(name, beside) if name is not None else []
+    if len(paths) != 1 or not paths[0].is_dir() or not (parts := part_folders(paths[0], holds, classes)):
+        return dict(named), []
+    for part, folder in parts.items():
+        if part != "train" and (named.get(part) is not None or part in read):
+            raise InputError(
+                f"The {part} part is said twice: by the recipe, and by the folder {folder}. "
+                f'Leave one out: data.train = "{parts["train"]}" takes that folder alone.'
+            )
+    said = ", ".join(f"{folder.name} is the {part} part" for part, folder in parts.items() if part != "train")
+    note = f"{paths[0]} is a folder of parts: {parts['train'].name} is learned from{', ' * bool(said)}{said}."
+    return {**named, **{part: str(folder.absolute()) for part, folder in parts.items()}}, [note]
+
+
+def part_folders(path: Path, holds: Holds, classes: bool) -> dict[str, Path]:
+    """The folder of each part; none where a folder holds something else. Raises InputError as `spread`."""
+    inner = [entry for entry in sorted(path.iterdir()) if not hides(Path(entry.name))]
+    folders = [entry for entry in inner if entry.is_dir() and any(map(holds, _files(entry)))]
+    parts = {folder: part for folder in folders if (part := part_of(folder.name))}
+    loose = [] if classes else [entry for entry in inner if entry.is_file() and holds(entry) and entry.stem.upper() not in ABOUT]
+    others = [*(folder for folder in folders if folder not in parts), *loose]
+    deep = [folder for folder in parts if not any(holds(entry) for entry in folder.iterdir() if entry.is_file())]
+    if not parts or (len(parts) == 1 and (others or "train" not in parts.values())):
+        return {}
+    if classes and not deep:
+        if others or len(parts) == 1:
+            return {}  # a class may have any name
+        raise InputError(
+            f"{path} has {_listed(parts)} with files in them: as parts they lack a folder for each class, and as classes they have "
+            "the names of parts. Put class folders into them, or give them other names."
+        )
+    if classes and (flat := next((folder for folder in parts if folder not in deep), None)):
+        raise InputError(
+            f"{flat} has no folder for each class, as {deep[0]} has. Put class folders into it; or leave it out: "
+            f'data.train = "{deep[0]}".'
+        )
+    if others:
+        raise InputError(
+            f"{path} has the parts {_listed(parts)}, and beside them {others[0].name}. Take that away; or name what is to be "
+            "learned from as data.train, and the rest as data.validation and data.test."
+        )
+    made: dict[str, Path] = {}
+    for folder, part in parts.items():
+        if part in made:
+            raise InputError(f"{path} has two folders of the {part} part: {made[part].name} and {folder.name}. Leave one of them.")
+        made[part] = folder
+    if "train" not in made:
+        raise InputError(f"{path} has {_listed(parts)}, and no folder train to learn from. Name files as data.train.")
+    return {part: made[part] for part in NAMES if part in made}
+
+
+def no_parts(path: Path, names: Sequence[str]) -> None:
+    """Raises InputError where all files of an archive lie in folders of parts, side by side. names: of its files."""
+    each = [PurePosixPath(name).parts for name in names]
+    deep = next((i for i, level in enumerate(zip(*each, strict=False)) if len(set(level)) > 1), 0)
+    tops = sorted({parts[deep] for parts in each if len(parts) > deep + 1})
+    if len(tops) > 1 and all(map(part_of, tops)) and all(len(parts) > deep + 1 for parts in each):
+        raise InputError(f"{path} has the parts {', '.join(tops)}. Unpack it, and name the folder that has them as data.train.")
+
+
+def part_of(name: str) -> str:
+    """The part that a folder's name says; empty for another name."""
+    return next((part for part, names in NAMES.items() if name.lower() in names), "")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (file for file in budgets.listed(folder.rglob("*"), folder) if not hides(file.relative_to(folder)) and file.is_file())
+
+
+def _listed(parts: Mapping[Path, str]) -> str:
+    return " and ".join(folder.name for folder in parts)

@@ -1,0 +1,166 @@
+"""Tables of text: rows of cells, whose first line names the columns. The names that are wanted say which sign separates cells.
+
+A file `.csv` is separated by commas unless semicolons, tabs or bars alone bring out the columns; one `.tsv` by tabs likewise.
+"""
+
+import csv
+import itertools
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from equiscope.errors import InputError
+
+CELL = 2**17  # characters of a cell of a table, at most, where it is not a text to learn from
+SIGNS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+LONG, WORDS = 40, 3  # characters and words of what is no name of a column
+NUMBER = re.compile(r"[-+]?[\d.,]+([eE][-+]?\d+)?")
+EXCEL = re.compile(r"sep=(.)\r?\n?")  # a first line with which Excel says the separator
+
+
+class Dialect(NamedTuple):
+    """How cells are separated; plain: a quotation mark is a sign like any other, as tables between tabs have it."""
+
+    separator: str
+    plain: bool
+
+
+class Table(NamedTuple):
+    """The names of the columns, the rows with the line that each ends in, and how cells are separated."""
+
+    columns: list[str]
+    rows: Iterator[tuple[int, list[str]]]
+    dialect: Dialect
+
+
+def table(lines: Iterable[str], name: str, wanted: Sequence[str], way: str, most: int = CELL) -> Table:
+    """A table with a first line of names, among which are the wanted ones.
+
+    way     what to do where there is no such column
+    most    characters of a cell
+    raises  InputError with the line of what cannot be read, and where columns are missing, or the first line names none
+    """
+    lines = iter(lines)
+    first = next(lines, "")
+    skipped = 0
+    if said := EXCEL.fullmatch(first):
+        first, skipped = next(lines, ""), 1
+    tab = _is_tsv(name)
+    dialect = Dialect(said[1], False) if said else found(first, wanted, tab)
+    whole = rows(itertools.chain([first], lines), name, dialect, most, skipped)
+    columns = [column.strip() for column in next(whole, (1, []))[1]]
+    if not set(wanted) <= set(columns):
+        raise InputError(_without(name, columns, dialect, tab, wanted, way))
+    return Table(columns, whole, dialect)
+
+
+def records(
+    lines: Iterable[str], name: str, wanted: Sequence[str], way: str, most: int = CELL
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """The cells of each line of a table by the names of their columns, and the line. Raises InputError as `table`."""
+    columns, whole, dialect = table(lines, name, wanted, way, most)
+    for line, cells in whole:
+        if any(cells[len(columns) :]):
+            raise InputError(
+                f"{name}, line {line} has {len(cells)} columns, but the first line names {len(columns)}. "
+                f"See that {_apart(dialect)}."
+            )
+        if cells:
+            yield line, dict(zip(columns, cells, strict=False))
+
+
+def found(first: str, wanted: Sequence[str], tab: bool) -> Dialect:
+    """The dialect in which a first line has the wanted columns; where none has, the one that makes most of it."""
+    usual = Dialect("\t", True) if tab else Dialect(",", False)
+    ways = [usual, *(Dialect(sign, False) for sign in SIGNS if sign != usual.separator)]
+    each = [_columns(first, way) for way in ways]
+    fits = next((way for way, columns in zip(ways, each, strict=True) if set(wanted) <= set(columns)), None)
+    return fits or max(zip(ways, each, strict=True), key=lambda both: len(both[1]))[0]
+
+
+def unusual(paths: Iterable[Path], wanted: Sequence[str]) -> list[str]:
+    """A sentence for each file whose cells are not separated as its ending says."""
+    notes = []
+    for path in paths:
+        if path.suffix.lower() in (".csv", ".tsv") and path.is_file():
+            with path.open(encoding="utf-8-sig", errors="replace") as file:
+                first = file.readline(CELL)
+            said, tab = EXCEL.fullmatch(first), _is_tsv(path.name)
+            sign = said[1] if said else found(first, wanted, tab).separator
+            if sign != ("\t" if tab else ","):
+                notes.append(f"{path} has its columns between {SIGNS.get(sign, repr(sign))}, by its first line.")
+    return notes
+
+
+def rows(
+    lines: Iterable[str], name: str, dialect: Dialect, most: int = CELL, before: int = 0
+) -> Iterator[tuple[int, list[str]]]:  # fmt: skip
+    """The cells of each row of a table, and the line that it ends in. before: lines that were read already.
+
+    raises  InputError with the line in which a row begins that cannot be read
+    """
+    ended = False
+
+    def watched() -> Iterator[str]:
+        nonlocal ended
+        yield from lines
+        ended = True
+
+    csv.field_size_limit(min(most, sys.maxsize, 2**31 - 1))
+    reader = _reader(watched(), dialect)
+    while True:
+        begun = f"{name}, line {reader.line_num + before + 1}"
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise InputError(f"{begun} is not CSV: {error}. Look for a quotation mark that is not closed.") from error
+        if cells is None:
+            return
+        if ended:  # a row was not complete when the lines were
+            raise InputError(f"{begun} is not CSV: a quotation mark is opened there and not closed. Close it, or double it.")
+        yield reader.line_num + before, cells
+
+
+def _reader(lines: Iterable[str], dialect: Dialect) -> Any:
+    return csv.reader(lines, delimiter=dialect.separator, quoting=csv.QUOTE_NONE if dialect.plain else csv.QUOTE_MINIMAL)
+
+
+def _columns(first: str, way: Dialect) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(_reader([first], way), [])]
+    except csv.Error:
+        return []
+
+
+def _without(name: str, columns: list[str], dialect: Dialect, tab: bool, wanted: Sequence[str], way: str) -> str:
+    """What to say of a table without the wanted columns."""
+    if not columns:
+        return f"{name} is empty: it has no first line that names columns."
+    missing = [column for column in wanted if column not in columns]
+    usual = dialect.separator == ("\t" if tab else ",")
+    how = "" if usual else f" (between {SIGNS.get(dialect.separator, repr(dialect.separator))})"
+    if any(_is_data(column) for column in columns):
+        shown = ", ".join(column[:LONG] for column in columns[:4]) or "empty"
+        return (
+            f"The first line of {name} names no columns, but reads like data{how}: {shown}. "
+            f"Put a line of names in front: {dialect.separator.join(wanted)}."
+        )
+    return f"{name} has the columns {', '.join(columns)}{how}, but no {' and no '.join(map(repr, missing))}. {way}"
+
+
+def _is_data(cell: str) -> bool:
+    """Whether a cell is none that names a column: empty, a number, or a text."""
+    return not cell or len(cell) > LONG or len(cell.split()) > WORDS or NUMBER.fullmatch(cell) is not None
+
+
+def _apart(dialect: Dialect) -> str:
+    if dialect.plain:
+        return "no tab stands in a cell"
+    sign = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}.get(dialect.separator, dialect.separator)
+    return f'a cell that holds a {sign} stands between quotation marks, "such{dialect.separator} as this"'
+
+
+def _is_tsv(name: str) -> bool:
+    return ".tsv" in [suffix.lower() for suffix in Path(name).suffixes]
