@@ -20,10 +20,10 @@ class Case:
     factory    makes the module; parameters come from torch's random numbers, so that a seed gives another one
     inputs     makes the positional arguments, or the arguments themselves
     statement  the name of an action or a property, or a statement itself (`Symmetry`)
-    truth      "holds", "broken" or "undecided"
+    truth      "holds", "broken", "not applicable", "undecided"; "refused" where the model cannot be called at all
     where      the module that breaks it; empty where that is the whole or is not asked
     subgroup   what does hold, in words; output: how the output moves. None: not asked
-    says       words that the row has to hold in its note, cause or subgroup
+    says       words that the row has to hold in its note or cause, or the refusal
     settings   further arguments of `check`
     proof      why that is the truth
     """
@@ -69,6 +69,6 @@ def faults(case: Case, row: Row) -> list[str]:
         found.append(f"the output moves as {case.output!r}, {row.output!r} was said")
     if case.says and case.says not in f"{row.note} {row.cause}":
         found.append(f"{case.says!r} is not in the note {row.note!r} nor in the cause {row.cause!r}")
-    if case.truth == "undecided" and not row.note:
+    if case.truth in ("undecided", "not applicable") and not row.note:
         found.append("no reason is given")
     return found

@@ -38,10 +38,9 @@ def test_a_name_that_is_not_listed_shows_the_list(asked, word):
         check(Attend(), *features(), **asked)
 
 
-def test_inputs_that_do_not_fit_are_undecided_with_what_the_model_said():
-    rows = check(Attend(), torch.randn(2, 7, 5), actions=["permute"], properties=["causal"]).rows
-    assert {row.verdict for row in rows} == {"undecided"}
-    assert all("mat1 and mat2" in row.note for row in rows)
+def test_inputs_that_do_not_fit_are_refused_with_what_the_model_said():
+    with pytest.raises(InputError, match="mat1 and mat2"):
+        check(Attend(), torch.randn(2, 7, 5), actions=["permute"], properties=["causal"])
 
 
 def test_a_model_is_left_as_it_was():

@@ -29,7 +29,7 @@ def test_the_table_has_a_line_for_every_row():
     for one in planted().rows:
         line = next(line for line in lines if one.name in line.split()[:2])
         assert one.verdict in line
-        assert line.split()[0] == ("✗" if one.fails else "?" if one.verdict == "undecided" else "✓")
+        assert line.split()[0] == ("✗" if one.fails else "·" if one.verdict == "not applicable" else "✓")
 
 
 def test_what_fails_is_told_in_sentences_with_the_next_step():
@@ -59,7 +59,7 @@ def test_colour_is_only_beside_a_shape():
     made = planted()
     plain, coloured = printed(made), printed(made, color=True)
     assert "\x1b[" in coloured
-    for sign in "✗✓?":
+    for sign in "✗✓·":
         assert sign in plain
 
 
@@ -88,8 +88,10 @@ def test_a_check_that_was_stopped_says_so():
 
 
 def test_samples_are_told_with_what_they_bound():
-    assert samples(row(verdict="holds", samples=12, bound=0.25)) == "0 of 12: fewer than 25 % of inputs at 95 %"
-    assert samples(row(verdict="holds", samples=3, bound=1.0)) == "0 of 3: too few to bound the rest"
+    assert (
+        samples(row(verdict="holds", samples=12, bound=0.25)) == "no violation in 12 samples (95 % interval: below 25 % of inputs)"
+    )
+    assert samples(row(verdict="holds", samples=3, bound=1.0)) == "no violation in 3 samples: too few to bound the rest"
     assert samples(row(samples=12)) == "12 tried"
     assert samples(row(samples=0)) == "not measured"
 

@@ -186,7 +186,7 @@ ORDER = [
          proof="the second layer sees rows that differ by what each could see"),
     Case("two-tokens-attention", Attend, lambda: features(2), "permute", "holds"),
     Case("two-tokens-table", Table, lambda: features(2), "permute", "broken"),
-    Case("one-token", Attend, lambda: features(1), "permute", "undecided", says="one token"),
+    Case("one-token", Attend, lambda: features(1), "permute", "not applicable", says="one token"),
 ]  # fmt: skip
 
 
@@ -303,7 +303,7 @@ PLACES = [
     Case("rotary-by-length-causal", lambda: Turned("length"), placed, "causal", "broken", proof="the length is ahead"),
     Case("rotary-by-furthest-shift", lambda: Turned("far"), placed, "shift", "broken"),
     Case("strided-shift", lambda: AddAt("strided"), placed, "shift", "broken", subgroup="shifts by 4"),
-    Case("shift-without-places", Attend, features, "shift", "undecided", says="no "),
+    Case("shift-without-places", Attend, features, "shift", "not applicable", says="no "),
 ]  # fmt: skip
 
 

@@ -190,7 +190,7 @@ SMOOTH = [
          proof="ASE's documentation: without smooth=True forces jump at the cutoff"),
     Case("Lennard-Jones shifted, cutoff unsaid", lambda: lennard_jones(False, None), apart, "smooth", "broken",
          settings={"effort": "thorough"}, says="at a distance of 3"),
-    Case("one atom", Field, lambda: (torch.tensor([[6]]), torch.zeros(1, 1, 3)), "smooth", "undecided", says="one point only"),
+    Case("one atom", Field, lambda: (torch.tensor([[6]]), torch.zeros(1, 1, 3)), "smooth", "not applicable", says="one point only"),
 ]  # fmt: skip
 
 STABILISER = [

@@ -102,7 +102,7 @@ PACKING = [
     Case("documents told, not hidden", lambda: Turn(hides=False), placed, "packing", "broken", says="sees the others"),
     Case("a causal model that hides no documents", lambda: Turn(causal=True, hides=False), placed, "packing", "broken"),
     Case("a mean over the row of all documents", Mean, placed, "packing", "broken", proof="the mean holds words of every document"),
-    Case("no way to say a document", lambda: nn.Linear(D, D), features, "packing", "undecided", says="cannot say where a document"),
+    Case("no way to say a document", lambda: nn.Linear(D, D), features, "packing", "not applicable", says="cannot say where a document"),
 ]  # fmt: skip
 
 
@@ -135,11 +135,11 @@ class Settles(nn.Module):
 LAYOUT = [
     Case("a sink, and still columns in the middle", Sunk, placed, "rotary-layout", "holds",
          output="half-split", says="4 of 8 columns"),
-    Case("what fades does not turn", Settles, placed, "rotary-layout", "holds", output="none"),
+    Case("what fades does not turn", Settles, placed, "rotary-layout", "not applicable", output="none"),
     Case("rotary in halves", Turn, placed, "rotary-layout", "holds", output="half-split"),
     Case("rotary in neighbours", lambda: Turn("pairs", "pairs"), placed, "rotary-layout", "holds", output="interleaved"),
     Case("rotary of a part", lambda: Turn("pairs", "pairs", part=4), placed, "rotary-layout", "holds", says="4 of 8 columns"),
-    Case("no rotary", lambda: Turn("none", "none"), placed, "rotary-layout", "holds", output="none"),
+    Case("no rotary", lambda: Turn("none", "none"), placed, "rotary-layout", "not applicable", output="none"),
     Case("layouts mixed up", lambda: Turn("half", "pairs"), placed, "rotary-layout", "broken",
          says="half-split, keys in the layout inter"),
     Case("only queries turn", lambda: Turn("half", "none"), placed, "rotary-layout", "broken", says="only the queries turn"),
@@ -455,7 +455,7 @@ FORCES = [
     Case("forces in other units", lambda: Springs(-0.5), points, "conservative", "broken", says="0.5 times -dE/dx"),
     Case("forces with a twist", lambda: Springs(twisted=True), points, "conservative", "broken", says="not the gradient",
          proof="they turn with the points as they should, but no energy has them"),
-    Case("no forces", lambda: nn.Linear(3, 1), points, "conservative", "undecided", says="does not return an energy"),
+    Case("no forces", lambda: nn.Linear(3, 1), points, "conservative", "not applicable", says="does not return an energy"),
 ]  # fmt: skip
 
 DEVICE = [] if torch.cuda.is_available() else [

@@ -136,7 +136,7 @@ PADDING = [
     Case("padding-torch-right", TorchEncoder, lambda: (torch.randn(2, 7, D),), "right-padding", "holds"),
     *(Case(f"padding-summary-of-words-{side}", lambda: Summary(True), words, side, "holds") for side in SIDES),
     *(Case(f"padding-summary-of-rows-{side}", lambda: Summary(False), words, side, "broken") for side in SIDES),
-    Case("padding-no-mask", Attend, lambda: (torch.randn(2, 7, D),), "left-padding", "undecided", says="no padding mask"),
+    Case("padding-no-mask", Attend, lambda: (torch.randn(2, 7, D),), "left-padding", "not applicable", says="no padding mask"),
 ]
 
 
@@ -153,8 +153,8 @@ CACHE = [
     keeping("clock", "broken"),
     keeping("stale", "broken"),
     keeping("blind", "broken", proof="pieces of one word need no mask, longer ones do"),
-    Case("cache-none", lambda: Turned(), lambda: (torch.randn(2, 7, D),), "cache", "undecided", says="keeps no cache"),
-    Case("cache-two-words", Keeps, lambda: words(2), "cache", "undecided", says="too few"),
+    Case("cache-none", lambda: Turned(), lambda: (torch.randn(2, 7, D),), "cache", "not applicable", says="keeps no cache"),
+    Case("cache-two-words", Keeps, lambda: words(2), "cache", "not applicable", says="too few"),
 ]
 
 CASES = [*PADDING, *CACHE]

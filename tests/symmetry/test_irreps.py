@@ -111,4 +111,4 @@ def test_a_tensor_product_of_e3nn_is_what_it_says_and_nothing_else(said, turned_
             return self.product(vectors, vectors.roll(1, -2))
 
     rows = check(Product(), torch.randn(5, 3), actions=["rotate", "reflect"], output=said, locating=False)
-    assert [row.verdict == "holds" for row in rows] == [turned_right, mirrored_right]
+    assert [row.verdict == "holds" for row in rows if row.kind == "action"] == [turned_right, mirrored_right]

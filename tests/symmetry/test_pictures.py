@@ -148,7 +148,7 @@ def test_what_cannot_be_meant_is_refused():
 
 def test_a_picture_made_larger_by_a_network_moves_further():
     row = check(nn.Upsample(scale_factor=2), picture().float(), actions=["image-shift", "image-flip", "image-scale"])
-    assert [(r.verdict, r.output) for r in row] == [("holds", "map")] * 3
+    assert [(r.verdict, r.output) for r in row if r.kind == "action"] == [("holds", "map")] * 3
 
 
 def test_only_what_interpolation_does_not_break_is_asked_without_being_named():
@@ -180,7 +180,7 @@ def test_a_picture_of_one_row_is_shifted_along_it_only():
 
 def test_a_picture_without_channels_is_a_map_too():
     rows = check(nn.Identity(), torch.randn(8, 8), kinds={"input": "image"}, actions=["image-shift", "image-flip"])
-    assert [(r.verdict, r.output) for r in rows] == [("holds", "map")] * 2
+    assert [(r.verdict, r.output) for r in rows if r.kind == "action"] == [("holds", "map")] * 2
 
 
 def test_whole_numbers_are_not_interpolated():

@@ -152,7 +152,12 @@ def test_what_is_said_for_turns_leaves_units_and_order_to_be_found_out():
 
     rows = check(Force(), torch.randn(2, 5, 3), actions=["permute", "rotate", "translate", "scale"], output="vector")
     assert {r.verdict for r in rows} <= {"holds"}
-    assert {r.name: r.output for r in rows} == {"permute": "vector", "rotate": "vector", "translate": "vector", "scale": "power 3"}
+    assert {r.name: r.output for r in rows if r.kind == "action"} == {
+        "permute": "vector",
+        "rotate": "vector",
+        "translate": "vector",
+        "scale": "power 3",
+    }
 
 
 def test_every_motion_is_listed():

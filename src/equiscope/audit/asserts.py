@@ -66,16 +66,17 @@ def assert_holds(
     said: dict[str, Any] = {} if tolerance is None else {"tolerance": tolerance}
     audit = check(model, *inputs, actions=list(actions), properties=list(properties), **said, **settings)
     passing = ("holds",) if tolerance is None else ("holds", "approximate")
-    wrong = [row for row in audit.rows if row.verdict not in passing]
+    asked = audit.rows[: len(actions) + len(properties)]  # `pure`, which is always asked, stands behind them
+    wrong = [row for row in asked if row.verdict not in passing]
     if wrong:
         told = [_told(row, finding(audit, row)) for row in wrong]
         raise AssertionError("\n".join(told))
-    return audit.rows[-1]
+    return asked[-1]
 
 
 def _told(row: Row, sentences: list[str]) -> str:
     """What broke in one line, and the evidence under it."""
-    if row.verdict == "undecided":
-        return f"{row.name}: undecided, so nothing was shown ({row.summary}).\n  {row.note or 'No reason was given.'}"
+    if row.verdict in ("undecided", "not applicable"):
+        return f"{row.name}: {row.verdict}, so nothing was shown ({row.summary}).\n  {row.note or 'No reason was given.'}"
     size = "broken" if row.verdict == "broken" else "broken a little (verdict: approximate)"
     return "\n  ".join([f"{row.name}: {size}: {row.summary}.", *sentences])

@@ -55,26 +55,32 @@ def _operation(run: Pass, pair: Pair, module: nn.Module) -> str:
 
 def _causal(run: Pass, pair: Pair, module: nn.Module) -> str:
     """How far ahead is seen, and by which operation."""
-    reach = reaches(run, module, pair.plain)
-    if not reach:
-        return "later words do not matter, but how many there are does: something follows the length of the text"
-    step = max(reach.values())
-    if max(reach) > step and all(r == min(j, step) for j, r in reach.items()):  # before token j there are j
+    reach = reaches(run, module, run.inputs) or reaches(run, module, pair.plain, int(pair.element.get("changed", 0)))
+    if not reach and not (isinstance(pair.moved, Inputs) and pair.moved.length == pair.plain.length):
+        return "later tokens do not matter, but how many there are does: something follows the length of the text"
+    step = max(reach.values(), default=0)
+    if max(reach, default=0) > step and all(r == min(j, step) for j, r in reach.items()):  # before token j there are j
         return f"token i sees token i + {step}" + (": a mask off by one" if step == 1 else f", so {step} tokens ahead")
     name = _operation(run, pair, module)
     mixes = f"{name} over the axis of tokens" if name else "it mixes tokens"
     return (
-        f"{mixes}: every token sees all later ones" if all(r == j for j, r in reach.items()) else f"{mixes}: later tokens are seen"
+        f"{mixes}: every token sees all later ones"
+        if reach and all(r == j for j, r in reach.items())
+        else f"{mixes}: later tokens are seen"
     )
 
 
-def reaches(run: Pass, module: nn.Module, inputs: Inputs) -> dict[int, int]:
-    """Token j -> how many tokens before it change, in what the module makes, when it is another; those that do."""
+def reaches(run: Pass, module: nn.Module, inputs: Inputs, first: int = 0) -> dict[int, int]:
+    """Token j -> how many tokens before it change, in what the module makes, when it is another; those that do.
+
+    Asked of the last tokens, and of some from the `first` on.
+    """
     from equiscope.audit.properties.causal import later
 
     n, generator = inputs.length or 0, Generator().manual_seed(run.subject.seed)
     plain, found = _made(run, module, inputs), {}
-    for j in range(n - 1, max(n - 1 - TRIED, 0), -1):
+    last, more = range(max(n - TRIED, 1), n), range(first, min(first + TRIED, n)) if first else ()
+    for j in sorted({*last, *more}, reverse=True):
         pair = later(inputs, j, generator, 1)
         assert isinstance(pair.moved, Inputs)
         moved = _made(run, module, pair.moved)

@@ -192,12 +192,19 @@ def batched(inputs: Inputs, *others: Inputs) -> Inputs:
         if axis is None:
             return first
         if hasattr(first, "x"):
-            at = torch.cat([v.at for v in values]) if first.at.ndim > 2 else first.at
-            flags = {n: torch.cat([getattr(v, n) for v in values]) for n in _flags(first)}
-            return replace(first, x=torch.cat([v.x for v in values]), at=at, counted=None, **flags)
+            parts = {n: _of_rows(values, n) for n in ("at", "order", "document", "valid") if getattr(first, n) is not None}
+            return replace(first, x=torch.cat([v.x for v in values]), counted=None, **parts)
         return torch.cat(values, axis)
 
     return _alike(inputs, all_of)
+
+
+def _of_rows(values: list[Any], name: str) -> Tensor:
+    """Places or flags of Tokens side by side: one for all rows where all share it, otherwise one a row."""
+    own, shared = [getattr(v, name) for v in values], values[0].x.ndim - (1 if name == "at" else 2)
+    if all(t.ndim == shared and torch.equal(t, own[0]) for t in own):
+        return own[0]
+    return torch.cat([t.expand(v.x.shape[0], *t.shape[t.ndim - shared :]) for v, t in zip(values, own, strict=True)])
 
 
 def _axis(inputs: Inputs, name: str) -> int | None:

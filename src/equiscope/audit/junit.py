@@ -11,11 +11,12 @@ from equiscope.record import Audit, Said, report
 from equiscope.record.report import finding
 
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # letters that XML 1.0 does not have
+SKIPPED = ("undecided", "not applicable")
 
 
 def junit(audit: Audit) -> str:
     """The whole document. Case: classname is what was checked, name is the row."""
-    skipped = sum(row.verdict == "undecided" and not row.fails for row in audit.rows)
+    skipped = sum(row.verdict in SKIPPED and not row.fails for row in audit.rows)
     counts = {
         "tests": len(audit.rows),
         "failures": len(audit.failed),
@@ -49,8 +50,8 @@ def _case(suite: xml.Element, audit: Audit, number: int, said: Said) -> None:
         where = f" in {row.where}" if row.where else ""
         cause = f": {row.cause}" if row.cause else ""
         _text(case, "failure", told, message=f"{row.name} is {row.verdict}{where}{cause}. {said.finding[0]}", type=row.verdict)
-    elif row.verdict == "undecided":
-        xml.SubElement(case, "skipped", _texts({"message": row.note or "undecided"}))
+    elif row.verdict in SKIPPED:
+        xml.SubElement(case, "skipped", _texts({"message": row.note or row.verdict}))
     else:
         _text(case, "system-out", told)
 

@@ -35,7 +35,7 @@ class Saying:
         claimed, reason = statement.claimed(self.subject)
         said = {"name": statement.name, "kind": statement.kind, "summary": statement.summary, "claimed": claimed, "reason": reason}
         if one.why_not:
-            return Row(verdict="not applicable", note=one.why_not, passes=one.passes, **said)
+            return Row(verdict=one.statement.lacking, note=one.why_not, passes=one.passes, **said)
         if one.crashed:
             return Row(verdict="undecided", note=one.crashed, passes=one.passes, **said)
         if one.row is not None:

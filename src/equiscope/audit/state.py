@@ -45,9 +45,7 @@ class State:
     def _buffers(self) -> Iterator[str]:
         for name, (buffer, saved, version) in list(self.buffers.items()):
             path, _, key = name.rpartition(".")
-            holder = self.modules[path]._buffers
-            if holder.get(key) is not buffer:
-                holder[key] = buffer
+            if _rebound(self.modules[path], "_buffers", key, buffer):
                 yield name
             differs = not equal(buffer, saved)  # a batch norm's kernel writes without a new version
             if differs or buffer._version != version:
@@ -67,9 +65,7 @@ class State:
     def _parameters(self) -> Iterator[str]:
         for name, (p, version) in self.parameters.items():
             path, _, key = name.rpartition(".")
-            holder = self.modules[path]._parameters
-            if holder.get(key) is not p:
-                holder[key] = p
+            if _rebound(self.modules[path], "_parameters", key, p):
                 yield name
             if p._version != version:
                 if name in self.numbers:
@@ -77,6 +73,14 @@ class State:
                         p.copy_(self.numbers[name])
                 self.parameters[name] = (p, p._version)
                 yield name
+
+
+def _rebound(module: nn.Module, held: str, key: str, tensor: Tensor) -> bool:
+    """Whether another tensor stood under that name; the one given stands there again. A compiled module cannot bind anew."""
+    if isinstance(module, torch.jit.ScriptModule) or (holder := getattr(module, held)).get(key) is tensor:
+        return False
+    holder[key] = tensor
+    return True
 
 
 @dataclass(frozen=True)

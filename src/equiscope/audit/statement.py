@@ -10,7 +10,7 @@ from torch import Generator
 from equiscope.audit.pairs import Moved, Pair, error
 from equiscope.audit.subject import Pass, Subject, shortened
 from equiscope.record import Coverage, Row
-from equiscope.record.audit import Claimed
+from equiscope.record.audit import Claimed, Verdict
 from equiscope.symmetry import Action, Inputs
 
 Output = str | dict[str, str] | None
@@ -38,6 +38,7 @@ class Statement:
     expected   of every model: a row that makes the check fail where it does not hold (a batch's rows do not meet)
     of_decoder whether it is asked of the decoder of an encoder-decoder
     inside     whether the numbers inside follow the relation too, so that the first that does not is the culprit
+    lacking    the verdict where something is missing: undecided where another machine could answer
     decided    the part that the model's own claim names, once `claimed` was asked
     remark     what was noticed besides, for the note of the row; set while pairs are made
     """
@@ -48,6 +49,7 @@ class Statement:
     expected: bool = False
     of_decoder: bool = False
     inside: bool = True
+    lacking: ClassVar[Verdict] = "not applicable"
     remark: str = ""
     decided: str = ""
 

@@ -9,7 +9,7 @@ import math
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
@@ -155,9 +155,10 @@ class Pass:
 
     def made(self, call: Callable[[nn.Module], Any], seed: "int | Seeds | None" = None) -> Outputs:
         """Outputs of any use of the model. Raises Crashed where the model raises."""
+        model: Any = _Counted(self)
         with self.within(seed, self.subject.gradients):
             try:
-                outputs = self.subject.chosen(call(self.model))
+                outputs = self.subject.chosen(call(model))
             except Crashed:  # said by the way in which we use it
                 raise
             except Exception as error:  # whatever other people's code raises becomes a row of the report
@@ -171,13 +172,12 @@ class Pass:
 
     @contextmanager
     def within(self, seed: "int | Seeds | None" = None, gradients: bool = False) -> Iterator[None]:
-        """One seed, no gradients, the mode asked for; calls are counted, and state is put back afterwards."""
+        """One seed, no gradients, the mode asked for; state is put back afterwards."""
         seed = self.subject.seed if seed is None else seed
         with ExitStack() as stack:
             stack.enter_context(torch.set_grad_enabled(gradients))
             stack.enter_context(_seeded(seed if isinstance(seed, Seeds) else Seeds(seed, seed, seed)))
             stack.enter_context(_mode(self.model, self.subject.mode))
-            stack.enter_context(self._counting())
             if self.wide:
                 stack.enter_context(lifted())
             if self.subject.mode == "train" or self.subject.undropped:
@@ -187,28 +187,35 @@ class Pass:
             finally:
                 self.moved |= self._saved.restore()
 
-    @contextmanager
-    def _counting(self) -> Iterator[None]:
-        """Every call of the model is counted, and the rows of its batch beside it."""
+    def count(self, values: Iterable[Any]) -> None:
+        """A call of the model, and the rows of the batch among these values beside it."""
         name = str(self.dtype).removeprefix("torch.")
         batched, axis = self.subject.inputs.batch is not None, 1 if self.subject.inputs.has("steps") else 0
+        tensors = (getattr(v, "x", v) for v in values)
+        first = next((t for t in tensors if isinstance(t, Tensor) and t.ndim > axis), None)
+        self.subject.passes[name] += 1
+        self.subject.sequences[name] += first.shape[axis] if batched and first is not None else 1
 
-        def counted(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            given = (getattr(v, "x", v) for v in (*args, *kwargs.values()))
-            first = next((t for t in given if isinstance(t, Tensor) and t.ndim > axis), None)
-            self.subject.passes[name] += 1
-            self.subject.sequences[name] += first.shape[axis] if batched and first is not None else 1
 
-        if isinstance(self.model, torch.jit.ScriptModule):  # it takes no hooks
-            self.subject.passes[name] += 1
-            self.subject.sequences[name] += self.subject.inputs.batch or 1
-            yield
-            return
-        handle = self.model.register_forward_pre_hook(counted, with_kwargs=True)
-        try:
-            yield
-        finally:
-            handle.remove()
+class _Counted:
+    """The model of a pass, whose calls are counted. Not by a hook: with one, torch's layers leave their fast paths.
+
+    For isinstance it is of the model's class.
+    """
+
+    def __init__(self, run: Pass) -> None:
+        self._run = run
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self._run.model)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._run.count((*args, *kwargs.values()))
+        return self._run.model(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._run.model, name)
 
 
 class Seeds(NamedTuple):

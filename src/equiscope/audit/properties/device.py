@@ -21,6 +21,7 @@ class Device(Answered):
     name = "device"
     summary = "a GPU gives what the CPU gives"
     expected = True
+    lacking = "undecided"
 
     def missing(self, subject: Subject) -> str:
         return "" if torch.cuda.is_available() else "there is no CUDA device here to compare the CPU with"
