@@ -16,7 +16,8 @@ from torch import Tensor
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 from equiscope.position import Learned
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Made, Pair, layer_norm, linear, refuse
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Made, Pair, layer_norm, linear, refuse
+from equiscope.pretrained.fields import Fields, Reading, labels
 
 Ends = Literal["words", "classes", "rows"]
 
@@ -79,7 +80,7 @@ ENDINGS: dict[str, Ends] = {
 }
 
 
-def read(kind: Kind, config: dict[str, Any]) -> Spec:
+def read(kind: Kind, config: dict[str, Any]) -> Reading:
     """The spec that config.json describes."""
     f = Fields(kind.name, config)
     f.architecture(*(kind.architecture + ending for ending in ENDINGS))
@@ -97,7 +98,7 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
     eps = 1e-12 if distil else f.get("layer_norm_eps", float, 1e-12)
     ends, vocabulary = _ends(kind, config), f.size("vocab_size", 30522)
     tied = f.get("tie_word_embeddings", bool, True)
-    classes = len(f.get("id2label", dict, {0: "", 1: ""}))
+    classes = labels(config)
     heads = {
         "words": Head(bias=True, hidden="gelu" if kind.name == "roberta" else activation, norm=True),
         "classes": Head(bias=True, hidden=kind.pooled), "rows": Head(),
@@ -118,8 +119,7 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
     )  # fmt: skip
     if kind.before and (padding := f.config.get("pad_token_id", 1)) != kind.before - 1:
         raise InputError(f"config.json: pad_token_id is {padding}, but places are counted from {kind.before - 1} + 1 here.")
-    f.close()
-    return spec
+    return f.close(spec)
 
 
 def _ends(kind: Kind, config: dict[str, Any]) -> Ends:

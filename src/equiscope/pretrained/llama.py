@@ -13,7 +13,8 @@ from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.position import NoPosition, Rope
 from equiscope.pretrained import rotary
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Pair, refuse, shortest
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, refuse, shortest
+from equiscope.pretrained.fields import Fields, Reading
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ KINDS = (
 )  # fmt: skip
 
 
-def read(kind: Kind, config: dict[str, Any]) -> Spec:
+def read(kind: Kind, config: dict[str, Any]) -> Reading:
     """The spec that config.json describes."""
     f = Fields(kind.name, kind.absent | config)
     f.architecture(kind.architecture, kind.architecture.replace("ForCausalLM", "Model"), *kind.older)
@@ -87,8 +88,7 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
         Block(replace(whole, window=window, position=whole.position if turns else nowhere), Norm("rms", eps=eps), inner)
         for window, turns in zip(_windows(f, kind, layers, turning), turning, strict=True)
     ]
-    f.close()
-    return Spec(width, vocabulary=vocabulary, layers=layers, outputs=vocabulary, tied=tied, block=shortest(blocks))
+    return f.close(Spec(width, vocabulary=vocabulary, layers=layers, outputs=vocabulary, tied=tied, block=shortest(blocks)))
 
 
 def _windows(f: Fields, kind: Kind, layers: int, turning: list[bool]) -> list[int | None]:

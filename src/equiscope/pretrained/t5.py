@@ -12,12 +12,13 @@ from typing import Any
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Head, Norm, Spec
 from equiscope.position import T5Bias
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Pair, refuse
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, refuse
+from equiscope.pretrained.fields import Fields, Reading
 
 ABSENT = {"vocab_size": 32128, "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 6, "num_heads": 8}
 
 
-def read(config: dict[str, Any]) -> Spec:
+def read(config: dict[str, Any]) -> Reading:
     """The spec that config.json describes."""
     f = Fields("t5", ABSENT | config)
     f.architecture("T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model")
@@ -50,8 +51,7 @@ def read(config: dict[str, Any]) -> Spec:
         head=Head(scale=width**-0.5) if scaled else Head(), shared=True,
         encoder=Spec(width, vocabulary, layers=layers, block=block(False)),
     )  # fmt: skip
-    f.close()
-    return spec
+    return f.close(spec)
 
 
 def write(spec: Spec) -> dict[str, Any]:
