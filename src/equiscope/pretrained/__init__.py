@@ -21,7 +21,7 @@ from equiscope.pretrained.strict import FLOATS, WeightsError
 from equiscope.record.run import RUN, read_run
 
 FAMILIES: tuple[Family, ...] = (
-    gpt2.GPT2, *llama.FAMILIES, neox.NEOX, bloom.BLOOM, *bert.FAMILIES, *vit.FAMILIES, t5.T5, marian.MARIAN,
+    gpt2.GPT2, *llama.FAMILIES, neox.NEOX, bloom.BLOOM, *bert.FAMILIES, *vit.FAMILIES, *t5.FAMILIES, marian.MARIAN,
 )  # fmt: skip
 
 FACTS = (  # of config.json that are written back as they were in any family, unless it decides them
@@ -149,8 +149,8 @@ def _family(config: dict[str, Any], folder: Path) -> Family:
     family = next((f for f in FAMILIES if f.name == said), None)
     if family is None:
         raise InputError(
-            f"load reads no {said}: {folder} is of that model_type, and load reads {known}. `equiscope check` and "
-            "`equiscope explore TEXT --model` take such a folder all the same, where transformers has its class."
+            f"{folder} holds a {said}, which is no family that load reads; it reads {known}. `equiscope check {folder}` and "
+            f"`equiscope explore TEXT --model {folder}` take it, where transformers is installed and has its class."
         )
     return family
 

@@ -1,4 +1,4 @@
-"""Llama and its kin (Mistral, Qwen2, Qwen3, SmolLM3): rotary places in halves, RMSNorm, gated feed-forward, grouped queries.
+"""Llama and its kin (Mistral, Ministral, Qwen2, Qwen3, SmolLM3): rotary places in halves, RMSNorm, gated parts, grouped queries.
 
 Their linear maps are stored [out, in]; ours are [in, out]. What differs between them is said in `Kind`.
 Sources: Touvron et al. 2023; Jiang et al. 2023; Qwen team 2024, 2025; names as in transformers' ...ForCausalLM.
@@ -46,6 +46,10 @@ KINDS = (
         "vocab_size": 32000, "intermediate_size": 11008,
     }),
     Kind("mistral", "MistralForCausalLM", window=True, absent=COMMON | {
+        "vocab_size": 32000, "intermediate_size": 14336, "num_key_value_heads": 8, "sliding_window": 4096,
+        "max_position_embeddings": 131072,
+    }),
+    Kind("ministral", "MinistralForCausalLM", window=True, absent=COMMON | {
         "vocab_size": 32000, "intermediate_size": 14336, "num_key_value_heads": 8, "sliding_window": 4096,
         "max_position_embeddings": 131072,
     }),
@@ -111,7 +115,9 @@ def _windows(f: Fields, kind: Kind, layers: int, turning: list[bool]) -> list[in
         )
     if not kind.window:
         return [None] * layers
-    if kind.name == "smollm3":
+    if kind.name == "ministral":
+        unsaid = [size is not None] * layers
+    elif kind.name == "smollm3":
         unsaid = [use and size is not None and not turns for turns in turning]
     else:
         unsaid = [use and size is not None and i >= first for i in range(layers)]
@@ -165,6 +171,7 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
     if kind.name in ("qwen2", "qwen3", "smollm3"):
         config["use_sliding_window"] = any(windows)
         config["max_window_layers"] = 0
+    if kind.name in ("ministral", "qwen2", "qwen3", "smollm3"):
         config["layer_types"] = ["sliding_attention" if w else "full_attention" for w in windows]
     if kind.name == "smollm3":
         config["no_rope_layers"] = [int(isinstance(b.attention.position, Rope)) for b in spec.blocks]
