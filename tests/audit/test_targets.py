@@ -294,7 +294,7 @@ def test_a_folder_with_a_fault_says_which(hf, folder, tmp_path):
     assert "names MineForCausalLM" in refused(str(folder))
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "model.safetensors").write_bytes(b"not tensors")
-    assert "could not be read" in refused(str(folder))
+    assert "is damaged or incomplete" in refused(str(folder))
     (folder / "config.json").unlink()
     assert "config.json" in refused(str(folder))
 

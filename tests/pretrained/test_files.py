@@ -238,9 +238,9 @@ def test_a_dtype_that_no_model_has_is_refused(folder, dtype, unchecked):
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"n_embd": ' + "9" * 5000 + "}"], ids=["deep", "long"])
-def test_a_config_that_python_cannot_read_is_no_json(folder, text):
+def test_a_config_that_python_cannot_read_is_refused(folder, text):
     (folder / "config.json").write_text(text)
-    with pytest.raises(InputError, match="is not JSON"):
+    with pytest.raises(InputError, match=r"is not JSON|more than 64 brackets"):
         eq.load(folder)
 
 

@@ -11,19 +11,25 @@ from transformers import (
     AutoModelForCausalLM,
     BertConfig,
     BloomConfig,
+    CamembertConfig,
+    Data2VecTextConfig,
     DeiTConfig,
     DistilBertConfig,
+    ErnieConfig,
     GPT2Config,
     GPTNeoXConfig,
     LlamaConfig,
     MarianConfig,
+    MinistralConfig,
     MistralConfig,
+    MT5Config,
     Qwen2Config,
     Qwen3Config,
     RobertaConfig,
     SmolLM3Config,
     T5Config,
     ViTConfig,
+    XLMRobertaConfig,
 )  # fmt: skip
 
 import equiscope as eq
@@ -85,6 +91,10 @@ CONFIGS = {
         **WIDE | {"hidden_size": 40}, rope_parameters={"rope_theta": 1e4, "partial_rotary_factor": 0.68}
     ),
     "bloom": lambda: BloomConfig(vocab_size=50, hidden_size=24, n_layer=2, n_head=4),
+    "ministral, a window in one layer": lambda: MinistralConfig(
+        **SMALL, head_dim=8, sliding_window=5, layer_types=["sliding_attention", "full_attention"]
+    ),
+    "ministral, windows": lambda: MinistralConfig(**SMALL, head_dim=8, sliding_window=5),
     "bloom, six heads": lambda: BloomConfig(vocab_size=50, hidden_size=24, n_layer=2, n_head=6),
 }  # fmt: skip
 PLAIN = {
@@ -104,6 +114,12 @@ ENCODERS = {
     "roberta, classes": ("RobertaForSequenceClassification", lambda: RobertaConfig(**PLAIN)),
     "distilbert, masked words": ("DistilBertForMaskedLM", lambda: DistilBertConfig(**DISTIL)),
     "distilbert, classes": ("DistilBertForSequenceClassification", lambda: DistilBertConfig(**DISTIL, num_labels=4)),
+    "xlm-roberta, masked words": ("XLMRobertaForMaskedLM", lambda: XLMRobertaConfig(**PLAIN, type_vocab_size=1)),
+    "xlm-roberta, classes": ("XLMRobertaForSequenceClassification", lambda: XLMRobertaConfig(**PLAIN, num_labels=3)),
+    "xlm-roberta, rows": ("XLMRobertaModel", lambda: XLMRobertaConfig(**PLAIN)),
+    "camembert, masked words": ("CamembertForMaskedLM", lambda: CamembertConfig(**PLAIN)),
+    "data2vec-text, masked words": ("Data2VecTextForMaskedLM", lambda: Data2VecTextConfig(**PLAIN)),
+    "ernie, masked words": ("ErnieForMaskedLM", lambda: ErnieConfig(**PLAIN)),
     "vit, classes": ("ViTForImageClassification", lambda: ViTConfig(**SEEN, num_labels=5)),
     "vit, oblong, no biases of queries": (
         "ViTForImageClassification",
@@ -125,6 +141,7 @@ PAIRED = {
     "t5, another activation than it is named after": (
         "T5ForConditionalGeneration", lambda: T5Config(**T5_SMALL, feed_forward_proj="gated-gelu", dense_act_fn="gelu")
     ),
+    "mt5": ("MT5ForConditionalGeneration", lambda: MT5Config(**T5_SMALL)),
     "marian": ("MarianMTModel", lambda: MarianConfig(**TRANSLATOR, scale_embedding=True, activation_function="swish")),
     "marian, unscaled": ("MarianMTModel", lambda: MarianConfig(**TRANSLATOR)),
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Targets: what a person names on the command line becomes a model and what it is called with.
 
     module:factory, path/to/file.py:factory    a callable, class or module object of the user's own
-    a folder                                   a checkpoint: config.json and safetensors
+    a folder                                   a checkpoint: config.json and safetensors; ./gpt2 where it has a preset's name
     transformers:LlamaForCausalLM              a class or configuration of transformers, made tiny, with random weights
     timm:vit_tiny_patch16_224                  a model of timm, with random weights
     spec.json, gpt2                            a spec of ours, or a preset at a small size
@@ -28,19 +28,24 @@ from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import PRESETS, Spec, build
 from equiscope.models import tiny as small
 from equiscope.pretrained import files, load
+from equiscope.pretrained.theirs import load_theirs
 
 HOW = ("Give module:factory, path/to/file.py:factory, a checkpoint folder, transformers:CLASS, timm:NAME, "
        f"a spec.json, or a preset ({', '.join(PRESETS)}).")  # fmt: skip
 
 
 class Target(NamedTuple):
-    """A model, what it is called with, which kinds its arguments are, and what to call it in a report."""
+    """A model, what it is called with, which kinds its arguments are, and what to call it in a report.
+
+    notes   where the weights of a checkpoint come from, and what was let by
+    """
 
     model: nn.Module
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     kinds: dict[str, str]
     title: str
+    notes: tuple[str, ...] = ()
 
 
 def target(text: str, *, seed: int = 0) -> Target:
@@ -60,10 +65,11 @@ def _target(text: str, seed: int) -> Target:
     head, _, name = text.partition(":")
     if name and head in ("transformers", "timm"):
         return _ready(_transformers(name) if head == "transformers" else _timm(name), text, seed)
-    if (path := Path(text)).is_dir():
-        return _ready(_folder(path), text, seed)
-    if text in PRESETS:
+    if text in PRESETS:  # a folder of that name is ./NAME
         return _ready(build(small(PRESETS[text]())), f"{text} (the same parts at a small size)", seed)
+    if _is_folder(path := Path(text)):
+        model, notes = _folder(path)
+        return _ready(model, text, seed)._replace(notes=tuple(notes))
     if path.suffix == ".json":
         return _ready(build(Spec.of(path)), text, seed)
     if ":" in text:
@@ -71,6 +77,13 @@ def _target(text: str, seed: int) -> Target:
     if path.suffix == ".py":
         raise InputError(f"{text} is a file. Say what of it to check: {text}:NAME, a class, a module or a function that makes one.")
     raise InputError(f"There is no model {text!r}. {HOW}")
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # too long for a name, or a letter that no name has
+        return False
 
 
 def _ready(model: nn.Module, title: str, seed: int) -> Target:
@@ -294,29 +307,14 @@ def _torchvision() -> None:
 _OPERATORS = torch.library.Library("torchvision", "FRAGMENT")  # kept: what it defines lives as long as it does
 
 
-def _folder(folder: Path) -> nn.Module:
-    """A checkpoint through the class that its config.json names; by a class of ours where transformers is not installed."""
-    config = files.read_config(folder)
-    if not (folder / files.ONE).exists():
-        files.shards(folder)  # raises for a pickle, and for no weights
+def _folder(folder: Path) -> tuple[nn.Module, list[str]]:
+    """A checkpoint through the class that its config.json names, by a class of ours where transformers is not installed; and where
+    its tensors come from."""
+    files.read_config(folder)  # said before a library is asked for
     if importlib.util.find_spec("transformers") is None:
-        return load(folder)
-    library = _library("transformers")
-    names = [n for n in config.get("architectures") or [] if isinstance(n, str)]
-    found = next((c for n in names if inspect.isclass(c := getattr(library, n, None))), None)
-    if names and found is None:
-        raise InputError(
-            f"{folder / files.CONFIG} names {', '.join(names)}, which transformers {library.__version__} does not have. "
-            "Code of the folder is not run: check the class itself as module:factory."
-        )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            reader: Any = library.AutoModel if found is None else found
-            made: nn.Module = reader.from_pretrained(str(folder), use_safetensors=True, local_files_only=True)
-            return made
-    except Exception as error:  # a damaged file, a field that is not known
-        raise InputError(f"{folder} could not be read by transformers: {_short(error)}.") from error
+        made: Any = load(folder)
+        return made, list(made.origin)
+    return load_theirs(folder, _library("transformers"))
 
 
 def _short(error: BaseException) -> str:

@@ -82,6 +82,7 @@ def run(
             found.model, *found.args, kwargs=found.kwargs, kinds=found.kinds, actions=asked[0], properties=asked[1], output=output,
             effort=effort, mode=mode, tolerance=tolerance, seed=seed, seconds=seconds, progress=progress, target=found.title,
         )  # fmt: skip
+    audit = msgspec.structs.replace(audit, notes=[*audit.notes, *found.notes])
     if everything:
         audit = _informative(audit)
     print(msgspec.json.encode(audit).decode() if json else "", end="\n" if json else "")

@@ -72,6 +72,7 @@ class Model(nn.Module):
         self.spec = spec
         self.facts: dict[str, Any] = {}  # what a checkpoint said that changes no number: ids of tokens, names of classes
         self.family = ""  # model_type of the checkpoint that it came from
+        self.origin: list[str] = []  # where the weights of a checkpoint came from, in sentences
         self.beside: dict[str, Tensor] = {}  # tensors of that checkpoint which no part reads, by their names there
         self.embedding = table or (Embedding(spec.vocabulary, spec.width) if spec.vocabulary else None)
         self.encoder = Model(spec.encoder, self.embedding if spec.shared else None) if spec.encoder is not None else None

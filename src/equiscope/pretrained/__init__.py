@@ -14,12 +14,14 @@ from torch import Tensor
 from equiscope.errors import EquiscopeError, InputError, UnknownName
 from equiscope.models import Baseline, Built, Model, Network, SpaceModel, SpaceSpec, Spec, spec_of
 from equiscope.models.build import possible_sizes
-from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, runs, t5, vit
-from equiscope.pretrained.family import FLOATS, Family
+from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, runs, strict, t5, vit
+from equiscope.pretrained.family import Family
+from equiscope.pretrained.fields import Reading
+from equiscope.pretrained.strict import FLOATS, WeightsError
 from equiscope.record.run import RUN, read_run
 
 FAMILIES: tuple[Family, ...] = (
-    gpt2.GPT2, *llama.FAMILIES, neox.NEOX, bloom.BLOOM, *bert.FAMILIES, *vit.FAMILIES, t5.T5, marian.MARIAN,
+    gpt2.GPT2, *llama.FAMILIES, neox.NEOX, bloom.BLOOM, *bert.FAMILIES, *vit.FAMILIES, *t5.FAMILIES, marian.MARIAN,
 )  # fmt: skip
 
 FACTS = (  # of config.json that are written back as they were in any family, unless it decides them
@@ -28,7 +30,7 @@ FACTS = (  # of config.json that are written back as they were in any family, un
 )  # fmt: skip
 FRESH = frozenset({  # fields that say what is in the folder that is written, or who wrote it
     "architectures", "model_type", "dtype", "torch_dtype", "transformers_version", "equiscope_version", "_name_or_path",
-    "pruned_heads", "_num_labels", "id2label", "label2id", "quantization_config",
+    "pruned_heads", "_num_labels", "id2label", "label2id", "quantization_config", "auto_map",
 })  # fmt: skip
 
 
@@ -36,7 +38,9 @@ def load(folder: str | Path, dtype: torch.dtype | None = None) -> Built:
     """The model of a Hugging Face folder (config.json and safetensors, in one file or in shards), or of a run; in eval mode.
 
     dtype    of the parameters; as in the files unless said. Where those hold several, what the config says, or the widest
-    raises   InputError where a file is missing, damaged, a pickle, or a field of the config says what no model here does
+    returns  the model; its `origin` says in sentences where every tensor comes from, and what was let by
+    raises   InputError where a file is missing, damaged, a pickle, or a field of the config says what no model here does;
+             WeightsError where tensors are missing, extra, of another shape, or not finite
     """
     folder = files.path_of(folder)
     if dtype is not None and dtype not in FLOATS:
@@ -44,13 +48,14 @@ def load(folder: str | Path, dtype: torch.dtype | None = None) -> Built:
     if (folder / RUN).is_file():
         return runs.load_run(folder, dtype=dtype)
     config = files.read_config(folder)
-    family = _family(config)
-    spec = _read(family, config)
-    tensors = files.read_weights(folder)
+    family = _family(config, folder)
+    reading = _read(family, config)
+    weights, taken = strict.unwrapped(files.read_weights(folder), family.wanted(reading.spec))
     with torch.device("meta"), possible_sizes():
-        model = Model(family.settle(spec, tensors))
-    family.take(model, tensors, dtype or _common(family, config, tensors))
+        model = Model(family.settle(reading.spec, weights.tensors))
+    fit = family.take(model, weights.tensors, dtype or _common(family, config, weights.tensors))
     model.facts, model.family = {name: value for name, value in config.items() if value is not None}, family.name
+    model.origin = strict.origin(weights, fit, taken, reading.ignored, config)
     return model.eval()
 
 
@@ -60,7 +65,7 @@ def read_spec(folder: str | Path) -> Spec | Baseline | SpaceSpec:
     if (folder / RUN).is_file():
         return spec_of(read_run(folder, entries=False).spec)
     config = files.read_config(folder)
-    return _read(_family(config), config)
+    return _read(_family(config, folder), config).spec
 
 
 def save(model: Built, folder: str | Path, family: str | None = None) -> Path:
@@ -112,10 +117,11 @@ def _kept(family: Family, config: dict[str, Any], before: dict[str, Any]) -> dic
     return kept
 
 
-def _read(family: Family, config: dict[str, Any]) -> Spec:
+def _read(family: Family, config: dict[str, Any]) -> Reading:
     """The spec of a config. Raises InputError also where its fields break the arithmetic of a spec."""
+    strict.refuse_quantised(config)
     try:
-        return family.read(config)
+        return family.reading(config)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, EquiscopeError):
             raise
@@ -132,12 +138,21 @@ def _common(family: Family, config: dict[str, Any], tensors: dict[str, Tensor]) 
     return named[said] if said in named else functools.reduce(torch.promote_types, held)
 
 
-def _family(config: dict[str, Any]) -> Family:
-    name = config.get("model_type")
-    for family in FAMILIES:
-        if family.name == name:
-            return family
-    raise UnknownName("model_type in config.json", str(name), [f.name for f in FAMILIES])
+def _family(config: dict[str, Any], folder: Path) -> Family:
+    """The family of a config. Raises InputError where none here reads it, naming those that are read and what takes the others."""
+    strict.refuse_code(config, folder)
+    said = config.get("model_type")
+    known = ", ".join(f.name for f in FAMILIES)
+    if not isinstance(said, str):
+        found = "names no model_type" if said is None else f"says model_type {said!r}, which is no word"
+        raise InputError(f"{folder / files.CONFIG} {found}. load reads {known}.")
+    family = next((f for f in FAMILIES if f.name == said), None)
+    if family is None:
+        raise InputError(
+            f"{folder} holds a {said}, which is no family that load reads; it reads {known}. `equiscope check {folder}` and "
+            f"`equiscope explore TEXT --model {folder}` take it, where transformers is installed and has its class."
+        )
+    return family
 
 
-__all__ = ["FAMILIES", "Family", "load", "read_spec", "save"]
+__all__ = ["FAMILIES", "Family", "WeightsError", "load", "read_spec", "save"]

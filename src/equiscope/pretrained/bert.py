@@ -1,7 +1,8 @@
-"""BERT, RoBERTa and DistilBERT: encoders with learned places, a norm after each part, and three kinds of head.
+"""BERT, RoBERTa, DistilBERT and their kin: encoders with learned places, a norm after each part, and three kinds of head.
 
 The head follows `architectures`: masked words (a map, activation and norm, then the table), classes (a map of the first row,
-then one of the classes), or none (all rows). What differs between them is said in `Kind`; DistilBERT has names of its own.
+then one of the classes), or none (all rows). What differs between them is said in `Kind`; DistilBERT has names of its own. ERNIE
+computes what BERT does, XLM-R, CamemBERT and data2vec what RoBERTa does, under other names.
 Sources: Devlin et al. 2019; Liu et al. 2019; Sanh et al. 2019; names as in transformers.
 """
 
@@ -16,7 +17,8 @@ from torch import Tensor
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 from equiscope.position import Learned
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Made, Pair, layer_norm, linear, refuse
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Made, Pair, layer_norm, linear, refuse
+from equiscope.pretrained.fields import Fields, Reading, labels
 
 Ends = Literal["words", "classes", "rows"]
 
@@ -32,6 +34,7 @@ class Kind:
     classes       names of the head for classes: map, classes
     before        rows of the table of places that come before place 0 (RoBERTa counts from its padding's id + 1)
     pooled        activation of the head's map for classes
+    base          name of the model without a head, which stands before its tensors; as model_type unless said
     """
 
     name: str
@@ -45,6 +48,16 @@ class Kind:
     layer: str = "encoder.layer"
     inner: bool = False  # whether the head's map for classes stands inside the prefix
     unread: tuple[str, ...] = field(default=())
+    base: str = ""
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.base or self.name}."
+
+    @property
+    def copy(self) -> str:
+        """The name under which the table may stand again."""
+        return f"{self.words[2].removesuffix('.bias')}{'' if self.name == 'distilbert' else '.decoder'}.weight"
 
 
 LONG = {
@@ -57,19 +70,29 @@ LAYER = {
     "inward": "intermediate.dense", "outward": "output.dense",
     "feedforward_norm": "output.LayerNorm",
 }  # fmt: skip
-POOLER = (r"(bert\.|roberta\.)?pooler\..*", r"cls\.seq_relationship\..*", r"((distil)?bert\.|roberta\.)?embeddings\.position_ids")
+POOLER = (r"(\w+\.)?pooler\..*", r"cls\.seq_relationship\..*", r"(\w+\.)?embeddings\.position_ids")
+OF_BERT: dict[str, Any] = {
+    "fields": LONG, "names": LAYER,
+    "words": ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"),
+    "classes": ("pooler.dense", "classifier"), "inner": True, "unread": (*POOLER, r"cls\.predictions\.(decoder\.)?bias"),
+}  # fmt: skip
+OF_ROBERTA: dict[str, Any] = {
+    "fields": LONG, "names": LAYER, "words": ("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
+    "classes": ("classifier.dense", "classifier.out_proj"), "before": 2, "unread": (*POOLER, r"lm_head\.(decoder\.)?bias"),
+}  # fmt: skip
 KINDS = (
-    Kind("bert", "Bert", LONG, LAYER,
-         ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"),
-         ("pooler.dense", "classifier"), inner=True, unread=(*POOLER, r"cls\.predictions\.(decoder\.)?bias")),
-    Kind("roberta", "Roberta", LONG, LAYER, ("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
-         ("classifier.dense", "classifier.out_proj"), before=2, unread=(*POOLER, r"lm_head\.(decoder\.)?bias")),
+    Kind("bert", "Bert", **OF_BERT),
+    Kind("roberta", "Roberta", **OF_ROBERTA),
     Kind("distilbert", "DistilBert",
          {"width": "dim", "heads": "n_heads", "layers": "n_layers", "inner": "hidden_dim", "activation": "activation"},
          {"query": "attention.q_lin", "key": "attention.k_lin", "value": "attention.v_lin", "output": "attention.out_lin",
           "attention_norm": "sa_layer_norm", "inward": "ffn.lin1", "outward": "ffn.lin2", "feedforward_norm": "output_layer_norm"},
          ("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"), ("pre_classifier", "classifier"),
          pooled="relu", layer="transformer.layer", unread=POOLER),
+    Kind("xlm-roberta", "XLMRoberta", **OF_ROBERTA, base="roberta"),
+    Kind("camembert", "Camembert", **OF_ROBERTA, base="roberta"),
+    Kind("data2vec-text", "Data2VecText", **OF_ROBERTA, base="data2vec_text"),
+    Kind("ernie", "Ernie", **OF_BERT),
 )  # fmt: skip
 ENDINGS: dict[str, Ends] = {
     "ForMaskedLM": "words",
@@ -79,7 +102,7 @@ ENDINGS: dict[str, Ends] = {
 }
 
 
-def read(kind: Kind, config: dict[str, Any]) -> Spec:
+def read(kind: Kind, config: dict[str, Any]) -> Reading:
     """The spec that config.json describes."""
     f = Fields(kind.name, config)
     f.architecture(*(kind.architecture + ending for ending in ENDINGS))
@@ -90,6 +113,9 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
     f.only("add_cross_attention", False)
     f.only("position_embedding_type", "absolute")
     f.only("sinusoidal_pos_embds", False)
+    if kind.name == "ernie":
+        f.only("use_task_id", False)
+        f.skip("task_type_vocab_size")
     f.skip("attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout", "gradient_checkpointing", "dropout",
            "qa_dropout", "seq_classif_dropout", "use_bfloat16", "tie_weights_", "directionality",
            *(n for n in config if n.startswith("pooler_")))  # fmt: skip
@@ -97,9 +123,9 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
     eps = 1e-12 if distil else f.get("layer_norm_eps", float, 1e-12)
     ends, vocabulary = _ends(kind, config), f.size("vocab_size", 30522)
     tied = f.get("tie_word_embeddings", bool, True)
-    classes = len(f.get("id2label", dict, {0: "", 1: ""}))
+    classes = labels(config)
     heads = {
-        "words": Head(bias=True, hidden="gelu" if kind.name == "roberta" else activation, norm=True),
+        "words": Head(bias=True, hidden="gelu" if kind.before else activation, norm=True),
         "classes": Head(bias=True, hidden=kind.pooled), "rows": Head(),
     }  # fmt: skip
     places = f.size("max_position_embeddings", 512) - kind.before
@@ -118,8 +144,7 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
     )  # fmt: skip
     if kind.before and (padding := f.config.get("pad_token_id", 1)) != kind.before - 1:
         raise InputError(f"config.json: pad_token_id is {padding}, but places are counted from {kind.before - 1} + 1 here.")
-    f.close()
-    return spec
+    return f.close(spec)
 
 
 def _ends(kind: Kind, config: dict[str, Any]) -> Ends:
@@ -179,7 +204,7 @@ def pairs(kind: Kind, spec: Spec) -> Iterable[Pair | Made]:
         if spec.tied:
             yield Pair(bias, ("head.bias",), bare=True)
         else:
-            yield from linear(COPIES[kind.name].removesuffix(".weight"), "head.weight", "head.bias", bare=True)
+            yield from linear(kind.copy.removesuffix(".weight"), "head.weight", "head.bias", bare=True)
     if ends == "classes":
         yield from linear(kind.classes[0], "head.map", bare=not kind.inner)
         yield from linear(kind.classes[1], "head.weight", "head.bias", bare=True)
@@ -190,14 +215,13 @@ def _ahead(rows: int, parts: list[Tensor]) -> list[Tensor]:
     return [torch.cat([parts[0].new_zeros(rows, parts[0].shape[-1]), parts[0]])]
 
 
-COPIES = {"bert": "cls.predictions.decoder.weight", "roberta": "lm_head.decoder.weight", "distilbert": "vocab_projector.weight"}
 FAMILIES = tuple(
     Family(
-        kind.name, partial(read, kind), partial(write, kind), partial(pairs, kind), prefix=f"{kind.name}.",
-        table="embeddings.word_embeddings.weight", copies=(COPIES[kind.name],), unread=kind.unread,
+        kind.name, partial(read, kind), partial(write, kind), partial(pairs, kind), prefix=kind.prefix,
+        table="embeddings.word_embeddings.weight", copies=(kind.copy,), unread=kind.unread,
         old=((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias")), kept=(r"pooler\..*",),
-        decides=("max_position_embeddings", *(("pad_token_id",) if kind.name == "roberta" else ())),
-        twice={COPIES[kind.name].replace("weight", "bias"): kind.words[2]},
+        decides=("max_position_embeddings", *(("pad_token_id",) if kind.before else ())),
+        twice={kind.copy.replace("weight", "bias"): kind.words[2]},
     )
     for kind in KINDS
 )  # fmt: skip

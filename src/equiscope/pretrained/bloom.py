@@ -9,14 +9,15 @@ from typing import Any
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Entry, FeedForward, Norm, Spec
 from equiscope.position import Alibi
-from equiscope.pretrained.family import Family, Fields, Pair, layer_norm, linear, refuse
+from equiscope.pretrained.family import Family, Pair, layer_norm, linear, refuse
+from equiscope.pretrained.fields import Fields, Reading
 
 ABSENT = {"vocab_size": 250880, "hidden_size": 64, "n_layer": 2, "n_head": 8}
 OLD = {"n_embed": "hidden_size", "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"}  # and what each is called today
 PARTS = ("query", "key", "value")
 
 
-def read(config: dict[str, Any]) -> Spec:
+def read(config: dict[str, Any]) -> Reading:
     """The spec that config.json describes."""
     for older, newer in OLD.items():
         if None not in (config.get(older), config.get(newer)) and config[older] != config[newer]:
@@ -40,8 +41,7 @@ def read(config: dict[str, Any]) -> Spec:
         f.size("hidden_size"), vocabulary, Entry(norm=True), f.size("n_layer"), block, outputs=vocabulary,
         tied=f.get("tie_word_embeddings", bool, True),
     )  # fmt: skip
-    f.close()
-    return spec
+    return f.close(spec)
 
 
 def write(spec: Spec) -> dict[str, Any]:

@@ -11,20 +11,12 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Model, Spec
-from equiscope.models.spec import MOST
 from equiscope.position import Position, to_json
+from equiscope.pretrained import strict
+from equiscope.pretrained.fields import Reading
+from equiscope.pretrained.strict import Fit, Misshapen
 from equiscope.trace.ops import Activation
 
-EVERYWHERE = frozenset({  # fields that change no number of a forward pass
-    "_name_or_path", "architectures", "bos_token_id", "chunk_size_feed_forward", "decoder_start_token_id", "dtype", "eos_token_id",
-    "equiscope_version", "id2label", "initializer_range", "is_encoder_decoder", "keys_to_ignore_at_inference", "label2id",
-    "model_type", "output_attentions", "output_hidden_states", "pad_token_id", "problem_type", "return_dict", "sep_token_id",
-    "task_specific_params", "tokenizer_class", "torch_dtype", "torchscript", "transformers_version", "use_cache",
-    "_num_labels", "finetuning_task", "output_past", "transformers.js_config", "is_llama_config",
-    "attention_dropout", "pretraining_tp", "use_bfloat16", "tf_legacy_loss", "pruned_heads", "is_decoder",
-})  # fmt: skip
-REQUIRED: Any = object()
-FLOATS = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 ACTIVATIONS: dict[str, Activation] = {  # the first word for each of ours is the one that is written
     "gelu": "gelu", "gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh", "relu": "relu",
     "silu": "silu", "swish": "silu", "tanh": "tanh",
@@ -70,7 +62,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Family:
-    """name is the config's model_type; `read` makes a spec of a config, `write` a config of a spec, `pairs` names the weights.
+    """name is the config's model_type; `reading` makes a spec of a config, `write` a config of a spec, `pairs` names the weights.
 
     prefix   what may stand before their names
     table    their name of the embedding's table
@@ -84,7 +76,7 @@ class Family:
     """
 
     name: str
-    read: Callable[[dict[str, Any]], Spec]
+    reading: Callable[[dict[str, Any]], Reading]
     write: Callable[[Spec], dict[str, Any]]
     pairs: Callable[[Spec], Iterable[Pair | Made]]
     prefix: str = ""
@@ -104,31 +96,39 @@ class Family:
             raise InputError(f"its models have {other}.")
         return config
 
-    def take(self, model: Model, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> None:
-        """Give a model (on "meta") the tensors of a checkpoint.
+    def read(self, config: dict[str, Any]) -> Spec:
+        """The spec of a config."""
+        return self.reading(config).spec
 
-        raises  InputError for tensors that are missing, too many, or of another shape than the config says
+    def wanted(self, spec: Spec) -> set[str]:
+        """Names of theirs that a model of this spec reads, with and without what may stand before them."""
+        names = {name for pair in self.pairs(spec) for name in ((pair.theirs,) if isinstance(pair, Pair) else pair.theirs)}
+        return names | {f"{self.prefix}{name}" for name in names}
+
+    def take(self, model: Model, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> Fit:
+        """Give a model (on "meta") the tensors of a checkpoint; what became of each.
+
+        raises  WeightsError for tensors that are missing, extra, of another shape than the config says, or not finite
         """
         own = {name: p for name, p in model.named_parameters()}
-        rest, wrong = {self._today(name): tensor for name, tensor in tensors.items()}, []
-        if odd := next((name for name, tensor in rest.items() if tensor.dtype not in FLOATS and not self.ignores(name)), None):
-            raise InputError(
-                f"{odd} is {str(rest[odd].dtype).removeprefix('torch.')}, but weights here are {', '.join(FLOATS.values())}. "
-                "Take a checkpoint that is not quantised."
-            )
+        today = {name: self._today(name) for name in tensors}
+        rest, fit = {today[name]: tensor for name, tensor in tensors.items()}, Fit()
+        strict.numbers(rest, (name for name in rest if not self.ignores(name)))
+        has = self.wanted(model.spec) | (set(self.copies) if model.spec.tied else set())
         if model.spec.tied or model.spec.shared:
             self._same(model.spec, rest)
         for pair in self.pairs(model.spec):
-            found, missing = self._found(pair, rest)
+            found, names, missing = self._found(pair, rest)
             if missing:
                 bare = isinstance(pair, Pair) and pair.bare
-                wrong += [f"{'' if bare else self.prefix}{name} is missing" for name in missing]
+                fit.missing += [f"{'' if bare else self.prefix}{name}" for name in missing]
                 continue
+            fit.used += names
             parts = [own.pop(name) for name in pair.ours]
             if isinstance(pair, Made) and dtype is not None:  # what is computed is computed in that precision
                 found = [tensor.to(dtype) for tensor in found]
-            made, reason = _fitted(pair, found, parts)
-            wrong += [reason] if reason else []
+            made, wrong = _fitted(pair, names, found, parts)
+            fit.shapes += [wrong] if wrong else []
             for name, part in zip(pair.ours, made, strict=False):
                 _put(model, name, part.to(dtype or part.dtype, copy=True).contiguous())
         named = {name.removeprefix(self.prefix): tensor for name, tensor in rest.items()} if model.spec.outputs is None else {}
@@ -136,11 +136,16 @@ class Family:
             name: tensor.to(dtype or tensor.dtype, copy=True)
             for name, tensor in named.items() if any(re.fullmatch(pattern, name) for pattern in self.kept)
         }  # fmt: skip
-        wrong += [f"{name} belongs to no part" for name in rest if not self.ignores(name)]
-        wrong += [f"{name} gets no number" for name in own] if not wrong else []
-        if wrong:
-            more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-            raise InputError(f"The weights do not fit config.json of a {self.name}: {'; '.join(wrong[:3])}{more}.")
+        for name in rest:
+            fit.leave(name, has, "no weight of such a model" if self.ignores(name) else "")
+        fit.nonfinite = strict.infinite({today[name]: tensor for name, tensor in tensors.items()}, fit.used)
+        fit.checked(f"a {self.name}")
+        assert not own, f"no pair of {self.name} names {next(iter(own), '')}"
+        fit.used += [name for name in today.values() if name not in fit.used and name not in fit.ignored]  # copies of the table
+        back = {now: name for name, now in today.items()}
+        fit.used = [back[name] for name in fit.used]
+        fit.ignored = {back[name]: why for name, why in fit.ignored.items()}
+        return fit
 
     def ignores(self, name: str) -> bool:
         """Whether a tensor of this name is no weight of these models."""
@@ -167,12 +172,12 @@ class Family:
             name = re.sub(pattern, now, name)
         return name
 
-    def _found(self, pair: Pair | Made, rest: dict[str, Tensor]) -> tuple[list[Tensor], list[str]]:
-        """Their tensors, taken out of the rest, and the names of those that are not there."""
+    def _found(self, pair: Pair | Made, rest: dict[str, Tensor]) -> tuple[list[Tensor], list[str], list[str]]:
+        """Their tensors, taken out of the rest, with their names there, and the names of those that are not there."""
         names = (pair.theirs,) if isinstance(pair, Pair) else pair.theirs
         full = [f"{self.prefix}{name}" if f"{self.prefix}{name}" in rest else name for name in names]
         missing = [name for name, there in zip(names, full, strict=True) if there not in rest]
-        return ([], missing) if missing else ([rest.pop(name) for name in full], [])
+        return ([], [], missing) if missing else ([rest.pop(name) for name in full], full, [])
 
     def _same(self, spec: Spec, tensors: dict[str, Tensor]) -> None:
         """Take copies of the table out. Raises InputError where one is said to be the table and is not."""
@@ -187,24 +192,33 @@ class Family:
                 raise InputError(f"config.json says tie_word_embeddings, but {name} is not the embedding's table. Set it to false.")
 
 
-def _fitted(pair: Pair | Made, found: list[Tensor], parts: Sequence[Tensor]) -> tuple[list[Tensor], str]:
-    """Their tensors as ours, and what is wrong with their shapes."""
+def _fitted(
+    pair: Pair | Made, names: list[str], found: list[Tensor], parts: Sequence[Tensor]
+) -> tuple[list[Tensor], Misshapen | None]:  # fmt: skip
+    """Their tensors, which the file calls so, as ours; or what is wrong with their shapes."""
     if isinstance(pair, Made):
         try:
             made = pair.into(found)
         except (RuntimeError, IndexError):
             made = []
-        shapes, wanted = [tuple(t.shape) for t in made], [tuple(p.shape) for p in parts]
-        if shapes != wanted:
-            return [], f"{pair.theirs[0]} is {tuple(found[0].shape)}, which does not make {wanted[0]}"
-        return made, ""
+        if [t.shape for t in made] == [p.shape for p in parts]:
+            return made, None
+        wanted = [tuple(t.shape) for t in pair.back([torch.empty(p.shape, device="meta") for p in parts])]
+        return [], next(
+            (
+                Misshapen(name, tuple(t.shape), shape)
+                for name, t, shape in zip(pair.theirs, found, wanted, strict=True)
+                if t.shape != shape
+            ),
+            Misshapen(pair.theirs[0], tuple(found[0].shape), wanted[0]),
+        )
     wide = sum(p.shape[-1] for p in parts)
     wanted_shape = (*parts[0].shape[:-1], wide)
     turned = found[0].mT if pair.turned and found[0].ndim > 1 else found[0]
     if tuple(turned.shape) != wanted_shape:
         said = wanted_shape[::-1] if pair.turned and len(wanted_shape) > 1 else wanted_shape
-        return [], f"{pair.theirs} is {tuple(found[0].shape)}, but the config makes it {said}"
-    return list(pair.apart(turned).split([p.shape[-1] for p in parts], -1)), ""
+        return [], Misshapen(names[0], tuple(found[0].shape), tuple(said))
+    return list(pair.apart(turned).split([p.shape[-1] for p in parts], -1)), None
 
 
 def _difference(a: Any, b: Any, path: str) -> str:
@@ -239,65 +253,6 @@ def _sizes(a: Attention, width: int) -> Attention:
     wide = a.head_width or width // a.heads
     scale = None if a.scale is not None and math.isclose(a.scale, wide**-0.5) else a.scale
     return replace(a, head_width=wide, value_width=a.value_width or wide, kv_heads=a.kv_heads or a.heads, scale=scale)
-
-
-class Fields:
-    """A config that is read field by field; `close` names what nobody asked for."""
-
-    def __init__(self, family: str, config: dict[str, Any]) -> None:
-        self.family, self.config, self.asked = family, config, set(EVERYWHERE)
-
-    def get(self, name: str, kind: type | tuple[type, ...], default: Any = REQUIRED) -> Any:
-        """A field. Raises InputError where it is missing without a default, or of another kind."""
-        self.asked.add(name)
-        value = self.config.get(name)
-        if value is None and default is not REQUIRED:
-            return default
-        if value is None:
-            raise InputError(f"config.json of a {self.family} needs {name}.")
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        fits = isinstance(value, kinds) or (float in kinds and isinstance(value, int))
-        if not fits or (isinstance(value, bool) and bool not in kinds):
-            raise InputError(f"config.json: {name} is {value!r}, but should be {' or '.join(k.__name__ for k in kinds)}.")
-        return value
-
-    def size(self, name: str, default: Any = REQUIRED) -> Any:
-        """A whole number of 1 or more. Raises InputError as `get`, and for less, or for more than any model has."""
-        value = self.get(name, int, default)
-        if value is not None and value < 1:
-            raise InputError(f"config.json: {name} is {value}, but should be 1 or more.")
-        if value is not None and value > MOST:
-            raise InputError(f"config.json: {name} is {min(value, 10**300):.3g}, but should be {MOST:,} or less.")
-        return value
-
-    def only(self, name: str, *values: Any) -> None:
-        """Raises InputError where a field says what no model here does; the first value is what absence means."""
-        self.asked.add(name)
-        value = self.config.get(name, values[0])
-        if value not in values:
-            raise InputError(f"config.json: {name} is {value!r}, but only {' or '.join(map(repr, values))} can be built.")
-
-    def architecture(self, *names: str) -> None:
-        """Raises InputError where `architectures` names another model than these: its head would be another one."""
-        said = self.config.get("architectures")
-        if said is None or said == []:
-            return
-        if not isinstance(said, list) or not all(isinstance(name, str) for name in said):
-            raise InputError(f"config.json: architectures is {said!r}, but should be a list of names, such as [{names[0]!r}].")
-        if said[0] not in names:
-            raise InputError(f"config.json: architectures is {said[0]!r}, but only {', '.join(names)} can be built.")
-
-    def skip(self, *names: str) -> None:
-        """Fields that change no number."""
-        self.asked |= set(names)
-
-    def close(self) -> None:
-        """Raises InputError for a field that is not known: it might change what the model computes."""
-        if unknown := sorted(self.config.keys() - self.asked):
-            raise InputError(
-                f"config.json of a {self.family} has the field {unknown[0]!r} = {self.config[unknown[0]]!r}, which is not known "
-                "here. What it changes cannot be built; remove it if it changes nothing."
-            )
 
 
 def layer_norm(theirs: str, ours: str, bare: bool = False) -> Iterable[Pair]:

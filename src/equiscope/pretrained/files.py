@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,15 @@ from equiscope.models.spec import read_object
 
 CONFIG, ONE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+ADAPTER = "adapter_config.json"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The tensors of a folder by name, and the file that each comes from."""
+
+    tensors: dict[str, Tensor]
+    files: dict[str, str]
 
 
 def path_of(folder: str | Path) -> Path:
@@ -32,16 +42,21 @@ def read_config(folder: Path) -> dict[str, Any]:
     """The object in config.json. Raises InputError where it is not there or is none."""
     if not folder.is_dir():
         raise InputError(f"There is no folder {folder}. Give one with {CONFIG} and {ONE}.")
+    if (folder / ADAPTER).exists() and not (folder / CONFIG).exists():
+        raise InputError(
+            f"{folder} holds an adapter ({ADAPTER}), which is no model by itself. Merge it with its base model first: in PEFT, "
+            "model.merge_and_unload().save_pretrained(folder)."
+        )
     return read_object(folder / CONFIG)
 
 
-def read_weights(folder: Path) -> dict[str, Tensor]:
+def read_weights(folder: Path) -> Weights:
     """Every tensor of the folder by its name, mapped from disk until it is used.
 
     raises  InputError where there are only pickles, a shard is missing, a file is damaged, or a name stands in two shards
     """
     names = [ONE] if (folder / ONE).exists() else shards(folder)
-    found: dict[str, Tensor] = {}
+    found, origin = dict[str, Tensor](), dict[str, str]()
     for name in names:
         path = folder / name
         if not path.exists():
@@ -54,7 +69,8 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
         if twice := sorted(found.keys() & tensors.keys()):
             raise InputError(f"{twice[0]} stands in two files of {folder}. Which one counts is not known: remove one.")
         found |= tensors
-    return found
+        origin |= dict.fromkeys(tensors, name)
+    return Weights(found, origin)
 
 
 def shards(folder: Path) -> list[str]:

@@ -8,10 +8,11 @@ from typing import Any
 
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.position import Learned
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Pair, layer_norm, refuse
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, layer_norm, refuse
+from equiscope.pretrained.fields import Fields, Reading
 
 
-def read(config: dict[str, Any]) -> Spec:
+def read(config: dict[str, Any]) -> Reading:
     """The spec that config.json describes."""
     f = Fields("gpt2", config)
     f.architecture("GPT2LMHeadModel", "GPT2Model")
@@ -31,8 +32,7 @@ def read(config: dict[str, Any]) -> Spec:
             FeedForward(f.size("n_inner", None), ACTIVATIONS[config.get("activation_function", "gelu_new")]),
         ),
     )  # fmt: skip
-    f.close()
-    return spec
+    return f.close(spec)
 
 
 def write(spec: Spec) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Llama and its kin (Mistral, Qwen2, Qwen3, SmolLM3): rotary places in halves, RMSNorm, gated feed-forward, grouped queries.
+"""Llama and its kin (Mistral, Ministral, Qwen2, Qwen3, SmolLM3): rotary places in halves, RMSNorm, gated parts, grouped queries.
 
 Their linear maps are stored [out, in]; ours are [in, out]. What differs between them is said in `Kind`.
 Sources: Touvron et al. 2023; Jiang et al. 2023; Qwen team 2024, 2025; names as in transformers' ...ForCausalLM.
@@ -13,7 +13,8 @@ from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.position import NoPosition, Rope
 from equiscope.pretrained import rotary
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Pair, refuse, shortest
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, refuse, shortest
+from equiscope.pretrained.fields import Fields, Reading
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,10 @@ KINDS = (
         "vocab_size": 32000, "intermediate_size": 14336, "num_key_value_heads": 8, "sliding_window": 4096,
         "max_position_embeddings": 131072,
     }),
+    Kind("ministral", "MinistralForCausalLM", window=True, absent=COMMON | {
+        "vocab_size": 32000, "intermediate_size": 14336, "num_key_value_heads": 8, "sliding_window": 4096,
+        "max_position_embeddings": 131072,
+    }),
     Kind("qwen2", "Qwen2ForCausalLM", qkv_bias=True, window=True, absent=QWEN),
     Kind("qwen3", "Qwen3ForCausalLM", normed=True, window=True, absent=QWEN | {"head_dim": 128}),
     Kind("smollm3", "SmolLM3ForCausalLM", window=True, absent={
@@ -57,7 +62,7 @@ KINDS = (
 )  # fmt: skip
 
 
-def read(kind: Kind, config: dict[str, Any]) -> Spec:
+def read(kind: Kind, config: dict[str, Any]) -> Reading:
     """The spec that config.json describes."""
     f = Fields(kind.name, kind.absent | config)
     f.architecture(kind.architecture, kind.architecture.replace("ForCausalLM", "Model"), *kind.older)
@@ -87,8 +92,7 @@ def read(kind: Kind, config: dict[str, Any]) -> Spec:
         Block(replace(whole, window=window, position=whole.position if turns else nowhere), Norm("rms", eps=eps), inner)
         for window, turns in zip(_windows(f, kind, layers, turning), turning, strict=True)
     ]
-    f.close()
-    return Spec(width, vocabulary=vocabulary, layers=layers, outputs=vocabulary, tied=tied, block=shortest(blocks))
+    return f.close(Spec(width, vocabulary=vocabulary, layers=layers, outputs=vocabulary, tied=tied, block=shortest(blocks)))
 
 
 def _windows(f: Fields, kind: Kind, layers: int, turning: list[bool]) -> list[int | None]:
@@ -111,7 +115,9 @@ def _windows(f: Fields, kind: Kind, layers: int, turning: list[bool]) -> list[in
         )
     if not kind.window:
         return [None] * layers
-    if kind.name == "smollm3":
+    if kind.name == "ministral":
+        unsaid = [size is not None] * layers
+    elif kind.name == "smollm3":
         unsaid = [use and size is not None and not turns for turns in turning]
     else:
         unsaid = [use and size is not None and i >= first for i in range(layers)]
@@ -165,6 +171,7 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
     if kind.name in ("qwen2", "qwen3", "smollm3"):
         config["use_sliding_window"] = any(windows)
         config["max_window_layers"] = 0
+    if kind.name in ("ministral", "qwen2", "qwen3", "smollm3"):
         config["layer_types"] = ["sliding_attention" if w else "full_attention" for w in windows]
     if kind.name == "smollm3":
         config["no_rope_layers"] = [int(isinstance(b.attention.position, Rope)) for b in spec.blocks]

@@ -10,7 +10,8 @@ from typing import Any
 
 from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 from equiscope.position import Sinusoidal
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Made, Pair, layer_norm, linear, refuse
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Made, Pair, layer_norm, linear, refuse
+from equiscope.pretrained.fields import Fields, Reading
 
 ABSENT = {
     "vocab_size": 58101, "d_model": 1024, "encoder_layers": 12, "decoder_layers": 12, "encoder_attention_heads": 16,
@@ -23,7 +24,7 @@ IGNORED = (  # of generation, training and older versions
 )  # fmt: skip
 
 
-def read(config: dict[str, Any]) -> Spec:
+def read(config: dict[str, Any]) -> Reading:
     """The spec that config.json describes."""
     f = Fields("marian", ABSENT | config)
     f.architecture("MarianMTModel", "MarianModel")
@@ -54,8 +55,7 @@ def read(config: dict[str, Any]) -> Spec:
     spec = Spec(
         width, vocabulary, entry, layers, block, outputs=vocabulary, tied=True, head=Head(bias=True), encoder=encoder, shared=True
     )
-    f.close()
-    return spec
+    return f.close(spec)
 
 
 def write(spec: Spec) -> dict[str, Any]:

@@ -10,14 +10,15 @@ from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.position import Rope
 from equiscope.pretrained import rotary
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Pair, layer_norm, refuse
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, layer_norm, refuse
+from equiscope.pretrained.fields import Fields, Reading
 
 ABSENT = {
     "vocab_size": 50432, "hidden_size": 6144, "num_hidden_layers": 44, "num_attention_heads": 64, "intermediate_size": 24576,
 }  # fmt: skip
 
 
-def read(config: dict[str, Any]) -> Spec:
+def read(config: dict[str, Any]) -> Reading:
     """The spec that config.json describes."""
     f = Fields("gpt_neox", ABSENT | config)
     f.architecture("GPTNeoXForCausalLM", "GPTNeoXModel")
@@ -45,8 +46,7 @@ def read(config: dict[str, Any]) -> Spec:
             parallel=f.get("use_parallel_residual", bool, True),
         ),
     )  # fmt: skip
-    f.close()
-    return spec
+    return f.close(spec)
 
 
 def write(spec: Spec) -> dict[str, Any]:

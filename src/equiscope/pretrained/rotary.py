@@ -8,7 +8,7 @@ from typing import Any
 from equiscope.errors import InputError
 from equiscope.position import Rope
 from equiscope.position.scaling import Linear, Llama3, Scaling, Yarn
-from equiscope.pretrained.family import Fields
+from equiscope.pretrained.fields import Fields
 
 NUMBERS = frozenset({"beta_fast", "beta_slow", "attention_factor", "original_max_position_embeddings"})  # each may be left out
 

@@ -1,30 +1,39 @@
-"""T5: an encoder and a decoder, buckets of distances for all layers of each, no scale on the scores, RMSNorm, no biases.
+"""T5 and mT5: an encoder and a decoder, buckets of distances for all layers of each, no scale on the scores, RMSNorm, no biases.
 
 The first version ties its head to the table and scales what the head reads; v1.1 and Flan-T5 have gated feed-forwards and a
-head of their own.
+head of their own. mT5 is v1.1 in many languages.
 Source: Raffel et al. 2020; names as in transformers' T5ForConditionalGeneration.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Head, Norm, Spec
 from equiscope.position import T5Bias
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Pair, refuse
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, refuse
+from equiscope.pretrained.fields import Fields, Reading
 
-ABSENT = {"vocab_size": 32128, "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 6, "num_heads": 8}
+ABSENT = {
+    "t5": {"vocab_size": 32128, "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 6, "num_heads": 8},
+    "mt5": {"vocab_size": 250112, "d_model": 512, "d_kv": 64, "d_ff": 1024, "num_layers": 8, "num_heads": 6,
+            "feed_forward_proj": "gated-gelu"},
+}  # fmt: skip
+ARCHITECTURES = {
+    "t5": ("T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model"), "mt5": ("MT5ForConditionalGeneration", "MT5Model"),
+}  # fmt: skip
 
 
-def read(config: dict[str, Any]) -> Spec:
+def read(name: str, config: dict[str, Any]) -> Reading:
     """The spec that config.json describes."""
-    f = Fields("t5", ABSENT | config)
-    f.architecture("T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model")
+    f = Fields(name, ABSENT[name] | config)
+    f.architecture(*ARCHITECTURES[name])
     f.skip("dropout_rate", "classifier_dropout", "initializer_factor", "n_positions", "output_past")
     f.only("is_encoder_decoder", True)
     width, heads, wide = f.size("d_model"), f.size("num_heads"), f.size("d_kv")
-    vocabulary, tied = f.size("vocab_size"), f.get("tie_word_embeddings", bool, True)
+    vocabulary, tied = f.size("vocab_size"), f.get("tie_word_embeddings", bool, True) or name == "mt5"  # which ties what it lacks
     words = f.get("feed_forward_proj", str, "relu").split("-")
     if words[-1] not in ACTIVATIONS or words[:-1] not in ([], ["gated"]):
         raise InputError(f"config.json: feed_forward_proj is {'-'.join(words)!r}, which cannot be built.")
@@ -33,7 +42,7 @@ def read(config: dict[str, Any]) -> Spec:
     if activation not in ACTIVATIONS:
         raise InputError(f"config.json: dense_act_fn is {activation!r}, but only {', '.join(ACTIVATIONS)} can be built.")
     buckets, far = f.size("relative_attention_num_buckets", 32), f.size("relative_attention_max_distance", 128)
-    scaled = f.get("scale_decoder_outputs", bool, tied)
+    scaled = name == "t5" and f.get("scale_decoder_outputs", bool, tied)
 
     def block(decoder: bool) -> Block:
         looks = Attention(heads=heads, head_width=wide, scale=1.0)
@@ -50,11 +59,10 @@ def read(config: dict[str, Any]) -> Spec:
         head=Head(scale=width**-0.5) if scaled else Head(), shared=True,
         encoder=Spec(width, vocabulary, layers=layers, block=block(False)),
     )  # fmt: skip
-    f.close()
-    return spec
+    return f.close(spec)
 
 
-def write(spec: Spec) -> dict[str, Any]:
+def write(family: str, spec: Spec) -> dict[str, Any]:
     """config.json of a spec."""
     refuse(spec.encoder is None, "it has an encoder.")
     assert spec.encoder is not None
@@ -66,14 +74,15 @@ def write(spec: Spec) -> dict[str, Any]:
     assert f is not None
     name = THEIRS[f.activation]
     plain = "gelu" if f.gated and name == "gelu_new" else name
-    return {
-        "model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": spec.vocabulary, "d_model": spec.width,
+    scaled = {"scale_decoder_outputs": spec.head.scale is not None} if family == "t5" else {}
+    return scaled | {
+        "model_type": family, "architectures": [ARCHITECTURES[family][0]], "vocab_size": spec.vocabulary, "d_model": spec.width,
         "d_kv": a.head_width or spec.width // a.heads, "d_ff": f.inner or 4 * spec.width, "num_layers": spec.encoder.layers,
         "num_decoder_layers": spec.layers, "num_heads": a.heads, "relative_attention_num_buckets": a.position.buckets,
         "relative_attention_max_distance": a.position.far, "layer_norm_epsilon": n.eps, "is_encoder_decoder": True,
         "feed_forward_proj": f"gated-{plain}" if f.gated else plain, "dense_act_fn": name,
         "is_gated_act": f.gated, "tie_word_embeddings": spec.tied, "pad_token_id": 0,
-        "scale_decoder_outputs": spec.head.scale is not None, "decoder_start_token_id": 0, "eos_token_id": 1,
+        "decoder_start_token_id": 0, "eos_token_id": 1,
     }  # fmt: skip
 
 
@@ -115,8 +124,11 @@ def settle(spec: Spec, tensors: dict[str, Any]) -> Spec:
     return replace(spec, tied=False) if own and spec.head.scale is None else spec
 
 
-T5 = Family(
-    "t5", read, write, pairs, table="shared.weight",
-    copies=("lm_head.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
-    settle=settle, unread=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
+FAMILIES = tuple(
+    Family(
+        name, partial(read, name), partial(write, name), pairs, table="shared.weight",
+        copies=("lm_head.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
+        settle=settle, unread=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
+    )
+    for name in ABSENT
 )  # fmt: skip

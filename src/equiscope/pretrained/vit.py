@@ -15,7 +15,8 @@ from torch import Tensor
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 from equiscope.position import LearnedNd
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Fields, Made, Pair, layer_norm, linear, refuse
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Made, Pair, layer_norm, linear, refuse
+from equiscope.pretrained.fields import Fields, Reading, labels
 
 LAYER = {
     "query": "attention.attention.query", "key": "attention.attention.key", "value": "attention.attention.value",
@@ -25,7 +26,7 @@ ABSENT = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12
 ARCHITECTURE = {"vit": "ViT", "deit": "DeiT"}
 
 
-def read(name: str, config: dict[str, Any]) -> Spec:
+def read(name: str, config: dict[str, Any]) -> Reading:
     """The spec that config.json describes."""
     f = Fields(name, ABSENT | config)
     f.only("hidden_act", *ACTIVATIONS)
@@ -37,7 +38,7 @@ def read(name: str, config: dict[str, Any]) -> Spec:
     rows, classifies = f"{ARCHITECTURE[name]}Model", f"{ARCHITECTURE[name]}ForImageClassification"
     f.architecture(classifies, rows)
     ending = (config.get("architectures") or [rows])[0]
-    classes = len(f.get("id2label", dict, {0: "", 1: ""})) if ending == classifies else None
+    classes = labels(config) if ending == classifies else None
     grid = (image[0] // patch[0], image[1] // patch[1])
     spec = Spec(
         f.size("hidden_size"), None,
@@ -55,8 +56,7 @@ def read(name: str, config: dict[str, Any]) -> Spec:
         ),
         readout="class", outputs=classes, head=Head(bias=True) if classes else Head(),
     )  # fmt: skip
-    f.close()
-    return spec
+    return f.close(spec)
 
 
 def _square(f: Fields, name: str, default: int) -> tuple[int, int]:

@@ -1,0 +1,193 @@
+"""A checkpoint through the class of transformers that its config.json names, behind the same gate as our own families.
+
+transformers reads nothing of the folder itself: it is given the config and the tensors that were read here. So no code of the
+folder, no pickle and no second file is ever opened, whatever the config asks for, and standard input answers no question.
+"""
+
+import inspect
+import io
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from equiscope.errors import EquiscopeError, InputError
+from equiscope.models.spec import read_object
+from equiscope.pretrained import files, strict
+from equiscope.pretrained.fields import architectures
+from equiscope.pretrained.strict import Fit, Misshapen
+
+GENERATION = "generation_config.json"
+UNSAFE = re.compile(  # fields by which a config chooses code, files or kernels to be fetched: never passed on
+    r"auto_map|custom_pipelines|_?(attn|attention|experts)_implementation(_\w+)?|fusion_config|kernel_config|use_kernels?"
+    r"|transformers_weights|distributed_config|_commit_hash|_?name_or_path"
+)
+TRAINED = re.compile(r"(.*\.)?masked_spec_embed")  # read in training alone, and left out of old files: a missing one is set to 0
+
+
+def load_theirs(folder: Path, library: ModuleType) -> tuple[nn.Module, list[str]]:
+    """The model in eval mode, and where its tensors come from, in sentences.
+
+    library  transformers
+    raises   InputError where the folder needs code of its own, or names a class that transformers does not have; WeightsError where
+             tensors are missing, extra, of another shape, or not finite
+    """
+    config = files.read_config(folder)
+    strict.refuse_code(config, folder)
+    strict.refuse_quantised(config)
+    names = architectures(config)
+    weights = files.read_weights(folder)
+    with warnings.catch_warnings(), nobody_asked():
+        warnings.simplefilter("ignore")
+        made, kind = _made(library, config, names, folder)
+        pooled = {"add_pooling_layer": False} if _has_no_pooler(kind, weights.tensors) else {}
+        model, said = _filled(kind, made, weights, pooled, folder)
+        wanted = _names(model)
+        weights, taken = strict.unwrapped(weights, wanted)
+        if taken:
+            model, said = _filled(kind, made, weights, pooled, folder)
+    fit = _fit(model, weights, said, wanted)
+    fit.checked(f"a {kind.__name__}")
+    _writes(model, library, folder)
+    notes = strict.origin(weights, fit, taken, config=config)
+    if pooled:
+        notes.append(f"The folder has no pooler, so this {kind.__name__} was made without one.")
+    if not names:
+        notes.append(f"{files.CONFIG} names no class in architectures, so this is the plain {kind.__name__}.")
+    return model.eval(), notes
+
+
+@contextmanager
+def nobody_asked() -> Iterator[None]:
+    """Nothing can be read from standard input: a library that asks whether to run a folder's code gets no answer."""
+    before, sys.stdin = sys.stdin, io.StringIO()
+    try:
+        yield
+    finally:
+        sys.stdin = before
+
+
+def _made(library: ModuleType, config: dict[str, Any], names: list[str], folder: Path) -> tuple[Any, Any]:
+    """The configuration and the class of a checkpoint."""
+    path = folder / files.CONFIG
+    found = next(
+        (c for n in names if inspect.isclass(c := getattr(library, n, None)) and issubclass(c, library.PreTrainedModel)), None
+    )
+    if names and found is None:
+        raise InputError(
+            f"{path} names {', '.join(names)}, which is no model of transformers {library.__version__}. "
+            "Code of the folder is not run: check the class itself as module:factory."
+        )
+    said = config.get("model_type")
+    mapping = library.models.auto.configuration_auto.CONFIG_MAPPING
+    if found is None and (not isinstance(said, str) or said not in mapping):
+        raise InputError(
+            f"{path} names no class in architectures, and its model_type is {said!r}, which transformers {library.__version__} "
+            "does not have. Say its class in architectures, or check the class itself as module:factory."
+        )
+    kind = getattr(found, "config_class", None) or (mapping[said] if isinstance(said, str) and said in mapping else None)
+    if kind is None:
+        raise InputError(f"{path} names {names[0]}, whose configuration transformers does not say. Check it as module:factory.")
+    try:
+        made = kind.from_dict(_part(_safe(config), kind))
+        if found is None:
+            plain = library.AutoModel._model_mapping[type(made)]
+            found = plain[0] if isinstance(plain, (tuple, list)) else plain
+    except Exception as error:  # a field of another type, one that does not fit another, a configuration without a plain model
+        raise InputError(f"{path} could not be read by transformers: {short(error)}.") from error
+    return made, found
+
+
+def _filled(kind: Any, config: Any, weights: files.Weights, pooled: dict[str, Any], folder: Path) -> tuple[Any, dict[str, Any]]:
+    """The model with these tensors, and what transformers says became of them."""
+    try:
+        model, said = kind.from_pretrained(
+            None, config=config, state_dict=dict(weights.tensors), output_loading_info=True, ignore_mismatched_sizes=True,
+            trust_remote_code=False, local_files_only=True, use_safetensors=True, **pooled,
+        )  # fmt: skip
+    except Exception as error:  # other people's code, with other people's numbers
+        raise InputError(f"{folder} could not be read by transformers: {short(error)}.") from error
+    return model, said
+
+
+def _spellings(name: str, model: Any) -> set[str]:
+    """The ways in which a file may call a tensor: with and without the name of the base model before it."""
+    prefix = f"{model.base_model_prefix}." if model.base_model_prefix else ""
+    return {name, f"{prefix}{name}", name.removeprefix(prefix)}
+
+
+def _names(model: Any) -> set[str]:
+    return {spelling for name in model.state_dict() for spelling in _spellings(name, model)}
+
+
+def _safe(value: Any) -> Any:
+    """A config, and those inside of it, without what chooses code."""
+    if isinstance(value, dict):
+        return {name: _safe(one) for name, one in value.items() if not (isinstance(name, str) and UNSAFE.fullmatch(name))}
+    return [_safe(one) for one in value] if isinstance(value, list) else value
+
+
+def _part(config: dict[str, Any], kind: Any) -> dict[str, Any]:
+    """Of a config of several models the one of this kind, as transformers chooses it."""
+    inner = config.get(kind.base_config_key) if kind.base_config_key else None
+    if isinstance(inner, dict):
+        return inner
+    if config.get("model_type") not in (None, kind.model_type):
+        return next((v for v in config.values() if isinstance(v, dict) and v.get("model_type") == kind.model_type), config)
+    return config
+
+
+def _has_no_pooler(kind: Any, tensors: dict[str, Any]) -> bool:
+    """Whether the class would make a pooler that the folder does not have, and can do without."""
+    takes = "add_pooling_layer" in inspect.signature(kind.__init__).parameters
+    return takes and not any("pooler." in name for name in tensors)
+
+
+def _fit(model: Any, weights: files.Weights, said: dict[str, Any], wanted: set[str]) -> Fit:
+    """What became of every tensor."""
+    fit, unread = Fit(), [re.compile(pattern) for pattern in model._keys_to_ignore_on_load_unexpected or ()]
+    computed, state = {name for name, _ in model.named_non_persistent_buffers()}, model.state_dict()
+    for name in weights.tensors:
+        spellings = _spellings(name, model)
+        if spellings & said["unexpected_keys"]:
+            fit.leave(name, wanted, "a buffer, computed" if spellings & computed else "")
+        elif name not in wanted and (strict.BUFFERS.fullmatch(name) or any(pattern.search(name) for pattern in unread)):
+            fit.ignored[name] = "no weight of such a model"
+        else:
+            fit.used.append(name)
+    whole = {name for name in fit.used for one in _spellings(name, model) & state.keys() if not state[one].is_floating_point()}
+    strict.numbers(weights.tensors, (name for name in fit.used if name not in whole))
+    for name in (name for name in state if name in said["missing_keys"]):
+        if TRAINED.fullmatch(name):
+            with torch.no_grad():
+                model.get_parameter(name).zero_()
+        else:
+            fit.missing.append(name)
+    fit.shapes = [Misshapen(name, tuple(found), tuple(asked)) for name, found, asked in sorted(said["mismatched_keys"])]
+    fit.nonfinite = strict.infinite(weights.tensors, fit.used)
+    return fit
+
+
+def _writes(model: Any, library: ModuleType, folder: Path) -> None:
+    """What the folder says of generation, given to a model that generates."""
+    if not model.can_generate() or not (folder / GENERATION).exists():
+        return
+    try:
+        model.generation_config = library.GenerationConfig.from_dict(_safe(read_object(folder / GENERATION)))
+    except EquiscopeError:
+        raise
+    except Exception as error:  # a field of another type
+        raise InputError(f"{folder / GENERATION} could not be read by transformers: {short(error)}.") from error
+
+
+def short(error: BaseException) -> str:
+    """An error of somebody's in one line."""
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return (text if len(text) <= 240 else text[:237] + "...").rstrip(".: ")
