@@ -102,7 +102,8 @@ PACKING = [
     Case("documents told, not hidden", lambda: Turn(hides=False), placed, "packing", "broken", says="sees the others"),
     Case("a causal model that hides no documents", lambda: Turn(causal=True, hides=False), placed, "packing", "broken"),
     Case("a mean over the row of all documents", Mean, placed, "packing", "broken", proof="the mean holds words of every document"),
-    Case("no way to say a document", lambda: nn.Linear(D, D), features, "packing", "not applicable", says="cannot say where a document"),
+    Case("no way to say a document", lambda: nn.Linear(D, D), features, "packing", "not applicable",
+         says="cannot say where a document"),
 ]  # fmt: skip
 
 
