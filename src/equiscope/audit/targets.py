@@ -49,7 +49,7 @@ class Target(NamedTuple):
 
 
 def target(text: str, *, seed: int = 0) -> Target:
-    """The model that a text names, in eval mode, with inputs. seed: of random weights and inputs.
+    """The model that a text names, with inputs; a user's own in the mode in which it comes, any other in eval mode. seed: of random weights and inputs.
 
     raises  InputError where there is no such thing, it raises, or no inputs can be made; the sentence says which
     """
@@ -64,14 +64,14 @@ def target(text: str, *, seed: int = 0) -> Target:
 def _target(text: str, seed: int) -> Target:
     head, _, name = text.partition(":")
     if name and head in ("transformers", "timm"):
-        return _ready(_transformers(name) if head == "transformers" else _timm(name), text, seed)
+        return _ready((_transformers(name) if head == "transformers" else _timm(name)).eval(), text, seed)
     if text in PRESETS:  # a folder of that name is ./NAME
-        return _ready(build(small(PRESETS[text]())), f"{text} (the same parts at a small size)", seed)
+        return _ready(build(small(PRESETS[text]())).eval(), f"{text} (the same parts at a small size)", seed)
     if _is_folder(path := Path(text)):
         model, notes = _folder(path)
-        return _ready(model, text, seed)._replace(notes=tuple(notes))
+        return _ready(model.eval(), text, seed)._replace(notes=tuple(notes))
     if path.suffix == ".json":
-        return _ready(build(Spec.of(path)), text, seed)
+        return _ready(build(Spec.of(path)).eval(), text, seed)
     if ":" in text:
         return _factory(text, seed)
     if path.suffix == ".py":
@@ -87,7 +87,6 @@ def _is_folder(path: Path) -> bool:
 
 
 def _ready(model: nn.Module, title: str, seed: int) -> Target:
-    model.eval()
     given = inputs_for(model, seed=seed)
     return Target(model, given.args, given.kwargs, given.kinds, title)
 
@@ -129,7 +128,6 @@ def _made(found: Any, text: str, seed: int) -> Target:
     if not given:
         return _ready(model, text, seed)
     args, kwargs = _said(given, text)
-    model.eval()
     return Target(model, args, kwargs, {}, text)
 
 
