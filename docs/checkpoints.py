@@ -62,22 +62,27 @@ model(dataclasses.replace(model.tokens(ids), at=places, valid=real))
 ## What is taken, what is refused, and what is said
 
 `eq.load`, `equiscope generate`, `check`, `explore` and a recipe's `model.start` read foreign folders through one gate.
-`check` and `explore TEXT --model` take any class of `transformers`, which is given the config and the tensors that were read here and opens
-nothing of the folder itself; a family that `load` does not have is refused with these two commands named.
+`check` and `explore TEXT --model` take any class of `transformers`, which is given the config and the tensors that were read here
+and opens nothing of the folder itself; a family that `load` does not have is refused with these two commands named.
 
-| found in the folder | what happens |
-| --- | --- |
-| a tensor that the model needs is missing, of another shape, or holds NaN or infinity | refused: `WeightsError` lists them in `missing`, `shapes`, `nonfinite`; no number is ever made up |
-| a tensor that no part of the model reads | refused (`extra`), but for the next row |
-| computed buffers (places, rotary frequencies); heads and poolers that this model does not have | ignored, and named |
-| names behind `_orig_mod.`, `module.`, FSDP's wrappers, or one prefix that all of them have | the prefix is taken off, and said |
-| quantised weights, integers, a pickle instead of safetensors | refused |
-| `auto_map`, and no class in `architectures` | refused: the folder needs code of its own. It is never run, whoever says yes; import the class yourself and give it as `module:factory` |
-| `auto_map`, and a class that the library has | the library's class is taken, the folder's code left, and that is said |
-| a field of config.json that is not known and changes no number (notes, training, generation, kernels) | ignored, and listed |
-| a field that is not known and whose name says that it changes numbers, such as `logit_scale` | `load` refuses it by name; a class of `transformers` does not read it, and the note lists it |
-| a field that asks for what cannot be built | refused by name |
-| padding and truncation in tokenizer.json | switched off: they belong to somebody's batches |
+Refused, with one sentence that names what was found:
+
+- A tensor that the model needs is missing, of another shape, or holds NaN or infinity; or no part of the model reads it.
+  `eq.pretrained.WeightsError` lists them in `missing`, `shapes`, `nonfinite` and `extra`. No number is ever made up.
+- Weights that are quantised or integers, and pickles.
+- `auto_map` without a class in `architectures`, or a class that the library does not have: the folder needs code of its own. It is
+  never run, whoever says yes. Import the class yourself and give it as `module:factory`.
+- A field of config.json that asks for what cannot be built; of `load` also one that is not known and whose name says that it
+  changes numbers, such as `logit_scale`. A class of `transformers` does not read that one, and the note lists it.
+
+Let by, and said:
+
+- Buffers that are computed (places, rotary frequencies), and heads and poolers that this model does not have.
+- Names behind `_orig_mod.`, `module.`, FSDP's wrappers, or one prefix that all of them have: it is taken off.
+- `auto_map` beside a class that the library has: the library's class is taken, the code left.
+- Fields of config.json that are not known and change no number: notes, training, generation, kernels.
+
+Padding and truncation that a tokenizer.json stores are switched off: they belong to somebody's batches.
 
 Where every tensor came from stands in `model.origin`, in the notes of a check (table, page, JSON) and on the pages of `explore`:
 
