@@ -39,7 +39,9 @@ def test_two_checkpoints_of_one_name_are_told_apart(equi, folders, after):
 def test_both_decoders_read_the_same_answer(equi, folders, after):
     found = page(equi, "love conquers all", "--model", folders / "t5", "--beside", after / "t5")
     assert all(found["beside"]["layers"])
-    assert found["notes"] == ["The decoders of both models read the answer of the first one."]
+    assert found["notes"][0] == "The decoders of both models read the answer of the first one."
+    origins = [note for note in found["notes"] if "Weights: " in note]
+    assert [note.split(": ")[0] for note in origins] == found["beside"]["names"]
 
 
 def test_a_picture_is_seen_by_both(equi, folders, after, photo):

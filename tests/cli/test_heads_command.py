@@ -1,6 +1,7 @@
 """`equiscope explore --model MODEL INPUT`: any model on a text, a picture or a sound; mistakes are one sentence."""
 
 import json
+import shutil
 import struct
 import zlib
 from pathlib import Path
@@ -12,6 +13,8 @@ import torch
 import transformers
 from tests.cli.test_cli import equi, refused
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from equiscope.explore.given import encoded
 
 pytestmark = pytest.mark.xdist_group("heads-command")
 
@@ -91,7 +94,9 @@ def test_a_text_in_any_script_has_a_label_for_each_token(equi, folders, text):
     cut = [(letter, byte) for letter in text for byte in letter.encode()]
     whole = [x if len(x.encode()) == 1 else f"⟨{byte:02X} of {seen.get(x, x)}⟩" for x, byte in cut]
     assert line["labels"] == whole
-    assert bool(found["notes"]) == any("⟨" in label for label in whole)
+    *cut_up, origin = found["notes"]
+    assert bool(cut_up) == any("⟨" in label for label in whole)
+    assert origin == "Weights: 28 of 28 tensors from model.safetensors; none missing."
     assert [(layer["where"], len(layer["heads"])) for layer in found["layers"]] == [
         ("transformer.h.0.attn", 4), ("transformer.h.1.attn", 4),
     ]  # fmt: skip
@@ -110,13 +115,83 @@ def test_a_picture_is_cut_into_its_patches(equi, folders, photo):
     assert (line["kind"], line["grid"], line["before"], len(line["labels"])) == ("patches", [4, 4], 1, 17)
     assert line["picture"].startswith("data:image/png;base64,")
     assert found["places"][0]["grid"] == [4, 4]
-    assert found["notes"] == ["The picture was cut to its middle and brought to 32×32 pixels."]
+    assert found["notes"][0] == "The picture was cut to its middle and brought to 32×32 pixels."
 
 
 def test_a_picture_before_timm_has_its_registers_in_front(equi, photo):
     found = page(equi, "--image", photo, "--model", Path(__file__).parents[1] / "pictures_of_timm.py:vit")
     (line,) = found["lines"]
     assert (line["grid"], line["before"], line["labels"][:3]) == ([4, 4], 3, ["class", "register 1", "register 2"])
+
+
+OWN = """import torch, equiscope as eq
+from dataclasses import replace
+from torch import nn
+from equiscope.models.presets import vit
+def spec(): return vit(width=24, layers=1, heads=2, patch=8, image=32, classes=5)
+def ours(): return eq.build(spec())
+def brought(): return ours(), torch.rand(1, 3, 32, 32)
+def registers(): return eq.build(replace(spec(), entry=replace(spec().entry, registers=3)))
+def turned():
+    block = replace(spec().block, attention=replace(spec().block.attention, position=eq.position.AxialRope(axes=2)))
+    return eq.build(replace(spec(), block=block))
+class Own(nn.Module):
+    def __init__(self, front):
+        super().__init__()
+        self.front, self.map = front, nn.Linear(3 * 8 * 8, 32)
+        self.body = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), 1)
+    def forward(self, picture):
+        x = self.map(nn.functional.unfold(picture, 8, stride=8).mT)
+        return self.body(torch.cat([x[:, : self.front], x], 1))
+def unfolded(): return Own(1), torch.rand(1, 3, 32, 48)
+def named(): return Own(0), (), {"picture": torch.rand(1, 3, 32, 32)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "grid", "before"),
+    [("vit-ti", [4, 4], 1), ("ours", [4, 4], 1), ("brought", [4, 4], 1), ("registers", [4, 4], 4), ("turned", [14, 14], 1),
+     ("unfolded", [4, 6], 1), ("named", [4, 4], 0)],
+)  # fmt: skip
+def test_a_picture_before_a_model_of_ones_own(equi, tmp_path, photo, name, grid, before):
+    (tmp_path / "own.py").write_text(OWN)
+    found = page(equi, "--image", photo, "--model", name if name == "vit-ti" else f"{tmp_path / 'own.py'}:{name}")
+    (line,) = found["lines"]
+    assert (line["kind"], line["grid"], line["before"]) == ("patches", grid, before)
+    assert line["picture"].startswith("data:image/png;base64,")
+    assert any("black is -1" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"image_mean": "grey"}, {"image_std": 0}, {"image_std": [0.5, -1, 0.5]}, {"image_mean": []}, {"image_mean": [None]},
+     {"image_std": {"r": 1}}, {"image_mean": True}],
+    ids=str,
+)  # fmt: skip
+def test_colours_that_are_no_numbers_are_refused(equi, folders, tmp_path, photo, fields):
+    shutil.copytree(folders / "vit", tmp_path / "vit")
+    (tmp_path / "vit" / "preprocessor_config.json").write_text(json.dumps(fields))
+    refused(equi("explore", "--image", photo, "--model", tmp_path / "vit"), f"{next(iter(fields))} is ", "should be a number")
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [{"padding": {"length": 32}}, {"padding": {"pad_to_multiple_of": 8, "direction": "left"}}, {"truncation": {"max_length": 4}},
+     {"truncation": {"max_length": 6, "stride": 2, "direction": "left"}},
+     {"padding": {"length": 16}, "truncation": {"max_length": 3}}],
+    ids=str,
+)  # fmt: skip
+def test_padding_and_ends_that_a_tokenizer_stores_are_switched_off(equi, folders, tmp_path, stored):
+    shutil.copytree(folders / "gpt2", tmp_path / "gpt2")
+    made = Tokenizer.from_file(str(tmp_path / "gpt2" / "tokenizer.json"))
+    for kind, said in stored.items():
+        getattr(made, f"enable_{kind}")(**said)
+    made.save(str(tmp_path / "gpt2" / "tokenizer.json"))
+    assert len(page(equi, "the dog", "--model", tmp_path / "gpt2")["lines"][0]["labels"]) == 7
+    assert len(encoded(made, "the dog")[0]) == 7
+    assert [kind for kind in ("padding", "truncation") if getattr(made, kind)] == list(stored)
+    code, out, err = equi("generate", tmp_path / "gpt2", "the dog", "--steps", "1", "--json")
+    assert (code, len(json.loads(out)["ids"])) == (0, 7), err
 
 
 def test_a_sound_has_its_times(equi, folders, tmp_path):
@@ -129,9 +204,8 @@ def test_a_sound_has_its_times(equi, folders, tmp_path):
 
 def test_silence_is_a_sound_and_is_said(equi, folders, tmp_path):
     soundfile.write(tmp_path / "a.wav", np.zeros(16000, dtype=np.float32), 16000)
-    assert page(equi, "--audio", tmp_path / "a.wav", "--model", folders / "wav2vec2")["notes"] == [
-        "The sound is silent: all its samples are alike."
-    ]
+    found = page(equi, "--audio", tmp_path / "a.wav", "--model", folders / "wav2vec2")
+    assert found["notes"][0] == "The sound is silent: all its samples are alike."
 
 
 def test_a_factory_brings_its_own_inputs(equi, tmp_path):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from equiscope import explore, outputs
-from equiscope.errors import InputError, UnknownName
+from equiscope.errors import InputError
 from equiscope.explore.page import PLAIN, Content
 from equiscope.models import PRESETS, Model, Spec
 from equiscope.record import course, read_run
@@ -120,8 +120,7 @@ def _model(source: str) -> Model | Spec:
     path = Path(source)
     if not path.is_dir():
         return Spec.of(source)
-    from equiscope.pretrained import FAMILIES, load
-    from equiscope.pretrained.files import read_config
+    from equiscope.pretrained import load, read_spec
 
     if not (path / CONFIG).is_file():
         if is_run(source):
@@ -132,16 +131,10 @@ def _model(source: str) -> Model | Spec:
         raise InputError(
             f"{path} is a folder without {CONFIG}, so it is no checkpoint to draw. Give one, a spec (.json), a preset, or a run."
         )
-    config = read_config(path)
     weights = [file.stat().st_size for file in path.glob("*.safetensors")]
-    if weights and sum(weights) < HEAVY:
-        found = load(path)
-        assert isinstance(found, Model)  # a baseline is in a run's folder only
-        return found
-    family = next((f for f in FAMILIES if f.name == config.get("model_type")), None)
-    if family is None:
-        raise UnknownName("model_type in config.json", str(config.get("model_type")), [f.name for f in FAMILIES])
-    return family.read(config)
+    found = load(path) if weights and sum(weights) < HEAVY else read_spec(path)
+    assert isinstance(found, (Model, Spec))  # a baseline is in a run's folder only
+    return found
 
 
 def show(content: Content, export: Path | None, port: int, open_browser: bool, json: bool, plain: str = PLAIN) -> None:

@@ -3,7 +3,7 @@
 import re
 import sys
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.adapt import patch
 from equiscope.audit.targets import Target, target
 from equiscope.cli import voices
 from equiscope.cli.beside import fed, names
@@ -22,22 +21,25 @@ from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.data.picture_files import address, converted, picture
 from equiscope.errors import InputError
 from equiscope.explore import write
-from equiscope.explore.given import ANSWER, IN_FRONT, LONGEST, vocabulary
+from equiscope.explore.given import ANSWER, LONGEST, cut, vocabulary
 from equiscope.explore.heads import RUNS, Looked
 from equiscope.explore.heard import heard
 from equiscope.explore.page import html
 from equiscope.explore.run import POLICY
 from equiscope.explore.says import Voice
+from equiscope.models import PRESETS, Model
 from equiscope.models.spec import read_object
 from equiscope.record import Line
-from equiscope.record.heads import patches
-from equiscope.tokens import read_sound
+from equiscope.tokens import Tokens, read_sound
 from equiscope.tokens.labels import labels, told, words
 from equiscope.trace.places import places_of
 from equiscope.train import load_run, recall
 
 PIXELS, SECONDS = 100_000_000, 60.0  # of a picture, of a sound
 SILENT = "The sound is silent: all its samples are alike."
+CELLS = 14  # patches along a side, of a model whose places go on: as ViT cuts 224 pixels
+PREPROCESSOR = "preprocessor_config.json"
+RATE, FASTEST = 16000, 1_000_000  # samples a second: of models that say none, and of any sound
 LARGE = 8_000_000  # bytes of a file from which on a smaller one is offered
 
 
@@ -60,13 +62,17 @@ class Asked:
 
 @dataclass
 class Ready:
-    """A model, what it is called with, what stands in its rows, and how its answer is read."""
+    """A model, what it is called with, what stands in its rows, and how its answer is read.
+
+    origin  what the model is, and where its weights come from, in sentences
+    """
 
     model: nn.Module
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    origin: list[str] = field(default_factory=list)
     voice: Voice | None = None
 
 
@@ -88,10 +94,12 @@ def run(
     ready = _ready(source, asked, seed)
     name = Path(source).resolve().name if Path(source).is_dir() else source
     if beside is None:
+        ready.notes += ready.origin
         looked, models = _looked(ready, f"{name}: {asked.told}", source, seed), [ready.model]
     else:
         other, called = _ready(beside, asked, seed), names(source, beside)
         fed(ready, other, asked == Asked())
+        ready.notes += [f"{of}: {said}" for of, one in zip(called, (ready, other), strict=True) for said in one.origin]
         looked = _looked(ready, f"{called[0]} beside {called[1]}: {asked.told}", source, seed)
         looked.set_beside(_looked(other, called[1], beside, seed), called)
         models = [ready.model, other.model]
@@ -176,6 +184,7 @@ def _of_target(source: str, asked: Asked, seed: int) -> Ready:
         ready.notes.append("No input was given, so these are made-up ones of the right shapes.")
     ready.voice = voices.of_target(found.model, tokenizer(Path(source)))
     _told(ready)
+    ready.origin = [f"This is {found.title}."] * (source in PRESETS) + list(found.notes)
     return ready
 
 
@@ -257,21 +266,40 @@ def _line(name: str, reads: Any | None, ids: list[int], text: str | None = None,
 def _see(ready: Ready, found: Target, folder: Path, path: Path) -> None:
     if not path.is_file():
         raise InputError(f"There is no picture {path}. Give the path of a file that Pillow reads, e.g. PNG or JPEG.")
-    name, slot = _slot(ready, lambda n, v: n == "pixel_values" or (n.isdigit() and v.is_floating_point() and v.ndim == 4))
-    if name is None:
-        raise InputError(f"{type(found.model).__name__} takes no picture, but {_takes(ready)}.")
-    made = ready.args[int(name)] if name.isdigit() else ready.kwargs[name]
-    channels, height, width = made.shape[-3:]
+    slot, (channels, height, width), dtype = _frame(ready, found.model)
     size = _said_size(found.model) or (height, width)
     pixels = converted(picture(path, str(path), most=PIXELS), size, channels)
-    mean, spread = _normal(folder, found.model, channels)
+    mean, spread, said = _normal(folder, found.model, channels)
     values = (torch.tensor(pixels).float() / 255 - mean[:, None, None]) / spread[:, None, None]
-    slot(values[None].to(made.dtype))
-    side = patch(found.model)
-    if side is not None:
-        grid, shown = [size[0] // side, size[1] // side], address(pixels)
-        ready.lines += [patches(grid, front, shown) for front in IN_FRONT]
+    slot(values[None].to(dtype))
+    ready.lines += cut(found.model, size, address(pixels))
     ready.notes.append(f"The picture was cut to its middle and brought to {size[1]}×{size[0]} pixels.")
+    if not said:
+        ready.notes.append("The model says no mean and spread of colours, so black is -1 and white is 1.")
+
+
+def _frame(ready: Ready, model: Any) -> tuple[Callable[[Tensor], None], tuple[int, ...], torch.dtype]:
+    """What puts a picture in, and the channels, height, width and dtype that it has there.
+
+    raises  InputError where nothing takes a picture
+    """
+    if isinstance(model, Model) and len(model.spec.entry.patch or ()) == 2 and isinstance(ready.args[0], Tokens):
+        entry = model.spec.entry
+        cells = getattr(model.position, "shape", (CELLS, CELLS))
+        sides = (n * p for n, p in zip(cells, entry.patch or (), strict=True))
+
+        def put(made: Tensor) -> None:
+            ready.args = (made.to(next(model.parameters()).device), *ready.args[1:])
+
+        return put, (entry.channels, *sides), ready.args[0].x.dtype
+    name, slot = _slot(ready, lambda n, v: n == "pixel_values")
+    if name is None:
+        name, slot = _slot(ready, lambda n, v: v.is_floating_point() and v.ndim == 4)
+    if name is None:
+        takes = f"tokens of {model.spec.width} numbers" if isinstance(model, Model) else _takes(ready)
+        raise InputError(f"{type(model).__name__} takes no picture, but {takes}.")
+    made = dict(_tensors(ready))[name]
+    return slot, tuple(made.shape[-3:]), made.dtype
 
 
 def _said_size(model: Any) -> tuple[int, int] | None:
@@ -282,16 +310,33 @@ def _said_size(model: Any) -> tuple[int, int] | None:
     return (int(size[0]), int(size[1])) if isinstance(size, (list, tuple)) and len(size) == 2 else None
 
 
-def _normal(folder: Path, model: Any, channels: int) -> tuple[Tensor, Tensor]:
-    """Mean and spread that pictures are brought to: the folder's, timm's, or 0.5."""
-    path, said = folder / "preprocessor_config.json", dict[str, Any]()
+def _normal(folder: Path, model: Any, channels: int) -> tuple[Tensor, Tensor, bool]:
+    """Mean and spread that pictures are brought to: the folder's, timm's, or 0.5; and whether any was said."""
+    path, said = folder / PREPROCESSOR, dict[str, Any]()
     if path.exists():
         read = read_object(path)
         said = {"mean": read.get("image_mean"), "std": read.get("image_std")}
     elif isinstance(getattr(model, "default_cfg", None), dict):
         said = model.default_cfg
-    mean, spread = (np.asarray(said.get(key) or 0.5, dtype=np.float32) for key in ("mean", "std"))
-    return torch.tensor(np.resize(mean, channels)), torch.tensor(np.resize(spread, channels))
+    mean, spread = (_colours(path, said.get(key), key) for key in ("mean", "std"))
+    return (
+        torch.tensor(np.resize(mean, channels)),
+        torch.tensor(np.resize(spread, channels)),
+        any(said.get(key) is not None for key in ("mean", "std")),
+    )
+
+
+def _colours(path: Path, said: Any, key: str) -> np.ndarray:
+    """A number, or one a channel; 0.5 unless said. Raises InputError for others, and for a spread that is not above 0."""
+    if said is None:
+        return np.asarray(0.5, dtype=np.float32)
+    numbers = said if isinstance(said, (list, tuple)) else [said]
+    fits = all(
+        isinstance(n, (int, float)) and not isinstance(n, bool) and np.isfinite(n) and (key == "mean" or n > 0) for n in numbers
+    )
+    if not numbers or not fits:
+        raise InputError(f"{path}: image_{key} is {said!r}, but should be a number for each channel{' above 0' * (key == 'std')}.")
+    return np.asarray(numbers, dtype=np.float32)
 
 
 def _hear(ready: Ready, found: Target, folder: Path, path: Path) -> None:
@@ -301,8 +346,10 @@ def _hear(ready: Ready, found: Target, folder: Path, path: Path) -> None:
             f"{type(found.model).__name__} takes no sound as samples, but {_takes(ready)}. "
             "Our own runs on sounds and models like wav2vec 2.0 do."
         )
-    path_said = folder / "preprocessor_config.json"
-    rate = int(read_object(path_said).get("sampling_rate", 16000)) if path_said.exists() else 16000
+    config = folder / PREPROCESSOR
+    rate = read_object(config).get("sampling_rate", RATE) if config.exists() else RATE
+    if not isinstance(rate, int) or isinstance(rate, bool) or not 1 <= rate <= FASTEST:
+        raise InputError(f"{config}: sampling_rate is {rate!r}, but should be a whole number of 1 to {FASTEST:,} a second.")
     wave, _ = read_sound(path, rate, longest=SECONDS)
     quiet = wave.std() < 1e-7
     slot(((wave - wave.mean()) / (1.0 if quiet else wave.std()))[None].float())

@@ -58,9 +58,10 @@ def drawing(source: Spec | Model, title: str = "", seed: int = 0) -> record.Draw
     sketch.across(towers)
     trace, pool = _pooled(small.trace)
     total = sum(p.numel() for p in model.parameters())
+    said = " ".join([small.said, *(model.origin if small.own else [])])
     return record.Drawing(
         title=title or "a model", summary=_summary(spec), parameters=total, towers=_headings(spec), boxes=sketch.numbered(trace),
-        frames=sketch.frames, links=sketch.links, stands=_stands(model, sketch.boxes), traced=small.said, trace=trace, pool=pool,
+        frames=sketch.frames, links=sketch.links, stands=_stands(model, sketch.boxes), traced=said, trace=trace, pool=pool,
         names=small.names, heads=max(b.attention.heads for s in _specs(small.model.spec) for b in s.blocks),
     )  # fmt: skip
 

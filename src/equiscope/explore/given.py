@@ -1,7 +1,8 @@
 """Given: what a person hands to `show` beside a model becomes what the model is called with, and what stands in its rows."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,8 +89,9 @@ def encoded(tokenizer: Any, text: str) -> tuple[list[int], Line]:
     """
     fast = inner(tokenizer)
     try:
-        found: Any = None if fast is None else fast.encode(text)
-        ids = [int(i) for i in (tokenizer(text)["input_ids"] if callable(tokenizer) else found.ids)]
+        with _as_it_is(fast):
+            found: Any = None if fast is None else fast.encode(text)
+            ids = [int(i) for i in (tokenizer(text)["input_ids"] if callable(tokenizer) else found.ids)]
     except Exception as error:  # other people's code
         raise InputError(
             f"{type(tokenizer).__name__} did not turn the text into ids: {type(error).__name__}: {error}. "
@@ -99,6 +101,24 @@ def encoded(tokenizer: Any, text: str) -> tuple[list[int], Line]:
         raise InputError(f"The tokenizer makes no token of {text!r}. Give another text.")
     same = found is not None and found.ids == ids
     return ids, _line("text", tokenizer, ids, text if same else None, found.offsets if same else ())
+
+
+@contextmanager
+def _as_it_is(fast: Any | None) -> Iterator[None]:
+    """Neither padded nor cut off: a tokenizer may hold both, for batches of somebody's model. After it, it is as it was."""
+    if fast is None:
+        yield
+        return
+    padding, truncation = fast.padding, fast.truncation
+    fast.no_padding()
+    fast.no_truncation()
+    try:
+        yield
+    finally:
+        if padding is not None:
+            fast.enable_padding(**padding)
+        if truncation is not None:
+            fast.enable_truncation(**truncation)
 
 
 def inner(tokenizer: Any) -> Any | None:
@@ -154,15 +174,31 @@ def _answer(made: Given, model: Any, tokenizer: Any) -> None:
 def _picture(made: Given, model: nn.Module) -> None:
     """Patches of the first input that is a picture, [B, C, H, W]; colours from its smallest to its largest number."""
     pixels = next((one[0] for _, one in _tensors(made) if one.ndim == 4 and one.is_floating_point()), None)
-    side = patch(model)
-    if pixels is None or side is None or pixels.shape[0] not in (1, 3):
+    if pixels is None or pixels.shape[0] not in (1, 3):
         return
     values = pixels.detach().cpu().float()
     low, high = values.min(), values.max()
     shown = (255 * (values - low) / (high - low).clamp(min=1e-12)).byte().numpy()
-    grid = [pixels.shape[1] // side, pixels.shape[2] // side]
-    made.lines += [patches(grid, front, address(np.ascontiguousarray(shown))) for front in IN_FRONT]
-    made.notes.append("The picture is shown as the model got it: its smallest number black, its largest white.")
+    found = cut(model, (pixels.shape[1], pixels.shape[2]), address(np.ascontiguousarray(shown)))
+    if found:
+        made.lines += found
+        made.notes.append("The picture is shown as the model got it: its smallest number black, its largest white.")
+
+
+def cut(model: Any, size: tuple[int, int], picture: str) -> list[Line]:
+    """The lines that patches of a picture of this size may stand in, likeliest first: that of the right length is taken.
+
+    Patches are those that the model says: its spec, or its first convolution that neither overlaps nor leaves gaps. One that cuts
+    in another way has square ones at most, and at most a class token in front.
+    """
+    side, entry = patch(model), getattr(getattr(model, "spec", None), "entry", None)
+    sides = getattr(entry, "patch", None) or ((side, side) if side is not None else None)
+    if sides is not None and len(sides) == 2:
+        grids, fronts = [[size[0] // sides[0], size[1] // sides[1]]], IN_FRONT
+    else:
+        squares = (n for n in range(2, min(size) // 2 + 1) if size[0] % n == size[1] % n == 0)
+        grids, fronts = [[size[0] // n, size[1] // n] for n in squares], range(2)
+    return [patches(grid, front, picture) for front in fronts for grid in grids]
 
 
 def vocabulary(model: Any) -> int | None:

@@ -16,7 +16,7 @@ from equiscope.position import T5Bias
 from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, refuse
 from equiscope.pretrained.fields import Fields, Reading
 
-ABSENT = {
+ABSENT: dict[str, dict[str, Any]] = {
     "t5": {"vocab_size": 32128, "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 6, "num_heads": 8},
     "mt5": {"vocab_size": 250112, "d_model": 512, "d_kv": 64, "d_ff": 1024, "num_layers": 8, "num_heads": 6,
             "feed_forward_proj": "gated-gelu"},

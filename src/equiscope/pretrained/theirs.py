@@ -21,7 +21,7 @@ from torch import nn
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models.spec import read_object
 from equiscope.pretrained import files, strict
-from equiscope.pretrained.fields import architectures
+from equiscope.pretrained.fields import EVERYWHERE, architectures
 from equiscope.pretrained.strict import Fit, Misshapen
 
 GENERATION = "generation_config.json"
@@ -29,6 +29,7 @@ UNSAFE = re.compile(  # fields by which a config chooses code, files or kernels 
     r"auto_map|custom_pipelines|_?(attn|attention|experts)_implementation(_\w+)?|fusion_config|kernel_config|use_kernels?"
     r"|transformers_weights|distributed_config|_commit_hash|_?name_or_path"
 )
+OLDER = re.compile(r"rope_\w+|partial_rotary_factor|rotary_\w+")  # read into fields of today's
 TRAINED = re.compile(r"(.*\.)?masked_spec_embed")  # read in training alone, and left out of old files: a missing one is set to 0
 
 
@@ -57,6 +58,9 @@ def load_theirs(folder: Path, library: ModuleType) -> tuple[nn.Module, list[str]
     fit.checked(f"a {kind.__name__}")
     _writes(model, library, folder)
     notes = strict.origin(weights, fit, taken, config=config)
+    if unread := _unread(made, config):
+        lacks = f"that a {type(made).__name__} does not have, or that choose code, were not read"
+        notes.append(f"Fields of {files.CONFIG} {lacks}: {', '.join(unread)}.")
     if pooled:
         notes.append(f"The folder has no pooler, so this {kind.__name__} was made without one.")
     if not names:
@@ -103,6 +107,14 @@ def _made(library: ModuleType, config: dict[str, Any], names: list[str], folder:
     except Exception as error:  # a field of another type, one that does not fit another, a configuration without a plain model
         raise InputError(f"{path} could not be read by transformers: {short(error)}.") from error
     return made, found
+
+
+def _unread(made: Any, config: dict[str, Any]) -> list[str]:
+    """The fields that nothing reads: those that a configuration of this kind does not have, and those that are not passed on."""
+    own = {*inspect.signature(type(made).__init__).parameters, *vars(type(made)()), *made.attribute_map, "auto_map"} | EVERYWHERE
+    inner = {name for name, value in config.items() if isinstance(value, dict) and name.endswith("_config")}
+    lost = [n for n, v in config.items() if v is not None and n not in own | inner and not OLDER.fullmatch(n)]
+    return sorted({*lost, *(n for n in config if n not in own and UNSAFE.fullmatch(n))})
 
 
 def _filled(kind: Any, config: Any, weights: files.Weights, pooled: dict[str, Any], folder: Path) -> tuple[Any, dict[str, Any]]:
