@@ -49,7 +49,7 @@ class Budget:
     rows: int = 128
 
 
-BUDGETS = {"quick": Budget(4e10, 6, 8), "default": Budget(8e11, 24, 40), "thorough": Budget(8e12, 96, 1000)}
+BUDGETS = {"quick": Budget(4e10, 6, 8), "default": Budget(8e11, 20, 16), "thorough": Budget(8e12, 96, 1000)}
 
 
 @dataclass
@@ -79,12 +79,24 @@ def ladder(subject: Subject, run: Pass, budget: Budget) -> Ladder:
         return Ladder([])
     named, others = constants(subject.model)
     cut = _cuts(run) if budget.calls > 6 else set()
-    borders = [c for c in dict.fromkeys([*sorted(named), *sorted(cut), *sorted(others)]) if 1 < c <= LARGEST]
+    widths = {s for p in run.model.parameters() for s in p.shape if s > 64}
+    telling = [c for c in dict.fromkeys([*sorted(named), *sorted(cut)]) if 1 < c <= LARGEST]
+    ranked = [c for c in telling if c not in widths]
+    rest = [c for c in dict.fromkeys([*sorted(others), *telling]) if 1 < c <= LARGEST and c not in ranked]
+    rest = [c for c in rest if c not in widths or c < FLOOR]
+    borders = [*ranked, *rest]
     powers = [256, 128, 64, 32, 16, 8, 4, 2]
     most = longest(subject.model)
     wanted = [FLOOR if most is None or most > FLOOR else most]
-    wanted += [*(c + 1 for c in borders), *borders, *(2 * c + 1 for c in borders), *(c - 1 for c in borders)]
-    wanted += [*(p + 1 for p in powers), *powers, *(p - 1 for p in powers)]
+    wanted += [*(c + 1 for c in ranked), *ranked, *(2 * c + 1 for c in ranked), *(p + 1 for p in powers)]
+    wanted += [
+        *(c - 1 for c in ranked),
+        *(c + 1 for c in rest),
+        *rest,
+        *(2 * c + 1 for c in rest),
+        *powers,
+        *(p - 1 for p in powers),
+    ]
     lengths, spent = list[int](), 0.0
     for length in dict.fromkeys(wanted):
         if length < 2 or length == n or length > (most or LONGEST) or len(lengths) >= budget.calls:
@@ -261,9 +273,9 @@ def positions(n: int, borders: list[int], most: int) -> list[int]:
 
 
 def largest_batch(run: Pass, outputs: dict[str, torch.Tensor], rows: int, length: int) -> int:
-    """Sequences that may stand side by side: their outputs take at most an eighth of the parameters' memory, or 64 MiB."""
+    """Sequences that may stand side by side: their outputs take at most a third of the parameters' memory, or 64 MiB."""
     rows = min(rows, TOKENS // max(length, 1))
     numbers = sum(t.numel() for t in outputs.values())
     held = sum(p.numel() * p.element_size() for p in run.subject.model.parameters())
-    room = max(held / 8, 64 * 2**20)
+    room = max(held / 3, 64 * 2**20)
     return max(1, min(rows, int(room / (8 * max(numbers, 1)))))

@@ -24,8 +24,8 @@ from equiscope.errors import InputError
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs
 
-SINGLE = 12  # tokens that are read one at a time
-LENGTHS = 3  # longer texts that are read with a cache
+SINGLE = 8  # tokens that are read one at a time
+LENGTHS = 2  # longer texts that are read with a cache
 KEPT = ("past_key_values", "cache_params", "state")  # what transformers' models take back, by the same name that they give
 
 
@@ -53,12 +53,12 @@ class CacheExact(Statement):
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
         n = run.inputs.length or 0
         third = max(n // 3, 1)
-        some = min(n, SINGLE)
+        some = min(n, SINGLE if run.wide and not run.random else SINGLE // 2)
         ways = [
             ([1] * some + [n - some], "one token at a time" + f" up to {some}, then the rest" * (some < n)),
             ([third, n - third], f"{third} tokens, then the rest"),
             ([n - 1, 1], "all but the last, then the last"),
-            ([third, *[1] * min(n - third, SINGLE // 2), max(n - third - SINGLE // 2, 0)], f"{third} tokens, then one at a time"),
+            ([third, *[1] * min(n - third, SINGLE // 4), max(n - third - SINGLE // 4, 0)], f"{third} tokens, then one at a time"),
         ]
         chosen = enumerate(ways[: max(count // 2, 1)])
         made = [pieces(run, run.inputs, sizes, text, counts=i % 2 == 0) for i, (sizes, text) in chosen]
@@ -122,8 +122,10 @@ def pieces(run: Pass, inputs: Inputs, sizes: list[int], text: str, counts: bool 
     values = {name: v for name, v in inputs.values.items() if name not in ours}
     left = replace(inputs, values=values) if ours else inputs
 
+    dtype, subject = run.dtype, run.subject  # not the run itself, whose copy of the model a sample would keep
+
     def read(model: nn.Module) -> Any:
-        return way(model, left.to(run.dtype), sizes, run.subject)
+        return way(model, left.to(dtype), sizes, subject)
 
     told = f"read {text}, with a cache" + ", places counted by the model" * bool(ours)
     element = {"pieces": sizes} | ({"counts": True} if ours else {})

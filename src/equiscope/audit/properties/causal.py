@@ -44,9 +44,9 @@ class CausalOutput(Statement):
 
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
         n = run.inputs.length or 0
-        cuts = max(count // 4, 1)
-        changed = [later(run.inputs, j, generator) for j in _spread(n, count - cuts)]
-        return changed + [without(run.inputs, j) for j in _spread(n, cuts)] + self._ragged(run, generator)
+        some = _spread(n, max(count // 4, 1))  # all are screened where they can stand side by side
+        changed = [later(run.inputs, j, generator) for j in some]
+        return changed + [without(run.inputs, j) for j in some] + (self._ragged(run, generator) if run.wide else [])
 
     def _ragged(self, run: Pass, generator: Generator) -> list[Pair]:
         """Later words of two texts of unlike lengths, the shorter of which ends in padding."""
@@ -60,7 +60,7 @@ class CausalOutput(Statement):
     def screen(self, run: Pass, effort: str) -> Screening:
         budget = BUDGETS[effort]
         found = Screening(coverage=Coverage())
-        own = _positions(run, run.inputs, budget.work / (4 if run.random else 2), budget)
+        own = _positions(run, run.inputs, budget.work / (4 if run.random else 2), budget, budget.ends if run.random else None)
         _take(found, run, run.inputs, own)
         lengths, refused, longest = _lengths(run, budget, found)
         tried = [n for n in lengths if n != run.inputs.length]
@@ -104,10 +104,16 @@ def _border(run: Pass) -> float:
     return 1e-10 if run.wide else 1e-3
 
 
-def _positions(run: Pass, inputs: Inputs, work: float, budget: Budget, most: int = 10**6) -> dict[int, float]:
-    """Position j -> how much outputs before it change with the tokens from j on: all positions, where the work allows it."""
+def _positions(run: Pass, inputs: Inputs, work: float, budget: Budget, enough: int | None = None) -> dict[int, float]:
+    """Position j -> how much outputs before it change with the tokens from j on: all positions, where the work allows it.
+
+    enough  positions for which more than one call is made
+    """
     n = inputs.length or 0
-    most = min(most, int(work / cost(run.subject.model, inputs.batch or 1, n)))
+    most = int(work / cost(run.subject.model, inputs.batch or 1, n))
+    if enough is not None:
+        beside = largest_batch(run, run(inputs), budget.rows // (inputs.batch or 1), (inputs.batch or 1) * n) - 1
+        most = min(most, max(enough, beside))
     ends = _borders(run)
     places = positions(n, ends, max(most, 8))
     base = inputs
@@ -145,6 +151,7 @@ def _together(run: Pass, base: Inputs, places: list[int], budget: Budget) -> dic
                 if (e := _before(t, made.get(name), axes.get(name, ()), size, number, len(some) + 1, j)) is not None
             ]
             found[j] = max(errors, default=0.0, key=lambda e: float("inf") if e != e else e)
+        del made
     return found
 
 
@@ -166,7 +173,7 @@ def _lengths(run: Pass, budget: Budget, found: Screening) -> tuple[list[int], st
     subject = run.subject
     if subject.ladder is None:
         subject.ladder = ladder(subject, run, budget)
-    lengths = subject.ladder.lengths[:: 3 if run.random else 1]
+    lengths = subject.ladder.lengths[:: 5 if run.random else 1]
     n, axes = run.inputs.length or 0, subject.axes(run)
     longest, whole, refused = run.inputs, run(run.inputs), ""
     for length in sorted((m for m in lengths if m > n), reverse=True):
@@ -175,7 +182,7 @@ def _lengths(run: Pass, budget: Budget, found: Screening) -> tuple[list[int], st
             refused = "these inputs cannot be made longer"
             break
         try:
-            whole = run.made(text.call)
+            whole = run(text)
             longest = text
             break
         except Crashed as crash:

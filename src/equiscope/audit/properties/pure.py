@@ -161,8 +161,9 @@ def _draws(run: Pass) -> Iterator[Fault]:
 
 def _history(run: Pass) -> Iterator[Fault]:
     """Whether an answer is another after other questions: other words, a longer text, a shorter one."""
-    asked = dict(_questions(run))
-    fresh = {name: run.made(inputs.call) for name, inputs in asked.items()}
+    asked, fresh = dict[str, Inputs](), dict[str, Outputs]()
+    for name, inputs, answered in _questions(run):
+        asked[name], fresh[name] = inputs, answered
     border = ROUNDING * torch.finfo(run.dtype).eps
     for order in (("given", "other", "longer", "given", "shorter", "other"), ("shorter", "longer", "other", "given")):
         answers: list[tuple[str, Outputs]] = []
@@ -197,8 +198,8 @@ def _history(run: Pass) -> Iterator[Fault]:
 WORDS = {"given": "the given input", "other": "other words", "longer": "a longer input", "shorter": "a shorter input"}
 
 
-def _questions(run: Pass) -> Iterator[tuple[str, Inputs]]:
-    """The given input and others; those that the model does not take are left out."""
+def _questions(run: Pass) -> Iterator[tuple[str, Inputs, Outputs]]:
+    """The given input and others, with a fresh answer to each; those that the model does not take are left out."""
     generator, n = Generator().manual_seed(run.subject.seed + 11), run.inputs.length
     made = {"given": run.inputs, "other": varied(run.inputs, generator)}
     if n is not None and n > 2:
@@ -207,10 +208,9 @@ def _questions(run: Pass) -> Iterator[tuple[str, Inputs]]:
         made["longer"] = longer
     for name, inputs in made.items():
         try:
-            run.made(inputs.call) if name not in ("given",) else run(inputs)
+            yield name, inputs, run(inputs)
         except Crashed:
             continue
-        yield name, inputs
 
 
 def _off(wanted: Outputs, found: Outputs) -> float:
