@@ -7,7 +7,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import msgspec
 import torch
@@ -127,10 +127,7 @@ class Frames:
         _some_forces(config, "train", whole["train"])
         self.parts = parted(config, whole, seed)
         _apart(self.parts, set(whole))
-        periodic = [frame for part in self.parts.values() for frame in part if frame.cell is not None]
-        self.periodic = bool(periodic)
-        if periodic and (free := next((f for part in self.parts.values() for f in part if f.cell is None), None)):
-            raise InputError(f"{periodic[0].name} repeats in a cell, but {free.name} does not. Learn from one kind at a time.")
+        self.periodic = _of_one_kind(self.parts)
         self.partial = {part: _some_forces(config, part, some) for part, some in self.parts.items()}
         if config.references not in FITTED:
             alone["train"], paths["references"] = _references(config, beside)
@@ -143,6 +140,29 @@ class Frames:
             of_one_length(config.length, part, self.parts["train"], self.parts[part])
         self.sources = sources(paths)
         self.order = Order(len(self.parts["train"]), seed)
+
+    @classmethod
+    def measured(cls, config: Molecules, levels: Levels, part: str, names: Sequence[str]) -> Self:
+        """New frames as the one part, read as those of a run. Raises InputError for other elements or another unit than its own."""
+        made = cls.__new__(cls)
+        made.config, made.levels = config, levels
+        read, paths = [], []  # type: list[Frame], list[Path]
+        for name in names:
+            some, files = frames(name, config.manner)
+            read, paths = [*read, *map(finite, some)], [*paths, *files]
+        lone = [frame for frame in read if frame.lone]
+        made.parts = {part: [frame for frame in read if not frame.lone]}
+        if not made.parts[part]:
+            raise InputError(f"{', '.join(names)} has atoms that are alone, and no molecule to measure on.")
+        made.periodic = _of_one_kind(made.parts)
+        made.partial = {part: _some_forces(config, part, made.parts[part])}
+        made.notes = [
+            *([f"{len(lone)} lone atoms are left out of what is measured; the first: {lone[0].name}."] if lone else []),
+            *_of_energies_alone(made.parts),
+        ]
+        _of_one_unit(config, part, made.parts[part], levels, typical=True)
+        made.sources = sources({part: paths})
+        return made
 
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> dict[str, Tensor]:
         """The frames share, share + shares, ... of a step."""
@@ -226,6 +246,15 @@ def parted(config: Molecules, whole: dict[str, list[Frame]], seed: int) -> dict[
         parts["validation"] = some[-held:]
     parts["train"] = some[:learned]
     return {part: parts[part] for part in ("train", "validation", "test") if part in parts}
+
+
+def _of_one_kind(parts: Mapping[str, Sequence[Frame]]) -> bool:
+    """Whether frames repeat in cells. Raises InputError where some do and some do not."""
+    periodic = next((frame for some in parts.values() for frame in some if frame.cell is not None), None)
+    free = next((frame for some in parts.values() for frame in some if frame.cell is None), None)
+    if periodic is not None and free is not None:
+        raise InputError(f"{periodic.name} repeats in a cell, but {free.name} does not. Take one kind at a time.")
+    return periodic is not None
 
 
 def _apart(parts: dict[str, list[Frame]], own: set[str]) -> None:
@@ -344,9 +373,13 @@ def _of_energies_alone(parts: Mapping[str, Sequence[Frame]]) -> list[str]:
     ]  # fmt: skip
 
 
-def _of_one_unit(config: Molecules, part: str, some: Sequence[Frame], found: Levels) -> None:
-    """Raise where an element is not in the training part, or an energy is as large as it would be in another unit."""
+def _of_one_unit(config: Molecules, part: str, some: Sequence[Frame], found: Levels, typical: bool = False) -> None:
+    """Raise where an element is not in the training part, or an energy is as large as it would be in another unit.
+
+    typical  look at the middle one of the frames alone: molecules that a run has not seen may be bound otherwise
+    """
     reference = {NUMBERS[symbol]: value for symbol, value in zip(found.elements, found.references, strict=True)}
+    shares: list[tuple[float, float, Frame]] = []
     for frame in some:
         if unknown := [n for n in frame.numbers.tolist() if n not in reference]:
             raise InputError(
@@ -354,9 +387,11 @@ def _of_one_unit(config: Molecules, part: str, some: Sequence[Frame], found: Lev
                 f"{', '.join(found.elements)}. Learn from that element too, or leave the frame out."
             )
         wanted = sum(reference[n] for n in frame.numbers.tolist()) + found.offset * len(frame.numbers)
-        if abs(wanted) < 10 * found.scale * len(frame.numbers):  # energies about 0 say nothing of their unit
-            continue
-        share = frame.energy / wanted
+        if abs(wanted) >= 10 * found.scale * len(frame.numbers):  # energies about 0 say nothing of their unit
+            shares.append((frame.energy / wanted, wanted, frame))
+    if typical:
+        shares = sorted(shares, key=lambda one: one[0])[len(shares) // 2 :][:1]
+    for share, wanted, frame in shares:
         if not FEWER < share < 1 / FEWER:
             near = min(
                 (unit for unit in ENERGIES if unit != config.unit),
