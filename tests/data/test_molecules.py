@@ -276,6 +276,36 @@ def test_a_file_in_another_unit_than_was_said_is_refused(tmp_path):
         Frames(ethanol(train=mixed))
 
 
+def chain(elements, energy):
+    """A frame of atoms on a line, which is another line for another energy."""
+    rows = "".join(f"{element} {i} 0 {energy / 1e4} 0.1 0 0\n" for i, element in enumerate(elements))
+    return f"{len(elements)}\nProperties=species:S:1:pos:R:3:forces:R:3 energy={energy}\n{rows}"
+
+
+OTHERS = [("HH", -31.7), ("OO", -4090.0), ("OHOH", -4113.0), ("OOO", -6130.0), ("OH", -2060.0), ("HHHO", -2094.0)]  # eV, about
+
+
+@pytest.mark.parametrize(("elements", "energy"), OTHERS)
+def test_molecules_that_references_do_not_know_are_not_taken_for_another_unit(tmp_path, elements, energy):
+    train = written(tmp_path / "water.xyz", "".join(chain("HOH", -2080.0 - i / 100) for i in range(9)))
+    own = Molecules(train=train, held=1, test=written(tmp_path / "other.xyz", chain(elements, energy)))
+    levels = Frames(own).levels
+    assert len(Frames.measured(own, levels, "data", [own.test]).parts["data"]) == 1
+
+
+@pytest.mark.parametrize("unit", ["meV", "kcal/mol", "kJ/mol", "hartree", "Ry"])
+@pytest.mark.parametrize("elements", ["HOH", "HHOOHH"])
+def test_molecules_that_references_know_are_refused_in_another_unit(tmp_path, unit, elements):
+    train = written(tmp_path / "water.xyz", "".join(chain("HOH", -2080.0 - i / 100) for i in range(9)))
+    energy = -2080.0 * len(elements) / 3 / ENERGIES[unit]
+    own = Molecules(train=train, held=1, test=written(tmp_path / "other.xyz", chain(elements, energy)))
+    with pytest.raises(InputError, match=f"times as much, as if it were in {unit}"):
+        Frames(own)
+    levels = Frames(msgspec.structs.replace(own, test=None)).levels
+    with pytest.raises(InputError, match=f"times as much, as if it were in {unit}"):
+        Frames.measured(own, levels, "data", [own.test])
+
+
 @pytest.mark.parametrize(("said", "other"), [("angstrom", "bohr"), ("bohr", "angstrom"), ("angstrom", "nm"), ("nm", "bohr")])
 def test_places_in_another_unit_of_length_than_was_said_are_refused(tmp_path, said, other):
     raw = np.load(ETHANOL)

@@ -225,7 +225,7 @@ def test_what_was_learned_by_heart_is_answered_from_files_of_any_size_and_colour
 def test_what_cannot_be_answered_is_refused(tmp_path):
     made, model = task(tmp_path), model_of(task(tmp_path))
     (tmp_path / "a.png").write_text("no picture")
-    for path, said in (("b.png", "There is no picture"), ("a.png", "cannot be read as a picture"), ("", "There is no picture")):
+    for path, said in (("b.png", r"There is no .*b\.png"), ("a.png", "cannot be read as a picture"), ("", "cannot be read")):
         with pytest.raises(InputError, match=said):
             made.predict(model, [str(tmp_path / path)])
     with pytest.raises(InputError, match="option top"):

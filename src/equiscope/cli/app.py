@@ -306,17 +306,21 @@ def compare(
     )
 
 
-@app.command(short_help="Measure a run on its data.")
+@app.command(short_help="Measure a run on its data, or on new data.")
 def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="New labelled data instead, in any form that a recipe names; twice for two files: images labels, en de."),
+    ] = None,
     part: Annotated[str | None, typer.Option(help="Only this part: validation, test, ...")] = None,
     last: Annotated[bool, typer.Option("--last", help="The last weights, instead of the best on the validation part.")] = False,
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Measure a run on the validation part of its data, and on others that its recipe names."""
+    """Measure a run on the validation part of its data, and on others that its recipe names; or on new data."""
     from equiscope.cli.train import evaluate as run
 
-    run(folder, part, last, json)
+    run(folder, data or [], part, last, json)
 
 
 @app.command(short_help="Let a run answer.")

@@ -71,9 +71,13 @@ def named(source: Path, small: bool, changes: list[str]) -> str:
 
 
 def _is_run(folder: Path) -> bool:
+    return _is_file(folder / RUN)
+
+
+def _is_file(path: str | Path) -> bool:
     try:
-        return (folder / RUN).is_file()
-    except OSError:  # too long for a name
+        return Path(path).is_file()
+    except (OSError, ValueError):  # too long for a name, or a zero byte
         return False
 
 
@@ -90,22 +94,31 @@ def _or_small(source: Path, small: bool) -> str:
     return " To try the recipe on a sample: --small."
 
 
-def evaluate(folder: Path, part: str | None, last: bool, json: bool) -> None:
+def evaluate(folder: Path, data: list[str], part: str | None, last: bool, json: bool) -> None:
+    """data: files of new examples, which are measured on instead of the run's own."""
     from equiscope.errors import UnknownName
-    from equiscope.train import load_run, open_task, recipe, same_data
+    from equiscope.train import NEW, load_run, measuring, open_task, recipe, same_data
 
-    run = read_run(folder, entries=False)
-    task = open_task(recipe(run.recipe, str(folder / RUN)), Path(run.beside))
-    same_data(folder, run, task)
-    parts = [p for p in task.parts if p != "train"]
-    if part is not None and part not in task.parts:
-        raise UnknownName("part of this run's data", part, list(task.parts))
+    if data:
+        if part is not None:
+            raise InputError(f"--data has no parts, but --part {part} asks for one. Leave one of them out.")
+        _, task = measuring(folder, data)
+        parts = [NEW]
+        for note in task.notes:
+            print(note, file=sys.stderr)
+    else:
+        run = read_run(folder, entries=False)
+        task = open_task(recipe(run.recipe, str(folder / RUN)), Path(run.beside))
+        same_data(folder, run, task)
+        if part is not None and part not in task.parts:
+            raise UnknownName("part of this run's data", part, list(task.parts))
+        parts = [part] if part else [p for p in task.parts if p != "train"]
     model = load_run(folder, "last" if last else "best")
-    found = {name: task.final(model, name) for name in ([part] if part else parts)}
+    found = {name: task.final(model, name) for name in parts}
     if json:
-        about = {"signatures": dict(task.signatures)} if task.signatures else {}
-        said = {"run": str(folder), "weights": "last" if last else "best", "result": found, **about}
-        print(encoded(said))
+        about: dict[str, Any] = {"signatures": dict(task.signatures)} if task.signatures else {}
+        about |= {"data": task.sources, "notes": list(task.notes)} if data else {}
+        print(encoded({"run": str(folder), "weights": "last" if last else "best", "result": found, **about}))
         return
     for name, values in found.items():
         print(f"{name}: {numbers(values)}")
@@ -115,8 +128,14 @@ def evaluate(folder: Path, part: str | None, last: bool, json: bool) -> None:
 
 def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool) -> None:
     from equiscope.train import load_run, recall
+    from equiscope.train.text import TextTask
 
     _, task = recall(folder)
+    if isinstance(task, TextTask) and (file := next((text for text in inputs if _is_file(text)), None)):
+        print(
+            f"{file} is taken as a text, though a file has that name. Its lines: equiscope predict {folder} - < {file}",
+            file=sys.stderr,
+        )
     answers = task.predict(load_run(folder), _lines() if inputs == ["-"] else inputs, **options)
     if json:
         print(

@@ -3,6 +3,7 @@
 Whatever a file holds comes out in eV, Å and eV/Å; what a name or a unit is, is never guessed.
 """
 
+import math
 import re
 import zipfile
 from collections.abc import Iterator
@@ -17,8 +18,8 @@ from msgspec import Struct
 from torch import Tensor
 
 from equiscope import budgets
-from equiscope.budgets import DAMAGED, archive
-from equiscope.data.files import found, is_archive, member, opened
+from equiscope.budgets import DAMAGED, OPENERS, archive
+from equiscope.data.files import found, hides, is_archive, member, opened
 from equiscope.data.lone_atoms import charge, is_lone
 from equiscope.errors import InputError
 from equiscope.tokens.elements import SYMBOLS
@@ -28,6 +29,7 @@ from equiscope.units import angstrom, electronvolts
 
 Energy = Literal["eV", "meV", "kcal/mol", "kJ/mol", "hartree", "Ry"]
 Length = Literal["angstrom", "nm", "bohr"]
+ENDINGS = (".npz", ".xyz", ".extxyz", ".sdf", ".cjson")
 
 
 class Keys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -88,29 +90,46 @@ class Manner:
         return angstrom(self.length)
 
 
-def frames(name: str, manner: Manner, beside: Path | None = None) -> tuple[list[Frame], list[Path]]:
-    """Every frame of the files of a name, and those files.
+def frames(
+    name: str, manner: Manner, beside: Path | None = None, labelled: bool = True
+) -> tuple[list[Frame], list[Path]]:  # fmt: skip
+    """Every frame of the files of a name, also of a folder or an archive, and those files.
 
     Where forces are missing, the frame says why: whether that is wrong depends on the other frames.
+    labelled  whether energies and forces are read; without, an energy is NaN
     raises  InputError naming the file and the frame that has no energy, unequal lengths or numbers that are none
     """
-    paths = found(name, beside)
+    paths = [file for path in found(name, beside) for file in (_files(path) if path.is_dir() else [path])]
     read: list[Frame] = []
     energies: dict[str, float] | None = None
     for path in paths:
         if path.suffix.lower() == ".npz":
-            read += _arrays(path, manner, len(read))
+            read += _arrays(path, manner, len(read), labelled)
             continue
-        if manner.table is not None and (energies is None or is_archive(path)):
+        if labelled and manner.table is not None and (energies is None or is_archive(path)):
             energies = _table(path, manner, beside)
         for where, points in _points(path):
             for row, one in enumerate(points):
                 label = f"{where}, frame {row}" if len(points) > 1 else where
                 number = len(read) if energies is None else _number_of(where)
-                read.append(_frame(one, label, number, where, manner, energies))
+                read.append(_frame(one, label, number, where, manner, energies, labelled))
     if not read:
         raise InputError(f"{name} holds no frames. Frames are in files that end in .npz, .xyz or .extxyz.")
     return read, paths
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files of molecules in a folder and the folders in it, sorted."""
+    inner = budgets.listed(folder.rglob("*"), folder)
+    found = sorted(f for f in inner if _kind(f) in ENDINGS and f.is_file() and not hides(f.relative_to(folder)))
+    if not found:
+        raise InputError(f"{folder} has no file of molecules ({', '.join(ENDINGS)}).")
+    return found
+
+
+def _kind(path: Path) -> str:
+    """The ending that says what a file is, below that of its compression."""
+    return next((s for s in map(str.lower, reversed(path.suffixes)) if s not in OPENERS), "")
 
 
 def _points(path: Path) -> Iterator[tuple[str, list[Points]]]:
@@ -128,10 +147,16 @@ def _points(path: Path) -> Iterator[tuple[str, list[Points]]]:
         raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
 
 
-def _frame(one: Points, name: str, number: int, where: str, manner: Manner, energies: dict[str, float] | None) -> Frame:
+def _frame(
+    one: Points, name: str, number: int, where: str, manner: Manner, energies: dict[str, float] | None, labelled: bool
+) -> Frame:  # fmt: skip
     keys, known = manner.keys, ", ".join(one.values) or "none"
     if one.numbers is None:
-        raise InputError(f"{name} has points without elements, which are no molecule. Give .xyz or .extxyz.")
+        raise InputError(f"{name} has points without elements, which are no molecule. Give .xyz, .extxyz, .sdf or .cjson.")
+    if _kind(Path(member(where))) not in (".xyz", ".extxyz"):
+        manner = replace(manner, length="angstrom")  # the format says it
+    if not labelled:
+        return _checked(name, number, one.numbers, one.positions, math.nan, None, cell_of(one, name), manner)
     if energies is not None:
         file = Path(member(where)).name
         if file not in energies:
@@ -187,10 +212,10 @@ def _checked(
     return Frame(name, number, numbers.long(), at.double() * long, float(energy) * by, forces, cell)
 
 
-def _arrays(path: Path, manner: Manner, begin: int) -> list[Frame]:
+def _arrays(path: Path, manner: Manner, begin: int, labelled: bool) -> list[Frame]:
     """Frames of an .npz file: places [F, N, 3], energies [F], forces [F, N, 3], elements [N] or [F, N], 0 where there is none."""
     keys = manner.keys
-    if manner.table is not None:
+    if labelled and manner.table is not None:
         raise InputError(f"data.table says energies of files of one molecule each, but {path} is .npz. Leave one of them out.")
     held: dict[str, Any] = {}
     lacks = ""
@@ -198,7 +223,7 @@ def _arrays(path: Path, manner: Manner, begin: int) -> list[Frame]:
         _fits_memory(path)
         with np.load(path, allow_pickle=False) as file:
             for field, key in msgspec.structs.asdict(keys).items():
-                if key is None:
+                if key is None or (not labelled and field in ("energy", "forces")):
                     continue
                 if key not in file.files:
                     lacks = f"{path} has no array {key!r}; it has: {', '.join(file.files)}"
@@ -213,11 +238,12 @@ def _arrays(path: Path, manner: Manner, begin: int) -> list[Frame]:
     for field, array in held.items():
         if array.dtype.kind not in "iuf":
             raise InputError(f"{path}: {getattr(keys, field)} holds {array.dtype}, and no numbers.")
-    at, energies = held["places"], np.atleast_1d(held["energy"])
-    energies = energies.reshape(-1) if energies.size == len(energies) else energies
+    at = held["places"]
     shape = at.shape
     if at.ndim != 3 or shape[2] != 3:
         raise InputError(f"{path}: {keys.places} has shape {shape}, but places are [frames, atoms, 3].")
+    energies = np.atleast_1d(held.get("energy", np.full(len(at), np.nan)))
+    energies = energies.reshape(-1) if energies.size == len(energies) else energies
     numbers = np.broadcast_to(held["numbers"], shape[:2]) if held["numbers"].shape == shape[1:2] else held["numbers"]
     wanted = {"energy": shape[:1], "forces": shape, "numbers": shape[:2]}
     for field, array in (("energy", energies), ("forces", held.get("forces")), ("numbers", numbers)):

@@ -6,9 +6,11 @@ than memory should hold lies in a file that is mapped.
 
 import math
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 import numpy as np
@@ -19,8 +21,8 @@ from torch import Tensor
 from equiscope.data.augment import Augment, Draws, augmented, mixture
 from equiscope.data.files import found, sources
 from equiscope.data.order import Order
-from equiscope.data.part_folders import spread
-from equiscope.data.picture_files import LABELS, PICTURES, Listed, converted, listed, of_files, read_idx, shows
+from equiscope.data.part_folders import one_part, spread
+from equiscope.data.picture_files import LABELS, PICTURES, Listed, converted, listed, of_files, read_idx, shows, unlabelled
 from equiscope.data.tables import unusual
 from equiscope.data.views import Views
 from equiscope.errors import InputError
@@ -120,6 +122,22 @@ class Pictures:
         self._look()
         self.mean, self.std = _measured(self.parts["train"], config)
         self.order, self.draws = Order(len(self.parts["train"]), seed), Draws(len(self.parts["train"]), seed)
+
+    @classmethod
+    def measured(
+        cls, config: Images, classes: tuple[str, ...], size: tuple[int, int], channels: Literal[1, 3], part: str,
+        names: Sequence[str],
+    ) -> Self:  # fmt: skip
+        """New pictures as the one part, brought to the size and the channels of a run, whose classes they have to have."""
+        made = cls.__new__(cls)
+        made.config = msgspec.structs.replace(config, size=size)
+        made.classes, made.size, made.channels, made.sources, made.notes = classes, size, channels, [], []
+        if len(names) > 2:
+            raise InputError(f"Pictures are in one place, or in a pair of idx files, but got {len(names)}. Give one or two.")
+        if len(names) == 1:
+            one_part(_one(names[0], None), shows, True)
+        made.parts = {part: made._read(part, names[0] if len(names) == 1 else (names[0], names[1]), None)}
+        return made
 
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> dict[str, Tensor]:
         """The pictures share, share + shares, ... of a step, as a model reads them.
@@ -228,6 +246,16 @@ class Pictures:
                 f"data.views.shift = {self.config.views.shift} moves pictures of {self.size[0]}×{self.size[1]} pixels "
                 "out of sight. One or two are usual."
             )
+
+
+def unlabelled_block(names: Sequence[str], size: tuple[int, int], channels: int) -> tuple[list[str], Tensor]:
+    """Pictures without classes, brought to one size: what each is called, and bytes [N, C, H, W]. names: as of `unlabelled`."""
+    given = [unlabelled(path) for name in names for path in found(name)]
+    called = [where for one in given for where in one.names]
+    block = _block(len(called), channels, *size)
+    for i, picture in enumerate(chain.from_iterable(one.pictures() for one in given)):
+        block[i] = converted(picture, size, channels)
+    return called, torch.from_numpy(block)
 
 
 def normal(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:

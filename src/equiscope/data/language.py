@@ -6,10 +6,10 @@ prefix of a passage is an example, all learned at once under the causal mask.
 
 import math
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import msgspec
 import numpy as np
@@ -20,7 +20,7 @@ from torch import Tensor
 from equiscope.data.files import found, sources
 from equiscope.data.line import Line, Unknown, cut, held, kept, remembered, unknown
 from equiscope.data.order import Order, number
-from equiscope.data.part_folders import spread
+from equiscope.data.part_folders import one_part, spread
 from equiscope.data.tables import unusual
 from equiscope.data.texts import files, holds_text, stretches
 from equiscope.errors import InputError
@@ -102,6 +102,23 @@ class Passages:
                 )
         self.seed, span = seed, config.context
         self.order = Order((len(self.ids["train"]) - 1 - span) // span + 1, seed)
+
+    @classmethod
+    def measured(cls, config: Language, tokenizer: Tokenizer, part: str, names: Sequence[str]) -> Self:
+        """New texts as the one part, in the ids of a run's tokenizer."""
+        made = cls.__new__(cls)
+        made.config, made.tokenizer, made.kept, made.cut = config, tokenizer, False, 0
+        paths = [path for name in names for path in found(name)]
+        for path in paths:
+            one_part(path, holds_text, False)
+        made.paths = {part: files(paths)}
+        made.notes, made.sources = unusual(made.paths[part], [config.field]), sources(made.paths)
+        line = made._line(part)
+        made.ids, made.characters, made.unknown = {part: line.ids}, {part: line.characters}, unknown(tokenizer)
+        made.whole = made._whole(part)
+        if len(line.ids) < 2:
+            raise InputError(f"{', '.join(names)} has {len(line.ids)} tokens, and of the first none is asked. Give more text.")
+        return made
 
     def text(self, part: str) -> Iterator[str]:
         """The text of a part, a stretch at a time."""
@@ -195,11 +212,11 @@ class Passages:
                 f"other texts. {OTHER_MODEL if taken else OTHER_TOKENS}, or take the character out."
             ) from error
 
-    def _whole(self) -> bool:
-        """Looked at on the beginning of the validation part; the tokenizers that are made here say all."""
+    def _whole(self, part: str = "validation") -> bool:
+        """Looked at on the beginning of a part; the tokenizers that are made here say all."""
         if self.config.tokens in ("characters", "bytes", "pieces"):
             return True
-        text = composed("".join(islice(chain.from_iterable(self.text("validation")), LOOKED)))
+        text = composed("".join(islice(chain.from_iterable(self.text(part)), LOOKED)))
         return composed(self.tokenizer.decode(self.tokenizer.encode(text))).strip() == text.strip()
 
     def _known(self, what: str, parts: list[str], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -222,7 +239,7 @@ class Passages:
                 if (at := text.find(sign)) >= 0:
                     return f"{path}, line {line + text.count(chr(10), 0, at)}" if path.suffix in (".txt", ".md") else str(path)
                 line += text.count(chr(10))
-        return str(self.paths["train"][0])
+        return str(next(iter(self.paths.values()))[0])
 
 
 def composed(text: str) -> str:

@@ -5,9 +5,9 @@ Energies are learned less what atoms alone have; how much that is, and how far f
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import msgspec
 import torch
@@ -30,6 +30,7 @@ Amount = Annotated[float, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Part = Literal["train", "validation", "test"]
 FITTED = ("atoms", "fitted")  # words of data.references that are no file
+SAME = 0.05  # how near a ratio of energies is to that of two units, where it is taken for one
 FEWER = 0.5  # of what atoms alone have: an energy below that share, or above its inverse, is in another unit
 
 
@@ -127,10 +128,7 @@ class Frames:
         _some_forces(config, "train", whole["train"])
         self.parts = parted(config, whole, seed)
         _apart(self.parts, set(whole))
-        periodic = [frame for part in self.parts.values() for frame in part if frame.cell is not None]
-        self.periodic = bool(periodic)
-        if periodic and (free := next((f for part in self.parts.values() for f in part if f.cell is None), None)):
-            raise InputError(f"{periodic[0].name} repeats in a cell, but {free.name} does not. Learn from one kind at a time.")
+        self.periodic = _of_one_kind(self.parts)
         self.partial = {part: _some_forces(config, part, some) for part, some in self.parts.items()}
         if config.references not in FITTED:
             alone["train"], paths["references"] = _references(config, beside)
@@ -138,11 +136,34 @@ class Frames:
         self.levels, self.notes = referred(config, self.parts["train"], alone, fitted)
         self.notes += _of_energies_alone(self.parts)
         for part, some in self.parts.items():
-            _of_one_unit(config, part, some, fitted)
+            _of_one_unit(config, part, some, fitted, self.parts["train"])
         for part in set(whole) - {"train"}:
             of_one_length(config.length, part, self.parts["train"], self.parts[part])
         self.sources = sources(paths)
         self.order = Order(len(self.parts["train"]), seed)
+
+    @classmethod
+    def measured(cls, config: Molecules, levels: Levels, part: str, names: Sequence[str]) -> Self:
+        """New frames as the one part, read as those of a run. Raises InputError for other elements or another unit than its own."""
+        made = cls.__new__(cls)
+        made.config, made.levels = config, levels
+        read, paths = [], []  # type: list[Frame], list[Path]
+        for name in names:
+            some, files = frames(name, config.manner)
+            read, paths = [*read, *map(finite, some)], [*paths, *files]
+        lone = [frame for frame in read if frame.lone]
+        made.parts = {part: [frame for frame in read if not frame.lone]}
+        if not made.parts[part]:
+            raise InputError(f"{', '.join(names)} has atoms that are alone, and no molecule to measure on.")
+        made.periodic = _of_one_kind(made.parts)
+        made.partial = {part: _some_forces(config, part, made.parts[part])}
+        made.notes = [
+            *([f"{len(lone)} lone atoms are left out of what is measured; the first: {lone[0].name}."] if lone else []),
+            *_of_energies_alone(made.parts),
+        ]
+        _of_one_unit(config, part, made.parts[part], levels)
+        made.sources = sources({part: paths})
+        return made
 
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> dict[str, Tensor]:
         """The frames share, share + shares, ... of a step."""
@@ -226,6 +247,15 @@ def parted(config: Molecules, whole: dict[str, list[Frame]], seed: int) -> dict[
         parts["validation"] = some[-held:]
     parts["train"] = some[:learned]
     return {part: parts[part] for part in ("train", "validation", "test") if part in parts}
+
+
+def _of_one_kind(parts: Mapping[str, Sequence[Frame]]) -> bool:
+    """Whether frames repeat in cells. Raises InputError where some do and some do not."""
+    periodic = next((frame for some in parts.values() for frame in some if frame.cell is not None), None)
+    free = next((frame for some in parts.values() for frame in some if frame.cell is None), None)
+    if periodic is not None and free is not None:
+        raise InputError(f"{periodic.name} repeats in a cell, but {free.name} does not. Take one kind at a time.")
+    return periodic is not None
 
 
 def _apart(parts: dict[str, list[Frame]], own: set[str]) -> None:
@@ -344,9 +374,15 @@ def _of_energies_alone(parts: Mapping[str, Sequence[Frame]]) -> list[str]:
     ]  # fmt: skip
 
 
-def _of_one_unit(config: Molecules, part: str, some: Sequence[Frame], found: Levels) -> None:
-    """Raise where an element is not in the training part, or an energy is as large as it would be in another unit."""
+def _of_one_unit(config: Molecules, part: str, some: Sequence[Frame], found: Levels, train: Sequence[Frame] = ()) -> None:
+    """Raise where an element is not in the training part, or an energy is as large as it would be in another unit.
+
+    train  the training part. Only compositions that are sums of those there have an energy that is known whatever the unit; of
+           others, as of all frames where there is no train, the middle one is refused if it is off by the ratio of two units
+    """
     reference = {NUMBERS[symbol]: value for symbol, value in zip(found.elements, found.references, strict=True)}
+    known = _spanned(train, list(reference)) if train else lambda frame: False
+    shares: list[tuple[float, float, Frame]] = []
     for frame in some:
         if unknown := [n for n in frame.numbers.tolist() if n not in reference]:
             raise InputError(
@@ -354,15 +390,36 @@ def _of_one_unit(config: Molecules, part: str, some: Sequence[Frame], found: Lev
                 f"{', '.join(found.elements)}. Learn from that element too, or leave the frame out."
             )
         wanted = sum(reference[n] for n in frame.numbers.tolist()) + found.offset * len(frame.numbers)
-        if abs(wanted) < 10 * found.scale * len(frame.numbers):  # energies about 0 say nothing of their unit
-            continue
-        share = frame.energy / wanted
-        if not FEWER < share < 1 / FEWER:
-            near = min(
-                (unit for unit in ENERGIES if unit != config.unit),
-                key=lambda unit: abs(math.log(abs(share) + 1e-12) - math.log(ENERGIES[config.unit] / ENERGIES[unit])),
-            )
+        if abs(wanted) >= 10 * found.scale * len(frame.numbers):  # energies about 0 say nothing of their unit
+            shares.append((frame.energy / wanted, wanted, frame))
+    others = sorted((one for one in shares if not known(one[2])), key=lambda one: one[0])
+    for share, wanted, frame in [*(one for one in shares if known(one[2])), *others[len(others) // 2 :][:1]]:
+        unit = _other_unit(share, config.unit)
+        if unit or (known(frame) and not FEWER < share < 1 / FEWER):
             raise InputError(
                 f"{frame.name} of the {part} part has {frame.energy:.6g} eV where atoms of the training part have {wanted:.6g}: "
-                f"{share:.3g} times as much, as if it were in {near}. Bring all files to one unit, and say it as data.unit."
+                f"{share:.3g} times as much, as if it were in {unit or 'another unit, or computed with another method'}. "
+                "Bring all files to one unit, and say it as data.unit."
             )
+
+
+def _other_unit(share: float, own: Energy) -> str:
+    """The unit in which energies are so many times as large as expected; empty where there is none."""
+    return next((unit for unit, size in ENERGIES.items() if unit != own and abs(share * size / ENERGIES[own] - 1) < SAME), "")
+
+
+def _spanned(train: Sequence[Frame], elements: Sequence[int]) -> Callable[[Frame], bool]:
+    """Whether a frame's composition is a sum of multiples of those of the training part."""
+
+    def counts(frame: Frame) -> list[int]:
+        numbers = frame.numbers.tolist()
+        return [numbers.count(n) for n in elements]
+
+    rows = torch.tensor(sorted({tuple(counts(frame)) for frame in train}), dtype=torch.float64)
+    projector = torch.linalg.pinv(rows) @ rows
+
+    def known(frame: Frame) -> bool:
+        row = torch.tensor(counts(frame), dtype=torch.float64)
+        return float((row @ projector - row).abs().max()) < 1e-6 * float(row.max())
+
+    return known

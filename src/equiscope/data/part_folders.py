@@ -80,6 +80,12 @@ def part_folders(path: Path, holds: Holds, classes: bool) -> dict[str, Path]:
     return {part: made[part] for part in NAMES if part in made}
 
 
+def one_part(path: Path, holds: Holds, classes: bool) -> None:
+    """Raises InputError for a folder of parts, where one of them has to be named."""
+    if path.is_dir() and (parts := part_folders(path, holds, classes)):
+        raise InputError(f"{path} is a folder of parts. Name one: {', '.join(map(str, parts.values()))}.")
+
+
 def no_parts(path: Path, names: Sequence[str]) -> None:
     """Raises InputError where all files of an archive lie in folders of parts, side by side. names: of its files."""
     each = [PurePosixPath(name).parts for name in names]

@@ -6,7 +6,7 @@ import io
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,6 +150,46 @@ def listed(path: Path) -> Listed:
     )
 
 
+def unlabelled(path: Path) -> Listed:
+    """Pictures without their classes: one file; all of a folder or an archive; those of a table's column path; an idx file's."""
+    if path.is_dir():
+        files = _pictures(path)
+        if not files:
+            raise InputError(f"{path} has no picture ({', '.join(SUFFIXES)}).")
+        return Listed(files, [str(f) for f in files], [], lambda: (picture(f, str(f)) for f in files))
+    if is_archive(path):
+        names, pictures = _archived(path)
+        if not names:
+            raise InputError(f"{path} has no picture ({', '.join(SUFFIXES)}).")
+        return Listed([path], [f"{path}: {name}" for name in names], [], pictures)
+    if _is_table(path):
+        return _table(path, ("path",))
+    if _is_idx(path):
+        from PIL import Image
+
+        images = read_idx(path, PICTURES)
+        return Listed([path], [f"{path}, picture {i + 1}" for i in range(len(images))], [], lambda: map(Image.fromarray, images))
+    return Listed([path], [str(path)], [], lambda: iter([picture(path, str(path))]))
+
+
+def _is_idx(path: Path) -> bool:
+    """Whether a file is compressed, as of pictures only idx files are, or begins as an idx file."""
+    if path.suffix.lower() in (".gz", ".xz", ".bz2"):
+        return True
+    try:
+        with opened(path) as file:
+            return int.from_bytes(file.read(4), "big") in (PICTURES, LABELS)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _pictures(folder: Path) -> list[Path]:
+    """The picture files of a folder and of the folders in it, sorted."""
+    return sorted(
+        f for f in budgets.listed(folder.rglob("*"), folder) if f.is_file() and shows(f) and not hides(f.relative_to(folder))
+    )
+
+
 def _is_table(path: Path) -> bool:
     return path.suffix in (".csv", ".tsv", ".jsonl", ".ndjson")
 
@@ -162,9 +202,7 @@ def _folder(path: Path) -> Listed:
     files: list[Path] = []
     labels: list[str] = []
     for folder in folders:
-        own = sorted(
-            f for f in budgets.listed(folder.rglob("*"), folder) if f.is_file() and shows(f) and not hides(f.relative_to(folder))
-        )
+        own = _pictures(folder)
         if not own:
             raise InputError(f"{folder} has no picture ({', '.join(SUFFIXES)}). Put some in, or take the folder away.")
         files += own
@@ -179,6 +217,19 @@ def shows(path: Path) -> bool:
 
 def _archive(path: Path) -> Listed:
     """The same in a tar file, whatever folders stand before the class."""
+    names, pictures = _archived(path)
+    no_parts(path, names)
+    tops = sorted({str(Path(name).parent.parent) for name in names})
+    if len(tops) != 1 or not Path(names[0]).parent.name:
+        raise InputError(
+            f"{path} has {'no pictures' if not names else 'pictures in classes of several folders: ' + ', '.join(tops)}. "
+            "It takes one folder for each class, side by side; unpack it, and name the folder that has them."
+        )
+    return Listed([path], [f"{path}: {name}" for name in names], [Path(name).parent.name for name in names], pictures)
+
+
+def _archived(path: Path) -> "tuple[list[str], Callable[[], Iterator[Image.Image]]]":
+    """The names of the pictures in a tar file, sorted, and what reads them."""
     content: dict[str, bytes] = {}
     try:
         with archive(path) as held:
@@ -190,44 +241,36 @@ def _archive(path: Path) -> Listed:
             raise
         raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
     names = sorted(content)
-    no_parts(path, names)
-    tops = sorted({str(Path(name).parent.parent) for name in names})
-    if len(tops) != 1 or not Path(names[0]).parent.name:
-        raise InputError(
-            f"{path} has {'no pictures' if not names else 'pictures in classes of several folders: ' + ', '.join(tops)}. "
-            "It takes one folder for each class, side by side; unpack it, and name the folder that has them."
-        )
-    where = [f"{path}: {name}" for name in names]
-    classes = [Path(name).parent.name for name in names]
-    return Listed([path], where, classes, lambda: (picture(content[n], w) for n, w in zip(names, where, strict=True)))
+    return names, lambda: (picture(content[name], f"{path}: {name}") for name in names)
 
 
-def _table(path: Path) -> Listed:
-    """A table with the columns path and label."""
+def _table(path: Path, columns: Sequence[str] = ("path", "label")) -> Listed:
+    """A table with these columns."""
     text = decoded(budgets.read(path, budgets.UNFOLDED), str(path))
     rows: list[tuple[int, Any]] = []
     if path.suffix in (".csv", ".tsv"):
-        way = "A table of pictures names a path and a label in each line."
-        rows = list(records(io.StringIO(text), str(path), ("path", "label"), way))
+        way = f"A table of pictures names a {' and a '.join(columns)} in each line."
+        rows = list(records(io.StringIO(text), str(path), columns, way))
     else:
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
                 rows.append((number, parsed(line, f"{path}, line {number}")))
     if not rows:
-        raise InputError(f"{path} is empty: it has no line with a path and a label.")
+        raise InputError(f"{path} is empty: it has no line with a {' and a '.join(columns)}.")
     files, names, labels = [], [], []
     classes: dict[Path, str] = {}
     for number, row in rows:
         if not isinstance(row, dict) or not all(
-            isinstance(row.get(name), (str, int)) and not isinstance(row[name], bool) and str(row[name]).strip()
-            for name in ("path", "label")
+            isinstance(row.get(name), (str, int)) and not isinstance(row[name], bool) and str(row[name]).strip() for name in columns
         ):
             known = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
-            raise InputError(f"{path}, line {number} has no path and label; it has: {known}.")
+            raise InputError(f"{path}, line {number} has no {' and '.join(columns)}; it has: {known}.")
         files.append(path.parent / str(row["path"]))
         if not files[-1].is_file():
             raise InputError(f"{path}, line {number}: there is no {files[-1]}. A path is seen from the table's folder.")
         names.append(f"{path}, line {number}: {row['path']}")
+        if "label" not in columns:
+            continue
         labels.append(str(row["label"]).strip())
         if (known := classes.setdefault(files[-1].resolve(), labels[-1])) != labels[-1]:
             raise InputError(f"{names[-1]} is {labels[-1]!r}, but a line before says {known!r} of the same file. Correct one.")

@@ -21,8 +21,8 @@ def sounds(path: Path) -> bool:
     return path.suffix.lower() in ENDINGS
 
 
-def contents(name: str, beside: Path | None = None) -> Iterator[tuple[str, str, bytes]]:
-    """Where each sound lies, its class where a table says it, and its bytes."""
+def contents(name: str, beside: Path | None = None, labelled: bool = True) -> Iterator[tuple[str, str, bytes]]:
+    """Where each sound lies, its class where a table says it, and its bytes. labelled: whether a table has to say it."""
     for path in found(name, beside):
         if path.is_dir():
             for file in sorted(p for p in budgets.listed(path.rglob("*"), path) if sounds(p) and not hides(p.relative_to(path))):
@@ -30,7 +30,7 @@ def contents(name: str, beside: Path | None = None) -> Iterator[tuple[str, str, 
         elif is_archive(path):
             yield from _archived(path)
         elif path.suffix.lower() in (".csv", ".tsv"):
-            yield from _listed(path)
+            yield from _listed(path, labelled)
         else:
             yield str(path), "", _bytes(path)
 
@@ -49,12 +49,13 @@ def _archived(path: Path) -> Iterator[tuple[str, str, bytes]]:
         raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
 
 
-def _listed(path: Path) -> Iterator[tuple[str, str, bytes]]:
-    way = "A table of sounds names a path and a label in each line."
-    for line, row in records(io.StringIO(decoded(_bytes(path), str(path))), str(path), ("path", "label"), way):
+def _listed(path: Path, labelled: bool) -> Iterator[tuple[str, str, bytes]]:
+    columns = ("path", "label") if labelled else ("path",)
+    way = f"A table of sounds names a {' and a '.join(columns)} in each line."
+    for line, row in records(io.StringIO(decoded(_bytes(path), str(path))), str(path), columns, way):
         file = path.parent / row.get("path", "")
         label = row.get("label", "").strip()
-        if not label:
+        if labelled and not label:
             raise InputError(f"{path}, line {line} gives {row.get('path', 'its file')} no label.")
         if not file.is_file():
             raise InputError(f"{path}, line {line}: there is no file {file}. Paths are beside the table.")

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Annotated, Literal
+from typing import IO, Annotated, Literal, Self
 
 import msgspec
 import torch
@@ -23,7 +23,7 @@ from equiscope.data.changes import Changes, changed, hidden
 from equiscope.data.files import found
 from equiscope.data.gaps import kept, of_sound
 from equiscope.data.order import Order, generator, number
-from equiscope.data.part_folders import spread
+from equiscope.data.part_folders import one_part, spread
 from equiscope.data.sound_files import ENDINGS, contents, folder_of, says, sounds
 from equiscope.data.tables import unusual
 from equiscope.errors import InputError
@@ -176,6 +176,43 @@ class Recordings:
         self.hearing = Hearing(classes=classes, rate=self.rate, mean=mean, deviation=deviation)
         self.order = Order(len(self.parts["train"]), seed)
 
+    @classmethod
+    def measured(cls, config: Sounds, hearing: Hearing, part: str, names: Sequence[str]) -> Self:
+        """New recordings as the one part, brought to the rate of a run, whose classes they have to have."""
+        made = cls._of_run(config, hearing)
+        read: list[Recording] = []
+        for name in names:
+            for path in found(name):
+                one_part(path, sounds, config.pattern is None)
+            read += made._read(part, name, None)
+        made.parts = {part: read}
+        for r in read:
+            if r.label not in hearing.classes:
+                raise InputError(f"{r.name} has the class {r.label!r}, which is none of: {', '.join(hearing.classes)}.")
+        return made
+
+    @classmethod
+    def unlabelled(cls, config: Sounds, hearing: Hearing, names: Sequence[str]) -> list[Recording]:
+        """Recordings without their classes, brought to the rate of a run. names: files, folders, archives, tables."""
+        made = cls._of_run(config, hearing)
+        read: list[Recording] = []
+        for name in names:
+            before = len(read)
+            for where, _, content in contents(name, labelled=False):
+                wave, rate = read_sound(where, content=content)
+                read.append(Recording(where, "", made.shelf.put(made._checked(wave, rate, where))))
+            if len(read) == before:
+                raise no_recording(name)
+        return read
+
+    @classmethod
+    def _of_run(cls, config: Sounds, hearing: Hearing) -> Self:
+        """Without recordings, ready to read some as those of a run."""
+        made = cls.__new__(cls)
+        made.config, made.hearing, made.rate = msgspec.structs.replace(config, rate=hearing.rate), hearing, hearing.rate
+        made.sources, made.shelf, made.notes = [], Shelf(), []
+        return made
+
     def batch(self, step: int, size: int, share: int = 0, shares: int = 1) -> tuple[Tokens, Tensor]:
         """The recordings share, share + shares, ... of a step, changed at random, and their classes [B]."""
         chosen = self.order.batch(step, size)[share::shares]
@@ -212,7 +249,7 @@ class Recordings:
             digests[where] = f"{Path(where).name} {label} {hashlib.sha256(content).hexdigest()}\n"
             size += len(content)
         if not read:
-            raise InputError(f"{name} has no recording. Sounds are files that end in {', '.join(ENDINGS)}.")
+            raise no_recording(name)
         digest = hashlib.sha256("".join(digests[where] for where in sorted(digests)).encode()).hexdigest()
         self.sources.append(Source(name="/".join(Path(name).parts[-2:]), part=part, bytes=size, sha256=digest))
         return sorted(read, key=lambda r: r.name)
@@ -232,6 +269,10 @@ class Recordings:
                 "Leave it out, or use a shorter data.window_ms."
             )
         return wave if self.config.longest is None else wave[: max(least, round(self.config.longest * self.rate))].clone()
+
+
+def no_recording(name: str) -> InputError:
+    return InputError(f"{name} has no recording. Sounds are files that end in {', '.join(ENDINGS)}.")
 
 
 def check_samples(wave: Tensor, where: str) -> None:

@@ -6,7 +6,7 @@ Pairs of like length come together, so that little is padding. Which pairs a ste
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -135,6 +135,23 @@ class Pairs:
             self.pieces = Pieces(self.tokenizer, config.dropout, seed)
             self._words = [Rows([self.pieces.words(side) for side in sides], 2**32) for sides in self._sides("train")]
         self._planned: _Epoch | None = None
+
+    @classmethod
+    def measured(cls, config: Translation, tokenizer: Tokenizer, part: str, names: Sequence[str]) -> Self:
+        """New pairs as the one part, in the ids of a run's tokenizer. names: two files of lines, source and target, or a table."""
+        if len(names) > 2:
+            raise InputError(f"Pairs are in two files, source and target, or in one table, but got {len(names)}. Give one or two.")
+        made = cls.__new__(cls)
+        made.config, made.tokenizer, made.pieces = config, tokenizer, None
+        made.end, made.start, made.padding = (special(tokenizer, names) for names in (END, START, PADDING))
+        sides = _paths(names[0] if len(names) == 1 else (names[0], names[1]), None)
+        made.sources = sources({part: [path for side in sides for path in side]})
+        made.notes = unusual(sides[0], config.fields) if len(sides) == 1 else []
+        made.texts = {part: list(_pairs(sides, config))}
+        made._look(made.texts)
+        made.ids = {}
+        made._encode(part)
+        return made
 
     def batch(self, step: int, size: int) -> list["Row"]:
         """The pairs of a step, counted from 0: `size` of them on average, of like length, all batches about equally many tokens.

@@ -1,5 +1,6 @@
 """Train: a recipe becomes a run. Loop, optimiser, checkpoints, evaluation; Lightning Fabric does the computing."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from equiscope.errors import UnknownName
@@ -14,7 +15,7 @@ from equiscope.train.reading import read_recipe, recipe
 from equiscope.train.recipe import Recipe
 from equiscope.train.schema import schema
 from equiscope.train.sounds import SoundsTask
-from equiscope.train.task import Answer, Batch, Task, settle
+from equiscope.train.task import NEW, Answer, Batch, Task, settle
 from equiscope.train.translation import TranslationTask
 
 TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, ImagesTask, SoundsTask, MoleculesTask)
@@ -32,6 +33,20 @@ def recall(folder: Path) -> tuple[Run, Task]:
     return run, _kind(found).recall(found, folder)
 
 
+def measuring(folder: Path, names: Sequence[str]) -> tuple[Run, Task]:
+    """A run and its task with new data as the one part, `NEW`: `task.final(model, NEW)` measures on it.
+
+    raises  InputError where the data is not as that of the run: other columns, classes, elements, characters
+    """
+    run = read_run(folder, entries=False)
+    found = recipe(run.recipe, str(folder / "run.json"))
+    task = _kind(found).measuring(found, folder, names)
+    digests = {source.sha256: source for source in run.data if source.part == "train"}
+    if same := [source for source in task.sources if source.sha256 in digests]:
+        task.notes = [*task.notes, f"The run was trained on {same[0].name}, so this does not measure how it generalises."]
+    return run, task
+
+
 def _kind(found: Recipe) -> type[Task]:
     name = type(found.data).__struct_config__.tag
     for kind in TASKS:
@@ -41,6 +56,7 @@ def _kind(found: Recipe) -> type[Task]:
 
 
 __all__ = [
+    "NEW",
     "TASKS",
     "Answer",
     "Batch",
@@ -54,6 +70,7 @@ __all__ = [
     "TranslationTask",
     "Watcher",
     "load_run",
+    "measuring",
     "open_task",
     "read_recipe",
     "recall",

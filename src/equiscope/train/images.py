@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from equiscope.data import Images
 from equiscope.data.files import learned
-from equiscope.data.images import Pictures, normal
+from equiscope.data.images import Pictures, normal, unlabelled_block
 from equiscope.data.picture_files import address, converted, picture
 from equiscope.data.views import Views
 from equiscope.errors import InputError
@@ -21,7 +21,7 @@ from equiscope.record import Line, Sample, pack
 from equiscope.record.heads import patches
 from equiscope.train.looking import NUMBERS, attention_of, due
 from equiscope.train.recipe import Recipe
-from equiscope.train.task import Answer, Asked, Batch, Task
+from equiscope.train.task import NEW, Answer, Asked, Batch, Task, likeliest
 
 AT_ONCE = 250  # pictures that are evaluated together
 SIGHT = "sight.json"
@@ -78,6 +78,12 @@ class ImagesTask(Task):
             raise InputError(
                 f"{path}, which says how this run sees, cannot be read: {error}. Train again, or bring it back."
             ) from error
+
+    @classmethod
+    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.recall(recipe, folder)
+        sight = task.sight
+        return cls(recipe, sight, Pictures.measured(task.config, sight.classes, sight.size, sight.channels, NEW, names))
 
     def save(self, folder: Path) -> None:
         (folder / SIGHT).write_bytes(msgspec.json.format(msgspec.json.encode(self.sight), indent=1) + b"\n")
@@ -174,24 +180,19 @@ class ImagesTask(Task):
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
-        """The class of each file, and how probable the likeliest classes are. options: top, how many of them; 3 unless said.
+        """The class of each picture, and how probable the likeliest classes are. options: top, how many of them; 3 unless said.
 
-        A file is made grey or colour, and resized and cropped, as those of the run were, and seen in all views of the recipe.
+        inputs: picture files, folders, archives, tables with a column path, idx files of pictures. A picture is made grey or
+        colour, resized and cropped, as those of the run were, and seen in all views of the recipe.
         """
         top = min(int(options.pop("top", 3)), len(self.sight.classes))
         if options or top < 1:
             raise InputError(f"Pictures are answered with the option top, 1 or more, but got {', '.join(options) or f'top={top}'}.")
-        for path in inputs:
-            if not Path(path).is_file():
-                raise InputError(f"There is no picture {path}. Give paths of files that Pillow reads, e.g. PNG or JPEG.")
-        read = [converted(picture(Path(path), path), self.sight.size, self.sight.channels) for path in inputs]
-        found = []
-        for path, image in zip(inputs, read, strict=True):
-            chances = self._answers(model, torch.tensor(image)[None], self.config.views).mean(0).softmax(-1)[0]
-            best = chances.topk(top)
-            more = {self.sight.classes[i]: p for p, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)}
-            found.append(Answer(path, next(iter(more)), more))
-        return found
+        if not inputs:
+            return []
+        called, block = unlabelled_block(inputs, self.sight.size, self.sight.channels)
+        chances = [self._answers(model, images, self.config.views).mean(0).softmax(-1) for images in block.split(AT_ONCE)]
+        return likeliest(called, torch.cat(chances), self.sight.classes, top)
 
     def asked(self, model: Built, said: str) -> Asked:
         if not Path(said).is_file():

@@ -21,7 +21,7 @@ from equiscope.tokens.labels import labels
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.train.looking import attention_of, due, room
 from equiscope.train.recipe import Recipe
-from equiscope.train.task import Answer, Asked, Batch
+from equiscope.train.task import NEW, Answer, Asked, Batch
 from equiscope.train.text import TextTask, of_start
 
 AT_ONCE, SCORES = 2**14, 2**25  # tokens that are evaluated together, and scores of the vocabulary for them
@@ -47,6 +47,11 @@ class LanguageTask(TextTask):
         assert isinstance(recipe.data, Language)
         passages = Passages(recipe.data, recipe.seed, beside, of_start(recipe, recipe.data.tokens))
         return cls(recipe, passages.tokenizer, passages)
+
+    @classmethod
+    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.recall(recipe, folder)
+        return cls(recipe, task.tokenizer, Passages.measured(task.config, task.tokenizer, NEW, names))
 
     def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
         size = self.tokenizer.size

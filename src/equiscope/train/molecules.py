@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,21 +12,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope.budgets import OPENERS
-from equiscope.data.frame_files import cell_of
+from equiscope.data.frame_files import frames
 from equiscope.data.molecules import Frame, Frames, Levels, Molecules, joined
 from equiscope.data.turns import turn
 from equiscope.errors import InputError
 from equiscope.models import Built, Model, SpaceModel
 from equiscope.models.slopes import Slopes
 from equiscope.record import Sample
-from equiscope.tokens.points import Points, read_frames
 from equiscope.train.plainly import Plain, plain_spec
 from equiscope.train.recipe import Recipe
-from equiscope.train.task import Answer, Asked, Batch, Task
-from equiscope.units import angstrom, electronvolts
+from equiscope.train.task import NEW, Answer, Asked, Batch, Task, batches
+from equiscope.units import electronvolts
 
 AT_ONCE = 64  # frames that are evaluated together
+PAIRS = 2**18  # of atoms that are answered together
 LEVELS = "elements.json"
 MILLI = 1e3
 LEVELLED = 500  # frames, at most, of the training part that say where energies lie on average
@@ -67,6 +67,11 @@ class MoleculesTask(Task):
             raise InputError(
                 f"{path}, which says what atoms this run knows, cannot be read: {error}. Train again, or bring it back."
             ) from error
+
+    @classmethod
+    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.recall(recipe, folder)
+        return cls(recipe, task.levels, Frames.measured(task.config, task.levels, NEW, names))
 
     def save(self, folder: Path) -> None:
         (folder / LEVELS).write_bytes(msgspec.json.format(msgspec.json.encode(self.levels), indent=1) + b"\n")
@@ -232,49 +237,32 @@ class MoleculesTask(Task):
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
-        """The energy of every frame of files in eV and, among the arrays, the forces in eV/Å."""
+        """The energy of every frame in eV and, among the arrays, the forces in eV/Å. inputs: files, folders, archives of frames."""
         if options:
             raise InputError(f"Molecules are answered without options, but got {', '.join(options)}.")
         space, device, found = _in_space(model, self.levels), next(model.parameters()).device, []  # type: Any, Any, list[Answer]
-        for path in inputs:
-            kind = [s for s in map(str.lower, Path(path).suffixes) if s not in OPENERS][-1:]
-            frames, long = read_frames(path), angstrom(self.config.length) if kind in ([".xyz"], [".extxyz"]) else 1.0
-            for row, points in enumerate(frames):
-                given = f"{path}, frame {row}" if len(frames) > 1 else path
-                numbers, at, cell = self._asked(points, given, space, long)
-                made = space.answer(numbers.to(device), at.to(device), None if cell is None else cell.to(device))
-                energy, forces = float(made.energy), made.forces[0].cpu()
-                if not (math.isfinite(energy) and bool(forces.isfinite().all())):
-                    raise InputError(f"{given}: the model's answer is no number. Its atoms stand too far off.")
-                more = (
-                    {"largest force": float(forces.norm(dim=-1).max())}
-                    if self.forceful
-                    else {"eV an atom": energy / numbers.numel()}
-                )
-                arrays = {"energy": energy, **({"forces": forces.tolist()} if self.forceful else {})}
-                found.append(Answer(given, f"{energy:.6f} eV", more, arrays=arrays))
+        read = [frame for name in inputs for frame in frames(name, self.config.manner, labelled=False)[0]]
+        for frame in read:
+            _check(frame, space)
+        for _, alike in groupby(read, lambda frame: frame.cell is None):
+            some = list(alike)
+            for few in batches([len(frame.numbers) for frame in some], AT_ONCE, PAIRS):
+                t = {name: x.to(device) for name, x in joined(some[few]).items()}
+                made = space.answer(t["numbers"], t["at"], t.get("cell"))
+                found += map(self._answered, some[few], made.energy.tolist(), made.forces.cpu())
         return found
 
-    def _asked(self, points: Points, given: str, space: SpaceModel | Plain, long: float) -> tuple[Tensor, Tensor, Tensor | None]:
-        """A frame of a person's, as the model takes it. long: Å of its unit of length; files other than .xyz say theirs."""
-        if points.numbers is None:
-            raise InputError(f"{given} has points without elements, which are no molecule. Give .xyz, .extxyz, .sdf or .cjson.")
-        if not bool(points.positions.isfinite().all()):
-            raise InputError(f"{given} has coordinates that are no numbers (NaN or infinite). Give another file.")
-        try:
-            space.elements(points.numbers)
-        except InputError as error:
-            raise InputError(f"{given}: {error}") from error
-        _, place, many = points.positions.unique(dim=0, return_inverse=True, return_counts=True)
-        if bool((many > 1).any()):
-            first, second = (place == many.argmax()).nonzero()[:2, 0].tolist()
-            raise InputError(f"{given}: atoms {first + 1} and {second + 1} are in one place. Move one, or leave it out.")
-        cell = cell_of(points, given)
-        if cell is not None and (isinstance(space, Plain) or space.spec.cutoff is None):
-            raise InputError(
-                f'{given} repeats in a cell, but this model has no cutoff. Say pbc="F F F" in the file, or train with model.cutoff.'
-            )
-        return points.numbers[None], long * points.positions[None], None if cell is None else long * cell[None]
+    def _answered(self, frame: Frame, energy: float, forces: Tensor) -> Answer:
+        """forces [N, 3], padding after those of the frame."""
+        forces = forces[: len(frame.numbers)]
+        if not (math.isfinite(energy) and bool(forces.isfinite().all())):
+            raise InputError(f"{frame.name}: the model's answer is no number. Its atoms stand too far off.")
+        if not self.forceful:
+            return Answer(frame.name, f"{energy:.6f} eV", {"eV an atom": energy / len(forces)}, arrays={"energy": energy})
+        largest = float(forces.norm(dim=-1).max())
+        return Answer(
+            frame.name, f"{energy:.6f} eV", {"largest force": largest}, arrays={"energy": energy, "forces": forces.tolist()}
+        )
 
     def asked(self, model: Built, said: str) -> Asked:
         raise InputError("A model of points in space has no row of words, patches or slices to look at. Ask it: equiscope predict.")
@@ -300,6 +288,25 @@ def _in_space(model: nn.Module, levels: Levels) -> SpaceModel | Plain:
     if not isinstance(model, SpaceModel):
         raise InputError(f"Energies are of a model of points in space, but this is a {type(model).__name__}.")
     return model
+
+
+def _check(frame: Frame, space: SpaceModel | Plain) -> None:
+    """Raises InputError for a frame that the model cannot answer for."""
+    if not bool(frame.at.isfinite().all()):
+        raise InputError(f"{frame.name} has coordinates that are no numbers (NaN or infinite). Give another file.")
+    try:
+        space.elements(frame.numbers)
+    except InputError as error:
+        raise InputError(f"{frame.name}: {error}") from error
+    _, place, many = frame.at.unique(dim=0, return_inverse=True, return_counts=True)
+    if bool((many > 1).any()):
+        first, second = (place == many.argmax()).nonzero()[:2, 0].tolist()
+        raise InputError(f"{frame.name}: atoms {first + 1} and {second + 1} are in one place. Move one, or leave it out.")
+    if frame.cell is not None and (isinstance(space, Plain) or space.spec.cutoff is None):
+        raise InputError(
+            f"{frame.name} repeats in a cell, but this model has no cutoff. "
+            'Say pbc="F F F" in the file, or train with model.cutoff.'
+        )
 
 
 def _mean(x: Tensor) -> float:

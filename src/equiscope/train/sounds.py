@@ -18,9 +18,10 @@ from equiscope.record import Line, Sample
 from equiscope.tokens import Tokens, read_sound
 from equiscope.train.looking import attention_of, due, room
 from equiscope.train.recipe import Recipe
-from equiscope.train.task import Answer, Asked, Batch, Task
+from equiscope.train.task import NEW, Answer, Asked, Batch, Task, batches, likeliest
 
 AT_ONCE = 64  # recordings that are evaluated together
+PAIRS = 2**22  # of tokens that are answered together
 HEARING = "hearing.json"
 LOOKED = 60.0  # seconds of a sound whose attention is looked at
 
@@ -60,6 +61,11 @@ class SoundsTask(Task):
             raise InputError(
                 f"{path}, which says how this run hears, cannot be read: {error}. Train again, or bring it back."
             ) from error
+
+    @classmethod
+    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.recall(recipe, folder)
+        return cls(recipe, task.hearing, Recordings.measured(task.config, task.hearing, NEW, names))
 
     def save(self, folder: Path) -> None:
         (folder / HEARING).write_bytes(msgspec.json.format(msgspec.json.encode(self.hearing), indent=1) + b"\n")
@@ -154,18 +160,22 @@ class SoundsTask(Task):
 
     @torch.no_grad()
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
-        """The class of each file, and how probable the likeliest classes are. options: top, how many of them; 3 unless said."""
+        """The class of each sound, and how probable the likeliest classes are. options: top, how many of them; 3 unless said.
+
+        inputs: sound files, folders, archives, tables with a column path.
+        """
         top = min(int(options.pop("top", 3)), len(self.hearing.classes))
         if options or top < 1:
             raise InputError(f"Sounds are answered with the option top, 1 or more, but got {', '.join(options) or f'top={top}'}.")
-        waves = [self._wave(path) for path in inputs]
-        device, found = next(model.parameters()).device, []  # type: Any, list[Answer]
-        for path, wave in zip(inputs, waves, strict=True):
-            chances = model(tokens_of(self.config, self.hearing, [wave]).to(device=device)).float().softmax(-1)[0]
-            best = chances.topk(top)
-            more = {self.hearing.classes[i]: p for p, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)}
-            found.append(Answer(path, next(iter(more)), more))
-        return found
+        if not inputs:
+            return []
+        recordings = Recordings.unlabelled(self.config, self.hearing, inputs)
+        waves, hop = [r.wave for r in recordings], max(1, round(self.config.hop_ms * self.hearing.rate / 1000))
+        device, found = next(model.parameters()).device, []  # type: Any, list[Tensor]
+        for some in batches([len(wave) // hop for wave in waves], AT_ONCE, PAIRS):
+            heard = tokens_of(self.config, self.hearing, waves[some]).to(device=device)
+            found.append(model(heard).float().softmax(-1).cpu())
+        return likeliest([r.name for r in recordings], torch.cat(found), self.hearing.classes, top)
 
     def _wave(self, path: str, longest: float | None = None) -> Tensor:
         """A file as it is heard. Raises InputError where it is too short or longer than `longest` seconds, or holds no numbers."""

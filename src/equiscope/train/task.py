@@ -17,6 +17,23 @@ from equiscope.symmetry import Permute, derive
 from equiscope.train.reading import merged
 from equiscope.train.recipe import Recipe
 
+NEW = "data"  # the part that new data is
+
+
+def batches(sizes: Sequence[int], most: int, pairs: int) -> Iterator[slice]:
+    """Consecutive inputs that are computed together. sizes: tokens of each.
+
+    most   inputs in a batch; pairs: of tokens in it, padding counted, unless one input alone has more
+    """
+    first, longest = 0, 0
+    for i, size in enumerate(sizes):
+        longest = max(longest, size)
+        if i > first and (i - first == most or (i - first + 1) * longest**2 > pairs):
+            yield slice(first, i)
+            first, longest = i, size
+    if sizes:
+        yield slice(first, len(sizes))
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -67,6 +84,15 @@ class Answer:
             return self.answer
         beside = ", ".join(f"{name} {value:.3g}" for name, value in self.more.items())
         return f"{self.given}{self.answer}" if not self.more else f"{self.given}: {self.answer} ({beside})"
+
+
+def likeliest(called: Sequence[str], chances: Tensor, classes: Sequence[str], top: int) -> list[Answer]:
+    """The `top` likeliest classes of each input. chances: [inputs, classes]."""
+    best = chances.topk(top)
+    return [
+        Answer(name, classes[which[0]], {classes[i]: p for i, p in zip(which, values, strict=True)})
+        for name, values, which in zip(called, best.values.tolist(), best.indices.tolist(), strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -161,9 +187,17 @@ class Task(ABC):
     def recall(cls, recipe: Recipe, folder: Path) -> "Task":
         """The task of a run, without its data."""
 
+    @classmethod
+    @abstractmethod
+    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> "Task":
+        """The task of a run, with new data as its one part, which is called NEW. names: its files, as a recipe names them.
+
+        raises  InputError where columns, classes, elements or characters are not those of the run
+        """
+
     @abstractmethod
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
-        """Answers to inputs as a person gives them: texts, or paths of files."""
+        """Answers to inputs as a person gives them, in batches: texts; or files, folders, archives as `train` reads them."""
 
     @abstractmethod
     def asked(self, model: Built, said: str) -> Asked:

@@ -25,7 +25,7 @@ from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.train import bleu
 from equiscope.train.looking import attention_of, due, room
 from equiscope.train.recipe import Recipe
-from equiscope.train.task import Answer, Asked, Batch
+from equiscope.train.task import NEW, Answer, Asked, Batch
 from equiscope.train.text import TextTask, of_start
 from equiscope.train.twice import twice
 
@@ -60,6 +60,11 @@ class TranslationTask(TextTask):
         assert isinstance(recipe.data, Translation)
         pairs = Pairs(recipe.data, recipe.seed, beside, of_start(recipe, recipe.data.tokens))
         return cls(recipe, pairs.tokenizer, pairs)
+
+    @classmethod
+    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.recall(recipe, folder)
+        return cls(recipe, task.tokenizer, Pairs.measured(task.data, task.tokenizer, NEW, names))
 
     def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
         size, encoder = self.tokenizer.size, spec.get("encoder")
