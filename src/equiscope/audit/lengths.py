@@ -49,7 +49,7 @@ class Budget:
     rows: int = 128
 
 
-BUDGETS = {"quick": Budget(4e10, 6, 8), "default": Budget(8e11, 20, 16), "thorough": Budget(8e12, 96, 1000)}
+BUDGETS = {"quick": Budget(4e10, 6, 8), "default": Budget(8e11, 18, 12), "thorough": Budget(8e12, 96, 1000)}
 
 
 @dataclass
@@ -272,10 +272,10 @@ def positions(n: int, borders: list[int], most: int) -> list[int]:
     return sorted(chosen)
 
 
-def largest_batch(run: Pass, outputs: dict[str, torch.Tensor], rows: int, length: int) -> int:
-    """Sequences that may stand side by side: their outputs take at most a third of the parameters' memory, or 64 MiB."""
-    rows = min(rows, TOKENS // max(length, 1))
-    numbers = sum(t.numel() for t in outputs.values())
+def largest_batch(run: Pass, rows: int, length: int) -> int:
+    """Inputs of that length that may stand side by side: their outputs take at most half of the parameters' memory, or 64 MiB."""
+    rows = min(rows, TOKENS // max(length * (run.inputs.batch or 1), 1))
+    numbers = sum(t.numel() for t in run(run.inputs).values()) * length / max(run.inputs.length or 1, 1)
     held = sum(p.numel() * p.element_size() for p in run.subject.model.parameters())
-    room = max(held / 3, 64 * 2**20)
+    room = max(held / 2, 64 * 2**20)
     return max(1, min(rows, int(room / (8 * max(numbers, 1)))))

@@ -1,7 +1,7 @@
 """Looking: what breaks is made small, what holds nevertheless is named, and the place is found."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +36,8 @@ class Looking:
         """An error from which on it is worth looking."""
         return RIGHT if self.run.wide else 1e-3
 
-    def look(self, one: Asked) -> None:
-        """The smallest counterexample, what holds nevertheless, and where it breaks."""
+    def look(self, one: Asked, samples: Sequence[Sample]) -> None:
+        """The smallest counterexample, what holds nevertheless, and where it breaks. samples: all that were measured."""
         assert one.worst is not None
         if one.worst.error != one.worst.error:
             one.cause = f"{one.worst.output or 'the output'} is not finite"
@@ -47,13 +47,21 @@ class Looking:
         smallest = self._smallest(one)
         one.small = _example(smallest, one.at)
         one.subgroup = self._subgroup(one)
-        shown = smallest.pair if _one_length(smallest.pair) and not _one_length(one.worst.pair) else one.worst.pair
+        shown = self._telling(one.worst, smallest, samples)
         if self.locating:
             try:
                 one.place = locate(self.run, shown, one.statement.inside, varied(shown.plain, Generator().manual_seed(5)))
             except Crashed:
                 one.place = None
         one.cause = one.cause or one.statement.cause(self.run, shown, one.place.module if one.place else "")
+
+    def _telling(self, worst: Sample, smallest: Sample, samples: Sequence[Sample]) -> Pair:
+        """The pair that is followed through the model: the worst one, or where its runs differ in length, one that breaks too and
+        whose runs do not, so that every step can be compared."""
+        if _one_length(worst.pair) or not isinstance(worst.pair.moved, Inputs):
+            return worst.pair
+        alike = [s for s in samples if _one_length(s.pair) and not s.error < self.border]
+        return max(alike, key=lambda s: s.error, default=smallest if _one_length(smallest.pair) else worst).pair
 
     def _smallest(self, one: Asked) -> Sample:
         worst = one.worst

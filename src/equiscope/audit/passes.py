@@ -191,7 +191,7 @@ class Work:
                 one.tables = explained(run, worst.pair, worst.error)
             if worst is not None and not worst.error < self._looking(run, axes).border and one.worst is None and not one.tables:
                 one.worst, one.at = worst, "random" if run.random else "given"
-                self._looking(run, axes).look(one)
+                self._looking(run, axes).look(one, found)
             if found and not run.random and self.wide == torch.float64:
                 differentiate(run, one)
         one.seconds += time.perf_counter() - begun

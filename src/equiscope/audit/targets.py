@@ -49,7 +49,9 @@ class Target(NamedTuple):
 
 
 def target(text: str, *, seed: int = 0) -> Target:
-    """The model that a text names, with inputs; a user's own in the mode in which it comes, any other in eval mode. seed: of random weights and inputs.
+    """The model that a text names, with inputs; a user's own in the mode in which it comes, any other in eval mode.
+
+    seed    of random weights and inputs
 
     raises  InputError where there is no such thing, it raises, or no inputs can be made; the sentence says which
     """

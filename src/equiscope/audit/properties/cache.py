@@ -53,7 +53,7 @@ class CacheExact(Statement):
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
         n = run.inputs.length or 0
         third = max(n // 3, 1)
-        some = min(n, SINGLE if run.wide and not run.random else SINGLE // 2)
+        some = min(n, SINGLE if run.wide and not run.random else SINGLE // 3)
         ways = [
             ([1] * some + [n - some], "one token at a time" + f" up to {some}, then the rest" * (some < n)),
             ([third, n - third], f"{third} tokens, then the rest"),

@@ -64,7 +64,10 @@ class CausalOutput(Statement):
         _take(found, run, run.inputs, own)
         lengths, refused, longest = _lengths(run, budget, found)
         tried = [n for n in lengths if n != run.inputs.length]
-        if longest is not None and (longest.length or 0) > (run.inputs.length or 0):
+        n = run.inputs.length or 0
+        roomy = [m for m in tried if n < m <= (longest.length or 0) and largest_batch(run, 2, m) > 1] if longest is not None else []
+        if longest is not None and roomy:
+            longest = shortened(longest, max(roomy)) if max(roomy) < (longest.length or 0) else longest
             _take(found, run, longest, _positions(run, longest, budget.work / 4, budget, budget.ends // (4 if run.random else 1)))
         found.coverage = Coverage(positions=len(own), of=(run.inputs.length or 1) - 1, lengths=sorted(tried), refused=refused)
         return found
@@ -112,7 +115,7 @@ def _positions(run: Pass, inputs: Inputs, work: float, budget: Budget, enough: i
     n = inputs.length or 0
     most = int(work / cost(run.subject.model, inputs.batch or 1, n))
     if enough is not None:
-        beside = largest_batch(run, run(inputs), budget.rows // (inputs.batch or 1), (inputs.batch or 1) * n) - 1
+        beside = largest_batch(run, budget.rows // (inputs.batch or 1), n) - 1
         most = min(most, max(enough, beside))
     ends = _borders(run)
     places = positions(n, ends, max(most, 8))
@@ -138,7 +141,7 @@ def _together(run: Pass, base: Inputs, places: list[int], budget: Budget) -> dic
     """Several positions in one call: the text as it is, and beside it texts whose later tokens are others."""
     n, size, axes = base.length or 0, base.batch or 1, run.subject.axes(run)
     plain = run(base)
-    room = max(largest_batch(run, plain, budget.rows // size, size * n) - 1, 1)
+    room = max(largest_batch(run, budget.rows // size, n) - 1, 1)
     generator, found = Generator().manual_seed(run.subject.seed + 19), dict[int, float]()
     for start in range(0, len(places), room):
         some = places[start : start + room]
