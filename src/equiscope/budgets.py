@@ -7,6 +7,7 @@ beyond a budget is refused in a sentence that says the budget. A budget is far b
 import bz2
 import gzip
 import io
+import json
 import lzma
 import os
 import select
@@ -235,6 +236,18 @@ def decoded(content: bytes | str, kind: Any = Any) -> Any:
         raise msgspec.DecodeError(TOO_DEEP) from error
     except UnicodeError as error:
         raise msgspec.DecodeError(f"it is not UTF-8: {error}") from error
+    return found
+
+
+def parsed(content: str) -> Any:
+    """What JSON says, also with NaN and Infinity, as configs have them. Raises ValueError where it says nothing."""
+    try:
+        found = json.loads(content)
+        json.dumps(found, ensure_ascii=False).encode()  # half a sign, such as "\\ud800", is no text
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+    except UnicodeEncodeError as error:
+        raise ValueError(f"it has half a sign, {error.object[error.start]!a}, which is no text") from error
     return found
 
 

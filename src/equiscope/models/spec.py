@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import msgspec
 
 from equiscope.attention import known_kinds
-from equiscope.budgets import TOO_DEEP, text, too_deep
+from equiscope.budgets import TOO_DEEP, parsed, text, too_deep
 from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, shown
 from equiscope.position import NoPosition, Position, from_json, to_json
 from equiscope.position.registry import checked
@@ -475,13 +475,11 @@ def _value(kind: type, name: str, value: Any, hint: Any, path: str) -> Any:
 def read_object(path: Path, missing: str = "", what: str = "an object") -> dict[str, Any]:
     """The object in a JSON file. Raises InputError where it is not there (and says `missing`), or is none."""
     try:
-        data = json.loads(text(path))
+        data = parsed(text(path))
     except FileNotFoundError as error:
         raise InputError(f"There is no file {printable(path)}.{missing}") from error
     except OSError as error:
         raise InputError(f"{printable(path)} cannot be read: {reason(error)}.{missing}") from error
-    except RecursionError as error:
-        raise InputError(f"{path} is not read: {TOO_DEEP}.") from error
     except ValueError as error:  # no JSON, no text, a number of thousands of digits
         if isinstance(error, InputError):
             raise
