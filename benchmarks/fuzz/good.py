@@ -118,7 +118,7 @@ def write(folder: Path, canary: str) -> None:
     _seen_and_heard(folder)
     _in_space(folder, canary)
     (folder / BOMBS[0]).write_bytes(gzip.compress(bytes(2**20)) * 320)  # 1 kB that unfolds to 1 MB, again and again
-    (folder / BOMBS[1]).write_bytes(lzma.compress(bytes(2**29), preset=0))
+    (folder / BOMBS[1]).write_bytes(lzma.compress(bytes(2**20)) * 512)
 
 
 def _checkpoints(folder: Path, canary: str) -> None:
@@ -146,6 +146,7 @@ def _families() -> dict[str, Any]:
     """The smallest of other families, by those who know them best."""
     import transformers as hf
 
+    hf.logging.disable_progress_bar()
     sizes: dict[str, Any] = {
         "num_hidden_layers": 1,
         "num_attention_heads": 2,
@@ -156,7 +157,9 @@ def _families() -> dict[str, Any]:
     seen: dict[str, Any] = {"image_size": 8, "patch_size": 4, "num_labels": 2}
     t5 = hf.T5Config(vocab_size=257, d_model=8, d_kv=4, d_ff=16, num_layers=1, num_heads=2, decoder_start_token_id=0)
     return {
-        "gpt2": hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=257, n_embd=8, n_layer=1, n_head=2, n_positions=32)),
+        "gpt2": hf.GPT2LMHeadModel(
+            hf.GPT2Config(vocab_size=257, n_embd=8, n_layer=1, n_head=2, n_positions=32, bos_token_id=1, eos_token_id=2)
+        ),
         "bert": hf.BertForMaskedLM(hf.BertConfig(**sizes, max_position_embeddings=32)),
         "vit": hf.ViTForImageClassification(hf.ViTConfig(**sizes, **seen)),
         "t5": hf.T5ForConditionalGeneration(t5),
