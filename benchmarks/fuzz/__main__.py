@@ -1,6 +1,6 @@
 """Does bad input get a sentence? Command lines, files and outputs, made from good ones by chance, are given to the command line.
 
-    python -m benchmarks.fuzz [--count 3200] [--seed 0] [--kind specs] [--json FILE] [--show]
+    python -m benchmarks.fuzz [--count 3200] [--seed 0] [--kind specs] [--show] [--save]
 
 Each case has to end with exit code 0, 1 or 2, within its time and memory, without a traceback, and without running anything that a
 file brings: pickles, code of a folder and shell words are planted, and each would leave a file. Most cases run one after the other
@@ -9,17 +9,17 @@ Disks that are full or may only be read are mounted, and devices made, where the
 """
 
 import argparse
+import datetime
 import json
 import sys
 import time
 from collections import Counter, defaultdict
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from benchmarks.fuzz.kinds import KINDS
 from benchmarks.fuzz.running import Ending, fuzz
-from benchmarks.machine import machine, versions
+from benchmarks.machine import ROOT, machine, versions
 
 
 def summary(endings: list[Ending]) -> dict[str, dict[str, Any]]:
@@ -36,17 +36,23 @@ def summary(endings: list[Ending]) -> dict[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-def table(rows: dict[str, dict[str, Any]]) -> str:
-    lines = ["| kind | cases | exit 0 | exit 1 | exit 2 | faults | slowest, s | memory, GB |", "| --- |" + " --- |" * 7]
-    for kind, row in rows.items():
+def markdown(results: dict[str, Any]) -> str:
+    lines = [f"# Bad input ({results['date']})", "", f"{results['machine']}, {results['versions']}", ""]
+    lines += ["| kind | cases | exit 0 | exit 1 | exit 2 | faults | slowest, s | memory, GB |", "| --- |" + " --- |" * 7]
+    for kind, row in results["kinds"].items():
         exits = " | ".join(str(row["exits"].get(code, 0)) for code in (0, 1, 2))
         lines.append(f"| {kind} | {row['cases']} | {exits} | {row['faults']} | {row['slowest']:.1f} | {row['memory']:.1f} |")
+    count = len(results["faults"])
+    lines += ["", f"{results['cases']} cases of seed {results['seed']} in {results['seconds']} s; {count} faults."]
+    if not results["mounted"]:
+        lines.append("No disk could be mounted here: full and read-only ones are left out.")
+    if not results["devices"]:
+        lines.append("No device could be made here: those of the system are used.")
     return "\n".join(lines)
 
 
-def faults(endings: list[Ending], show: bool) -> str:
+def faults(wrong: list[Ending], show: bool) -> str:
     """The faults, those with the same last line together."""
-    wrong = [ending for ending in endings if ending.fault]
     lines = []
     for (kind, last), many in Counter((e.kind, _last(e)) for e in wrong).most_common():
         first = next(e for e in wrong if e.kind == kind and _last(e) == last)
@@ -66,25 +72,23 @@ def main() -> int:
     parser.add_argument("--kind", action="append", default=[], choices=KINDS, help="only these")
     parser.add_argument("--workers", type=int, default=2, help="processes at a time")
     parser.add_argument("--each", type=int, default=40, help="one case in so many is a command of its own; 0 for none")
-    parser.add_argument("--json", type=Path, help="write the endings of the kinds and all faults here")
+    parser.add_argument("--save", action="store_true", help="write the table and all faults into benchmarks/results")
     parser.add_argument("--show", action="store_true", help="print whole tracebacks")
     options = parser.parse_args()
     started = time.perf_counter()
     endings, mounted, devices = fuzz(options.count, options.seed, options.kind, options.workers, options.each)
-    rows, wrong = summary(endings), [ending for ending in endings if ending.fault]
-    print(f"{machine()}, {versions()}\n\n{table(rows)}\n")
-    print(f"{len(endings)} cases of seed {options.seed} in {time.perf_counter() - started:.0f} s; {len(wrong)} faults.")
-    if not mounted:
-        print("No disk could be mounted here: full and read-only ones are left out.")
-    if not devices:
-        print("No device could be made here: those of the system are used.")
-    print(faults(endings, options.show))
-    if options.json:
-        record = {
-            "machine": machine(), "versions": versions(), "seed": options.seed, "count": len(endings), "mounted": mounted,
-            "kinds": rows, "faults": [asdict(e) for e in wrong],
-        }  # fmt: skip
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+    wrong = [ending for ending in endings if ending.fault]
+    results = {
+        "date": datetime.date.today().isoformat(), "machine": machine(), "versions": versions("transformers"), "seed": options.seed,
+        "seconds": round(time.perf_counter() - started), "cases": len(endings), "mounted": mounted, "devices": devices,
+        "kinds": summary(endings), "faults": [asdict(ending) for ending in wrong],
+    }  # fmt: skip
+    print(markdown(results))
+    print(faults(wrong, options.show))
+    if options.save:
+        stem = ROOT / "benchmarks" / "results" / f"fuzz-{results['date']}"
+        stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
+        stem.with_suffix(".md").write_text(markdown(results) + "\n")
     return int(bool(wrong))
 
 

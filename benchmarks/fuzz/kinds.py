@@ -271,7 +271,7 @@ def outputs(draw: random.Random, folder: Path) -> Case:
         ["explore", "a.xyz", "--export", where], ["explore", "run-language", "--export", where],
         ["explore", "--page=masks", "--export", where], ["explore", "a b", "--model", "model", "--export", where],
         ["check", "spec.json", "--property=causal", *SHORT, draw.choice(("--html", "--save", "--junit")), where],
-        ["study", "claims", "softmax-shift", "--quick", "--out", where],
+        ["study", "claims", "softmax-ignores-a-shift", "--quick", "--out", where],
         ["compare", "run-language", "run-language", "--out", where],
         ["compare", "language.toml", "--vary=width=8,16", "--jobs", "--out", where],
         ["train", "language.toml", ONE, "--out", f"{where}/x" if draw.random() < 0.5 and where else where],

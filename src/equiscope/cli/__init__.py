@@ -11,7 +11,6 @@ from contextlib import suppress
 
 from equiscope.errors import EquiscopeError, printable, reason
 
-
 LONG = re.compile(r"(\S{300})\S+")  # a name that nobody would read to its end
 
 
