@@ -255,3 +255,19 @@ def test_a_tied_table_may_be_kept_under_the_name_of_any_of_its_copies(name, tmp_
     save_file(renamed("shared.weight", name)(tensors), tmp_path / "model.safetensors", {"format": "pt"})
     other = eq.load(tmp_path)
     assert all(torch.equal(a, b) for a, b in zip(usual.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        ("bert", "num_hidden_layers"),
+        ("gemma", "num_hidden_layers"),
+        ("vit", "num_hidden_layers"),
+        ("bert", "num_labels"),
+        ("gemma", "n_layer"),
+    ],
+)
+@pytest.mark.parametrize("number", [2**31, 10**30, float("inf")])
+def test_counts_that_no_weights_can_have_are_refused_at_once(folder, kind, field, number):
+    with pytest.raises(InputError, match=field):
+        target(str(folder(kind, **{field: number})))
