@@ -190,13 +190,10 @@ def _taken(name: str, now: str) -> str:
 def refuse_counts(config: dict[str, Any], tensors: int, path: str = "") -> None:
     """Raise InputError where a config says more layers, experts or labels than its weights can have: each is made, one by one."""
     for name, value in config.items():
+        most = max(LABELS if name == "num_labels" else MOST, tensors)
         if isinstance(value, dict):
             refuse_counts(value, tensors, f"{path}{name}.")
-        elif (
-            COUNTS.fullmatch(name)
-            and isinstance(value, int | float)
-            and value > max(LABELS if name == "num_labels" else MOST, tensors)
-        ):
+        elif COUNTS.fullmatch(name) and isinstance(value, int | float) and value > most:
             raise InputError(
                 f"{CONFIG} says {path}{name} = {shown(value)}, but the weights are {tensors} tensors, which cannot be of so many. "
                 "Correct the config."
