@@ -98,3 +98,10 @@ def test_energies_and_forces_in_the_page_can_be_measured():
     done = run("benchmarks.computation", "--quick")
     assert done.returncode == 0, done.stderr
     assert "| ethanol, all see all | energy and forces |" in done.stdout
+
+
+def test_bad_input_of_every_kind_gets_a_sentence():
+    done = run("benchmarks.fuzz", "--count", "60", "--seed", "1", "--each", "0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "| pipes |" in done.stdout
+    assert "60 cases of seed 1" in done.stdout

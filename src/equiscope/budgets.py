@@ -7,6 +7,7 @@ beyond a budget is refused in a sentence that says the budget. A budget is far b
 import bz2
 import gzip
 import io
+import json
 import lzma
 import os
 import select
@@ -17,7 +18,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -48,7 +49,7 @@ def read(path: str | os.PathLike[str], most: int = WHOLE) -> bytes:
     """
     name = os.fspath(path)
     handle = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(handle, "rb", buffering=0) as file:
+    with io.FileIO(handle) as file:
         found = os.fstat(handle)
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(21, "Is a directory", name)
@@ -57,11 +58,12 @@ def read(path: str | os.PathLike[str], most: int = WHOLE) -> bytes:
                 raise OverBudget(
                     f"{printable(path)} has {size(found.st_size)}; at most {size(most)} are read here. Make it smaller."
                 )
-            return file.read(most)
+            with io.BufferedReader(file) as whole:  # reads on where the system gives less than was asked
+                return whole.read(found.st_size or PIECE)  # memory is taken for what is asked; files of /proc say 0
         return _piped(file, name, most)
 
 
-def _piped(file: IO[bytes], name: str, most: int) -> bytes:
+def _piped(file: io.FileIO, name: str, most: int) -> bytes:
     """What somebody writes into a pipe, to its end."""
     found, heard = bytearray(), time.monotonic()
     said = f"{printable(name)} is no regular file"
@@ -235,6 +237,18 @@ def decoded(content: bytes | str, kind: Any = Any) -> Any:
         raise msgspec.DecodeError(TOO_DEEP) from error
     except UnicodeError as error:
         raise msgspec.DecodeError(f"it is not UTF-8: {error}") from error
+    return found
+
+
+def parsed(content: str) -> Any:
+    """What JSON says, also with NaN and Infinity, as configs have them. Raises ValueError where it says nothing."""
+    try:
+        found = json.loads(content)
+        json.dumps(found, ensure_ascii=False).encode()  # half a sign, such as "\\ud800", is no text
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+    except UnicodeEncodeError as error:
+        raise ValueError(f"it has half a sign, {error.object[error.start]!a}, which is no text") from error
     return found
 
 

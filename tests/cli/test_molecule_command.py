@@ -112,7 +112,7 @@ def test_a_molecule_with_other_elements_is_refused(equi, runs, tmp_path):
         (("good.xyz", "--model", "gpt2"), "gpt2 is no run and no spec of points in space. Give the folder of a run that learned"),
         (("good.xyz", "--model", "text.json"), "text.json is a spec, but of no model of points in space"),
         (("good.xyz", "--model", "shape.json"), 'shape.json reads "shape". Give a model that reads an energy.'),
-        (("good.xyz", "--model", "none.json"), "none.json cannot be read as a spec"),
+        (("good.xyz", "--model", "none.json"), "There is no file none.json"),
         (("good.xyz", "--causal", "--heads", "2"), "which takes no --heads and no --causal. Leave that out."),
         (("Love conquers all", "--frame", "2"), "--frame 2 is of a molecule with several frames."),
         (("empty.xyz",), "empty.xyz holds no points."),

@@ -375,7 +375,7 @@ def test_a_line_of_a_table_that_does_not_fit_is_named(tmp_path):
     lines.write_text('{"path": "pictures/cat/00.png", "label": "cat"}\n{"path": \n')
     assert f"{lines}, line 2 is not JSON" in refusal(train=str(lines))
     lines.write_text("[" * 200_000)
-    assert f"{lines}, line 1 has too many brackets" in refusal(train=str(lines))
+    assert f"{lines}, line 1 is not JSON: more than 64 brackets" in refusal(train=str(lines))
 
 
 def test_numbers_of_channels_that_do_not_fit_are_refused(tmp_path):

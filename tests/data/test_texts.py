@@ -137,7 +137,7 @@ def test_an_archive_of_a_short_name_is_an_archive(tmp_path, name, mode):
         ("a.csv", "id,body\n1,one\n", r"has the columns id, body, but no 'text'\. Set data\.field"),
         ("a.csv", "id,text\n1,one\n2\n", r"a\.csv, line 3 ends before its 'text'"),
         ("a.csv", 'id,text\n1,one\n2,"two\n3,three\n', r"a\.csv, line 3 is not CSV: a quotation mark is opened there"),
-        ("a.jsonl", '{"text": "one"}\n' + "[" * 200_000 + "\n", r"a\.jsonl, line 2 has too many brackets"),
+        ("a.jsonl", '{"text": "one"}\n' + "[" * 200_000 + "\n", r"a\.jsonl, line 2 is not JSON: more than 64 brackets"),
         ("a.jsonl", '{"text": "one"}\n' + "1" * 5000, r"a\.jsonl, line 2 is not JSON"),
         ("a.zip", b"PK\x03\x04", r"a\.zip is a \.zip, which is not read\. Unpack it"),
         ("a.xml", "<TEI><text>", "is no XML"),

@@ -148,7 +148,7 @@ def test_tables_give_the_same_pairs_as_parallel_lines(tmp_path, kind):
         ("a.csv", 'source,target\na,b\n"c,' + "d\n" * 70_000, r"a\.csv, line 3 is not CSV: field larger than"),
         ("a.csv", 'source,target\na,b\nc,"d\ne,f\n', r"a\.csv, line 3 is not CSV: a quotation mark is opened there and not closed"),
         ("a.csv", "source,target\na,b\nc\rd,e\n", r"a\.csv, line 3 is not CSV: new-line character"),
-        ("a.jsonl", '{"source": "a", "target": "b"}\n' + "[" * 200_000, r"a\.jsonl, line 2 has too many brackets"),
+        ("a.jsonl", '{"source": "a", "target": "b"}\n' + "[" * 200_000, r"a\.jsonl, line 2 is not JSON: more than 64 brackets"),
     ],
 )
 def test_a_row_that_cannot_be_read_is_named(tmp_path, name, content, said):

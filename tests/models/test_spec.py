@@ -7,7 +7,7 @@ import torch
 from tests.drawn import LISTED, VARIANTS, title
 
 import equiscope as eq
-from equiscope.errors import EquiscopeError, InputError, ShapeError, UnknownName
+from equiscope.errors import EquiscopeError, InputError, ShapeError, UnknownName, WrongValue
 from equiscope.models import READOUTS
 from equiscope.position import T5Bias
 
@@ -356,3 +356,26 @@ def test_raw_numbers_are_taken_as_they_are_beside_zeros():
     assert torch.equal(wide.tokens(x).x, x)
     picture = eq.build(eq.Spec(8, entry=eq.Entry(features=4, map=False, patch=(2, 2))))
     assert torch.equal(picture.tokens(torch.ones(1, 4, 4)).x[:, :4], torch.ones(4, 4))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("block.attention", []),
+        ("block.attention.heads", "two"),
+        ("block.feedforward", 3),
+        ("block", [{"attention": {"heads": 1}}, {"norm": "rms"}]),
+        ("entry", [4, 4]),
+        ("head", "linear"),
+        ("encoder.block", 7),
+        ("readout", ["\ud800"]),
+    ],
+)
+def test_a_wrong_type_is_named_before_what_is_incomplete(field, value):
+    data = {"encoder": {"layers": 1}, "block": {"attention": {"heads": 5}}, "width": 8}  # no width of the encoder; 5 heads
+    held, *path = data, *field.split(".")
+    for name in path[:-1]:
+        held = held[name]
+    held[path[-1]] = value
+    with pytest.raises(WrongValue):
+        eq.Spec.of(data)

@@ -244,3 +244,30 @@ def test_what_load_does_not_have_is_taken_by_its_class(folder):
         "GemmaForCausalLM",
         ("Weights: 20 of 20 tensors from model.safetensors; none missing.",),
     )
+
+
+@pytest.mark.parametrize("name", ["lm_head.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"])
+def test_a_tied_table_may_be_kept_under_the_name_of_any_of_its_copies(name, tmp_path):
+    sizes = {"vocab_size": 20, "d_model": 8, "d_kv": 4, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes)).save_pretrained(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    usual = eq.load(tmp_path)
+    save_file(renamed("shared.weight", name)(tensors), tmp_path / "model.safetensors", {"format": "pt"})
+    other = eq.load(tmp_path)
+    assert all(torch.equal(a, b) for a, b in zip(usual.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        ("bert", "num_hidden_layers"),
+        ("gemma", "num_hidden_layers"),
+        ("vit", "num_hidden_layers"),
+        ("bert", "num_labels"),
+        ("gemma", "n_layer"),
+    ],
+)
+@pytest.mark.parametrize("number", [2**31, 10**30, float("inf")])
+def test_counts_that_no_weights_can_have_are_refused_at_once(folder, kind, field, number):
+    with pytest.raises(InputError, match=field):
+        target(str(folder(kind, **{field: number})))

@@ -5,10 +5,13 @@ Where the reader of a pipe goes away (`| head`), it ends quietly with 1.
 
 import errno
 import os
+import re
 import sys
 from contextlib import suppress
 
 from equiscope.errors import EquiscopeError, printable, reason
+
+LONG = re.compile(r"(\S{300})\S+")  # a name that nobody would read to its end
 
 
 def main() -> None:
@@ -33,7 +36,7 @@ def main() -> None:
 
 def _sentence(error: BaseException) -> str:
     if isinstance(error, EquiscopeError):
-        return printable(error, 10_000)
+        return LONG.sub(r"\1…", printable(error, 10_000))
     if isinstance(error, RecursionError):
         return "What was given is nested too deep to be read. Make it flat."
     if isinstance(error, MemoryError):

@@ -1,11 +1,11 @@
 """`equiscope explore MOLECULE`: a page on which the molecule is turned, and models are asked again."""
 
-import json as json_text
 import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from equiscope import budgets
 from equiscope.budgets import OPENERS
 from equiscope.cli.explore import is_run
 from equiscope.errors import InputError
@@ -55,8 +55,6 @@ def run(
 
 def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
     """The model of a run or of a spec. Raises InputError where it is no model of points in space, or reads no energy."""
-    from msgspec import json
-
     from equiscope.data.molecules import Levels
     from equiscope.explore.solvers import drawn, in_space, learned
     from equiscope.models import Model, SpaceModel
@@ -66,7 +64,7 @@ def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
     path, trained = Path(source), is_run(source)
     model = load(path) if trained else drawn(_spec(path), seed)
     if trained and isinstance(model, Model) and (path / LEVELS).is_file():
-        found = learned(name, model, json.decode((path / LEVELS).read_bytes(), type=Levels), numbers)
+        found = learned(name, model, budgets.decoded(budgets.read(path / LEVELS), Levels), numbers)
         return replace(found, title=f"{path.name} (plain)")
     if not isinstance(model, SpaceModel):
         raise InputError(f"{source} is no model of points in space, which knows elements and places. {OTHER}")
@@ -78,14 +76,11 @@ def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
 
 def _spec(path: Path) -> "SpaceSpec":
     from equiscope.models import SpaceSpec, spec_of
+    from equiscope.models.spec import read_object
 
     if path.suffix != ".json":
         raise InputError(f"{path} is no run and no spec of points in space. {OTHER}")
-    try:
-        data = json_text.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as a spec: {error}. {OTHER}") from error
-    made = spec_of(data) if isinstance(data, dict) else None
+    made = spec_of(read_object(path, f" {OTHER}", "the spec of a model of points in space"))
     if not isinstance(made, SpaceSpec):
         raise InputError(f"{path} is a spec, but of no model of points in space, which has elements. {OTHER}")
     return made

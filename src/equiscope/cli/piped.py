@@ -2,6 +2,7 @@
 
 import sys
 
+from equiscope import budgets
 from equiscope.errors import InputError
 
 
@@ -11,7 +12,10 @@ def piped(what: str, how: str) -> str:
     what  that is missing where there is none; how: a command that gives it
     """
     try:
-        text = sys.stdin.buffer.read().decode("utf-8-sig")
+        content = sys.stdin.buffer.read(budgets.SETTINGS + 1)
+        if len(content) > budgets.SETTINGS:
+            raise budgets.OverBudget(f"More than {budgets.size(budgets.SETTINGS)} are piped in, which are read at most. Give less.")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"What is piped in is not UTF-8: {error.reason} at byte {error.start}. Convert it: iconv -t UTF-8."

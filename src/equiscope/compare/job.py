@@ -10,7 +10,7 @@ from threading import Thread
 
 import torch
 
-from equiscope import outputs
+from equiscope import budgets, outputs
 from equiscope.compare.after import AFTER, measured, write_after
 from equiscope.compare.plan import Job, Plan, read_plan
 from equiscope.errors import InputError
@@ -48,7 +48,7 @@ def note(place: Path, reason: str) -> None:
 def reason(place: Path) -> str:
     """Why a job ended by itself; empty where it did not."""
     try:
-        return str(json.loads((place / OUTCOME).read_text(encoding="utf-8"))["reason"])
+        return str(budgets.parsed(budgets.text(place / OUTCOME))["reason"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 

@@ -13,6 +13,8 @@ from equiscope.train import Recipe, read_recipe
 from equiscope.train.fields import misfit
 from equiscope.train.reading import read_toml
 
+MOST = 10_000  # seeds of a comparison
+
 
 class Named(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A candidate by name. set: values by the names of fields, short ones too."""
@@ -77,8 +79,8 @@ def read_question(path: Path, changes: list[str], small: bool) -> tuple[Question
 def seeds_of(asked: int | list[int], first: int) -> list[int]:
     """So many seeds from the recipe's on, or those that are named."""
     if isinstance(asked, int):
-        if asked < 1:
-            raise InputError(f"A comparison has one seed or more, but got {asked}.")
+        if not 1 <= asked <= MOST:
+            raise InputError(f"A comparison has 1 to {MOST} seeds, but got {shown(asked)}.")
         return list(range(first, first + asked))
     return asked
 

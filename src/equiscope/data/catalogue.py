@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -166,9 +166,9 @@ def _at(folder: Path, name: str, file: Listed) -> list[Path]:
 
 
 def _right(file: Listed, paths: list[Path]) -> bool:
-    if len(paths) == 1 and _sha256(paths[0].read_bytes()) == file.sha256:
-        return True
     try:
+        if len(paths) == 1 and _sha256(paths[0]) == file.sha256:
+            return True
         return file.content is not None and content(paths) == file.content
     except InputError:
         return False
@@ -177,15 +177,19 @@ def _right(file: Listed, paths: list[Path]) -> bool:
 def _contents(path: Path) -> list[str]:
     if ".tar" in path.suffixes:
         with tarfile.open(path) as archive:
-            found = [_sha256(archive.extractfile(member).read()) for member in archive if member.isfile()]  # type: ignore[union-attr]
+            found = [_sha256(archive.extractfile(member)) for member in archive if member.isfile()]
             while archive.fileobj is not None and archive.fileobj.read(2**20):  # to the end of what is compressed
                 pass
             return found
     if path.suffix == ".xz":
         with lzma.open(path) as file:
-            return [_sha256(file.read())]
-    return [_sha256(path.read_bytes())]
+            return [_sha256(file)]
+    return [_sha256(path)]
 
 
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _sha256(file: Any) -> str:
+    """Of a file, or of one by its path."""
+    if isinstance(file, Path):
+        with file.open("rb") as opened:
+            return _sha256(opened)
+    return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,7 +5,6 @@ A document comes in stretches, so that a file may be larger than memory; only a 
 
 import codecs
 import io
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -216,11 +215,9 @@ def _field(line: str, field: str, where: str) -> str:
 def parsed(line: str, where: str) -> Any:
     """What a line of JSON says. Raises InputError, saying where it stands."""
     try:
-        return json.loads(line)
+        return budgets.parsed(line)
     except ValueError as error:  # also of a number with very many digits
         raise InputError(f"{where} is not JSON: {error}. Correct the line.") from error
-    except RecursionError as error:
-        raise InputError(f"{where} has too many brackets within brackets. Correct the line.") from error
 
 
 def _column(file: Readable, name: str, field: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from equiscope.budgets import regular
 from equiscope.errors import InputError
 from equiscope.explore import elements, page
 from equiscope.explore.computation import computation
@@ -67,8 +68,7 @@ def molecule(path: Path, models: Models | None = None, frame: int = 1, seed: int
 def _frames(path: Path) -> list[Points]:
     if not {suffix.lower() for suffix in path.suffixes} & set(KINDS):
         raise InputError(f"{path} is no file of a molecule. Give one of {', '.join(KINDS)}.")
-    if not path.is_file():
-        raise InputError(f"There is no file {path}. Give a molecule: {', '.join(KINDS)}.")
+    regular(path, f"a molecule: {', '.join(KINDS)}")
     return read_frames(path)
 
 

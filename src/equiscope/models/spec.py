@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import msgspec
 
 from equiscope.attention import known_kinds
-from equiscope.budgets import TOO_DEEP, text, too_deep
+from equiscope.budgets import TOO_DEEP, parsed, text, too_deep
 from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, shown
 from equiscope.position import NoPosition, Position, from_json, to_json
 from equiscope.position.registry import checked
@@ -447,15 +447,35 @@ def _plain(part: Any) -> dict[str, Any]:
 
 
 def _object(kind: type, data: Any, path: str) -> Any:
+    """A spec, or a part of one. Unknown fields and wrong types, at any depth, are found before what does not fit together."""
+    _check_types(kind, data, path)
+    return _build(kind, data, path)
+
+
+def _check_types(kind: type, data: Any, path: str) -> None:
     if not isinstance(data, dict):
         raise WrongValue(path, data, f"it should be an object with the fields of {kind.__name__}")
     known = {f.name: f.type for f in fields(kind)}
     for name in data:
         if name not in known:
             raise UnknownField(path, name, sorted(known))
-    made = {name: _value(kind, name, value, known[name], f"{path}.{name}") for name, value in data.items()}
+    for name, value in data.items():
+        where = f"{path}.{name}"
+        if name == "position" or (value is None and name in _ABSENT):  # from_json checks a position
+            continue
+        if not _part(kind, name):
+            checked(value, known[name], where)
+        elif name == "block" and isinstance(value, list):
+            for i, one in enumerate(value):
+                _check_types(Block, one, f"{where}[{i}]")
+        else:
+            _check_types(_PARTS[name], value, where)
+
+
+def _build(kind: type, data: dict[str, Any], path: str) -> Any:
+    hints = {f.name: f.type for f in fields(kind)}
     try:
-        return kind(**made)
+        return kind(**{name: _value(kind, name, value, hints[name], f"{path}.{name}") for name, value in data.items()})
     except TypeError as error:
         raise InputError(f"{path} is incomplete: {error}.") from error
 
@@ -468,20 +488,18 @@ def _value(kind: type, name: str, value: Any, hint: Any, path: str) -> Any:
     if value is None and name in _ABSENT:
         return None
     if name == "block" and isinstance(value, list):
-        return tuple(_object(Block, one, f"{path}[{i}]") for i, one in enumerate(value))
-    return _object(_PARTS[name], value, path)
+        return tuple(_build(Block, one, f"{path}[{i}]") for i, one in enumerate(value))
+    return _build(_PARTS[name], value, path)
 
 
 def read_object(path: Path, missing: str = "", what: str = "an object") -> dict[str, Any]:
     """The object in a JSON file. Raises InputError where it is not there (and says `missing`), or is none."""
     try:
-        data = json.loads(text(path))
+        data = parsed(text(path))
     except FileNotFoundError as error:
         raise InputError(f"There is no file {printable(path)}.{missing}") from error
     except OSError as error:
         raise InputError(f"{printable(path)} cannot be read: {reason(error)}.{missing}") from error
-    except RecursionError as error:
-        raise InputError(f"{path} is not read: {TOO_DEEP}.") from error
     except ValueError as error:  # no JSON, no text, a number of thousands of digits
         if isinstance(error, InputError):
             raise

@@ -45,7 +45,13 @@ def checked(value: Any, hint: Any, path: str) -> Any:
         raise WrongValue(path, value, "it should be finite")
     try:
         return msgspec.convert(value, hint)
-    except (msgspec.ValidationError, TypeError, OverflowError, RecursionError) as error:  # TypeError: an object that no file holds
+    except (
+        msgspec.ValidationError,
+        TypeError,
+        OverflowError,
+        RecursionError,
+        UnicodeError,
+    ) as error:  # TypeError: an object that no file holds
         raise WrongValue(path, value, reason(error)) from error
 
 

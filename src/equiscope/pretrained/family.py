@@ -116,7 +116,8 @@ class Family:
         strict.numbers(rest, (name for name in rest if not self.ignores(name)))
         has = self.wanted(model.spec) | (set(self.copies) if model.spec.tied else set())
         if model.spec.tied or model.spec.shared:
-            self._same(model.spec, rest)
+            stand_in = self._same(model.spec, rest)
+            today = {name: self.table if now == stand_in else now for name, now in today.items()}
         for pair in self.pairs(model.spec):
             found, names, missing = self._found(pair, rest)
             if missing:
@@ -179,17 +180,23 @@ class Family:
         missing = [name for name, there in zip(names, full, strict=True) if there not in rest]
         return ([], [], missing) if missing else ([rest.pop(name) for name in full], full, [])
 
-    def _same(self, spec: Spec, tensors: dict[str, Tensor]) -> None:
-        """Take copies of the table out. Raises InputError where one is said to be the table and is not."""
+    def _same(self, spec: Spec, tensors: dict[str, Tensor]) -> str:
+        """Take copies of the table out; the name of one that is the table where there is none, else "".
+
+        raises  InputError where one is said to be the table and is not
+        """
+        stand_in = ""
         table = tensors.get(f"{self.prefix}{self.table}", tensors.get(self.table))
         for name in self.copies:
             if name == self.copies[0] and not spec.tied:
                 continue
             copy = tensors.pop(name, None)
             if copy is not None and table is None:
-                table = tensors[self.table] = copy
+                table, stand_in = copy, name
+                tensors[self.table] = copy
             if copy is not None and table is not None and not torch.equal(copy, table):
                 raise InputError(f"config.json says tie_word_embeddings, but {name} is not the embedding's table. Set it to false.")
+        return stand_in
 
 
 def _fitted(

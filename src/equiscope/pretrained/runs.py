@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
+from equiscope import budgets
 from equiscope.errors import InputError
 from equiscope.models import Baseline, Built, SpaceSpec, Spec, build, spec_of
 from equiscope.record import Run, read_run
@@ -46,7 +47,7 @@ class Checkpoint:
             return {}
         path, (size, digest) = self.folder / name, self.files[name]
         try:
-            content = path.read_bytes()
+            content = path.read_bytes() if path.is_file() or not path.exists() else b""  # of a pipe or a device nothing
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}.") from error
         if len(content) != size or hashlib.sha256(content).hexdigest() != digest:
@@ -77,7 +78,7 @@ def read_checkpoint(folder: Path, run: str) -> Checkpoint:
     """
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = budgets.parsed(budgets.text(path))
         if manifest["sha256"] != seal(manifest):
             raise InputError(f"{path} is damaged: it is not as it was written.")
         files = {name: (int(size), str(digest)) for name, (size, digest) in manifest["files"].items()}

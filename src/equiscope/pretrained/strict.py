@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, shown
 from equiscope.pretrained.files import CONFIG, Weights
 
 FLOATS = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16", torch.bfloat16: "bfloat16"}
@@ -30,6 +30,8 @@ HEADS = re.compile(  # after which nothing of the model comes
     r"|multiple_choice_head|sop_classifier|discriminator_predictions|generator_predictions|generator_lm_head|final_logits_bias"
     r"|classification_head|(\w+\.)?pooler)(\..*)?"
 )
+COUNTS = re.compile(r"\w*layers?|depth|\w*blocks|num_stages|num_labels|\w*num_\w*experts")  # of what is made one by one
+MOST, LABELS = 1000, 10**6  # of those, whatever the number of tensors; and of labels
 SHOWN = 3  # tensors of each kind that a sentence names
 
 
@@ -183,6 +185,19 @@ def _taken(name: str, now: str) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------- words
+
+
+def refuse_counts(config: dict[str, Any], tensors: int, path: str = "") -> None:
+    """Raise InputError where a config says more layers, experts or labels than its weights can have: each is made, one by one."""
+    for name, value in config.items():
+        most = max(LABELS if name == "num_labels" else MOST, tensors)
+        if isinstance(value, dict):
+            refuse_counts(value, tensors, f"{path}{name}.")
+        elif COUNTS.fullmatch(name) and isinstance(value, int | float) and value > most:
+            raise InputError(
+                f"{CONFIG} says {path}{name} = {shown(value)}, but the weights are {tensors} tensors, which cannot be of so many. "
+                "Correct the config."
+            )
 
 
 def refuse_quantised(config: Mapping[str, Any]) -> None:

@@ -45,6 +45,7 @@ def load_theirs(folder: Path, library: ModuleType) -> tuple[nn.Module, list[str]
     strict.refuse_quantised(config)
     names = architectures(config)
     weights = files.read_weights(folder)
+    strict.refuse_counts(config, len(weights.tensors))
     with warnings.catch_warnings(), nobody_asked():
         warnings.simplefilter("ignore")
         made, kind = _made(library, config, names, folder)

@@ -1,6 +1,7 @@
 """Folder: where a run lives. One process at a time writes it; what is there is never lost."""
 
 import errno
+import filecmp
 import os
 import platform
 import shutil
@@ -79,7 +80,7 @@ def same_data(folder: Path, run: Run, task: Task) -> None:
     with made(task) as files:
         for file in files:
             kept = folder / file.name
-            if kept.exists() and kept.read_bytes() != file.read_bytes():
+            if kept.exists() and not (kept.is_file() and filecmp.cmp(kept, file, shallow=False)):
                 raise InputError(
                     f"{kept} is another than the data makes now: a file that the recipe names has changed, or the package that "
                     "made it. Bring that back, or train in another folder with --out."

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from msgspec import Struct
 from torch import Tensor, nn
 
+from equiscope import budgets
 from equiscope.data import Images
 from equiscope.data.files import learned
 from equiscope.data.images import Pictures, normal, unlabelled_block
@@ -73,7 +74,7 @@ class ImagesTask(Task):
     def recall(cls, recipe: Recipe, folder: Path) -> Self:
         path = folder / SIGHT
         try:
-            return cls(recipe, msgspec.json.decode(path.read_bytes(), type=Sight))
+            return cls(recipe, budgets.decoded(budgets.read(path), Sight))
         except (OSError, msgspec.DecodeError) as error:
             raise InputError(
                 f"{path}, which says how this run sees, cannot be read: {error}. Train again, or bring it back."

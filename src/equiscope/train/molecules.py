@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equiscope import budgets
 from equiscope.data.frame_files import frames
 from equiscope.data.molecules import Frame, Frames, Levels, Molecules, joined
 from equiscope.data.turns import turn
@@ -62,7 +63,7 @@ class MoleculesTask(Task):
     def recall(cls, recipe: Recipe, folder: Path) -> Self:
         path = folder / LEVELS
         try:
-            return cls(recipe, msgspec.json.decode(path.read_bytes(), type=Levels))
+            return cls(recipe, budgets.decoded(budgets.read(path), Levels))
         except (OSError, msgspec.DecodeError) as error:
             raise InputError(
                 f"{path}, which says what atoms this run knows, cannot be read: {error}. Train again, or bring it back."

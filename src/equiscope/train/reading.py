@@ -240,7 +240,7 @@ def _look_at_model(model: dict[str, Any], origin: Origin) -> None:
     if "baseline" in model:
         _look_at_baseline(model, origin)
         return
-    if preset is not None and preset not in PRESETS:
+    if preset is not None and preset not in list(PRESETS):  # of a list, as a value of a file need not be hashable
         known = fields.nearest(str(preset), list(PRESETS))
         raise InputError(f"{origin.of('model.preset')}: there is no preset {written(preset)}. {known}")
     if start is not None and not isinstance(start, str):

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equiscope import budgets
 from equiscope.data import Sounds
 from equiscope.data.changes import most_samples
 from equiscope.data.sounds import Hearing, Recordings, check_samples, features, most_tokens, needed_samples, tokens_of
@@ -56,7 +57,7 @@ class SoundsTask(Task):
     def recall(cls, recipe: Recipe, folder: Path) -> Self:
         path = folder / HEARING
         try:
-            return cls(recipe, msgspec.json.decode(path.read_bytes(), type=Hearing))
+            return cls(recipe, budgets.decoded(budgets.read(path), Hearing))
         except (OSError, msgspec.DecodeError) as error:
             raise InputError(
                 f"{path}, which says how this run hears, cannot be read: {error}. Train again, or bring it back."

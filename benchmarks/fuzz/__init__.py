@@ -1,0 +1,1 @@
+"""Bad input for the command line and the readers; see `__main__`."""
