@@ -55,7 +55,8 @@ def _operation(run: Pass, pair: Pair, module: nn.Module) -> str:
 
 def _causal(run: Pass, pair: Pair, module: nn.Module) -> str:
     """How far ahead is seen, and by which operation."""
-    reach = reaches(run, module, run.inputs) or reaches(run, module, pair.plain, int(pair.element.get("changed", 0)))
+    given = reaches(run, module, run.inputs)
+    reach = given or reaches(run, module, pair.plain, int(pair.element.get("changed", 0)))
     if not reach and not (isinstance(pair.moved, Inputs) and pair.moved.length == pair.plain.length):
         return "later tokens do not matter, but how many there are does: something follows the length of the text"
     step = max(reach.values(), default=0)
@@ -63,6 +64,8 @@ def _causal(run: Pass, pair: Pair, module: nn.Module) -> str:
         return f"token i sees token i + {step}" + (": a mask off by one" if step == 1 else f", so {step} tokens ahead")
     name = _operation(run, pair, module)
     mixes = f"{name} over the axis of tokens" if name else "it mixes tokens"
+    if not given:
+        return f"{mixes}: later tokens are seen in a text of {pair.plain.length} tokens"
     return (
         f"{mixes}: every token sees all later ones"
         if reach and all(r == j for j, r in reach.items())

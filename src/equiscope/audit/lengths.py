@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeGuard
 
-import torch
 from torch import Generator, nn
 from torch.overrides import TorchFunctionMode
 

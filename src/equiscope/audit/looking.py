@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,10 +11,11 @@ from torch import Generator
 from equiscope.audit.asking import Asked
 from equiscope.audit.examples import varied
 from equiscope.audit.lie import derivative
+from equiscope.audit.operations import bearer
 from equiscope.audit.pairs import Pair, Sample, measured
 from equiscope.audit.statement import Symmetry
 from equiscope.audit.subject import Crashed, Pass
-from equiscope.audit.where import RIGHT, locate
+from equiscope.audit.where import RIGHT, Place, locate
 from equiscope.record import Counterexample, pack
 from equiscope.symmetry import Inputs
 
@@ -54,6 +55,17 @@ class Looking:
             except Crashed:
                 one.place = None
         one.cause = one.cause or one.statement.cause(self.run, shown, one.place.module if one.place else "")
+        if one.place is not None and one.place.module == type(self.run.model).__name__:
+            one.place = self._within(one.place, shown)
+
+    def _within(self, place: Place, pair: Pair) -> Place:
+        """The model's own step, by what it adds to the words where that has a name: a table of places."""
+        other = varied(pair.plain, Generator().manual_seed(5))
+        try:
+            name = bearer(self.run, pair, self.run.model, other)
+        except (Crashed, RuntimeError, ValueError, IndexError, TypeError):  # other people's code, read operation by operation
+            name = ""
+        return replace(place, module=name) if name else place
 
     def _telling(self, worst: Sample, smallest: Sample, samples: Sequence[Sample]) -> Pair:
         """The pair that is followed through the model: the worst one, or where its runs differ in length, one that breaks too and

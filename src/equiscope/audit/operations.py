@@ -103,17 +103,49 @@ def culprit(run: Pass, pair: Pair, module: nn.Module, other: Inputs) -> str:
 
     other  inputs with other words: what is the same for them does not depend on words, and need not follow
     """
-    if not isinstance(pair.moved, Inputs):
+    found = _first_wrong(run, pair, module, other)
+    if found is None:
         return ""
+    plain, moved, _, i = found
+    return plain[_source(pair, plain, moved, i)].name
+
+
+def bearer(run: Pass, pair: Pair, module: nn.Module, other: Inputs) -> str:
+    """What the first operation that does not follow adds to the words: the path of a parameter or a buffer, or of the layer that it
+    is the weight of; empty where there is none."""
+    found = _first_wrong(run, pair, module, other)
+    if found is None or (told := found[2]) is None:
+        return ""
+    plain, i = found[0], found[3]
+    held = {p.data_ptr(): name for name, p in run.model.named_parameters()}
+    seen, waiting = set[int](), [i]
+    while waiting:
+        number = waiting.pop()
+        for t, maker in zip(plain[number].given, plain[number].makers, strict=True):
+            name = held.get(t.data_ptr()) or next((n for n, b in run.model.named_buffers() if maker is None and _same(b, t)), "")
+            if name and t.ndim > 1:
+                owner = run.model.get_submodule(name.rpartition(".")[0])
+                return name.rpartition(".")[0] if name.count(".") and not list(owner.children()) else name
+            if maker is not None and maker not in seen and all(map(_same, plain[maker].made, told[maker].made)):
+                seen.add(maker)
+                waiting.append(maker)
+    return ""
+
+
+def _first_wrong(
+    run: Pass, pair: Pair, module: nn.Module, other: Inputs
+) -> tuple[list[Operation], list[Operation], list[Operation] | None, int] | None:
+    """Operations of both runs and of one with other words, and the number of the first that does not follow."""
+    if not isinstance(pair.moved, Inputs):
+        return None
     plain, moved, told = (_read(run, module, given) for given in (pair.plain, pair.moved, other))
     if [a.name for a in plain] != [b.name for b in moved]:
-        return ""
+        return None
     fixed = told if [o.name for o in told] == [a.name for a in plain] else None
     for i, (a, b) in enumerate(zip(plain, moved, strict=True)):
-        same = fixed[i] if fixed else None
-        if _wrong(pair, a.made, b.made, same.made if same else None):
-            return plain[_source(pair, plain, moved, i)].name
-    return ""
+        if _wrong(pair, a.made, b.made, fixed[i].made if fixed else None):
+            return plain, moved, fixed, i
+    return None
 
 
 def _read(run: Pass, module: nn.Module, inputs: Inputs) -> list[Operation]:
@@ -158,4 +190,4 @@ def _named(func: Any) -> str:
     return {"rsub": "sub", "radd": "add", "rmul": "mul", "rtruediv": "div", "truediv": "div"}.get(name, name)
 
 
-__all__ = ["Operation", "culprit", "operations"]
+__all__ = ["Operation", "bearer", "culprit", "operations"]
