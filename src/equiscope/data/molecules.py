@@ -107,6 +107,13 @@ class Levels(Struct, frozen=True, kw_only=True):
     scale: float
     offset: float
 
+    def __post_init__(self) -> None:
+        """As a file may say anything: msgspec makes a DecodeError of a ValueError."""
+        if not self.elements or len(self.elements) != len(self.references) or not set(self.elements) <= set(SYMBOLS):
+            raise ValueError("elements, each with its reference, are needed")
+        if not all(map(math.isfinite, (*self.references, self.offset))) or not 0 < self.scale < math.inf:
+            raise ValueError("references and offset are finite, and the scale is positive")
+
 
 class Frames:
     """The frames of a `Molecules`, opened and looked at.

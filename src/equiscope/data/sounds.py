@@ -141,6 +141,13 @@ class Hearing(Struct, frozen=True, kw_only=True):
     mean: list[float]
     deviation: list[float]
 
+    def __post_init__(self) -> None:
+        """As a file may say anything: msgspec makes a DecodeError of a ValueError."""
+        if not self.classes or not 0 < self.rate <= 10**6 or not self.mean or len(self.mean) != len(self.deviation):
+            raise ValueError("classes, a rate in hertz, and as many means as deviations are needed")
+        if not all(map(math.isfinite, self.mean)) or not all(0 < one < math.inf for one in self.deviation):
+            raise ValueError("means are finite, and deviations positive")
+
 
 class Recordings:
     """The recordings of a `Sounds`, opened and looked at.
@@ -425,6 +432,11 @@ def features(config: Sounds, rate: int) -> int:
     if config.tokens == "raw":
         return round(config.window_ms * rate / 1000)
     return config.mels if config.tokens == "log-mel" else math.prod(config.patch)
+
+
+def bands(config: Sounds, rate: int) -> int:
+    """Numbers of a window: those of a token, or the mels that patches are cut from."""
+    return config.mels if config.tokens == "patches" else features(config, rate)
 
 
 def measured(config: Sounds, rate: int, recordings: Sequence[Recording]) -> tuple[list[float], list[float]]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from equiscope.errors import UnknownName
+from equiscope.errors import InputError, UnknownName
 from equiscope.pretrained.runs import load_run
 from equiscope.record import Run, read_run
 from equiscope.train.folder import same_data
@@ -30,7 +30,14 @@ def recall(folder: Path) -> tuple[Run, Task]:
     """A run and its task, without data: enough to predict."""
     run = read_run(folder, entries=False)
     found = recipe(run.recipe, str(folder / "run.json"))
-    return run, _kind(found).recall(found, folder)
+    task = _kind(found).recall(found, folder)
+    outputs = run.spec.get("outputs")
+    if task.classes and outputs not in (None, len(task.classes)):
+        raise InputError(
+            f"{folder}: the model has {outputs} outputs, but {len(task.classes)} classes are named beside it. Bring the file back, "
+            "or train again."
+        )
+    return run, task
 
 
 def measuring(folder: Path, names: Sequence[str]) -> tuple[Run, Task]:

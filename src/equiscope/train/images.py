@@ -1,5 +1,6 @@
 """Images (R3): which class a picture is of. Measured as accuracy."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -38,6 +39,15 @@ class Sight(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        """As a file may say anything: msgspec makes a DecodeError of a ValueError."""
+        if not self.classes or min(self.size) < 1 or math.prod(self.size) > budgets.PIXELS:
+            raise ValueError("classes and a size are needed")
+        if {len(self.mean), len(self.std)} != {self.channels} or not all(map(math.isfinite, self.mean)):
+            raise ValueError("each channel has a mean and a std")
+        if not all(0 < one < math.inf for one in self.std):
+            raise ValueError("each std is positive")
+
     def seen(self, images: Tensor) -> Tensor:
         """Bytes [B, C, H, W] as numbers."""
         return normal(images, torch.tensor(self.mean), torch.tensor(self.std))
@@ -69,6 +79,10 @@ class ImagesTask(Task):
         assert p.channels is not None
         mean, std = (tuple(t.tolist()) for t in (p.mean, p.std))
         return cls(recipe, Sight(classes=p.classes, size=p.size, channels=p.channels, mean=mean, std=std), p)
+
+    @property
+    def classes(self) -> Sequence[str]:
+        return self.sight.classes
 
     @classmethod
     def recall(cls, recipe: Recipe, folder: Path) -> Self:

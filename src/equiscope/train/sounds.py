@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from equiscope import budgets
 from equiscope.data import Sounds
 from equiscope.data.changes import most_samples
-from equiscope.data.sounds import Hearing, Recordings, check_samples, features, most_tokens, needed_samples, tokens_of
+from equiscope.data.sounds import Hearing, Recordings, bands, check_samples, features, most_tokens, needed_samples, tokens_of
 from equiscope.errors import InputError
 from equiscope.models import Built, Model, Spec
 from equiscope.record import Line, Sample
@@ -53,11 +53,19 @@ class SoundsTask(Task):
         recordings = Recordings(recipe.data, recipe.seed, beside)
         return cls(recipe, recordings.hearing, recordings)
 
+    @property
+    def classes(self) -> Sequence[str]:
+        return self.hearing.classes
+
     @classmethod
     def recall(cls, recipe: Recipe, folder: Path) -> Self:
         path = folder / HEARING
         try:
-            return cls(recipe, budgets.decoded(budgets.read(path), Hearing))
+            assert isinstance(recipe.data, Sounds)
+            hearing = budgets.decoded(budgets.read(path), Hearing)
+            if len(hearing.mean) != (wide := bands(recipe.data, hearing.rate)):
+                raise msgspec.DecodeError(f"it has {len(hearing.mean)} means, but the recipe makes {wide} numbers a window")
+            return cls(recipe, hearing)
         except (OSError, msgspec.DecodeError) as error:
             raise InputError(
                 f"{path}, which says how this run hears, cannot be read: {error}. Train again, or bring it back."

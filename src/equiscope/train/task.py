@@ -182,6 +182,11 @@ class Task(ABC):
         beside  the recipe's folder, where data is looked for first
         """
 
+    @property
+    def classes(self) -> Sequence[str]:
+        """Names of the outputs, where each is a class."""
+        return ()
+
     @classmethod
     @abstractmethod
     def recall(cls, recipe: Recipe, folder: Path) -> "Task":
