@@ -18,7 +18,7 @@ from equiscope.models.networks import NETWORKS, Network
 from equiscope.models.readout import READOUTS, ClassToken
 from equiscope.models.space import SpaceModel, SpaceSpec
 from equiscope.position import Position, to_json
-from equiscope.symmetry import Action
+from equiscope.symmetry import CLAIMED, Action
 from equiscope.tokens import Embedding, Tokens
 from equiscope.trace import ops
 
@@ -228,7 +228,8 @@ class Model(nn.Module):
     def moving_parts(self) -> Iterator[tuple[str, nn.Module, frozenset[type[Action]]]]:
         """Parts that an action on this model's own tokens meets, each with what it respects: the source of an encoder stays.
 
-        A scheme between the tokens and a source that stays notices whatever moves them.
+        A scheme between the tokens and a source that stays notices whatever moves them. What is added to all features alike is taken
+        off by norms that subtract the mean, where all that reads the tokens reads them through one.
         """
         across = {id(self.schemes[i]) for i in self._crossing}
         for path, part in self.named_modules():
@@ -236,7 +237,24 @@ class Model(nn.Module):
             if preserves is None or path == "encoder" or path.startswith("encoder.") or part is self:
                 continue
             between = id(part) in across and any(cast(Position, part).acts(place) for place in ("turn", "bias", "term", "mix"))
-            yield path, part, frozenset() if between else preserves
+            removed = isinstance(part, Position) and part.uniform and self._centred
+            yield path, part, frozenset(CLAIMED) if removed else frozenset() if between else preserves
+
+    @property
+    def because(self) -> str:
+        """Why the parts together respect more than each does alone; empty where they do not."""
+        removed = [type(s).__name__ for s in self.schemes if s.uniform] if self._centred else []
+        return (
+            f"every norm subtracts the mean over the features, and with it what {removed[0]} adds to all of them" if removed else ""
+        )
+
+    @property
+    def _centred(self) -> bool:
+        """Whether every part reads the tokens through a norm that subtracts the mean over their features."""
+        norms = [block.norm for block in self.spec.blocks]
+        if any(norm is None or norm.kind != "layer" for norm in norms):
+            return False
+        return self.spec.entry.norm or all(norm is not None and norm.order == "pre" for norm in norms)
 
 
 Built = Model | Network | SpaceModel  # what `build` makes: with attention, a baseline, or of points in space

@@ -31,6 +31,7 @@ class Position(nn.Module):
     because: str = ""
     axes: ClassVar[int | None] = 1  # numbers in a coordinate: 1 for text, 2 for images; None: any
     made_for: int | None = None  # heads of the model that `sized` was told
+    uniform: ClassVar[bool] = False  # the same number is added to all features of a token
     relative: ClassVar[bool] = False  # `bias` depends on the difference of two places only: one value for each distance will do
 
     @property

@@ -20,6 +20,7 @@ class Index(Added):
     formula = "xᵢ + i"
     longer = "–"
     cost = "N·D sums, once"
+    uniform = True
     because = "Index adds the place's number to the word"
 
     def encode(self, at: Tensor, width: int) -> Tensor:

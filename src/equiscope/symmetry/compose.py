@@ -25,7 +25,7 @@ def _claim(model: nn.Module, action: type[Action]) -> Claim:
                 return Claim(action=action.name, holds=True, reason=f"it follows, as you may {cause.summary}")
             reason = getattr(part, "because", "") or f"{type(part).__name__} notices when you {action.summary}"
             return Claim(action=action.name, holds=False, decided_by=path or type(part).__name__, reason=reason)
-    return Claim(action=action.name, holds=True, reason="every part treats the tokens alike")
+    return Claim(action=action.name, holds=True, reason=getattr(model, "because", "") or "every part treats the tokens alike")
 
 
 def _parts(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module, frozenset[type[Action]]]]:

@@ -1,0 +1,42 @@
+"""Parts compose: a norm takes off what a position scheme adds to all features alike, so the model respects what the scheme does not."""
+
+import pytest
+import torch
+
+import equiscope as eq
+from equiscope.models import Spec
+from equiscope.models.spec import Attention, Block, Entry, Norm
+from equiscope.position import Index
+
+INDEX = Attention(heads=2, position=Index())
+RMS, POST = Block(attention=INDEX, norm=Norm(kind="rms")), Block(attention=INDEX, norm=Norm(order="post"))
+
+
+def spec(**parts):
+    return Spec(width=16, vocabulary=12, **({"block": Block(attention=INDEX)} | parts))
+
+
+@pytest.mark.parametrize(
+    ("made", "holds"),
+    [
+        (spec(), True),
+        (spec(layers=2, readout="mean", outputs=3), True),
+        (spec(block=Block(attention=INDEX, parallel=True)), True),
+        (spec(block=Block(attention=INDEX, feedforward=None)), True),
+        (spec(block=POST, entry=Entry(norm=True)), True),
+        (spec(block=RMS), False),
+        (spec(block=RMS, entry=Entry(norm=True)), False),
+        (spec(block=POST), False),
+        (spec(block=Block(attention=INDEX, norm=None)), False),
+        (spec(layers=2, block=(Block(attention=INDEX), RMS)), False),
+    ],
+)
+def test_what_is_added_to_all_features_is_taken_off_by_norms_that_subtract_the_mean(made, holds):
+    torch.manual_seed(0)
+    model = eq.build(made).eval()
+    audit = eq.check(model, torch.randint(10, (2, 7)), actions=["permute", "shift"], proof=False, effort="quick")
+    for action in ("permute", "shift"):
+        row = audit[action]
+        assert (row.claimed, row.holds) == (("yes", True) if holds else ("no", False))
+        assert ("Index adds" in row.reason) != holds
+        assert ("subtracts the mean" in row.reason) == holds
