@@ -228,8 +228,8 @@ class Model(nn.Module):
     def moving_parts(self) -> Iterator[tuple[str, nn.Module, frozenset[type[Action]]]]:
         """Parts that an action on this model's own tokens meets, each with what it respects: the source of an encoder stays.
 
-        A scheme between the tokens and a source that stays notices whatever moves them. What is added to all features alike is taken
-        off by norms that subtract the mean, where all that reads the tokens reads them through one.
+        A scheme between the tokens and a source that stays notices whatever moves them. What is added to all features alike is
+        taken off by norms that subtract the mean, where all that reads the tokens reads them through one.
         """
         across = {id(self.schemes[i]) for i in self._crossing}
         for path, part in self.named_modules():
