@@ -43,20 +43,24 @@ violation does not.
 
 | verdict | meaning |
 | --- | --- |
-| exact | bit for bit, in every sample |
-| rounding | the error shrinks as rounding does |
+| holds | no difference, or one that shrinks with the precision as rounding does |
 | approximate | a true violation below `--tolerance` (1e-2 unless said), relative to the size of the output |
 | broken | a true violation |
+| not applicable | it has no meaning for this model or these inputs: no cache, one token alone |
 | undecided | it could not be measured; the note says why |
 
 A row makes the exit code 1 where it is approximate or broken, and the model claims it, you asked for it by name, or every sound
 model has it (*expected*); and where nothing at all could be decided, as of a model that answers NaN. What was not found in n
-samples happens, with 95 % confidence, in less than 3 of n.
+samples happens, with 95 % confidence, in less than 3 of n. Where a model has several outputs, the row has the verdict of each.
 
-Of permute, causal and batch the check also tries a proof, on the exported graph of operations at the sizes that it names: the
-graph is computed in whole numbers modulo 2^31 - 1, on random letters, twice (once above a million parameters). Where that agrees,
-the formulas are the same but for a chance of about 2^-31 a time; *refuted* is confirmed by a measurement; everything else is
-*unknown*.
+`pure` is always asked. The others are measured on copies of the inputs, with the model's state put back before each call.
+Causality and caches are asked at other lengths than the given one too, up to 257 tokens and beyond where the model takes them and
+a call is cheap; causality at every position of the input, or at as many as the table says.
+
+Of permute, causal and batch the check also tries a proof, on the exported graph of operations at the given sizes and at a larger
+one, both of which it names: the graph is computed in whole numbers modulo 2^31 - 1, on random letters, twice (once above a million
+parameters). Where that agrees, the formulas are the same at these sizes but for a chance of about 2^-31 a time; *refuted* is
+confirmed by a measurement; everything else is *unknown*.
 
 """
 ACTIONS_HEAD = """

@@ -1,4 +1,4 @@
-"""Parts compose: norms take off what a position scheme adds to all features alike, and the model respects what the scheme does not."""
+"""Parts compose: norms take off what a scheme adds to all features alike, and the model respects what the scheme does not."""
 
 import pytest
 import torch

@@ -445,7 +445,7 @@ export interface Proof {
  *
  *     id        of the row on its page, and in a link to it; rows of one name are told apart
  *     finding   sentences, the most important first
- *     samples   what was tried, and what that bounds: "0 of 12: fewer than 25 % of inputs at 95 %"
+ *     samples   what was tried, and what that bounds: "no violation in 12 samples (95 % interval: below ...)"
  *     again     what repeats this row alone
  */
 export interface Said {
@@ -481,6 +481,7 @@ export interface Course {
  *     multiply_adds  of one step's forward pass
  *     result      what was measured at the end, by part
  *     reason      why it stopped or failed
+ *     notes       what a reader should know: what of the data was left out, what the model cannot know
  */
 export interface Run {
   version?: number;
@@ -501,6 +502,7 @@ export interface Run {
   steps: number;
   state?: "failed" | "finished" | "running" | "stopped";
   reason?: string;
+  notes?: string[];
   seconds?: number;
   result?: {
     [k: string]: {

@@ -9,7 +9,7 @@ import { comparable, count, folded, tree } from "../src/report/trail";
 import { tone } from "../src/report/verdict";
 import { typeset } from "../src/report/typeset";
 
-const row = (name: string, more: Partial<Row> = {}): Row => ({ name, kind: "property", verdict: "rounding", ...more });
+const row = (name: string, more: Partial<Row> = {}): Row => ({ name, kind: "property", verdict: "holds", ...more });
 const report = (...rows: Row[]): Report => ({
   title: "toy",
   summary: "",
@@ -147,7 +147,7 @@ describe("the link", () => {
 test("a row fails loudly, does not hold quietly, holds, or is undecided", () => {
   expect(tone(row("a", { verdict: "broken", fails: true }))).toBe("fails");
   expect(tone(row("a", { verdict: "broken" }))).toBe("not");
-  expect(tone(row("a", { verdict: "exact" }))).toBe("holds");
+  expect(tone(row("a", { verdict: "holds" }))).toBe("holds");
   expect(tone(row("a", { verdict: "undecided" }))).toBe("undecided");
 });
 

@@ -19,7 +19,7 @@ class Said(Struct, frozen=True, kw_only=True):
 
     id        of the row on its page, and in a link to it; rows of one name are told apart
     finding   sentences, the most important first
-    samples   what was tried, and what that bounds: "0 of 12: fewer than 25 % of inputs at 95 %"
+    samples   what was tried, and what that bounds: "no violation in 12 samples (95 % interval: below ...)"
     again     what repeats this row alone
     """
 

@@ -57,7 +57,7 @@ function facts(row: Row): HTMLElement {
     ["in float32", row.error32 === null || row.error32 === undefined ? undefined : error(row.error32)],
     ["rounding alone", row.floor ? scientific(row.floor) : undefined],
     ["Lie derivative", row.lie === null || row.lie === undefined ? undefined : error(row.lie)],
-    ["forward passes", row.passes ? String(row.passes) : undefined],
+    ["calls of the model", row.passes ? String(row.passes) : undefined],
     ["seconds", row.seconds ? row.seconds.toFixed(2) : undefined],
   ];
   return h(

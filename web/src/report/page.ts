@@ -120,12 +120,14 @@ function facts({ audit }: Report): HTMLElement {
   const list = (found: Record<string, unknown> | undefined) =>
     Object.entries(found ?? {}).map(([name, value]) => `${name} ${value}`).join(", "); // prettier-ignore
   const passes = Object.entries(audit.passes ?? {}).map(([dtype, count]) => `${count} in ${dtype}`).join(", "); // prettier-ignore
+  const rows = Object.values(audit.sequences ?? {}).reduce((sum, count) => sum + count, 0);
   const known: [string, string][] = [
     ["model", audit.model],
     ["parameters", audit.parameters.toLocaleString("en")],
     ["runs in", `${audit.dtype} on ${audit.device}`],
     ["inputs", audit.inputs],
-    ["forward passes", passes || "none"],
+    ["calls of the model", passes ? `${passes}, with ${rows} rows in all` : "none"],
+    ["measured in", audit.mode === "train" ? "training mode, dropout off" : "evaluation mode"],
     ["seconds", (audit.seconds ?? 0).toFixed(1)],
     ["effort", `${audit.effort ?? "default"}, seed ${audit.seed ?? 0}`],
     ["versions", list(audit.versions)],
@@ -161,7 +163,7 @@ function legend({ audit }: Report): HTMLElement {
       meaning.map(([verdict, words]) => h("li", shape(verdict), h("b", verdict), ` ${words}`)),
     ),
     h("p", "An error is the size of the difference over the size of what the statement asks for. It is measured in float64 and in a narrower precision: rounding shrinks with the precision, a fault does not."), // prettier-ignore
-    h("p", `${capital("a row")} fails where the statement is claimed by the model, asked for by name, or expected of every model, and does not hold. “0 of 12: fewer than 25 % of inputs at 95 %” means: no violation in 12 samples, so with 95 % confidence fewer than a quarter of such inputs show one.`), // prettier-ignore
+    h("p", `${capital("a row")} fails where the statement is claimed by the model, asked for by name, or expected of every model, and does not hold. “no violation in 12 samples (95 % interval: below 25 % of inputs)” means: with 95 % confidence fewer than a quarter of such inputs show one.`), // prettier-ignore
     h("p.quiet", `A violation below ${share(audit.tolerance ?? 1e-2)} is called approximate.`),
   );
 }

@@ -120,10 +120,10 @@ function claimed(row: Row): HTMLElement | string {
   );
 }
 
-/** "0 of 12: fewer than ..." in its two parts. */
+/** "no violation in 12 samples (95 % interval: ...)" in its two parts. */
 function split(text: string): [string, string] {
-  const at = text.indexOf(": ");
-  return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 2)];
+  const at = text.search(/: | \(/);
+  return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 2).replace(/\)$/, "")];
 }
 
 const broken = (row: Row, model: string): HTMLElement =>
