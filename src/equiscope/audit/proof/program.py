@@ -4,6 +4,7 @@ The numbers that go in lie in leaves: each knows which of its axes counts tokens
 (places, masks).
 """
 
+import linecache
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -106,7 +107,7 @@ def program(subject: Subject, inputs: Inputs, parts: list[Leaf], outputs: list[s
     run = subject.at(subject.dtype)
     run.wide = False
     try:
-        with warnings.catch_warnings(), run.within(gradients=True), _slowly(), _quietly():
+        with warnings.catch_warnings(), run.within(gradients=True), _slowly(), _quietly(), _forgotten():
             warnings.simplefilter("ignore")
             exported = torch.export.export(called, tuple(leaf.value for leaf in parts), strict=False)
             table = torch.export.default_decompositions()
@@ -141,6 +142,20 @@ def _told_apart(exported: Any, names: list[str], count: int) -> Program:
         raise Unexported("the graph gives other outputs than the model")
     outputs = [(name, nodes.get(getattr(arg, "name", ""))) for name, arg in zip(names, made, strict=True)]
     return Program(exported.graph, exported.graph_module, parameters, buffers, given, outputs)
+
+
+@contextmanager
+def _forgotten() -> Iterator[None]:
+    """Torch keeps the text of every graph module that it ever made; nothing is kept of those made here."""
+    loader: Any = getattr(torch.fx.graph_module, "_loader", None)
+    held: list[dict[str, Any]] = [linecache.cache, *([loader.eval_cache] if hasattr(loader, "eval_cache") else [])]
+    before = [set(one) for one in held]
+    try:
+        yield
+    finally:
+        for one, names in zip(held, before, strict=True):
+            for name in [n for n in one if n not in names and n.startswith("<eval_with_key>")]:
+                del one[name]
 
 
 @contextmanager
