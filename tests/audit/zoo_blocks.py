@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tests.audit.case import Case
-from tests.audit.zoo import Attend, Causal, D, Layers, features, words
+from tests.audit.zoo import Attend, Causal, D, Layers, features, later, words
 
 # ------------------------------------------------------------------------------------------------------- sums of blocks
 
@@ -121,6 +121,17 @@ class Literal(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         n = x.shape[1] // 100 * 100
         return torch.cat([x[:, :n].unflatten(1, (-1, 100)).flip(2).flatten(1, 2), x[:, n:]], 1) if n else x
+
+
+class Measured(nn.Module):
+    """The size stands in a dict, and the length is measured by `len`, which notes nothing."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.numbers = {"width": D, "most": size}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + x[:, -1:] if len(x[0]) > self.numbers["most"] else x
 
 
 class Product(nn.Module):
@@ -245,6 +256,8 @@ STORED = [
     kept("as-class-attribute", OfClass),
     kept("as-literal", Literal, proof="a complete block of 100 is reversed"),
     kept("as-product", lambda: Product(7, 11)),
+    kept("as-large-product", lambda: Product(17, 30)),
+    kept("measured-by-len", lambda: Measured(510), proof="beyond 510 tokens the last is read by all"),
     kept("as-power", lambda: Shifted(6)),
     kept("as-property", lambda: Property(21)),
     kept("in-closure", lambda: enclosed(47)),
@@ -369,6 +382,42 @@ WINDOWS = [
     Case("mask-for-short-texts-only", Switched, features, "causal", "broken"),
     Case("blocks-of-the-root-of-the-length", Root, features, "causal", "broken"),
     Case("halves-from-64-tokens", Halves, features, "causal", "broken"),
+]
+
+
+class Replaced(nn.Module):
+    """A mask of padding that takes the place of the causal one, or is joined to it."""
+
+    def __init__(self, joined: bool) -> None:
+        super().__init__()
+        self.embed, self.joined = nn.Embedding(11, D), joined
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        x = self.embed(input_ids)
+        scores = x @ x.mT
+        seen = ~later(scores)
+        if attention_mask is not None:
+            real = attention_mask[:, None].bool()
+            seen = seen & real if self.joined else real
+        return scores.masked_fill(~seen, -1e9).softmax(-1) @ x
+
+
+class RowOne(nn.Module):
+    """Only the second sequence of a batch reads ahead, at one place."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.cumsum(1)
+        if len(x) > 1:
+            y[1, 4] += x[1, 5]
+        return y
+
+
+WINDOWS += [
+    Case(
+        "mask-of-padding-replaces", lambda: Replaced(False), lambda: words(9), "causal", "broken", proof="with a mask all are seen"
+    ),
+    Case("mask-of-padding-joined", lambda: Replaced(True), lambda: words(9), "causal", "holds"),
+    Case("leak-in-the-second-of-three", RowOne, lambda: features(11, 3), "causal", "broken"),
 ]
 
 # ----------------------------------------------------------------------------------------------------- spectra and scans

@@ -141,7 +141,8 @@ def constants(model: nn.Module) -> tuple[set[int], set[int]]:
     holders += [c for c in (config, getattr(config, "text_config", None)) if c is not None]
     for holder in holders:
         for name, value in vars(holder).items() if hasattr(holder, "__dict__") else ():
-            found = {v for v in (value if isinstance(value, (list, tuple)) else [value]) if _whole(v)}
+            inside = value.values() if type(value) is dict else value if isinstance(value, (list, tuple)) else [value]
+            found = {v for v in inside if _whole(v)}
             (named if _speaks(name) else others).update(found if holder is not config or _speaks(name) else ())
     seen: set[int] = set()
     for cls in dict.fromkeys(type(m) for m in model.modules() if not _theirs(m)):

@@ -12,7 +12,7 @@ from equiscope.audit.statement import Statement
 from equiscope.audit.subject import Pass, Subject
 from equiscope.symmetry import Inputs
 
-MANY = 33  # sequences side by side: a group of 32 or fewer is full among them
+MANY = 67  # sequences side by side: a group of 64 or fewer is full among them
 WORK = 2e10  # multiply-adds that these may take
 
 

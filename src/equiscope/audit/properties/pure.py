@@ -16,7 +16,7 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.copies import duplicate
-from equiscope.audit.examples import batched, lengthened, sequence, varied
+from equiscope.audit.examples import batched, changed_tokens, lengthened, sequence, varied
 from equiscope.audit.outputs import finite
 from equiscope.audit.pairs import error
 from equiscope.audit.properties.answered import Answered, Undecided
@@ -220,12 +220,13 @@ def _history(run: Pass) -> Iterator[Fault]:
 
 ORDERS = (
     ("given", "other", "longer", "given", "shorter", "other"), ("shorter", "longer", "other", "given"),
-    ("wider", "masked", "given", "refilled"),
+    ("wider", "masked", "reordered", "ending", "given", "refilled"),
 )  # fmt: skip
 WORDS = {
     "given": "the given input", "other": "other words", "longer": "a longer input", "shorter": "a shorter input",
     "wider": "an input of other sequences", "masked": "an input with another mask of padding",
-    "refilled": "other words in the same tensors",
+    "refilled": "other words in the same tensors", "reordered": "the same words in another order",
+    "ending": "the same words but the last",
 }  # fmt: skip
 
 
@@ -237,6 +238,11 @@ def _questions(run: Pass) -> Iterator[tuple[str, Inputs, Outputs]]:
         made["shorter"] = shortened(made["other"], n // 2 + 1)
     if n is not None and (longer := lengthened(run.inputs, min(2 * n + 1, max(LONGER, n + 1)), generator)) is not None:
         made["longer"] = longer
+    if (
+        n is not None and n > 3 and not run.inputs.has("edges")
+    ):  # alike in what an answer might be kept by: the ends, a sum, the beginning
+        made["reordered"] = run.inputs.rows([0, *range(2, n - 1), 1, n - 1], ("ids", "features", "steps"))
+        made["ending"] = changed_tokens(run.inputs, slice(n - 1, n), generator)
     if run.inputs.batch is not None and not run.inputs.has("pairs"):
         one = sequence(run.inputs, 0)
         made["wider"] = batched(sequence(made["other"], 0), *[one] * run.inputs.batch)
