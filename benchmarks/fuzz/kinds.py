@@ -259,7 +259,7 @@ def outputs(draw: random.Random, folder: Path) -> Case:
         f"{disk}/{name}" for disk in os.environ["FUZZ_DISKS"].split(os.pathsep) if disk for name in ("x.html", "held", "new/x")
     ]
     where = draw.choice([
-        "out.html", "held", "link", "loop", "nowhere", "missing/x.html", "closed", "closed/", ".", "/", "", "held/x.html",
+        "out.html", "held", "link", "loop", "nowhere", "missing/x.html", "closed", "closed/", ".", "/proc", "", "held/x.html",
         "a" * 255, "a" * 256,
         "b" * 5000, "/dev/stdout", "/dev/stderr", "/dev/fd/99", "/proc/x.html", "/proc/self/fd/1", "/proc/version",
         "$(touch canary)", "é.html", "\udcff.html", "x\n.html", "pipe.html",

@@ -33,6 +33,7 @@ SILENCE = 1.0  # seconds in which a pipe says nothing, in forked processes; comm
 MEMORY = 4 * 2**30  # bytes beyond what the loaded package takes
 BATCH = 40  # cases of one process
 CANARY = "canary"
+DISKS = ("full-disk", "read-only")
 
 
 @dataclass
@@ -281,7 +282,7 @@ def _disks(folder: Path) -> Iterator[str]:
     """A disk that is full and one that may only be read, where the system lets us mount them."""
     places = []
     try:
-        for name in ("full-disk", "read-only"):
+        for name in DISKS:
             place = folder / name
             place.mkdir()
             mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
@@ -321,7 +322,7 @@ def fuzz(count: int, seed: int, only: list[str], workers: int, each: int) -> tup
     import equiscope.cli.study
     import equiscope.cli.train  # noqa: F401 loaded once, before the processes are forked
 
-    folder = Path(tempfile.mkdtemp(prefix="equiscope-fuzz-"))
+    folder, before = Path(tempfile.mkdtemp(prefix="equiscope-fuzz-")), set(os.listdir("/"))
     begin = folder / "good"
     begin.mkdir()
     try:
@@ -346,6 +347,8 @@ def fuzz(count: int, seed: int, only: list[str], workers: int, each: int) -> tup
                 ]
                 endings = [ending for one in done for ending in one.result()]
         assert not any(folder.rglob(CANARY)), "code that a file brought was run"
+        outside = set(os.listdir("/")) - before | {path.name for path in folder.iterdir()} - {"good", *DISKS}
+        assert not outside, f"{outside} were written outside of the cases' folders"
         return endings, bool(mounted), devices(begin) == ["null", "full"]
     finally:
         shutil.rmtree(folder, ignore_errors=True)

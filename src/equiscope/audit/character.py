@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from equiscope.audit.examples import varied
 from equiscope.audit.outputs import finite
@@ -23,6 +24,10 @@ def numbers_exist(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, 
     """Whether there are numbers to compute with. Raises InputError where there are none."""
     given = {**{f"argument {i}": value for i, value in enumerate(args)}, **kwargs}
     held = [*model.named_parameters(), *model.named_buffers(), *given.items()]
+    if lazy := [n for n, t in held if isinstance(t, Tensor) and is_lazy(t)]:
+        raise InputError(
+            f"{lazy[0]} has no shape yet: a lazy layer gets it from its first input. Call the model once, then check it."
+        )
     if bare := [n for n, t in held if isinstance(t, Tensor) and t.is_meta]:
         raise InputError(
             f"{bare[0]} is on the device 'meta': it has a shape and no numbers, so nothing can be measured. "

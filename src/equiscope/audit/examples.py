@@ -110,6 +110,11 @@ def flagged(inputs: Inputs, generator: Generator) -> Inputs:
     return inputs.with_values({n: other(inputs.values[n]) for n in names})
 
 
+def moved(inputs: Inputs) -> Inputs:
+    """The same words in the places of the others, last to first."""
+    return inputs.each(lambda v: v.flip(-1), "places")
+
+
 def louder(inputs: Inputs, factor: float = 16.0) -> Inputs:
     """Numbers so many times as large; ids stay. What takes the largest of a batch betrays itself."""
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeGuard
 
-from torch import Generator, nn
+import torch
+from torch import Generator, Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from equiscope.audit.examples import lengthened
@@ -25,7 +26,9 @@ NAMED = (
 CUTTING = (
     "view", "reshape", "unflatten", "chunk", "split", "narrow", "unfold", "roll", "pad", "tensor_split", "as_strided", "fold",
     "max_pool1d", "avg_pool1d", "conv1d", "arange", "tril", "triu", "full", "zeros", "ones", "__getitem__", "__floordiv__",
+    "floor_divide", "__mod__", "remainder",
 )  # fmt: skip
+LIBRARIES = ("torch", "transformers", "timm", "numpy", "math")  # whose code speaks of no block of this model
 LARGEST = 1024  # a constant above it asks for no length
 FLOOR = 263  # the least length that is asked in the end, where the model takes it: a prime beyond 257
 LONGEST = 2 * LARGEST + 1
@@ -138,7 +141,8 @@ def constants(model: nn.Module) -> tuple[set[int], set[int]]:
     holders += [c for c in (config, getattr(config, "text_config", None)) if c is not None]
     for holder in holders:
         for name, value in vars(holder).items() if hasattr(holder, "__dict__") else ():
-            found = {v for v in (value if isinstance(value, (list, tuple)) else [value]) if _whole(v)}
+            inside = value.values() if type(value) is dict else value if isinstance(value, (list, tuple)) else [value]
+            found = {v for v in inside if _whole(v)}
             (named if _speaks(name) else others).update(found if holder is not config or _speaks(name) else ())
     seen: set[int] = set()
     for cls in dict.fromkeys(type(m) for m in model.modules() if not _theirs(m)):
@@ -154,7 +158,7 @@ def _of_code(function: Any, owner: type, seen: set[int], depth: int) -> Iterator
     if not isinstance(function, types.FunctionType) or id(function) in seen or depth > 3:
         return
     seen.add(id(function))
-    if (function.__module__ or "").partition(".")[0] in ("torch", "transformers", "timm"):
+    if (function.__module__ or "").partition(".")[0] in LIBRARIES:
         return
     code = function.__code__
     yield from ((True, v) for v in _in_text(code) if v > 2)
@@ -167,11 +171,14 @@ def _of_code(function: Any, owner: type, seen: set[int], depth: int) -> Iterator
         if _whole(value):
             yield True, value
         yield from _of_code(value, owner, seen, depth + 1)
-    for name in _names(code):
+    names = _names(code)
+    for name in names:
         value = function.__globals__.get(name, getattr(owner, name, None))
         if _whole(value):
             yield True, value
         yield from _of_code(value, owner, seen, depth + 1)
+        if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] not in LIBRARIES:  # block_size of another file
+            yield from ((True, v) for n in names & vars(value).keys() if _whole(v := vars(value)[n]))
 
 
 def _in_text(code: types.CodeType) -> Iterator[int]:
@@ -189,7 +196,7 @@ def _names(code: types.CodeType) -> set[str]:
 
 
 def _whole(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 < value <= LARGEST
+    return isinstance(value, int) and not isinstance(value, bool) and 1 < int(value) <= LARGEST
 
 
 def _speaks(name: str) -> bool:
@@ -201,8 +208,47 @@ def _theirs(module: nn.Module) -> bool:
     return type(module).__module__.startswith("torch.")
 
 
+class _Length(int):
+    """A size of a tensor that notes what it is divided by and compared with: where code cuts, or does something else."""
+
+    noted: set[int]
+
+    def __new__(cls, value: int, noted: set[int]) -> "_Length":
+        made = super().__new__(cls, value)
+        made.noted = noted
+        return made
+
+
+def _noting(name: str) -> Any:
+    plain = getattr(int, name)
+
+    def noting(self: _Length, other: Any) -> Any:
+        if _whole(other):
+            self.noted.add(int(other))
+        return plain(self, other)
+
+    return noting
+
+
+def _going_on(name: str) -> Any:
+    plain = getattr(int, name)
+
+    def going_on(self: _Length, *others: Any) -> Any:
+        made = plain(self, *others)
+        return _Length(made, self.noted) if isinstance(made, int) else made
+
+    return going_on
+
+
+for _name in ("__floordiv__", "__truediv__", "__mod__", "__divmod__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"):
+    setattr(_Length, _name, _noting(_name))
+for _name in ("__neg__", "__add__", "__sub__", "__radd__"):
+    setattr(_Length, _name, _going_on(_name))
+_Length.__hash__ = int.__hash__  # type: ignore[method-assign]
+
+
 class _Sizes(TorchFunctionMode):
-    """Notes whole numbers that functions which cut and reshape are given."""
+    """Notes whole numbers that cutting functions are given, and those that a length is divided by or compared with."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -211,7 +257,13 @@ class _Sizes(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         if getattr(func, "__name__", "") in CUTTING:
             self.found |= set(_numbers([*args, *(kwargs or {}).values()]))
-        return func(*args, **(kwargs or {}))
+        made = func(*args, **(kwargs or {}))
+        if func in (SHAPE, Tensor.size):  # the getter is made anew at each look
+            return torch.Size([_Length(n, self.found) for n in made]) if isinstance(made, tuple) else _Length(made, self.found)
+        return made
+
+
+SHAPE = Tensor.shape.__get__  # type: ignore[attr-defined]
 
 
 def _numbers(value: Any) -> Iterator[int]:
@@ -221,7 +273,7 @@ def _numbers(value: Any) -> Iterator[int]:
     elif isinstance(value, slice):
         yield from _numbers([value.start, value.stop, value.step])
     elif _whole(value):
-        yield value
+        yield int(value)
 
 
 def _cuts(run: Pass) -> set[int]:

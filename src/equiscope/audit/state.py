@@ -6,6 +6,7 @@ tensors and arrays, and plain values. What hides elsewhere (a file, a C extensio
 """
 
 import collections
+import functools
 import pickle
 import random
 import sys
@@ -108,6 +109,19 @@ class _Kept:
         self.namespaces.append((path, held, names))
         for name in names:
             self.place(f"{path}.{name}".lstrip("."), _attribute(held, name))
+        for name, t in (
+            [*module._parameters.items(), *module._buffers.items()] if not isinstance(module, torch.jit.ScriptModule) else []
+        ):
+            if t is not None:
+                self.attached(f"{path}.{name}".lstrip("."), t)
+
+    def attached(self, name: str, t: Tensor) -> None:
+        """What somebody's code hangs on a tensor as an attribute."""
+        held = vars(t)
+        if id(held) not in self.contents:
+            self.contents[id(held)] = (f"attributes of {name}", held, dict(held))
+            for item in list(held.values()):
+                self._within(name, item, 1)
 
     def place(self, name: str, place: _Place) -> None:
         """One name that is bound somewhere, with all that hangs on it."""
@@ -120,6 +134,7 @@ class _Kept:
             return
         if isinstance(value, Tensor):
             if not value.is_meta and not isinstance(value, nn.Parameter):
+                self.attached(name, value)
                 self.tensors.setdefault(id(value), (name, value, value.detach().clone()))
         elif type(value).__module__ == "numpy" and hasattr(value, "copy") and hasattr(value, "ndim"):
             self.tensors.setdefault(id(value), (name, value, value.copy()))
@@ -127,7 +142,12 @@ class _Kept:
             self.generators.setdefault(id(value), (name, drawn, drawn.read()))
         elif depth >= DEEPEST or id(value) in self.contents:
             return
-        elif type(value) in CONTAINERS:  # one of another class may do anything when it is read
+        elif isinstance(value, (functools.partial, types.MethodType, types.BuiltinMethodType)):
+            for item in (
+                [value.func, *value.args, *value.keywords.values()] if isinstance(value, functools.partial) else [value.__self__]
+            ):
+                self._within(name, item, depth + 1)
+        elif _container(value):
             self.contents[id(value)] = (name, value, _shallow(value))
             for item in list(value.values()) if isinstance(value, dict) else list(value):
                 self._within(name, item, depth + 1)
@@ -199,8 +219,7 @@ def _of_code(function: Any, owner: type, seen: set[int], depth: int) -> Iterator
         if getattr(function, "__module__", None) == owner.__module__ and id(function) not in seen:
             seen.add(id(function))
             function.cache_clear()
-            size = lambda: function.cache_info().currsize  # noqa: E731
-            yield f"the memoised results of {function.__qualname__}", _Place(size, lambda _: function.cache_clear())
+            yield f"the memoised results of {function.__qualname__}", _memoised(function)
         function = getattr(function, "__wrapped__", None)
     if not isinstance(function, types.FunctionType) or id(function) in seen or depth > CALLS:
         return
@@ -218,15 +237,35 @@ def _of_code(function: Any, owner: type, seen: set[int], depth: int) -> Iterator
         if type(value) in CONTAINERS or isinstance(value, (Tensor, *PLAIN)):
             yield f"{name} of {function.__qualname__}", _cell(cell)
         yield from _of_code(getattr(value, "__func__", value), owner, seen, depth + 1)
-    for name in _names(function.__code__):
-        value = function.__globals__.get(name, _INNER)
-        if type(value) in CONTAINERS or isinstance(value, (Tensor, *PLAIN)) or _own_object(value):
-            yield f"the global {name}", _attribute(function.__globals__, name)
+    names = _names(function.__code__)
+    for held, name, value in _reached(function, names):
+        if held is not function.__globals__ and isinstance(held, type):
+            if _container(value) or isinstance(value, (Tensor, *PLAIN)):
+                yield f"{held.__name__}.{name}", _class_attribute(held, name)
+            yield from _of_code(getattr(value, "__func__", value), owner, seen, depth + 1)
+        elif type(value) in CONTAINERS or isinstance(value, (Tensor, *PLAIN)) or _own_object(value):
+            yield f"the global {name}", _attribute(held, name)
         elif isinstance(value, types.FunctionType) or hasattr(value, "cache_clear"):
             yield from _of_code(value, owner, seen, depth + 1)
-        method = getattr(owner, name, None) if value is _INNER else None
+    for name in names - function.__globals__.keys():
+        method = getattr(owner, name, None)
         yield from _of_code(getattr(method, "__func__", method), owner, seen, depth + 1)
     yield f"attributes of {function.__qualname__}", _Place(lambda: vars(function), lambda _: None)
+
+
+def _reached(function: types.FunctionType, names: set[str]) -> Iterator[tuple[Any, str, Any]]:
+    """Globals that code names, and what it names of other files and classes among them: where they are held, name and value."""
+    for name in names & function.__globals__.keys():
+        value = function.__globals__[name]
+        yield function.__globals__, name, value
+        if isinstance(value, types.ModuleType) and not _library(value.__name__):
+            yield from ((vars(value), n, vars(value)[n]) for n in names & vars(value).keys())
+        elif isinstance(value, type) and not _library(value.__module__) and not issubclass(value, nn.Module):
+            yield from ((value, n, vars(value)[n]) for n in names & vars(value).keys())
+
+
+def _memoised(function: Any) -> _Place:
+    return _Place(lambda: function.cache_info().currsize, lambda _: function.cache_clear())
 
 
 def _names(code: types.CodeType) -> set[str]:
@@ -295,6 +334,15 @@ _INNER = {
 
 def _is_hook(name: str) -> bool:
     return name.startswith("_") and name.endswith("_hooks")
+
+
+def _container(value: Any) -> bool:
+    """A list, dict, set or queue, or one of somebody's own class that is read as these are."""
+    cls = type(value)
+    if cls in CONTAINERS:
+        return True
+    plain = next((c for c in CONTAINERS if isinstance(value, c)), None)
+    return plain is not None and not _library(cls.__module__) and cls.__iter__ is plain.__iter__ and cls.__len__ is plain.__len__
 
 
 def _shallow(value: Any) -> Any:

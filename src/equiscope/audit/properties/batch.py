@@ -4,12 +4,16 @@ from collections.abc import Iterator
 
 from torch import Generator
 
-from equiscope.audit.examples import batched, flagged, louder, sequence, varied
+from equiscope.audit.examples import batched, flagged, louder, moved, sequence, varied
+from equiscope.audit.lengths import cost, largest_batch
 from equiscope.audit.pairs import Pair, Rows
 from equiscope.audit.properties.padding import mask_name, ragged
 from equiscope.audit.statement import Statement
 from equiscope.audit.subject import Pass, Subject
 from equiscope.symmetry import Inputs
+
+MANY = 67  # sequences side by side: a group of 64 or fewer is full among them
+WORK = 2e10  # multiply-adds that these may take
 
 
 class Batch(Statement):
@@ -30,19 +34,30 @@ class Batch(Statement):
         def same(row: int, sizes: tuple[int, int]) -> Rows:
             return Rows(slice(None), slice(None), (n, n), (0, row), across, sizes)
 
-        louder_one, in_front = batched(one, louder(varied(one, generator))), batched(varied(one, generator), one)
-        in_front = in_front.with_values({n: v for n, v in one.values.items() if beside.values[n] is v})  # of no sequence's own
+        louder_one = batched(one, louder(varied(one, generator)))
+        other = varied(one, generator) if one.has("ids") else one
+        in_front = batched(flagged(moved(louder(other, -4.0)), generator), one)  # of other signs: who asks row 0 betrays itself
+        shared = {n: v for n, v in one.values.items() if beside.values[n] is v}  # of no sequence's own
+        in_front = in_front.with_values(shared)
         made = [
             Pair(beside, louder_one, same(0, (2, 2)), "change the second sequence of two", {"changed": 1}),
             Pair(one, beside, same(0, (1, 2)), "put a second sequence beside the first", {"added": 1}),
             Pair(one, in_front, same(1, (1, 2)), "put another sequence in front of the first", {"added": 1}),
         ]
         for _ in range(max(count - len(made), 0) // 2):
-            again = batched(one, varied(one, generator))
-            made.append(Pair(beside, again, same(0, (2, 2)), "change the second sequence of two", {"changed": 1}))
+            again = batched(varied(one, generator), one).with_values(shared)
+            made.append(Pair(one, again, same(1, (1, 2)), "put another sequence in front of the first", {"added": 1}))
         made = self._ragged(run, one, generator) + made[:count]
-        if (size := run.inputs.batch or 0) > 2 and run.wide and not run.random:  # some are unlike only among many
-            for row in (size - 1, size // 2):
+        if run.wide and not run.random:  # some meet only where there are many
+            most = min(MANY if count > 4 else MANY // 4, int(WORK / cost(run.subject.model, 1, n)))
+            many = largest_batch(run, most, n) if most > 3 else 1
+            if many > 3:
+                others, row = [varied(one, generator) for _ in range(many - 1)], many // 2 + 1
+                crowd = batched(*others[:row], one, *others[row:]).with_values(shared)
+                text = f"put {many - 1} other sequences beside the first"
+                made.append(Pair(one, crowd, same(row, (1, many)), text, {"added": many - 1}))
+        if (size := run.inputs.batch or 0) > 1 and run.wide and not run.random:
+            for row in dict.fromkeys((size - 1, size // 2)):
                 text, alone = f"read the sequence {row} of {size} alone", sequence(run.inputs, row)
                 made.append(Pair(alone, run.inputs, same(row, (1, size)), text, {"alone": row}))
         return made

@@ -90,7 +90,8 @@ class CacheExact(Statement):
                 continue
             inner = [c for c in run.subject.ladder.borders if 1 < c < length - 1]
             end = max(inner, default=length - 3)
-            sizes = [end - 1, 1, 1, length - end - 1]
+            rest = length - end - 1  # the last two alone too: a cache that forgets a block late is whole before that
+            sizes = [end - 1, 1, 1, *([rest - 2, 1, 1] if rest > 2 else [rest])]
             made.append(pieces(run, text, sizes, f"{end - 1} of {length} tokens, then two one at a time, then the rest"))
         return made
 

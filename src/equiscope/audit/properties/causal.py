@@ -7,6 +7,7 @@ Every position of the given input is tried, several in one batch. And the text i
 longer text says of its beginning is what the beginning alone says.
 """
 
+import math
 from collections.abc import Iterator
 
 from torch import Generator, Tensor
@@ -122,12 +123,16 @@ def _positions(run: Pass, inputs: Inputs, work: float, budget: Budget, enough: i
     base = inputs
     if (inputs.batch or 0) > 2:
         base = batched(sequence(inputs, 0), sequence(inputs, (inputs.batch or 1) - 1))
+    generator, axes, found = Generator().manual_seed(run.subject.seed + 19), run.subject.axes(run), dict[int, float]()
     if base.batch is not None:
         try:
-            return _together(run, base, places, budget)
+            found = _together(run, base, places, budget)
         except Crashed:  # one size of a batch only
-            pass
-    generator, axes, found = Generator().manual_seed(run.subject.seed + 19), run.subject.axes(run), {}
+            found = {}
+        worst = max(found, key=lambda j: math.inf if found[j] != found[j] else found[j], default=0)
+        if found and (found[worst] < _border(run) or not measured(run, later(inputs, worst, generator), axes).error < _border(run)):
+            return found
+    found = {}  # alone it is not there: sequences of a batch meet, so they are read one after another
     for j in positions(n, ends, min(SINGLE, max(most, 8))):
         found[j] = measured(run, later(inputs, j, generator), axes).error
     return found

@@ -16,10 +16,11 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.copies import duplicate
-from equiscope.audit.examples import lengthened, varied
+from equiscope.audit.examples import batched, changed_tokens, lengthened, sequence, varied
 from equiscope.audit.outputs import finite
 from equiscope.audit.pairs import error
 from equiscope.audit.properties.answered import Answered, Undecided
+from equiscope.audit.properties.padding import mask_name, ragged
 from equiscope.audit.state import equal
 from equiscope.audit.subject import Crashed, Outputs, Pass, Seeds, Subject, shortened
 from equiscope.record import Row
@@ -83,8 +84,11 @@ def effects(subject: Subject) -> Effects:
     if subject.effects is None:
         before = subject.passes.total()
         run = _apart(subject)
-        faults = [*_writes(run), *_draws(run), *_history(run)]
-        subject.writes = subject.writes or any(f.without == PARAMETERS for f in faults)
+        faults = [*_writes(run)]
+        if any(f.without == PARAMETERS for f in faults) and not subject.writes:
+            subject.writes = True
+            run = _apart(subject)  # from here on with parameters that are put back
+        faults += [*_draws(run), *_history(run)]
         subject.without = list(dict.fromkeys(f.without for f in faults))
         left = [n for n in sorted(run.moved) if not n.startswith("attributes of")]
         subject.effects = Effects(faults, left, finite(run(run.inputs)), subject.passes.total() - before)
@@ -105,7 +109,12 @@ def _apart(subject: Subject) -> Pass:
     except Exception:  # whatever somebody's object raises when it is copied
         model = subject.model
     other = Subject(model, subject.inputs, subject.pick, subject.mode, subject.seed)
-    other.passes, other.sequences, other.gradients, other.writes = subject.passes, subject.sequences, subject.gradients, False
+    other.passes, other.sequences, other.gradients, other.writes = (
+        subject.passes,
+        subject.sequences,
+        subject.gradients,
+        subject.writes,
+    )
     run = Pass(other, subject.dtype, False)
     return run
 
@@ -113,19 +122,27 @@ def _apart(subject: Subject) -> Pass:
 def _writes(run: Pass) -> Iterator[Fault]:
     """Inputs and parameters that a call changes, and buffers that every call changes."""
     given, root = run.inputs.copied(), type(run.model).__name__
+    sums = {n: _sum(p) for n, p in run.model.named_parameters()}
     run.made(given.call_on_itself)
     changed = [
         n for n, v in run.inputs.values.items() if _differs(getattr(v, "x", v), getattr(given.values[n], "x", given.values[n]))
     ]
     if changed:
         yield Fault(f"it writes into its input {', '.join(changed)}", INPUTS, root)
-    parameters = sorted(run.moved & {n for n, _ in run.model.named_parameters()})
+    parameters = sorted(n for n, p in run.model.named_parameters() if n in run.moved or _sum(p) != sums[n])  # .data has no version
     if parameters:
         yield Fault(
             f"a call changes the parameter{'s'[: len(parameters) != 1]} {_some(parameters)}", PARAMETERS, _owner(parameters, root)
         )
     if changed := sorted(_rewritten(run)):
         yield Fault(f"every call changes the buffer{'s'[: len(changed) != 1]} {_some(changed)}", STATE, _owner(changed, root))
+
+
+def _sum(p: Tensor) -> float:
+    """A number that another content does not have."""
+    p = p.detach().flatten()
+    total = float(p.sum(dtype=torch.float64)) if not p.is_complex() else float(torch.view_as_real(p).sum(dtype=torch.float64))
+    return total if total == total else 0.0
 
 
 def _rewritten(run: Pass) -> set[str]:
@@ -166,14 +183,18 @@ def _history(run: Pass) -> Iterator[Fault]:
     asked, fresh = dict[str, Inputs](), dict[str, Outputs]()
     for name, inputs, answered in _questions(run):
         asked[name], fresh[name] = inputs, answered
+    if "other" in asked:
+        asked["refilled"], fresh["refilled"] = asked["other"], fresh["other"]
     border = ROUNDING * torch.finfo(run.dtype).eps
-    for order in (("given", "other", "longer", "given", "shorter", "other"), ("shorter", "longer", "other", "given")):
+    for order in ORDERS:
         answers: list[tuple[str, Outputs]] = []
         names: list[str] = [n for n in order if n in asked]
 
         def one_after_another(model: Any, names: list[str] = names, answers: list[Any] = answers) -> Any:
+            tensors, reused = run.inputs.copied(), ("given", "refilled") if "refilled" in names else ()
             for name in names:
-                made = asked[name].call(model)
+                again = name in reused
+                made = _filled(tensors, asked[name]).call_on_itself(model) if again else asked[name].call(model)
                 answers.append((name, {n: t.detach().double().cpu().clone() for n, t in run.subject.chosen(made).items()}))
             return made
 
@@ -197,7 +218,16 @@ def _history(run: Pass) -> Iterator[Fault]:
         return
 
 
-WORDS = {"given": "the given input", "other": "other words", "longer": "a longer input", "shorter": "a shorter input"}
+ORDERS = (
+    ("given", "other", "longer", "given", "shorter", "other"), ("shorter", "longer", "other", "given"),
+    ("wider", "masked", "reordered", "ending", "given", "refilled"),
+)  # fmt: skip
+WORDS = {
+    "given": "the given input", "other": "other words", "longer": "a longer input", "shorter": "a shorter input",
+    "wider": "an input of other sequences", "masked": "an input with another mask of padding",
+    "refilled": "other words in the same tensors", "reordered": "the same words in another order",
+    "ending": "the same words but the last",
+}  # fmt: skip
 
 
 def _questions(run: Pass) -> Iterator[tuple[str, Inputs, Outputs]]:
@@ -208,11 +238,34 @@ def _questions(run: Pass) -> Iterator[tuple[str, Inputs, Outputs]]:
         made["shorter"] = shortened(made["other"], n // 2 + 1)
     if n is not None and (longer := lengthened(run.inputs, min(2 * n + 1, max(LONGER, n + 1)), generator)) is not None:
         made["longer"] = longer
+    if (
+        n is not None and n > 3 and not run.inputs.has("edges")
+    ):  # alike in what an answer might be kept by: the ends, a sum, the beginning
+        made["reordered"] = run.inputs.rows([0, *range(2, n - 1), 1, n - 1], ("ids", "features", "steps"))
+        made["ending"] = changed_tokens(run.inputs, slice(n - 1, n), generator)
+    if run.inputs.batch is not None and not run.inputs.has("pairs"):
+        one = sequence(run.inputs, 0)
+        made["wider"] = batched(sequence(made["other"], 0), *[one] * run.inputs.batch)
+        if n is not None and n > 2 and mask_name(run.subject) in run.inputs.values:
+            short = ragged(run.subject, one, (n // 2 + 1, n), False, generator).batch
+            made["masked"] = batched(*(sequence(short, i % 2) for i in range(run.inputs.batch)))
     for name, inputs in made.items():
         try:
             yield name, inputs, run(inputs)
         except Crashed:
             continue
+
+
+@torch.no_grad()
+def _filled(tensors: Inputs, inputs: Inputs) -> Inputs:
+    """The same tensors with other numbers, as a loop fills them; those of another shape are given as they are."""
+    pairs = [(getattr(v, "x", v), getattr(inputs.values[n], "x", inputs.values[n])) for n, v in tensors.values.items()]
+    if any(isinstance(a, Tensor) and a.shape != b.shape for a, b in pairs):
+        return inputs.copied()
+    for a, b in pairs:
+        if isinstance(a, Tensor):
+            a.copy_(b)
+    return tensors
 
 
 def _off(wanted: Outputs, found: Outputs) -> float:
@@ -224,7 +277,11 @@ def _off(wanted: Outputs, found: Outputs) -> float:
 
 
 def _differs(a: Any, b: Any) -> bool:
-    return isinstance(a, Tensor) and isinstance(b, Tensor) and not equal(a, b)
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return not equal(a, b)
+    if type(a) is type(b) and type(a) in (list, tuple):
+        return len(a) != len(b) or any(map(_differs, a, b))
+    return type(a) is dict and type(b) is dict and (a.keys() != b.keys() or any(_differs(v, b[n]) for n, v in a.items()))
 
 
 def _some(names: list[str]) -> str:
