@@ -201,3 +201,13 @@ def test_a_state_of_several_tensors_has_the_precision_of_the_rest():
     state = torch.zeros(1, 2, 8), torch.zeros(1, 2, 8)
     audit = check(nn.LSTM(16, 8, batch_first=True), torch.randn(2, 7, 16), state, properties=["causal"], proof=False)
     assert (audit["causal"].verdict == "holds", audit.notes) == (True, [])
+
+
+def test_an_encoder_and_its_decoder_may_read_unlike_lengths():
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    made = T5ForConditionalGeneration(T5Config(num_layers=2, d_model=32, num_heads=2, d_kv=16, d_ff=64, vocab_size=99)).eval()
+    read, written = torch.randint(3, 99, (2, 13)), torch.randint(3, 99, (2, 11))
+    given = {"input_ids": read, "attention_mask": torch.ones_like(read), "decoder_input_ids": written}
+    audit = check(made, kwargs=given, properties=["causal", "cache", "left-padding"], effort="quick", proof=False)
+    assert [row.verdict for row in audit] == ["holds"] * 4

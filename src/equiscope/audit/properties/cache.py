@@ -190,7 +190,12 @@ def _theirs(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject
         part: dict[str, Any] = {}
         for name, value in inputs.values.items():
             kind = inputs.kinds[name]
-            if name == "attention_mask" and isinstance(value, Tensor) and value.ndim == 2:
+            if (
+                name in ("attention_mask", "decoder_attention_mask")
+                and kind != "other"
+                and isinstance(value, Tensor)
+                and value.ndim == 2
+            ):
                 part[name] = value[:, :end]
             elif kind in ("ids", "flags", "places") and isinstance(value, Tensor):
                 part[name] = value[..., start:end]

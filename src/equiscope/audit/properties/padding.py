@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from equiscope.audit.adapt import DECODED
 from equiscope.audit.examples import batched, changed_tokens, sequence, varied
 from equiscope.audit.pairs import Pair, Rows, error, measured
 from equiscope.audit.statement import Statement
@@ -19,7 +20,8 @@ from equiscope.audit.where import RIGHT
 from equiscope.symmetry import Inputs
 
 MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding_mask")
-TORCH = ("src_key_padding_mask", "key_padding_mask")  # True is padding
+DECODER_MASKS = ("decoder_attention_mask", "tgt_key_padding_mask")
+TORCH = ("tgt_key_padding_mask", "src_key_padding_mask", "key_padding_mask")  # True is padding
 
 
 class _Padding(Statement):
@@ -143,8 +145,10 @@ def ragged(subject: Subject, one: Inputs, lengths: tuple[int, ...], left: bool, 
 
 def mask_name(subject: Subject) -> str:
     """The argument that says what is padding; empty where the model has none."""
-    taken = arguments(subject.model)
-    return next((n for n in MASKS if n in subject.inputs.values or n in taken), "")
+    taken, kinds = arguments(subject.model), subject.inputs.kinds
+    decoded = any(n in DECODED and kinds[n] != "other" for n in kinds)
+    masks = DECODER_MASKS if decoded else MASKS  # of an encoder-decoder's own words, or of what its decoder writes
+    return next((n for n in masks if n in subject.inputs.values or n in taken), "")
 
 
 def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: Generator) -> Inputs:
