@@ -1,7 +1,7 @@
 """Sixty classes of transformers that are taken to be sound: the default check must have no failing row for any of them.
 
-The list was fixed before the first run. A class leaves it only with a finding that docs/why/confirm reproduces without this package;
-it then moves to FOUND with the function that confirms it.
+The list was fixed before the first run. A class leaves it only with a finding that docs/why/confirm reproduces without this
+package; FOUND then names the function that confirms it.
 """
 
 CAUSAL = (
@@ -12,8 +12,8 @@ CAUSAL = (
     "GraniteForCausalLM", "SmolLM3ForCausalLM", "GlmForCausalLM", "Mamba2ForCausalLM",
 )  # fmt: skip
 ENCODERS = (
-    "BertModel", "RobertaModel", "XLMRobertaModel", "CamembertModel", "DistilBertModel", "AlbertModel", "ElectraModel", "ErnieModel",
-    "MegatronBertModel", "RemBertModel", "RoFormerModel", "ModernBertModel", "DebertaV2Model", "BertForMaskedLM",
+    "BertModel", "RobertaModel", "XLMRobertaModel", "CamembertModel", "DistilBertModel", "AlbertModel", "ElectraModel",
+    "ErnieModel", "MegatronBertModel", "RemBertModel", "RoFormerModel", "ModernBertModel", "DebertaV2Model", "BertForMaskedLM",
 )  # fmt: skip
 ENCODER_DECODERS = (
     "T5Model", "T5ForConditionalGeneration", "MT5ForConditionalGeneration", "UMT5ForConditionalGeneration",
