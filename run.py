@@ -53,6 +53,7 @@ CHECKS = {
     "recipe drift": ("python", "-m", "equiscope.train", "--check"),
     "golden traces": ("python", "-m", "equiscope.explore.golden", "--check"),
     "docs drift": ("python", "docs/tables.py", "--check"),
+    "tolerances drift": ("python", "docs/tolerances.py", "--check"),
     "contract drift": ("npm", "run", "--silent", "contract", "--", "--check"),
     "page lint": ("npm", "run", "--silent", "lint"),
     "page types": ("npm", "run", "--silent", "types"),

@@ -1,6 +1,6 @@
 """Write docs/why/transformers.md and docs/why/x-transformers.md: what `check` finds in other people's classes. Run from anywhere.
 
-    python docs/sweep.py                                 both pages, a few minutes on one core
+    python docs/sweep.py                                 both pages, about twenty minutes on two cores
     python docs/sweep.py LlamaForCausalLM Jamba          only print the rows of these classes of transformers
 
 Every class is made tiny with random weights, in float64 with its casts to narrower numbers lifted, tables too. What is found is
@@ -13,6 +13,8 @@ import platform
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,15 @@ from equiscope.audit.lift import lifted
 from equiscope.audit.shrink import config_class_of, tiny
 from equiscope.audit.targets import model_of
 from equiscope.errors import EquiscopeError
-from equiscope.record import Audit, Row
+from equiscope.record import Row
 
 FOLDER = Path(__file__).parent / "why"
 sys.path.insert(0, str(FOLDER))
-PROPERTIES = ("causal", "cache", "left-padding", "batch", "deterministic")
-COLUMNS = ("class", "causal", "cache", "left padding", "left padding, mask alone", "batch", "deterministic", "shift")
+PROPERTIES = ("causal", "cache", "left-padding", "right-padding", "packing", "batch", "deterministic", "pure")
+MASK_ALONE = "left-padding, mask alone"
+COLUMNS = ("class", "causal", "cache", "left-padding", MASK_ALONE, *PROPERTIES[3:], "shift")
+SECONDS = 180  # for one class; what was not reached by then is undecided
+PROCESSES = 2
 WORDS = torch.randint(5, 101, (1, 13), generator=torch.Generator().manual_seed(0))
 LARGEST = 30_000_000  # parameters; what is larger could not be made small
 
@@ -78,37 +83,45 @@ def audited(model: nn.Module, words: Tensor | None = None) -> dict[str, Row]:
     with lifted():
         given = inputs_for(model) if words is None else None
     ids = {"input_ids": words if given is None else given.kwargs.get("input_ids", given.args[0] if given.args else None)}
-    audit = check(model, kwargs=ids, pick="logits", effort="quick", proof=False, properties=PROPERTIES, actions=["shift"])
-    alone = check(MaskAlone(model), kwargs=ids, effort="quick", proof=False, properties=["left-padding"], actions=[])
+    audit = check(model, kwargs=ids, pick="logits", proof=False, properties=PROPERTIES, actions=["shift"], seconds=SECONDS)
     rows = {row.name: row for row in audit}
-    taken = inspect.signature(model.forward).parameters
-    if "attention_mask" not in taken:
-        alone = Audit(**{f: getattr(alone, f) for f in alone.__struct_fields__} | {"rows": [rows["left-padding"]]})
-    return {"causal": rows["causal"], "cache": rows["cache"], "left padding": rows["left-padding"],
-            "left padding, mask alone": alone.rows[0], "batch": rows["batch"], "deterministic": rows["deterministic"],
-            "shift": rows["shift"]}  # fmt: skip
+    alone = rows["left-padding"]
+    if "attention_mask" in inspect.signature(model.forward).parameters:
+        alone = check(MaskAlone(model), kwargs=ids, effort="quick", proof=False, properties="left-padding").rows[0]
+    return {column: alone if column == MASK_ALONE else rows[column] for column in COLUMNS[1:]}
 
 
 def cell(row: Row) -> str:
     """A verdict in a few letters: empty where it holds."""
     if row.verdict == "holds":
         return "✓"
-    if row.verdict == "undecided":
-        return "–"
+    if row.verdict in ("not applicable", "undecided"):
+        return "–" if row.verdict == "not applicable" else "?"
     size = "∞" if row.error is None else f"{row.error:.0e}"
     mark = "≈ " if row.verdict == "approximate" else ""
     return f"{mark}**{size}**{'ʳ' if row.parameters == 'random' else ''}"
 
 
-def swept(names: Iterable[str], tell: Callable[[str], None]) -> tuple[list[tuple[str, dict[str, Row]]], list[tuple[str, str]]]:
+def row_of(name: str) -> dict[str, Row] | str:
+    """The rows of a class, or why it could not be built or run."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    try:
+        return audited(made(name))
+    except Exception as error:  # other people's code
+        return " ".join(str(error).split())[:220]
+
+
+def swept(names: list[str], tell: Callable[[str], None]) -> tuple[list[tuple[str, dict[str, Row]]], list[tuple[str, str]]]:
     """Rows of every class, and of those that could not be built or run, why."""
     rows, failed = [], []
-    for name in names:
-        tell(name)
-        try:
-            rows.append((name, audited(made(name))))
-        except Exception as error:  # other people's code
-            failed.append((name, " ".join(str(error).split())[:220]))
+    with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as processes:
+        for name, found in zip(names, processes.map(row_of, names), strict=True):
+            tell(name)
+            if isinstance(found, str):
+                failed.append((name, found))
+            else:
+                rows.append((name, found))
     return rows, failed
 
 

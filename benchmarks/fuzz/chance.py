@@ -11,10 +11,12 @@ from typing import Any
 
 DEEP = "[" * 5000
 WORDS = [  # no path of them can be written outside of the case's folder, by root neither
-    "", "x", "a" * 300, "a/" * 200, "../../../../etc/passwd/x", "$(touch canary)", "; touch canary", "`touch canary`", "|touch canary",
+    "", "x", "a" * 300, "a/" * 200, "../../../../etc/passwd/x", "$(touch canary)", "; touch canary", "`touch canary`",
+    "|touch canary",
     "\x01\x02", "é", "𝄞", "-1", "0", "1e400", "nan", "None", "null", "{}", "[]", "rope", "gpt2", "~nobody", "/dev/null",
     "/dev/zero",
-    "/dev/full", ".", "/proc", "*", "**", "{0}", "%s", "module:factory", "os:system", "transformers:os.system", "timm:../x", "a:b:c",
+    "/dev/full", ".", "/proc", "*", "**", "{0}", "%s", "module:factory", "os:system", "transformers:os.system", "timm:../x",
+    "a:b:c",
 ]  # fmt: skip
 VALUES: list[Any] = [
     None, True, False, -1, 0, 1, 2**31, 10**30, -(10**30), 1.5, float("nan"), float("inf"), -1e308, "", "rope", "a" * 300, "\0",

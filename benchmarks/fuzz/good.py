@@ -155,7 +155,8 @@ def _families() -> dict[str, Any]:
         "vocab_size": 257,
     }
     seen: dict[str, Any] = {"image_size": 8, "patch_size": 4, "num_labels": 2}
-    t5 = hf.T5Config(vocab_size=257, d_model=8, d_kv=4, d_ff=16, num_layers=1, num_heads=2, decoder_start_token_id=0)
+    t5 = hf.T5Config(vocab_size=257, d_model=8, d_kv=4, d_ff=16, num_layers=1, num_heads=2)
+    t5.decoder_start_token_id = 0
     return {
         "gpt2": hf.GPT2LMHeadModel(
             hf.GPT2Config(vocab_size=257, n_embd=8, n_layer=1, n_head=2, n_positions=32, bos_token_id=1, eos_token_id=2)

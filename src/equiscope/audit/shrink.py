@@ -31,13 +31,15 @@ SMALL = """
     expert_ffn_hidden_size dim_ff mlp_hidden_size expert_intermediate_size intermediate_size_mlp
     prefix_dense_intermediate_size moe_shared_expert_intermediate_size feed_forward_size block_ff_dim
     per_expert_intermediate_size
-4   num_experts num_local_experts n_routed_experts moe_num_experts zero_expert_num n_experts index_n_heads
+4   num_experts num_local_experts n_routed_experts moe_num_experts zero_expert_num n_experts
+32  index_n_heads
 1   n_group topk_group num_nextn_predict_layers num_mtp_layers mamba_n_groups n_groups first_k_dense_replace
     num_expert_group num_codebooks
 101 vocab_size n_vocab vocab_size_per_layer_input pronunciation_vocab_size shape_vocab_size unpadded_vocab_size
     encoder_hash_byte_group_vocab
-64  max_position_embeddings n_positions n_ctx max_sequence_length max_seq_len max_target_positions seq_length
-    max_source_positions max_seq_length max_length_positions context_length position_buckets model_max_length
+512 max_position_embeddings n_positions n_ctx max_sequence_length max_seq_len max_target_positions seq_length
+    max_seq_length max_length_positions context_length model_max_length
+64  position_buckets max_source_positions
 4   sliding_window attention_window window_size local_window_size sliding_window_size attention_window_size chunk_size
     mamba_chunk_size attention_chunk_size block_size sliding_chunk_size linear_chunk_size local_attn_chunk_length
     lsh_attn_chunk_length local_attention_window_len
@@ -83,7 +85,7 @@ OWN: dict[str, dict[str, Any]] = {  # model_type -> what no name tells
     "bamba": {"attn_layer_indices": [1]}, "mamba2": {"num_heads": 8, "n_groups": 1},
     "xlstm": {"qk_dim_factor": 1.0, "num_blocks": 2},
     "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]}, "recurrent_gemma": {"num_hidden_layers": 3},
-    "reformer": {"axial_pos_shape": (8, 8), "axial_pos_embds_dim": (32, 32)}, "xmod": {"default_language": "en_XX"},
+    "reformer": {"axial_pos_shape": (16, 32), "axial_pos_embds_dim": (32, 32)}, "xmod": {"default_language": "en_XX"},
     "zamba": {"attention_head_dim": 32, "attention_hidden_size": 128, "num_hidden_layers": 4,
               "layers_block_type": ["linear_attention", "hybrid", "linear_attention", "hybrid"], "mamba_dt_rank": 4},
     "zamba2": {"layers_block_type": ["linear_attention", "hybrid", "linear_attention", "hybrid"], "num_hidden_layers": 4,

@@ -1,0 +1,32 @@
+"""The default check raises no false alarm on classes that are taken to be sound: six of them here, all sixty with --thorough."""
+
+import importlib.util
+import inspect
+from pathlib import Path
+
+import pytest
+
+from equiscope.audit import check
+from equiscope.audit.targets import target
+
+from .healthy import FIXED, FOUND, HEALTHY, SHORT
+
+pytest.importorskip("transformers")
+CONFIRM = Path(__file__).parents[2] / "docs" / "why" / "confirm" / "in_transformers.py"
+
+
+@pytest.mark.parametrize("name", [n if n in SHORT else pytest.param(n, marks=pytest.mark.thorough) for n in HEALTHY])
+def test_a_sound_class_has_no_failing_row(name):
+    model, args, kwargs, *_ = target(f"transformers:{name}")
+    audit = check(model, *args, kwargs=kwargs)
+    assert {row.name: (row.verdict, row.error, row.where) for row in audit.failed} == {}
+
+
+def test_a_class_leaves_the_list_only_with_a_confirmed_finding():
+    spec = importlib.util.spec_from_file_location("in_transformers", CONFIRM)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    confirmed = {function.__name__: inspect.getdoc(function) for function in module.FINDINGS}
+    assert len(FIXED) == len(set(FIXED)) == 60
+    assert set(FOUND) <= set(FIXED)
+    assert set(FOUND.values()) <= set(confirmed)
