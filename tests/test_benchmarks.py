@@ -61,7 +61,7 @@ def test_the_cost_of_a_check_can_be_measured():
     done = run("benchmarks.check", "--quick")
     assert done.returncode == 0, done.stderr
     assert "| permute | broken |" in done.stdout
-    assert "the goal is 150" in done.stdout
+    assert "the goal is 200" in done.stdout
 
 
 def test_the_speed_of_a_training_loop_can_be_measured():

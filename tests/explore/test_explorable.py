@@ -204,11 +204,11 @@ def test_a_file_is_written_whole_or_not_at_all(love, tmp_path, monkeypatch):
     assert target.read_text(encoding="utf-8") == html(love)
     target.write_text("before", encoding="utf-8")
 
-    def fails(self, *_):
+    def fails(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(type(target), "replace", fails)
-    with pytest.raises(InputError, match=r"cannot be written to .*No space left on device. Choose another file"):
+    monkeypatch.setattr("os.replace", fails)
+    with pytest.raises(InputError, match=r"cannot be written.*No space left on device. Choose another file"):
         write(love, target)
     assert target.read_text(encoding="utf-8") == "before"
     assert not list(tmp_path.glob("*.part")), "what was begun is left behind"
@@ -216,7 +216,7 @@ def test_a_file_is_written_whole_or_not_at_all(love, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("bundle")
 def test_a_folder_that_does_not_exist_is_named(love, tmp_path):
-    with pytest.raises(InputError, match=r"nowhere.*No such file or directory"):
+    with pytest.raises(InputError, match=r"nowhere.*there is no folder"):
         write(love, tmp_path / "nowhere" / "page.html")
     with pytest.raises(InputError, match="cannot be written"):
         write(love, tmp_path)

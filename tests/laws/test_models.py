@@ -70,12 +70,9 @@ def test_two_layers_and_uneven_places_agree_too(scheme):
 
 @pytest.mark.parametrize("scheme", [Index(), Sinusoidal(waves="sine")], ids=title)
 def test_a_layer_norm_removes_what_is_the_same_in_every_feature(scheme):
-    """The exception: index, and sines of one speed, add one number to all features, and a LayerNorm subtracts the mean.
-
-    So the derived claim ("broken") is about the parts; this model happens to keep the symmetry. An RMSNorm would not.
-    """
+    """Index, and sines of one speed, add one number to all features, and a LayerNorm subtracts the mean. An RMSNorm does not."""
     made = model(scheme, norm=eq.Norm("layer", order="pre"))
-    assert not any(holds for holds, _ in verdicts(made).values())
+    assert all(holds for holds, _ in verdicts(made).values())
     assert {verdict for _, verdict in verdicts(made).values()} <= {"holds"}
     assert verdicts(model(scheme, norm=eq.Norm("rms", order="pre")))[Permute][1] in LOST
 

@@ -51,7 +51,7 @@ class Budget:
     rows: int = 128
 
 
-BUDGETS = {"quick": Budget(4e10, 6, 8), "default": Budget(8e11, 18, 12), "thorough": Budget(8e12, 96, 1000)}
+BUDGETS = {"quick": Budget(4e10, 6, 8), "default": Budget(8e11, 15, 12), "thorough": Budget(8e12, 96, 1000)}
 
 
 @dataclass

@@ -90,7 +90,7 @@ class Looking:
         return worst
 
     def _subgroup(self, one: Asked) -> str:
-        budget = 2 * self.shrink
+        budget = self.shrink
         for words, pairs in one.statement.subgroups(self.run):
             holds, before = bool(pairs), dict(getattr(one.statement, "found", {}))
             for number, pair in enumerate(pairs):

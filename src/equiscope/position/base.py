@@ -31,8 +31,12 @@ class Position(nn.Module):
     because: str = ""
     axes: ClassVar[int | None] = 1  # numbers in a coordinate: 1 for text, 2 for images; None: any
     made_for: int | None = None  # heads of the model that `sized` was told
-    uniform: ClassVar[bool] = False  # the same number is added to all features of a token
     relative: ClassVar[bool] = False  # `bias` depends on the difference of two places only: one value for each distance will do
+
+    @property
+    def uniform(self) -> bool:
+        """Whether it does nothing but add one number to all features of a token, as a norm that subtracts the mean takes off."""
+        return False
 
     @property
     def preserves(self) -> frozenset[type[Action]]:

@@ -20,8 +20,11 @@ class Index(Added):
     formula = "xᵢ + i"
     longer = "–"
     cost = "N·D sums, once"
-    uniform = True
     because = "Index adds the place's number to the word"
+
+    @property
+    def uniform(self) -> bool:
+        return True
 
     def encode(self, at: Tensor, width: int) -> Tensor:
         step = constant(torch.ones(width, dtype=at.dtype, device=at.device), "u", "added per step", "feature")

@@ -49,6 +49,10 @@ class Sinusoidal(Added):
             raise InputError(f"base and period are lengths of turns and larger than 0, but got {base} and {period}.")
         self.base, self.layout, self.exponent, self.waves, self.period = base, layout, exponent, waves, period
 
+    @property
+    def uniform(self) -> bool:
+        return self.waves == "sine" and (not isinstance(self.period, tuple) or len(self.period) == 1)
+
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.frequencies(width)
 

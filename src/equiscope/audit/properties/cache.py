@@ -62,7 +62,7 @@ class CacheExact(Statement):
         ]
         chosen = enumerate(ways[: max(count // 2, 1)])
         made = [pieces(run, run.inputs, sizes, text, counts=i % 2 == 0) for i, (sizes, text) in chosen]
-        return made + self._ragged(run, generator) + (self._longer(run, count) if run.wide and not run.random else [])
+        return made + (self._longer(run, count) if run.wide and not run.random else []) + self._ragged(run, generator)
 
     def _ragged(self, run: Pass, generator: Generator) -> list[Pair]:
         """Two texts of unlike lengths, padded on the left, as they are read when answers are written to both."""
@@ -93,7 +93,7 @@ class CacheExact(Statement):
             rest = length - end - 1  # the last two alone too: a cache that forgets a block late is whole before that
             sizes = [end - 1, 1, 1, *([rest - 2, 1, 1] if rest > 2 else [rest])]
             made.append(pieces(run, text, sizes, f"{end - 1} of {length} tokens, then two one at a time, then the rest"))
-        return made
+        return made[::-1]  # what was read last is remembered
 
     def simpler(self, run: Pass, pair: Pair):  # type: ignore[no-untyped-def]
         n, counts = run.inputs.length or 0, bool(pair.element.get("counts"))

@@ -66,7 +66,8 @@ class CausalOutput(Statement):
         lengths, refused, longest = _lengths(run, budget, found)
         tried = [n for n in lengths if n != run.inputs.length]
         n = run.inputs.length or 0
-        roomy = [m for m in tried if n < m <= (longest.length or 0) and largest_batch(run, 2, m) > 1] if longest is not None else []
+        longer = [m for m in tried if n < m <= (longest.length or 0)] if longest is not None else []
+        roomy = [m for m in longer if largest_batch(run, 4, m) > 3] or [m for m in longer if largest_batch(run, 2, m) > 1]
         if longest is not None and roomy:
             longest = shortened(longest, max(roomy)) if max(roomy) < (longest.length or 0) else longest
             _take(found, run, longest, _positions(run, longest, budget.work / 4, budget, budget.ends // (4 if run.random else 1)))
