@@ -3,11 +3,11 @@
     python -m benchmarks.check             GPT-2 of 124 million parameters, random weights; saved with date and machine
     python -m benchmarks.check --quick     a tiny one, nothing saved
 
-The check is permute, shift, causal and cache, and pure, which is always asked, at the default effort: at the given and at random
-parameters, in float64 and float32, at other lengths, with the smallest counterexample and the module where each breaks. Calls of the
-model and rows of their batches count in the dtype they ran in; the unit of time is a call with one row of that dtype, measured beside.
-Memory is the peak of a fresh process above what it held with the model alone. Beside it stands the CPU time of a tiny model's check of
-all that can be asked.
+The check is permute, shift, causal and cache, and pure, which is always asked, at the default effort: at the given and at
+random parameters, in float64 and float32, at other lengths, with the smallest counterexample and the module where each breaks.
+Calls of the model and rows of their batches count in the dtype they ran in; the unit of time is a call with one row of that
+dtype, measured beside. Memory is the peak of a fresh process above what it held with the model alone. Beside it stands the CPU
+time of a tiny model's check of all that can be asked.
 
 Beside it, on the same model: a test written by hand (two passes for each statement, one precision, no place) and a Lie derivative
 by finite differences (as lie-deriv does for pictures, here along the places); and the checks of e3nn and escnn on layers of their
@@ -61,7 +61,8 @@ def ours(quick):
     rows = {r.name: {"verdict": r.verdict, "error": r.error, "calls": r.passes, "where": r.where} for r in audit.rows}
     lengths = next((r.coverage.lengths for r in audit.rows if r.name == "causal" and r.coverage), [])
     return {
-        "calls": audit.passes, "batch rows": audit.sequences, "lengths": lengths, "seconds": seconds, "rows": rows, "peak MiB": peak / MEBI, "weights MiB": weights / MEBI,
+        "calls": audit.passes, "batch rows": audit.sequences, "lengths": lengths,
+        "seconds": seconds, "rows": rows, "peak MiB": peak / MEBI, "weights MiB": weights / MEBI,
         "activations MiB": activations(model, kwargs) / MEBI,
     }  # fmt: skip
 
@@ -206,7 +207,8 @@ def table(found):
         f"In all {calls} calls ({mine['calls']}), the goal is {GOALS['calls']}; with {batch} rows ({mine['batch rows']}).",
         f"{mine['seconds']:.1f} s; so many rows of {LENGTH} tokens, one a call, are {cost:.1f} s.",
         f"Causality is asked at {len(mine['lengths'])} other lengths too, up to {max(mine['lengths'], default=LENGTH)} tokens.",
-        f"Memory at most {mine['peak MiB']:.0f} MiB above the model; the goal is {allowed:.0f}, {GOALS['memory']} x the parameters.",
+        f"Memory at most {mine['peak MiB']:.0f} MiB above the model; the goal is {allowed:.0f}, "
+        f"{GOALS['memory']} x the parameters.",
         f"A tiny model's check of {found['tiny']['statements']} statements: {found['tiny']['seconds']:.1f} s of CPU, "
         f"{found['tiny']['calls']} calls; the goal is {GOALS['seconds']} s.",
         "",
@@ -234,7 +236,8 @@ def main():
     found = {
         "date": datetime.date.today().isoformat(), "machine": machine(), "versions": versions("transformers", "e3nn", "escnn"),
         "model": f"GPT-2, {sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters, {LENGTH} tokens, random weights",
-        "ours": json.loads(done.stdout.splitlines()[-1]), "tiny": tiny(), "hand": by_hand(model, kwargs), "lie": lie_derivative(model, kwargs),
+        "ours": json.loads(done.stdout.splitlines()[-1]), "tiny": tiny(),
+        "hand": by_hand(model, kwargs), "lie": lie_derivative(model, kwargs),
         "e3nn": timed(e3nn_check), "escnn": timed(escnn_check),
         "unit": {str(d).removeprefix("torch."): unit(model.to(d), kwargs, turns) for d in (torch.float32, torch.float64)},
     }  # fmt: skip
