@@ -229,6 +229,25 @@ def equal_scores():
     return found
 
 
+def rwkv_rescales():
+    """RWKV changes its parameters in the first call in evaluation.
+
+    `_rescale_layers` divides two weights of block b by 2 to the power of b // `rescale_every`, in place, and multiplies them back in
+    the next call in training. Between the two, `state_dict()` holds other numbers than those that were loaded or trained. A model
+    that is saved then, and loaded, is divided a second time.
+    """
+    config = hf.RwkvConfig(vocab_size=101, hidden_size=32, num_hidden_layers=4, rescale_every=2)
+    model = built(hf.RwkvForCausalLM, config)
+    weight = model.rwkv.blocks[2].attention.output.weight
+    before, first = weight.detach().clone(), logits(model)
+    after, other = weight.detach().clone(), built(hf.RwkvForCausalLM, config)
+    other.load_state_dict(model.state_dict())
+    return {
+        "a weight of block 2 after one call": relative(after, before),
+        "logits after saving and loading": relative(logits(other), first),
+    }
+
+
 def xlm_padding():
     """XLM that writes (`causal=True`) looks at padding.
 
@@ -323,7 +342,7 @@ def deepseek_v4_blocks():
 FINDINGS = (
     mamba_in_chunks, moshi_window, bamba_places, zamba2_steps, growing_rope, prophetnet_mixes_rows, cpm_ant_reads_ahead,
     norm_after_turning, padding_without_places, decoders_that_count_rows, recurrent_gemma_padding, deepseek_v4_blocks, xlm_padding,
-    reformer_draws, packed_documents, equal_scores,
+    reformer_draws, packed_documents, equal_scores, rwkv_rescales,
 )  # fmt: skip
 
 if __name__ == "__main__":
