@@ -232,9 +232,9 @@ def equal_scores():
 def rwkv_rescales():
     """RWKV changes its parameters in the first call in evaluation.
 
-    `_rescale_layers` divides two weights of block b by 2 to the power of b // `rescale_every`, in place, and multiplies them back in
-    the next call in training. Between the two, `state_dict()` holds other numbers than those that were loaded or trained. A model
-    that is saved then, and loaded, is divided a second time.
+    `_rescale_layers` divides two weights of block b by 2 to the power of b // `rescale_every`, in place, and multiplies them back
+    in the next call in training. Between the two, `state_dict()` holds other numbers than those that were loaded or trained. A
+    model that is saved then, and loaded, is divided a second time.
     """
     config = hf.RwkvConfig(vocab_size=101, hidden_size=32, num_hidden_layers=4, rescale_every=2)
     model = built(hf.RwkvForCausalLM, config)
