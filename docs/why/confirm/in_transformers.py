@@ -19,6 +19,7 @@ def relative(found, wanted):
 def built(model_class, config, spread=None):
     """At random weights, in float64. spread: of weights drawn wider than the class's own, where those hide what they can do."""
     torch.manual_seed(0)
+    config._experts_implementation = "eager"  # grouped products have no kernel for float64
     model = model_class(config).double().eval()
     if spread is not None:
         with torch.no_grad():
@@ -185,6 +186,68 @@ def cpm_ant_reads_ahead():
     return {"the first 12 tokens": relative(logits(model, other)[:, :-1], logits(model)[:, :-1])}
 
 
+def packed_documents():
+    """Positions that begin again do not separate documents in every class.
+
+    transformers hides the documents of a packed row from each other where `position_ids` begin again and there is no mask. A class
+    whose forward does not hand `position_ids` to `create_causal_mask` restarts the positions and still attends across documents.
+    No error is raised. The column *packing* of the table has the others.
+    """
+    wide = {**SMALL, "max_position_embeddings": 64, "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 4}
+    models = {
+        "Llama": built(hf.LlamaForCausalLM, hf.LlamaConfig(**SMALL)),
+        "GPT-OSS": built(hf.GptOssForCausalLM, hf.GptOssConfig(**wide, num_local_experts=4, num_experts_per_tok=2)),
+        "Falcon": built(hf.FalconForCausalLM, hf.FalconConfig(**SMALL)),
+        "BioGPT": built(hf.BioGptForCausalLM, hf.BioGptConfig(**SMALL)),
+        "BERT as a decoder": built(hf.BertLMHeadModel, hf.BertConfig(**SMALL, is_decoder=True)),
+    }
+    again, found = torch.cat([torch.arange(5), torch.arange(8)])[None], {}
+    for name, model in models.items():
+        alone = logits(model, IDS[:, 5:], position_ids=torch.arange(8)[None], use_cache=False)
+        found[name] = relative(logits(model, position_ids=again, use_cache=False)[:, 5:], alone)
+    return found
+
+
+def equal_scores():
+    """Sparse attention with an indexer depends on the length of the text where scores are equal.
+
+    DeepSeek-V3.2, GLM-MoE-DSA and AXK2 keep the `index_topk` keys with the highest scores. A score is exactly 0 where the ReLU of
+    every index head is 0, and among equal scores the choice of `torch.topk` depends on the length of the row: later tokens change
+    which earlier keys are kept. With 4 index heads, one key in 16 has the score 0; with the 64 of the published models it does not
+    happen here.
+    """
+    text, found = torch.randint(5, 100, (1, 512), generator=torch.Generator().manual_seed(0)), {}
+    for heads in (4, 64):
+        config = hf.DeepseekV32Config(
+            vocab_size=101, hidden_size=64, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4,
+            q_lora_rank=16, kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=16, v_head_dim=16, first_k_dense_replace=2,
+            index_topk=8, index_n_heads=heads, index_head_dim=16, max_position_embeddings=512,
+        )  # fmt: skip
+        model = built(hf.DeepseekV32ForCausalLM, config)
+        name = f"{heads} index heads, the first 257 tokens alone against 257 of 512"
+        found[name] = relative(logits(model, text[:, :257]), logits(model, text)[:, :257])
+    return found
+
+
+def rwkv_rescales():
+    """RWKV changes its parameters in the first call in evaluation.
+
+    `_rescale_layers` divides two weights of block b by 2 to the power of b // `rescale_every`, in place, and multiplies them back
+    in the next call in training. Between the two, `state_dict()` holds other numbers than those that were loaded or trained. A
+    model that is saved then, and loaded, is divided a second time.
+    """
+    config = hf.RwkvConfig(vocab_size=101, hidden_size=32, num_hidden_layers=4, rescale_every=2)
+    model = built(hf.RwkvForCausalLM, config)
+    weight = model.rwkv.blocks[2].attention.output.weight
+    before, first = weight.detach().clone(), logits(model)
+    after, other = weight.detach().clone(), built(hf.RwkvForCausalLM, config)
+    other.load_state_dict(model.state_dict())
+    return {
+        "a weight of block 2 after one call": relative(after, before),
+        "logits after saving and loading": relative(logits(other), first),
+    }
+
+
 def xlm_padding():
     """XLM that writes (`causal=True`) looks at padding.
 
@@ -279,7 +342,7 @@ def deepseek_v4_blocks():
 FINDINGS = (
     mamba_in_chunks, moshi_window, bamba_places, zamba2_steps, growing_rope, prophetnet_mixes_rows, cpm_ant_reads_ahead,
     norm_after_turning, padding_without_places, decoders_that_count_rows, recurrent_gemma_padding, deepseek_v4_blocks, xlm_padding,
-    reformer_draws,
+    reformer_draws, packed_documents, equal_scores, rwkv_rescales,
 )  # fmt: skip
 
 if __name__ == "__main__":

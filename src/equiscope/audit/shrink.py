@@ -82,7 +82,7 @@ PATTERN = {
     "layer_group_size": 2,
 }
 OWN: dict[str, dict[str, Any]] = {  # model_type -> what no name tells
-    "bamba": {"attn_layer_indices": [1]}, "mamba2": {"num_heads": 8, "n_groups": 1},
+    "bamba": {"attn_layer_indices": [1]}, "mamba2": {"num_heads": 8, "n_groups": 1}, "pvt": {"image_size": 64},
     "xlstm": {"qk_dim_factor": 1.0, "num_blocks": 2},
     "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]}, "recurrent_gemma": {"num_hidden_layers": 3},
     "reformer": {"axial_pos_shape": (16, 32), "axial_pos_embds_dim": (32, 32)}, "xmod": {"default_language": "en_XX"},

@@ -49,7 +49,7 @@ class Batch(Statement):
             made.append(Pair(one, again, same(1, (1, 2)), "put another sequence in front of the first", {"added": 1}))
         made = self._ragged(run, one, generator) + made[:count]
         if run.wide and not run.random:  # some meet only where there are many
-            most = min(MANY if count > 4 else MANY // 4, int(WORK / cost(run.subject.model, 1, n)))
+            most = min(MANY if count > 4 else MANY // 4, int(WORK / cost(run.subject.model, 1, max(n, 1))))
             many = largest_batch(run, most, n) if most > 3 else 1
             if many > 3:
                 others, row = [varied(one, generator) for _ in range(many - 1)], many // 2 + 1

@@ -174,11 +174,12 @@ def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: G
     changed[name] = ~real if name in TORCH else real.long()
     if name == "src_key_padding_mask" and "memory_key_padding_mask" in arguments(subject.model):
         changed["memory_key_padding_mask"] = ~real  # a decoder reads the same text: the mask is its user's to hand on
-    if "position_ids" in arguments(subject.model) or "position_ids" in inputs.values:
-        given_places = inputs.values.get("position_ids")
-        start = given_places[..., :1] if isinstance(given_places, Tensor) else 0
-        changed["position_ids"] = (real.long().cumsum(-1) - 1).clamp(min=0) + start
-    known = {n: inputs.kinds.get(n, "places" if n == "position_ids" else "flags") for n in changed}
+    positions = "decoder_position_ids" if name in DECODER_MASKS else "position_ids"
+    if positions in arguments(subject.model) or positions in inputs.values:
+        given = inputs.values.get(positions)
+        start = given[..., :1] if isinstance(given, Tensor) else 0
+        changed[positions] = (real.long().cumsum(-1) - 1).clamp(min=0) + start
+    known = {n: inputs.kinds.get(n, "places" if n == positions else "flags") for n in changed}
     return replace(inputs, values=inputs.values | changed, kinds=inputs.kinds | known)
 
 
