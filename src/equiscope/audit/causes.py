@@ -265,7 +265,8 @@ def _kept(run: Pass, pair: Pair, module: nn.Module, sizes: list[int]) -> str:
     keys = error(k, k_read) < RIGHT if k.shape == k_read.shape else None
     fresh = error(k[..., -size:, :], k_read[..., -size:, :]) < RIGHT
     if keys is None:
-        return f"{k_read.shape[-2]} keys are seen instead of {k.shape[-2]}"
+        count, wanted = k_read.shape[-2], k.shape[-2]
+        return f"{count} keys are seen instead of {wanted}" if count != wanted else ""
     if queries is False and not fresh:
         return "queries and new keys have other places than in one pass"
     if queries and not keys:
