@@ -78,7 +78,6 @@ def test_a_factory_of_ones_own_gives_a_model_that_answers(own, name):
     found = target(own + name)
     assert torch.is_tensor(found.model(*found.args, **found.kwargs))
     assert found.title.endswith(name)
-    assert not found.model.training
 
 
 def test_what_a_factory_gives_is_what_the_model_is_called_with(own):
