@@ -68,10 +68,11 @@ class State:
             path, _, key = name.rpartition(".")
             if _rebound(self.modules[path], "_parameters", key, p):
                 yield name
-            if p._version != version:
-                if name in self.numbers:
+            kept = self.numbers.get(name)
+            if p._version != version or (kept is not None and not equal(p, kept)):  # what is written through .data has no version
+                if kept is not None:
                     with torch.no_grad():
-                        p.copy_(self.numbers[name])
+                        p.copy_(kept)
                 self.parameters[name] = (p, p._version)
                 yield name
 
