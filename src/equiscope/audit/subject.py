@@ -195,7 +195,7 @@ class Pass:
         tensors = (getattr(v, "x", v) for v in values)
         first = next((t for t in tensors if isinstance(t, Tensor) and t.ndim > axis), None)
         self.subject.passes[name] += 1
-        self.subject.sequences[name] += first.shape[axis] if batched and first is not None else 1
+        self.subject.sequences[name] += int(first.shape[axis]) if batched and first is not None else 1
 
 
 class _Counted:

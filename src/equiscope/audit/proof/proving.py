@@ -327,7 +327,7 @@ def _pairs(case: _Case, statement: Statement, run: Pass) -> list[Pair]:
     """Those that the statement is measured by; of a batch also one of the same size."""
     pairs = list[Pair]()
     with suppress(Crashed):  # it may take batches of one size only
-        pairs += statement.pairs(run, 6, torch.Generator().manual_seed(17))
+        pairs += statement.pairs(run, 24 if statement.name == "causal" else 6, torch.Generator().manual_seed(17))
     if isinstance(statement, Batch):
         own = leaves(run.inputs)
         moved = rebuilt(run.inputs, own, tuple(leaf.value if leaf.rows is None else leaf.value.roll(1, leaf.rows) for leaf in own))
