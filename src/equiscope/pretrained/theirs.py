@@ -120,6 +120,8 @@ def _unread(made: Any, config: dict[str, Any]) -> list[str]:
 
 def _filled(kind: Any, config: Any, weights: files.Weights, pooled: dict[str, Any], folder: Path) -> tuple[Any, dict[str, Any]]:
     """The model with these tensors, and what transformers says became of them."""
+    with torch.device("meta"):  # torch lists its own functions now: transformers exchanges one of them while it loads
+        torch.empty(0)
     try:
         model, said = kind.from_pretrained(
             None, config=config, state_dict=dict(weights.tensors), output_loading_info=True, ignore_mismatched_sizes=True,
