@@ -71,7 +71,7 @@ Refused, with one sentence that names what was found:
   `eq.pretrained.WeightsError` lists them in `missing`, `shapes`, `nonfinite` and `extra`. No number is ever made up.
 - Weights that are quantised or integers, and pickles.
 - `auto_map` without a class in `architectures`, or a class that the library does not have: the folder needs code of its own. It is
-  never run, whoever says yes. Import the class yourself and give it as `module:factory`.
+  never run, even if a prompt is answered with yes. Import the class yourself and give it as `module:factory`.
 - A field of config.json that asks for what cannot be built; of `load` also one that is not known and whose name says that it
   changes numbers, such as `logit_scale`. A class of `transformers` does not read that one, and the note lists it.
 

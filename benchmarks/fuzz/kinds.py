@@ -160,7 +160,7 @@ def runs(draw: random.Random, folder: Path) -> Case:
 
 
 def data(draw: random.Random, folder: Path) -> Case:
-    """Files of molecules, meshes, pictures, sounds, texts, tables and archives, to whoever reads them."""
+    """Files of molecules, meshes, pictures, sounds, texts, tables and archives, each given to its readers."""
     task, name, ways = draw.choice(FILES)
     path = folder / name
     _spoil(draw, path)

@@ -1,8 +1,8 @@
 """Outputs: the one door through which every file is written.
 
 A regular file is written under an unguessable name in the same folder, brought to the disk, and takes its name at the end: it is
-there whole or not at all, and who watches the folder cannot have laid a link where it is written. What is no regular file (a
-terminal, a pipe, /dev/null) is written through and never replaced; of a link, the file that it leads to is written.
+there whole or not at all, and another program that watches the folder cannot put a link where it is written. Anything else (a
+terminal, a pipe, /dev/null) is written through and never replaced; of a link, its target is written.
 
 `check` tests a destination before the work whose result it will hold; `write` raises the same errors afterwards.
 """

@@ -61,8 +61,8 @@ class Interleaved(nn.Module):
         (Attend, "softmax over the axis of tokens: every token sees all later ones"),
         (lambda: NormTokens(False), "layer_norm over the axis of tokens: every token sees all later ones"),
         (Convolved, "token i sees token i + 1"),
-        (Clock, "later tokens do not matter, but how many there are does: something follows the length of the text"),
-        (lambda: Turned("length"), "later tokens do not matter, but how many there are does"),
+        (Clock, "the output does not depend on later tokens, but on how many there are: something follows the sequence length"),
+        (lambda: Turned("length"), "the output does not depend on later tokens, but on how many there are"),
     ],
 )
 def test_it_is_said_how_far_ahead_a_model_sees(model, cause):

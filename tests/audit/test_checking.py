@@ -7,6 +7,7 @@ from torch import nn
 import equiscope as eq
 from equiscope.audit import check, replay
 from equiscope.errors import InputError, UnknownName
+from tests.audit.zoo import Attend, Layers, NormTokens, Table, features
 
 
 class Ahead(nn.Module):
@@ -112,3 +113,15 @@ def test_a_claim_of_ours_is_in_the_row_with_its_reason():
     assert audit["permute"].claimed == "no"
     assert audit["permute"].where
     assert "Rope" in audit["permute"].reason
+
+
+@pytest.mark.parametrize("proof", [False, True])
+@pytest.mark.parametrize("made", [lambda: Attend(), lambda: Layers(places=Table(), attend=Attend()), lambda: NormTokens(False)])
+def test_every_call_of_the_model_is_counted(made, proof):
+    model, calls = made(), []
+    handle = torch.nn.modules.module.register_module_forward_pre_hook(lambda m, _: calls.append(type(m) is type(model)) or None)
+    try:
+        audit = check(model, *features(), proof=proof)
+    finally:
+        handle.remove()
+    assert sum(audit.passes.values()) == sum(calls)

@@ -1,6 +1,6 @@
 """Zoo of state: what a call writes, draws and remembers, and what rows of a batch have in common. Both signs of each.
 
-A call that leaves something behind is pure as long as no later answer depends on it: a table that grows, a counter nobody reads.
+A call may change state and is pure as long as no later output depends on it: a table that grows, a counter that is never read.
 """
 
 import collections
@@ -536,7 +536,7 @@ class Cached(nn.Module):
 
 
 class Draws(nn.Module):
-    """Draws from one source of random numbers; or from one that begins anew at every call."""
+    """Draws from one source of random numbers; or from one that restarts at every call."""
 
     def __init__(self, source: str) -> None:
         super().__init__()
@@ -565,7 +565,7 @@ class Draws(nn.Module):
             return out + time.perf_counter_ns() % 997
         if s == "system":
             return out + random.SystemRandom().random()
-        if s == "anew":
+        if s == "restarted":
             return out + torch.randn(D, generator=torch.Generator().manual_seed(3)).to(x.dtype)
         return out + random.Random(7).random()
 
@@ -594,14 +594,14 @@ REMEMBERED = [
       for how in ("mask", "mask-by-shape")),
     *(pure(f"cached-by-{how}", lambda how=how: Cached(how), "holds") for how in ("length", "property", "contents", "nothing")),
     *(pure(f"cached-{how}", lambda how=how: Cached(how), "broken") for how in ("written-into", "property-of-words", "method")),
-    *(pure(f"cached-by-{how}", lambda how=how: Cached(how), "broken", proof="a tensor that was filled anew gets the old answer")
+    *(pure(f"cached-by-{how}", lambda how=how: Cached(how), "broken", proof="a tensor that was refilled gets the old output")
       for how in ("id", "address")),
     *(pure(f"cached-by-its-{how}", lambda how=how: Cached(how), "broken", proof="another text has the same")
       for how in ("ends", "sum", "beginning")),
     pure("lazy-layer", lambda: nn.LazyLinear(D), "refused", says="no shape yet"),
     *(pure(f"draws-{source}", lambda source=source: Draws(source), "broken")
       for source in ("torch", "bernoulli", "python", "choice", "numpy", "generator", "own-python", "own-numpy", "clock", "system")),
-    *(pure(f"draws-{source}", lambda source=source: Draws(source), "holds") for source in ("anew", "python-anew")),
+    *(pure(f"draws-{source}", lambda source=source: Draws(source), "holds") for source in ("restarted", "python-restarted")),
 ]  # fmt: skip
 
 # ------------------------------------------------------------------------------------------- what rows of a batch have in common

@@ -10,23 +10,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.state import State
-from equiscope.audit.subject import Subject, arguments
+from equiscope.audit.subject import Crashed, Subject, arguments
 from equiscope.symmetry import Inputs, Kind
 from equiscope.trace.places import patch
 
 DECODED = ("decoder_input_ids", "decoder_inputs_embeds", "tgt", "target", "trg", "tgt_ids", "target_ids", "decoder_inputs")
 
 
-def completed(model: nn.Module, inputs: Inputs) -> Inputs:
+def completed(subject: Subject) -> Subject:
     """The same call, said in full. What the model answers to it is what it answered before."""
+    model, inputs = subject.model, subject.inputs
     if callable(getattr(model, "tokens", None)) and hasattr(model, "moving_parts"):
-        return _tokens(model, inputs)
+        return subject.like(inputs=_tokens(model, inputs))
     if (pad := pad_id(model)) is not None:
         inputs = replace(inputs, extra=inputs.extra | {"pad": pad})
     if inputs.has("image"):
         inputs = replace(inputs, extra=inputs.extra | {"patch": patch(model)})
-    return _places(model, _steps(model, _atoms(inputs)))
+    return _places(subject.like(inputs=_steps(model, _atoms(inputs))))
 
 
 def pad_id(model: nn.Module) -> int | None:
@@ -58,7 +58,7 @@ def of_decoder(subject: Subject) -> Subject | None:
     kinds |= {n: "pairs" for n in inputs.values if n in ("tgt_mask",)}
     order = {words: value} | {n: v for n, v in inputs.values.items() if n != words}
     made = replace(inputs, values=order, kinds=kinds, extra={n: v for n, v in inputs.extra.items() if n != "completed"})
-    return Subject(subject.model, made, subject.pick, subject.mode, subject.seed)
+    return subject.like(inputs=made)
 
 
 def _atoms(inputs: Inputs) -> Inputs:
@@ -91,34 +91,28 @@ def _tokens(model: nn.Module, inputs: Inputs) -> Inputs:
     return replace(inputs, values=inputs.values | {name: tokens}, kinds=inputs.kinds | {name: "tokens"})
 
 
-def _places(model: nn.Module, inputs: Inputs) -> Inputs:
-    if inputs.has("places", "at") or "position_ids" not in arguments(model):
-        return inputs
+def _places(subject: Subject) -> Subject:
+    inputs = subject.inputs
+    if inputs.has("places", "at") or "position_ids" not in arguments(subject.model):
+        return subject
     main = next((v for v in inputs.of("ids", "features").values() if isinstance(v, Tensor)), None)
     if main is None or inputs.length is None:
-        return inputs
+        return subject
     lead = main.shape[:-2] if main.is_floating_point() else main.shape[:-1]
     places = torch.arange(inputs.length, device=main.device).expand(*lead, -1)
     extra = inputs.extra | {"completed": ("position_ids",)}
     values, kinds = inputs.values | {"position_ids": places}, inputs.kinds | {"position_ids": "places"}
     made = replace(inputs, values=values, kinds=kinds, extra=extra)
-    return made if _alike(model, inputs, made) else inputs
+    return subject.like(inputs=made) if _alike(subject, made) else subject
 
 
-@torch.no_grad()
-def _alike(model: nn.Module, a: Inputs, b: Inputs) -> bool:
+def _alike(subject: Subject, other: Inputs) -> bool:
     """Whether the model answers alike: some count from 2, some want other shapes."""
-    from equiscope.audit.outputs import flat
-
-    training, state = model.training, State(model)
+    run = subject.at(subject.dtype)
     try:
-        model.eval()
-        first, second = flat(a.call(model)), flat(b.call(model))
-    except Exception:  # a model that refuses is given what it was given
+        first, second = run(run.inputs), run(other)
+    except Crashed:  # a model that refuses is given what it was given
         return False
-    finally:
-        model.train(training)
-        state.restore()
     return all(
         n in second and t.shape == second[n].shape and torch.allclose(t, second[n], equal_nan=True) for n, t in first.items()
     )

@@ -58,18 +58,18 @@ def _causal(run: Pass, pair: Pair, module: nn.Module) -> str:
     given = reaches(run, module, run.inputs)
     reach = given or reaches(run, module, pair.plain, int(pair.element.get("changed", 0)))
     if not reach and not (isinstance(pair.moved, Inputs) and pair.moved.length == pair.plain.length):
-        return "later tokens do not matter, but how many there are does: something follows the length of the text"
+        return "the output does not depend on later tokens, but on how many there are: something follows the sequence length"
     step = max(reach.values(), default=0)
     if max(reach, default=0) > step and all(r == min(j, step) for j, r in reach.items()):  # before token j there are j
         return f"token i sees token i + {step}" + (": a mask off by one" if step == 1 else f", so {step} tokens ahead")
     name = _operation(run, pair, module)
     mixes = f"{name} over the axis of tokens" if name else "it mixes tokens"
     if not given:
-        return f"{mixes}: later tokens are seen in a text of {pair.plain.length} tokens"
+        return f"{mixes}: tokens see later ones in sequences of {pair.plain.length} tokens"
     return (
         f"{mixes}: every token sees all later ones"
         if reach and all(r == j for j, r in reach.items())
-        else f"{mixes}: later tokens are seen"
+        else f"{mixes}: tokens see later ones"
     )
 
 
@@ -167,7 +167,7 @@ def _layouts(run: Pass, module: nn.Module, given: Called, names: list[str]) -> s
 
     def products(place: int) -> tuple[Tensor, Tensor] | None:
         args, kwargs = _with(given, {name: lambda t: torch.full_like(t, place) for name in names})
-        return _product(operations(run, module, lambda: module(*args, **kwargs)))
+        return _product(operations(run, module, lambda: run.part(module)(*args, **kwargs)))
 
     still, turned = products(0), products(1)
     if still is None or turned is None:
@@ -255,7 +255,7 @@ def _counted(found: Any, path: str, sizes: list[int]) -> str:
 
 def _kept(run: Pass, pair: Pair, module: nn.Module, sizes: list[int]) -> str:
     """Whether queries or keys of the last piece are other than in one pass."""
-    whole = _product(operations(run, module, lambda: pair.plain.to(run.dtype).call(run.model)))
+    whole = _product(operations(run, module, lambda: pair.plain.to(run.dtype).call(run.counted)))
     last = _product(_last_call(run, pair, module))
     if whole is None or last is None:
         return ""
@@ -286,7 +286,7 @@ def _last_call(run: Pass, pair: Pair, module: nn.Module) -> list[Operation]:
     finally:
         handle.remove()
     args, kwargs = calls[-1]
-    return operations(run, module, lambda: module(*args, **kwargs))
+    return operations(run, module, lambda: run.part(module)(*args, **kwargs))
 
 
 # --------------------------------------------------------------------------------------------------------- a module, alone
@@ -320,7 +320,7 @@ def _with(given: Called, change: Mapping[str, Callable[[Tensor], Tensor]]) -> Ca
 def _answer(run: Pass, module: nn.Module, given: Called) -> Tensor:
     """The first tensor of floating numbers that a module makes."""
     with run.within():
-        made = flat(module(*given[0], **given[1]))
+        made = flat(run.part(module)(*given[0], **given[1]))
     return next(t for t in made.values() if t.is_floating_point())
 
 

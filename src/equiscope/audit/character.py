@@ -82,13 +82,13 @@ def modes_differ(subject: Subject) -> list[str]:
     if not differ:
         return []
     return [
-        "The model came in training mode and was measured in evaluation mode. These layers answer otherwise in training: "
-        f"{'; '.join(differ)}. Say mode='train' (--mode train) to measure them so, without dropout."
+        "The model came in training mode and was measured in evaluation mode. The outputs of these layers differ in training mode: "
+        f"{'; '.join(differ)}. Pass mode='train' (--mode train) to measure that mode, without dropout."
     ]
 
 
 def _depends_on_mode(m: nn.Module) -> bool:
-    """Whether a module may answer otherwise in training: of torch's own, those that drop or take statistics of the batch."""
+    """Whether the output of a module may differ in training mode: of torch's own, dropout and layers with batch statistics."""
     own = not type(m).__module__.startswith("torch.")
     return (
         own

@@ -68,8 +68,9 @@ def check(
     model = getattr(model, "_orig_mod", model)
     numbers_exist(model, inputs, kwargs or {})
     given = inputs_of(inputs, kwargs, arguments(model), kinds)
-    answers(Subject(model, given, pick, mode, seed))
-    subject = Subject(model, completed(model, given), pick, mode, seed)
+    subject = Subject(model, given, pick, mode, seed)
+    answers(subject)
+    subject = completed(subject)
     decoder = of_decoder(subject)
     asked = asked_of(subject, actions, properties, output, decoder)
     until = None if seconds is None else begun + seconds

@@ -70,7 +70,7 @@ def _more(value: Tensor, axis: int, more: int, generator: Generator, inputs: Inp
 
 
 def _counted(value: Tensor, axis: int, more: int) -> Tensor:
-    """Places that go on as the last two do."""
+    """Positions continued with the step between the last two."""
     axis, size = value.ndim + axis, value.shape[axis]
     last = value.narrow(axis, size - 1, 1)
     step = last - value.narrow(axis, size - 2, 1) if size > 1 else torch.ones_like(last)
@@ -79,7 +79,7 @@ def _counted(value: Tensor, axis: int, more: int) -> Tensor:
 
 
 def _repeated(value: Tensor, axis: int, more: int) -> Tensor:
-    """A flag of every token: the last one goes on."""
+    """A flag of each token, continued with its last value."""
     last = value.narrow(value.ndim + axis, value.shape[axis] - 1, 1)
     return torch.cat([value, last.expand(*[more if i == value.ndim + axis else -1 for i in range(value.ndim)])], axis)
 
@@ -111,7 +111,7 @@ def flagged(inputs: Inputs, generator: Generator) -> Inputs:
 
 
 def moved(inputs: Inputs) -> Inputs:
-    """The same words in the places of the others, last to first."""
+    """The same tokens at the positions in reverse order."""
     return inputs.each(lambda v: v.flip(-1), "places")
 
 
@@ -158,7 +158,7 @@ def changed_tokens(inputs: Inputs, rows: slice, generator: Generator) -> Inputs:
 
 
 def unpadded(inputs: Inputs, given: Tensor, fresh: Tensor) -> Tensor:
-    """Ids that were drawn anew, none of which is that of padding: a model may count its places by it."""
+    """New ids, none of which is the padding id: a model may compute positions from it."""
     pad = inputs.extra.get("pad")
     if pad is None or fresh.is_floating_point():
         return fresh

@@ -75,7 +75,7 @@ def weights(model: nn.Module) -> int:
 
 
 def ladder(subject: Subject, run: Pass, budget: Budget) -> Ladder:
-    """The lengths at which this model is asked, the most telling first; none where its inputs have no length."""
+    """The lengths to measure this model at, the most informative first; none where its inputs have no length."""
     n = subject.inputs.length
     if n is None:
         return Ladder([])
@@ -258,7 +258,7 @@ class _Sizes(TorchFunctionMode):
         if getattr(func, "__name__", "") in CUTTING:
             self.found |= set(_numbers([*args, *(kwargs or {}).values()]))
         made = func(*args, **(kwargs or {}))
-        if func in (SHAPE, Tensor.size):  # the getter is made anew at each look
+        if func in (SHAPE, Tensor.size):  # each access gives a new getter
             return torch.Size([_Length(n, self.found) for n in made]) if isinstance(made, tuple) else _Length(made, self.found)
         return made
 

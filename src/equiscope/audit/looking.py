@@ -59,7 +59,7 @@ class Looking:
             one.place = self._within(one.place, shown)
 
     def _within(self, place: Place, pair: Pair) -> Place:
-        """The model's own step, by what it adds to the words where that has a name: a table of places."""
+        """The step of the model itself, named by the parameter that it adds: a position table."""
         other = varied(pair.plain, Generator().manual_seed(5))
         try:
             name = bearer(self.run, pair, self.run.model, other)

@@ -111,8 +111,8 @@ def culprit(run: Pass, pair: Pair, module: nn.Module, other: Inputs) -> str:
 
 
 def bearer(run: Pass, pair: Pair, module: nn.Module, other: Inputs) -> str:
-    """What the first operation that does not follow adds to the words: the path of a parameter or a buffer, or of the layer that it
-    is the weight of; empty where there is none."""
+    """The path of the parameter or buffer that the first operation which breaks the statement adds to the tokens, or of the layer
+    that holds it; empty where there is none."""
     found = _first_wrong(run, pair, module, other)
     if found is None or (told := found[2]) is None:
         return ""
@@ -149,7 +149,7 @@ def _first_wrong(
 
 
 def _read(run: Pass, module: nn.Module, inputs: Inputs) -> list[Operation]:
-    return operations(run, module, lambda: inputs.to(run.dtype).call(run.model))
+    return operations(run, module, lambda: inputs.to(run.dtype).call(run.counted))
 
 
 def _source(pair: Pair, plain: list[Operation], moved: list[Operation], i: int) -> int:

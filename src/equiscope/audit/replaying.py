@@ -25,13 +25,9 @@ def replay(model: nn.Module, row: Row, *inputs: Any, kwargs: Mapping[str, Any] |
     """
     if row.counterexample is None:
         raise InputError(f"The row {row.name!r} has no counterexample: it is {row.verdict}.")
-    subject = Subject(
-        model,
-        completed(model, inputs_of(inputs, kwargs, arguments(model), settings.get("kinds"))),
-        settings.get("pick"),
-        settings.get("mode", "eval"),
-        settings.get("seed", 0),
-    )
+    given = inputs_of(inputs, kwargs, arguments(model), settings.get("kinds"))
+    picked = {name: settings[name] for name in ("pick", "mode", "seed") if name in settings}
+    subject = completed(Subject(model, given, **picked))
     run = subject.at(torch.float64, row.counterexample.parameters == "random")
     axes = subject.axes(run)
     if run.random:

@@ -74,7 +74,7 @@ class Saying:
             entry = "sequence" if one.statement.name == "batch" else "token"
             return f"no output has one entry a {entry}, so there is nothing to compare"
         if not one.moving:
-            return "nothing is changed in these inputs, so nothing is tried. Give inputs with more in them"
+            return "no change of these inputs could be tried. Give larger inputs"
         return ""
 
     def _notes(self, one: Asked, worst: Found, parameters: str, claimed: str, notes: list[str]) -> list[str]:

@@ -78,7 +78,7 @@ class State:
 
 
 def _rebound(module: nn.Module, held: str, key: str, tensor: Tensor) -> bool:
-    """Whether another tensor stood under that name; the one given stands there again. A compiled module cannot bind anew."""
+    """Put a tensor back under its name; whether another one was there. A ScriptModule's attributes cannot be replaced."""
     if isinstance(module, torch.jit.ScriptModule) or (holder := getattr(module, held)).get(key) is tensor:
         return False
     holder[key] = tensor

@@ -49,13 +49,20 @@ class Subject:
         self.undropped = False  # whether dropout that is on in evaluation too is left out
         self.random = True  # whether random parameters are asked about too
         self.without: list[str] = []  # what every row was measured without, in words: "on copies of its inputs"
-        self.effects: Any = None  # what a call does besides answering, once it is known (`properties.pure.Effects`)
+        self.effects: Any = None  # side effects of a call, once they are known (`properties.pure.Effects`)
         self.writes = False  # whether a call changes parameters: then only copies are run
         self.notes: list[str] = []
         floats = [p for p in model.parameters() if p.is_floating_point()]
         self.dtype = floats[0].dtype if floats else torch.get_default_dtype()
         self.ladder: Any = None  # the lengths at which it is asked, once they are known (`lengths.Ladder`)
         self._axes: dict[str, tuple[int, ...]] | None = None
+
+    def like(self, model: nn.Module | None = None, inputs: Inputs | None = None, mode: str | None = None) -> "Subject":
+        """The same with another model, other inputs or another mode. Its calls are counted with those of this one."""
+        model, inputs = self.model if model is None else model, self.inputs if inputs is None else inputs
+        made = Subject(model, inputs, self.pick, mode or self.mode, self.seed)
+        made.passes, made.sequences, made.gradients, made.writes = self.passes, self.sequences, self.gradients, self.writes
+        return made
 
     def follow(self, other: "Subject") -> None:
         """Take over what was learned of the model as another subject."""
@@ -156,10 +163,9 @@ class Pass:
 
     def made(self, call: Callable[[nn.Module], Any], seed: "int | Seeds | None" = None) -> Outputs:
         """Outputs of any use of the model. Raises Crashed where the model raises."""
-        model: Any = _Counted(self)
         with self.within(seed, self.subject.gradients):
             try:
-                outputs = self.subject.chosen(call(model))
+                outputs = self.subject.chosen(call(self.counted))
             except Crashed:  # said by the way in which we use it
                 raise
             except Exception as error:  # whatever other people's code raises becomes a row of the report
@@ -187,6 +193,15 @@ class Pass:
                 yield
             finally:
                 self.moved |= self._saved.restore()
+
+    @property
+    def counted(self) -> Any:
+        """The model; every call of it is counted."""
+        return _Counted(self)
+
+    def part(self, module: nn.Module) -> Any:
+        """A module of the model, or the model itself, whose calls are counted."""
+        return self.counted if module is self.model else module
 
     def count(self, values: Iterable[Any]) -> None:
         """A call of the model, and the rows of the batch among these values beside it."""

@@ -35,7 +35,7 @@ def test_a_large_model_is_not_proved_unasked(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(("answer", "model"), [("refuted", nn.Linear(6, 6)), ("proved", Of(lambda x: x.flip(1).cumsum(1)))])
 def test_a_proof_that_the_measurement_contradicts_is_said_loudly(monkeypatch: pytest.MonkeyPatch, answer: str, model: nn.Module):
     wrong = {n: Proof(answer=answer, operation="aten.add", where="map", reason="planted") for n in ("permute", "causal")}
-    monkeypatch.setattr(compared, "prove", lambda *args: wrong)
+    monkeypatch.setattr(compared, "proofs_of", lambda *args: wrong)
     audit = check(model, words(), **FEW)
     loud = [note for note in audit.notes if note.startswith("DISAGREEMENT:")]
     assert len(loud) == 2
@@ -47,7 +47,7 @@ def test_a_proof_that_fails_ends_no_check(monkeypatch: pytest.MonkeyPatch):
     def failing(*args: object) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(compared, "prove", failing)
+    monkeypatch.setattr(compared, "proofs_of", failing)
     row = check(nn.Linear(6, 6), words(), **FEW)["permute"]
     assert row.proof is not None
     assert row.proof.answer == "unknown"

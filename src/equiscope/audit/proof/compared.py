@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from equiscope.audit.proof.proving import STATEMENTS, prove
+from equiscope.audit.proof.proving import STATEMENTS, proofs_of
 from equiscope.audit.subject import Subject
 from equiscope.record import Proof, Row
 
@@ -24,7 +24,7 @@ def with_proofs(rows: Sequence[Row], subject: Subject, wanted: bool | None, fini
     if not names:
         return list(rows), []
     try:
-        proofs = prove(subject.model, subject.inputs, subject.pick, subject.mode, subject.seed, names)
+        proofs = proofs_of(subject, names)
     except Exception as error:  # the graph may hold anything; a check goes on without it
         proofs = {n: Proof(answer="unknown", reason=f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") for n in names}
     made, notes = [], []

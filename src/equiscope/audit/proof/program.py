@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.subject import Subject
+from equiscope.audit.subject import Pass, Subject
 from equiscope.symmetry import Inputs
 from equiscope.symmetry.inputs import AXIS, WORDS
 
@@ -75,13 +75,15 @@ def rebuilt(inputs: Inputs, parts: list[Leaf], values: tuple[Tensor, ...]) -> In
 class _Called(nn.Module):
     """The model as a function of its leaves to a tuple of its outputs."""
 
-    def __init__(self, subject: Subject, inputs: Inputs, parts: list[Leaf]) -> None:
+    def __init__(self, run: Pass, inputs: Inputs, parts: list[Leaf]) -> None:
         super().__init__()
-        self.model = subject.model
-        self._given = (subject, inputs, parts)
+        self.model = run.model
+        self._given = (run, inputs, parts)
 
     def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
-        subject, inputs, parts = self._given
+        run, inputs, parts = self._given
+        subject = run.subject
+        run.count(values)
         found = subject.chosen(rebuilt(inputs, parts, values).call(self.model))
         return tuple(t.clone() for t in found.values())
 
@@ -103,9 +105,9 @@ class Program:
 
 def program(subject: Subject, inputs: Inputs, parts: list[Leaf], outputs: list[str]) -> Program:
     """Export. Raises Unexported where that cannot be done."""
-    called = _Called(subject, inputs, parts)
     run = subject.at(subject.dtype)
     run.wide = False
+    called = _Called(run, inputs, parts)
     try:
         with warnings.catch_warnings(), run.within(gradients=True), _slowly(), _quietly(), _forgotten():
             warnings.simplefilter("ignore")

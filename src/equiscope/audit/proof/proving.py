@@ -53,8 +53,13 @@ def prove(
     pick     which outputs are compared; mode: "eval" or "train"
     returns  permute, causal, batch (or those of `names`) -> proved, refuted or unknown, with the operation and where it stands
     """
+    return proofs_of(completed(Subject(model, inputs, pick, mode, seed)), names)
+
+
+def proofs_of(subject: Subject, names: tuple[str, ...] = STATEMENTS) -> dict[str, Proof]:
+    """As `prove`. Calls of the model are counted with those of the subject."""
     try:
-        case = _case(model, completed(model, inputs), pick, mode, seed)
+        case = _case(subject)
     except (Crashed, Unexported) as failure:
         return {name: Proof(answer="unknown", reason=str(failure)) for name in names}
     found = {name: _answer(case, name) for name in names}
@@ -135,12 +140,12 @@ class _Case:
         return f"{self.batch} × {words}" if self.batch else words
 
 
-def _case(model: nn.Module, inputs: Inputs, pick: Any, mode: str, seed: int) -> _Case:
+def _case(subject: Subject) -> _Case:
     failure: Crashed | None = None
-    tries = 1 if sum(p.numel() for p in model.parameters()) > LARGE else TRIES
-    for sized in _sized(model, inputs, tries):
+    tries = 1 if sum(p.numel() for p in subject.model.parameters()) > LARGE else TRIES
+    for sized in _sized(subject.model, subject.inputs, tries):
         try:
-            return _of(Subject(model, sized, pick, mode, seed), tries)
+            return _of(subject.like(inputs=sized), tries)
         except Crashed as crash:
             failure = crash
     assert failure is not None
@@ -171,7 +176,7 @@ def _larger(case: _Case) -> _Case | None:
         if text.batch is not None:
             text = batched(text, varied(text, torch.Generator().manual_seed(2)))
         try:
-            made = _of(Subject(subject.model, text, subject.pick, subject.mode, subject.seed), case.tries)
+            made = _of(subject.like(inputs=text), case.tries)
         except (Crashed, Unexported):
             continue
         made.borders = named

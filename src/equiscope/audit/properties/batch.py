@@ -42,11 +42,11 @@ class Batch(Statement):
         made = [
             Pair(beside, louder_one, same(0, (2, 2)), "change the second sequence of two", {"changed": 1}),
             Pair(one, beside, same(0, (1, 2)), "put a second sequence beside the first", {"added": 1}),
-            Pair(one, in_front, same(1, (1, 2)), "put another sequence in front of the first", {"added": 1}),
+            Pair(one, in_front, same(1, (1, 2)), "add another sequence before the first", {"added": 1}),
         ]
         for _ in range(max(count - len(made), 0) // 2):
             again = batched(varied(one, generator), one).with_values(shared)
-            made.append(Pair(one, again, same(1, (1, 2)), "put another sequence in front of the first", {"added": 1}))
+            made.append(Pair(one, again, same(1, (1, 2)), "add another sequence before the first", {"added": 1}))
         made = self._ragged(run, one, generator) + made[:count]
         if run.wide and not run.random:  # some meet only where there are many
             most = min(MANY if count > 4 else MANY // 4, int(WORK / cost(run.subject.model, 1, max(n, 1))))
@@ -54,7 +54,7 @@ class Batch(Statement):
             if many > 3:
                 others, row = [varied(one, generator) for _ in range(many - 1)], many // 2 + 1
                 crowd = batched(*others[:row], one, *others[row:]).with_values(shared)
-                text = f"put {many - 1} other sequences beside the first"
+                text = f"add {many - 1} other sequences after the first"
                 made.append(Pair(one, crowd, same(row, (1, many)), text, {"added": many - 1}))
         if (size := run.inputs.batch or 0) > 1 and run.wide and not run.random:
             for row in dict.fromkeys((size - 1, size // 2)):
@@ -75,7 +75,7 @@ class Batch(Statement):
         made = []
         for row, alone in enumerate(rows):
             relation = Rows(slice(None), slice(None), (n, n), (0, row), across, (1, len(rows)))
-            text = f"read the sequence {row} of {len(rows)}, each with a mask of its own, alone"
+            text = f"run sequence {row} of {len(rows)}, each with its own mask, alone"
             made.append(Pair(alone, batch, relation, text, {"alone": row}))
         return made
 

@@ -178,7 +178,7 @@ def _before(plain: Tensor, made: Tensor | None, axes: tuple[int, ...], size: int
 
 
 def _lengths(run: Pass, budget: Budget, found: Screening) -> tuple[list[int], str, Inputs | None]:
-    """Read the beginning of the longest text at every length; what it says there is what the longest says of it."""
+    """Run the first tokens of the longest sequence at every length: their outputs equal those of the longest."""
     subject = run.subject
     if subject.ladder is None:
         subject.ladder = ladder(subject, run, budget)

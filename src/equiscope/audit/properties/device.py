@@ -54,8 +54,8 @@ class Device(Answered):
 
 def _run(subject: Subject, dtype: torch.dtype, device: str) -> Pass:
     model = _moved(copied(subject.model, dtype), device)
-    other = Subject(model, _inputs(subject.inputs, device), subject.pick, subject.mode, subject.seed)
-    other.passes, other.dtype, other.gradients = subject.passes, dtype, subject.gradients
+    other = subject.like(model, _inputs(subject.inputs, device))
+    other.dtype = dtype
     return Pass(other, dtype, False)
 
 

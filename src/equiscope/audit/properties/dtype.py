@@ -92,8 +92,8 @@ class _Drift:
                     p.copy_(_off(given, generator).to(p.dtype))
         if random:
             scramble(model, self.subject.seed)
-        other = Subject(model, self.inputs, self.subject.pick, self.subject.mode, self.subject.seed)
-        other.passes, other.dtype, other.gradients = self.subject.passes, dtype, self.subject.gradients
+        other = self.subject.like(model, self.inputs)
+        other.dtype = dtype
         return Pass(other, dtype, False)
 
     def near(self) -> tuple[dict[torch.dtype, float], list[Finding]]:

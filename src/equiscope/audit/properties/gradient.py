@@ -164,7 +164,7 @@ def _backward(run: Pass, inputs: Inputs, direction: Direction, sums: list[list[T
         try:
             for v in variables:
                 v.requires_grad_(True)
-            chosen = run.subject.chosen(inputs.call(run.model)).values()
+            chosen = run.subject.chosen(inputs.call(run.counted)).values()
             outputs = [t for t in (torch.view_as_real(c) if c.is_complex() else c for c in chosen) if t.is_floating_point()]
             if not any(t.requires_grad for t in outputs):
                 return torch.zeros(len(sums), dtype=torch.float64)

@@ -44,7 +44,7 @@ class _Padding(Statement):
         return [*made[:1], *self._ragged(run, generator), *made[1:]]
 
     def _ragged(self, run: Pass, generator: Generator) -> list[Pair]:
-        """Texts of several lengths side by side, each of which gets what it gets alone."""
+        """Sequences of several lengths in one batch: each gives the output that it gives alone."""
         n = run.inputs.length or 0
         if run.inputs.batch is None or n < 3:
             return []
@@ -79,7 +79,7 @@ class _Padding(Statement):
                     return f"it reads row {row}, which is padding here"
             except Crashed:
                 return ""
-        return "it depends on where the padding stands"
+        return "it depends on where the padding is"
 
     def pair(self, run: Pass, inputs: Inputs, size: int, generator: Generator) -> Pair:
         n = inputs.length or 0
@@ -134,7 +134,7 @@ class Ragged:
 
 
 def ragged(subject: Subject, one: Inputs, lengths: tuple[int, ...], left: bool, generator: Generator) -> Ragged:
-    """Rows that differ in length, words and mask, the first of which is the given text. All are padded on one side."""
+    """Rows that differ in length, tokens and mask; the first is the given sequence. All are padded on one side."""
     longest = max(lengths)
     texts = [one, *(varied(one, generator) for _ in lengths[1:])]
     parts = [shortened(text, size) if size < (one.length or 0) else text for text, size in zip(texts, lengths, strict=True)]

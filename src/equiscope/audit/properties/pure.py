@@ -1,11 +1,11 @@
-"""Purity: a call of the model answers, and does nothing else.
+"""Purity: a call of the model has no side effects.
 
-Nothing that it was given and nothing that it holds is another after a call, it draws no random numbers, and its answer does not
-depend on what it was asked before. Buffers that only grow, or are filled by the first call, are no violation as long as no answer
-depends on them: a table of angles for the longest text so far.
+A call changes neither its inputs nor the parameters, draws no random numbers, and its output does not depend on earlier calls.
+Buffers that only grow, or that the first call fills, are no violation as long as no output depends on them: a table of angles for
+the longest sequence so far.
 
-Every other statement is measured with the state put back before each call, so a model that is not pure is still measured; its rows
-say what they were measured without.
+Every other statement is measured with the state restored before each call, so a model that is not pure is measured too; its rows
+say so.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ LONGER = 300  # tokens of the longer input that is asked at most
 
 @dataclass(frozen=True)
 class Fault:
-    """One way in which a call does more than answer. without: what the other rows were measured without."""
+    """One side effect of a call. without: how the other rows were measured despite it."""
 
     cause: str
     without: str
@@ -43,10 +43,10 @@ class Fault:
 
 
 class Pure(Answered):
-    """A call changes no input, parameter or buffer, draws no random numbers, and leaves nothing that a later answer depends on."""
+    """A call changes no input, parameter or buffer, draws no random numbers, and changes no later output."""
 
     name = "pure"
-    summary = "a call answers and does nothing else: no answer depends on what was asked before"
+    summary = "a call changes nothing, and its output does not depend on earlier calls"
     expected = True
 
     def missing(self, subject: Subject) -> str:
@@ -67,7 +67,7 @@ class Pure(Answered):
 
 @dataclass(frozen=True)
 class Effects:
-    """What a call does besides answering. left: what it leaves behind; not_finite: an output that is not, or empty."""
+    """Side effects of a call. left: state that it changes; not_finite: an output that is not finite, or empty."""
 
     faults: list[Fault]
     left: list[str]
@@ -75,12 +75,12 @@ class Effects:
     calls: int
 
     def note(self) -> str:
-        """What is left behind without harm; empty where nothing is."""
-        return f"calls leave {_some(self.left)} behind, on which no answer depends" if self.left and not self.faults else ""
+        """State that calls change and no output depends on; empty where there is none."""
+        return f"calls change {_some(self.left)}, on which no output depends" if self.left and not self.faults else ""
 
 
 def effects(subject: Subject) -> Effects:
-    """What a call of this model does besides answering, found once. The subject remembers what other rows are measured without."""
+    """Side effects of a call of this model, measured once. The subject remembers how other rows are measured despite them."""
     if subject.effects is None:
         before = subject.passes.total()
         run = _apart(subject)
@@ -108,15 +108,7 @@ def _apart(subject: Subject) -> Pass:
         model = duplicate(subject.model)
     except Exception:  # whatever somebody's object raises when it is copied
         model = subject.model
-    other = Subject(model, subject.inputs, subject.pick, subject.mode, subject.seed)
-    other.passes, other.sequences, other.gradients, other.writes = (
-        subject.passes,
-        subject.sequences,
-        subject.gradients,
-        subject.writes,
-    )
-    run = Pass(other, subject.dtype, False)
-    return run
+    return Pass(subject.like(model), subject.dtype, False)
 
 
 def _writes(run: Pass) -> Iterator[Fault]:
@@ -139,7 +131,7 @@ def _writes(run: Pass) -> Iterator[Fault]:
 
 
 def _sum(p: Tensor) -> float:
-    """A number that another content does not have."""
+    """A sum that differs for other values."""
     p = p.detach().flatten()
     total = float(p.sum(dtype=torch.float64)) if not p.is_complex() else float(torch.view_as_real(p).sum(dtype=torch.float64))
     return total if total == total else 0.0
@@ -147,6 +139,8 @@ def _sum(p: Tensor) -> float:
 
 def _rewritten(run: Pass) -> set[str]:
     """Buffers that a second call, on other words, changes again; not those that it makes longer."""
+    if not any(True for _ in run.model.buffers()):
+        return set()
     after: list[dict[str, Tensor]] = []
     other = varied(run.inputs, Generator().manual_seed(run.subject.seed + 7))
 
@@ -179,7 +173,7 @@ def _draws(run: Pass) -> Iterator[Fault]:
 
 
 def _history(run: Pass) -> Iterator[Fault]:
-    """Whether an answer is another after other questions: other words, a longer text, a shorter one."""
+    """Whether an output changes after calls with other inputs: other tokens, a longer sequence, a shorter one."""
     asked, fresh = dict[str, Inputs](), dict[str, Outputs]()
     for name, inputs, answered in _questions(run):
         asked[name], fresh[name] = inputs, answered
@@ -210,10 +204,10 @@ def _history(run: Pass) -> Iterator[Fault]:
             continue
         number = wrong[0] if wrong is not None else len(answers)
         before = ", ".join(WORDS[n] for n in names[:number][-2:]) or "nothing"
-        what = f"the answer to {WORDS[names[number]]} is another after {before}" if not failed or wrong else (
-            f"after {before}, {WORDS[names[number]]} is not answered: {failed}"
+        what = f"the output for {WORDS[names[number]]} changes after {before}" if not failed or wrong else (
+            f"after {before}, the call with {WORDS[names[number]]} fails: {failed}"
         )  # fmt: skip
-        keeps = f"; a call leaves {_some(left)} behind" if left else "; a call leaves something behind outside the model"
+        keeps = f"; a call changes {_some(left)}" if left else "; a call changes something outside the model"
         yield Fault(what + keeps, STATE, _owner(left, type(run.model).__name__), wrong[1] if wrong is not None else None, True)
         return
 
@@ -223,15 +217,15 @@ ORDERS = (
     ("wider", "masked", "reordered", "ending", "given", "refilled"),
 )  # fmt: skip
 WORDS = {
-    "given": "the given input", "other": "other words", "longer": "a longer input", "shorter": "a shorter input",
-    "wider": "an input of other sequences", "masked": "an input with another mask of padding",
-    "refilled": "other words in the same tensors", "reordered": "the same words in another order",
-    "ending": "the same words but the last",
+    "given": "the given input", "other": "other tokens", "longer": "a longer input", "shorter": "a shorter input",
+    "wider": "a batch of other sequences", "masked": "an input with another padding mask",
+    "refilled": "other tokens in the same tensors", "reordered": "the same tokens in another order",
+    "ending": "the same tokens except the last",
 }  # fmt: skip
 
 
 def _questions(run: Pass) -> Iterator[tuple[str, Inputs, Outputs]]:
-    """The given input and others, with a fresh answer to each; those that the model does not take are left out."""
+    """The given input and others, each with its output in a fresh state; inputs that the model refuses are left out."""
     generator, n = Generator().manual_seed(run.subject.seed + 11), run.inputs.length
     made = {"given": run.inputs, "other": varied(run.inputs, generator)}
     if n is not None and n > 2:

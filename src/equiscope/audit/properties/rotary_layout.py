@@ -111,7 +111,7 @@ def seen(run: Pass, inputs: Inputs) -> list[Seen]:
     """Every attention of a pass. With gradients on, since torch's own fast paths show nothing."""
     with run.within(gradients=True), watching(run.model) as found:
         try:
-            inputs.to(run.dtype).call(run.model)
+            inputs.to(run.dtype).call(run.counted)
         except Exception as error:
             text = " ".join(str(error).split())[:160]
             raise Crashed(f"the model raised {type(error).__name__} on one word at all places: {text}") from error

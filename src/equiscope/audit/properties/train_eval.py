@@ -45,10 +45,8 @@ class TrainEval(Answered):
 
 
 def _pass(subject: Subject, mode: str, dtype: torch.dtype) -> Pass:
-    """A pass in one mode; what it runs is counted where the rest is."""
-    other = Subject(subject.model, subject.inputs, subject.pick, mode, subject.seed)
-    other.passes = subject.passes
-    return other.at(dtype)
+    """A pass in one mode."""
+    return subject.like(mode=mode).at(dtype)
 
 
 def _begins(evaluated: Pass, trained: Pass) -> tuple[str, str]:
