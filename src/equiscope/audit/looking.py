@@ -68,8 +68,8 @@ class Looking:
         return replace(place, module=name) if name else place
 
     def _telling(self, worst: Sample, smallest: Sample, samples: Sequence[Sample]) -> Pair:
-        """The pair that is followed through the model: the worst one; the smallest, where only longer sequences break it; or where the
-        two runs of the worst differ in length, one that breaks too and whose runs do not, so that every step can be compared."""
+        """The pair that is followed through the model: the worst one. Where only longer sequences break it, the smallest. Where the
+        two runs of the worst differ in length, another whose runs do not, so that every step can be compared."""
         if (worst.pair.plain.length or 0) > (self.run.inputs.length or 0) and _one_length(smallest.pair):
             return smallest.pair
         if _one_length(worst.pair) or not isinstance(worst.pair.moved, Inputs):
