@@ -5,7 +5,7 @@ import type { Claim } from "../contract";
 import type { Measurement } from "../measure";
 
 const WORDS = {
-  holds: "holds: only rounding differs",
+  holds: "holds: equal up to rounding",
   approximate: "nearly: a small true difference",
   broken: "broken",
   undecided: "undecided: not finite",
