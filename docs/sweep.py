@@ -298,9 +298,9 @@ OTHERWISE = """
 
 - `XLNetLMHeadModel` reads both ways unless it is given a `perm_mask`; nothing says that it is causal, and the check does not.
 - `RwkvForCausalLM` takes a mask of padding, and says in a warning that it does not use it.
-- `RecurrentGemmaForCausalLM`, cache and shift: its state begins anew where a place is 0; read in pieces with `DynamicCache`, as
+- `RecurrentGemmaForCausalLM`, cache and shift: its state restarts where a position is 0; read in pieces with `DynamicCache`, as
   `generate()` makes it. Not confirmed apart from padding: undecided.
-- `RwkvForCausalLM`, pure, in the table: with two layers the weights are divided by 1, so the write changes no number; with more
+- `RwkvForCausalLM`, pure, holds in the table: with two layers the weights are divided by 1, which changes no number. With more
   layers it does (`rwkv_rescales`).
 - `ProphetNetForCausalLM`, right-padding: the length of the text again (`prophetnet_mixes_rows`). `CpmAntForCausalLM`,
   right-padding: it reads both ways (`cpm_ant_reads_ahead`). `ReformerModelWithLMHead`, pure: its random numbers.

@@ -125,3 +125,18 @@ def test_every_call_of_the_model_is_counted(made, proof):
     finally:
         handle.remove()
     assert sum(audit.passes.values()) == sum(calls)
+
+
+@pytest.mark.parametrize("write", [lambda w: w.mul_(1.5), lambda w: w.data.mul_(1.5), lambda w: w.div_(w.norm())])
+def test_a_model_that_writes_into_its_parameters_is_left_as_it_was(write):
+    class Writes(nn.Linear):
+        def forward(self, x):
+            with torch.no_grad():
+                write(self.weight)
+            return super().forward(x)
+
+    model = Writes(8, 8)
+    before = {n: p.detach().clone() for n, p in model.named_parameters()}
+    audit = check(model, *features(), effort="quick")
+    assert audit["pure"].verdict == "broken"
+    assert all(torch.equal(p, before[n]) for n, p in model.named_parameters())

@@ -38,10 +38,16 @@ def numbers_exist(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, 
 
 
 def answers(subject: Subject) -> None:
-    """Whether the model answers at all to what it is given. Raises InputError with the model's own message where it does not."""
+    """Run the model once as it is given. Raises InputError with the model's own message where it raises.
+
+    The call is made on a copy, and its parameters are compared afterwards: a model that writes into them stays as it was, and the
+    subject knows that only copies may be run.
+    """
     try:
-        run = subject.at(subject.dtype)
+        run = subject.on_copy()
         run(run.inputs)
+        subject.gradients = run.subject.gradients
+        subject.writes = not run.moved.isdisjoint(n for n, _ in run.model.named_parameters())
     except Crashed as crash:
         if subject.dtype in HALF:  # not every operation is there in every precision
             return

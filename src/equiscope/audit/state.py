@@ -69,7 +69,7 @@ class State:
             if _rebound(self.modules[path], "_parameters", key, p):
                 yield name
             kept = self.numbers.get(name)
-            if p._version != version or (kept is not None and not equal(p, kept)):  # what is written through .data has no version
+            if not equal(p, kept) if kept is not None else p._version != version:  # a write through .data has no version
                 if kept is not None:
                     with torch.no_grad():
                         p.copy_(kept)

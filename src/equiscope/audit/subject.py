@@ -73,6 +73,16 @@ class Subject:
         """The model in this dtype. Its own dtype, parameters as given: the model itself, no copy."""
         return Pass(self, dtype, random)
 
+    def on_copy(self) -> "Pass":
+        """A copy of the model in its own dtype, whose parameters are compared and put back after every call; the model itself where
+        it cannot be copied."""
+        other = self.like()
+        other.writes = True
+        try:
+            return other.at(self.dtype)
+        except Crashed:
+            return self.at(self.dtype)
+
     def chosen(self, output: Any) -> Outputs:
         """The outputs that are compared. Raises Crashed where there is none."""
         if isinstance(output, Picked):

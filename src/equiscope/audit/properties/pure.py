@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from equiscope.audit.copies import duplicate
 from equiscope.audit.examples import batched, changed_tokens, lengthened, sequence, varied
 from equiscope.audit.outputs import finite
 from equiscope.audit.pairs import error
@@ -83,12 +82,9 @@ def effects(subject: Subject) -> Effects:
     """Side effects of a call of this model, measured once. The subject remembers how other rows are measured despite them."""
     if subject.effects is None:
         before = subject.passes.total()
-        run = _apart(subject)
-        faults = [*_writes(run)]
-        if any(f.without == PARAMETERS for f in faults) and not subject.writes:
-            subject.writes = True
-            run = _apart(subject)  # from here on with parameters that are put back
-        faults += [*_draws(run), *_history(run)]
+        run = subject.on_copy()
+        faults = [*_writes(run), *_draws(run), *_history(run)]
+        subject.writes = subject.writes or any(f.without == PARAMETERS for f in faults)
         subject.without = list(dict.fromkeys(f.without for f in faults))
         left = [n for n in sorted(run.moved) if not n.startswith("attributes of")]
         subject.effects = Effects(faults, left, finite(run(run.inputs)), subject.passes.total() - before)
@@ -102,39 +98,22 @@ INPUTS, PARAMETERS, STATE, DRAWS = (
 )  # fmt: skip
 
 
-def _apart(subject: Subject) -> Pass:
-    """A copy of the model, which may write into its parameters; the model itself where it cannot be copied."""
-    try:
-        model = duplicate(subject.model)
-    except Exception:  # whatever somebody's object raises when it is copied
-        model = subject.model
-    return Pass(subject.like(model), subject.dtype, False)
-
-
 def _writes(run: Pass) -> Iterator[Fault]:
     """Inputs and parameters that a call changes, and buffers that every call changes."""
     given, root = run.inputs.copied(), type(run.model).__name__
-    sums = {n: _sum(p) for n, p in run.model.named_parameters()}
     run.made(given.call_on_itself)
     changed = [
         n for n, v in run.inputs.values.items() if _differs(getattr(v, "x", v), getattr(given.values[n], "x", given.values[n]))
     ]
     if changed:
         yield Fault(f"it writes into its input {', '.join(changed)}", INPUTS, root)
-    parameters = sorted(n for n, p in run.model.named_parameters() if n in run.moved or _sum(p) != sums[n])  # .data has no version
+    parameters = sorted(run.moved & {n for n, _ in run.model.named_parameters()})
     if parameters:
         yield Fault(
             f"a call changes the parameter{'s'[: len(parameters) != 1]} {_some(parameters)}", PARAMETERS, _owner(parameters, root)
         )
     if changed := sorted(_rewritten(run)):
         yield Fault(f"every call changes the buffer{'s'[: len(changed) != 1]} {_some(changed)}", STATE, _owner(changed, root))
-
-
-def _sum(p: Tensor) -> float:
-    """A sum that differs for other values."""
-    p = p.detach().flatten()
-    total = float(p.sum(dtype=torch.float64)) if not p.is_complex() else float(torch.view_as_real(p).sum(dtype=torch.float64))
-    return total if total == total else 0.0
 
 
 def _rewritten(run: Pass) -> set[str]:
