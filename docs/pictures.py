@@ -37,7 +37,9 @@ QUIET = (
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 LARGEST = 150_000  # bytes of one picture
-FIRST = "figure.matrix, table.rows, canvas.chart, .desk canvas, .candidates, .stack, .architecture, .edge, .photo, .who, .stage"  # of any page
+FIRST = (  # of any page
+    "figure.matrix, table.rows, canvas.chart, .desk canvas, .candidates, .stack, .architecture, .edge, .photo, .who, .stage"
+)
 MARGIN = 8  # pixels around what is cut out
 
 Shot = tuple[str, dict, Callable[[Page], dict | None]]  # the link's fragment, the screen, what to do and where to cut
