@@ -70,11 +70,13 @@ class Looking:
     def _telling(self, worst: Sample, smallest: Sample, samples: Sequence[Sample]) -> Pair:
         """The pair that is followed through the model: the worst one. Where only longer sequences break it, the smallest. Where the
         two runs of the worst differ in length, another whose runs do not, so that every step can be compared."""
-        if (worst.pair.plain.length or 0) > (self.run.inputs.length or 0) and _one_length(smallest.pair):
+        given = self.run.inputs.length or 0
+        breaking = [s for s in samples if not s.error < self.border]
+        if all((s.pair.plain.length or 0) > given for s in breaking) and _one_length(smallest.pair):
             return smallest.pair
         if _one_length(worst.pair) or not isinstance(worst.pair.moved, Inputs):
             return worst.pair
-        alike = [s for s in samples if _one_length(s.pair) and not s.error < self.border]
+        alike = [s for s in breaking if _one_length(s.pair)]
         return max(alike, key=lambda s: s.error, default=smallest if _one_length(smallest.pair) else worst).pair
 
     def _smallest(self, one: Asked) -> Sample:
