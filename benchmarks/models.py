@@ -24,7 +24,6 @@ from benchmarks.machine import ROOT, machine, versions
 
 import equiscope as eq
 from equiscope.models import PRESETS, Mixed, fast_products, probe
-from equiscope.trace.narrow import product
 
 SIZES = {
     "4x128": gpts.Size(4, 128, 4, places=64, batch=12), "6x384": gpts.Size(6, 384, 6), "12x768": gpts.Size(12, 768, 12, batch=4),
@@ -125,8 +124,7 @@ def contestants(size, autocast, only=("",)):
 def limit(size, autocast):
     """Seconds that the products of a step would take at this machine's best speed, of 2048 x 2048 or of the step's widest layer.
 
-    In float32 a way counts if its error is that of float32: oneDNN's products of bfloat16 parts are not. bfloat16 goes through
-    float32 where the CPU has no products for it.
+    In float32 a way counts if its error is that of float32: oneDNN's products of bfloat16 parts are not.
     """
     dtype, rows = torch.bfloat16 if autocast else torch.float32, size.batch * size.places
     pairs = [
@@ -137,11 +135,11 @@ def limit(size, autocast):
     for way in ("ieee",) if autocast else ("ieee", "bf16"):
         torch.backends.mkldnn.matmul.fp32_precision = way
         exact = pairs[0][0].double() @ pairs[0][1].double()
-        far = float((product(*pairs[0]) - exact).norm() / exact.norm())
+        far = float((pairs[0][0] @ pairs[0][1] - exact).norm() / exact.norm())
         for a, b in pairs if autocast or far < FLOAT32 else ():
             for _ in range(12):
                 begin = time.perf_counter()
-                product(a, b)
+                a @ b
                 best = max(best, 2 * a.shape[0] * b.numel() / (time.perf_counter() - begin))
         torch.backends.mkldnn.matmul.fp32_precision = before
     spec = PRESETS["gpt2"](size.width, size.layers, size.heads, size.vocabulary, size.places)

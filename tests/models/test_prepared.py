@@ -20,13 +20,12 @@ from equiscope.models.packed import NARROW, WAYS, Packed, Ways, past_onednn, qui
 from equiscope.models.prepared import prepared
 from equiscope.position import Alibi, Learned, NoPosition, Rope
 from equiscope.symmetry import relative_error
-from equiscope.trace import narrow
 
 TEXTS = [ids()[0], ids()[1, :7]]
 
 THERE = [way for way in WAYS if way != "packed" or torch.backends.mkldnn.is_available()]
 THERE_TOO = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-SHORT = ("turned",) if torch.bfloat16 in narrow.SLOW else NARROW if THERE_TOO else ("plain",)  # in bfloat16
+SHORT = NARROW if THERE_TOO else ("plain",)  # in bfloat16
 
 
 def loaded(name, folder, dtype=torch.float64):

@@ -19,7 +19,6 @@ from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from equiscope.attention import apart
 from equiscope.attention.plan import Distances
-from equiscope.trace import narrow
 from equiscope.trace.transforms import transformed
 
 TABLE = 2**25  # numbers of a table that is worth keeping for speed (128 MiB in float32); beyond it, blocks of rows
@@ -42,9 +41,6 @@ def fused(
     if q.ndim < 4:  # without a batch torch takes the way that writes every table down
         alone = (None,) * (4 - q.ndim)
         return fused(q[alone], k[alone], v[alone], scale, seen, causal, bias)[(0,) * len(alone)]
-    bare, learned = bias is None or q.dtype in narrow.SLOW | narrow.HALF, _learned(q, k, v)  # autocast knows no kernel with a bias
-    if bare and (learned or q.shape[-2] == 1) and narrow.meant(q, k, v, many=learned) is not None:  # else torch's takes no longer
-        return narrow.through(lambda q, k, v: fused(q, k, v, scale, seen, causal, bias), q, k, v, many=learned)
     if bias is None:
         if learned_shortly(q, k, v):
             return in_a_table(q, k, v, scale, seen, causal)

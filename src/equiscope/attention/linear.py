@@ -25,7 +25,6 @@ from equiscope.position import NoPosition, Position
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 from equiscope.trace import constant, ops, recording
-from equiscope.trace.narrow import product
 
 Feature = Literal["elu", "relu", "softplus", "exp"]
 FEATURES: tuple[Feature, ...] = ("elu", "relu", "softplus", "exp")
@@ -62,7 +61,7 @@ class Sums:
         self.product = outer if self.product is None else self.product + outer
         self.keys = k if self.keys is None else self.keys + k
         self.length += 1
-        return _quotient(product(turned_q[..., None, :], self.product)[..., 0, :], (q * self.keys).sum(-1, keepdim=True))
+        return _quotient((turned_q[..., None, :] @ self.product)[..., 0, :], (q * self.keys).sum(-1, keepdim=True))
 
 
 @dataclass(frozen=True)
@@ -237,8 +236,8 @@ REAL = "features of the keys, 0 where there is no word"
 
 
 def _all_at_once(rows: _Rows) -> Tensor:
-    above = product(rows.turned_q, product(rows.turned_k.mT, rows.v))
-    return _quotient(above, product(rows.q, rows.k.sum(-2).unsqueeze(-1)))
+    above = rows.turned_q @ (rows.turned_k.mT @ rows.v)
+    return _quotient(above, rows.q @ rows.k.sum(-2).unsqueeze(-1))
 
 
 def _chunk(rows: _Rows, document: Tensor | None, sums: Sums) -> Tensor:
@@ -252,10 +251,10 @@ def _chunk(rows: _Rows, document: Tensor | None, sums: Sums) -> Tensor:
         seen = seen & (document[..., :, None] == document[..., None, :])
         if sums.document is not None:
             same, kept = torch.eq(document, sums.document)[..., None], torch.eq(last, sums.document)[..., None]
-    weights, plain = product(rows.turned_q, rows.turned_k.mT), product(rows.q, rows.k.mT)
-    above, below = product(weights.masked_fill(~seen, 0.0), rows.v), plain.masked_fill(~seen, 0.0).sum(-1, keepdim=True)
+    weights, plain = rows.turned_q @ rows.turned_k.mT, rows.q @ rows.k.mT
+    above, below = weights.masked_fill(~seen, 0.0) @ rows.v, plain.masked_fill(~seen, 0.0).sum(-1, keepdim=True)
     if sums.product is not None and sums.keys is not None:
-        before, total = product(rows.turned_q, sums.product), product(rows.q, sums.keys.unsqueeze(-1))
+        before, total = rows.turned_q @ sums.product, rows.q @ sums.keys.unsqueeze(-1)
         if same is not None:  # chosen, not multiplied: 0 times infinity would be NaN
             before, total = before.masked_fill(~same, 0.0), total.masked_fill(~same, 0.0)
         above, below = above + before, below + total
@@ -263,7 +262,7 @@ def _chunk(rows: _Rows, document: Tensor | None, sums: Sums) -> Tensor:
     if document is not None and last is not None:
         others = torch.ne(document, last)[..., None]
         turned_k, k, v = (t.masked_fill(others, 0.0) for t in (turned_k, k, v))
-    new, keys = product(turned_k.mT, v), k.sum(-2)
+    new, keys = turned_k.mT @ v, k.sum(-2)
     if sums.product is not None and sums.keys is not None:
         old = (sums.product, sums.keys)
         if kept is not None:

@@ -5,7 +5,6 @@ to compute. Here some queries go through all steps at a time, and only their wei
 is not computed.
 """
 
-import contextlib
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from equiscope.trace import narrow
 from equiscope.trace.transforms import transformed
 
 ROWS = 128  # queries of a block
@@ -37,9 +35,7 @@ def shown(
     """
     four, one = ((None,) * (4 - q.ndim), (0,) * (4 - q.ndim))
     seen, bias = (t if t is None else t[(None,) * (4 - t.ndim)] for t in (seen, bias))
-    alike = q.dtype == k.dtype == v.dtype
-    with narrow.uncast() if alike and narrow.meant(q, k, v) is not None else contextlib.nullcontext():
-        z, weights = _Shown.apply(q[four], k[four], v[four], bias, seen, scale)
+    z, weights = _Shown.apply(q[four], k[four], v[four], bias, seen, scale)
     return z[one], weights[one]
 
 

@@ -3,14 +3,19 @@
 Sources: Srivastava et al. 2014, "Dropout"; Huang et al. 2016, "Deep Networks with Stochastic Depth".
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from equiscope.trace.narrow import INTEL, PLAIN
 from equiscope.trace.transforms import transformed
 
 KINDS = 1 << 16  # of sixteen random bits
+PLAIN = (Tensor, nn.Parameter)
+TOLD: Mapping[str, Any] = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+INTEL = "intel" in TOLD.get("cpu_name", "").lower()
 FEW = 1 << 12  # numbers for which torch's draws take less time than the calls around ours
 
 

@@ -3,7 +3,6 @@
 The optimiser keeps the float32 weights; the forward and backward pass run on a copy in bfloat16, which is made anew after each
 step. Unlike autocast, which casts every product's operands and keeps the stream between layers in float32, all that moves is
 half as wide. Sums inside norms, softmax and products stay in float32, as the kernels have them; take the loss in float32 too.
-On a CPU that is slower at the dtype than at float32 products are converted one by one (`trace.narrow`); what is kept stays narrow.
 Source: Micikevicius et al. 2018, "Mixed Precision Training", section 3.1; as FSDP's MixedPrecision(param_dtype=bfloat16).
 """
 

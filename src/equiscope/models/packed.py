@@ -10,8 +10,7 @@ ways differ in rounding:
   rows     the sum over the input cut into one part a thread, each a product of its own
   columns  the output cut into parts
   packed   oneDNN's blocks of weights; bias, activation and residual on the way out
-Dtypes that the CPU cannot multiply (`trace.narrow`) lie turned. What is packed or cut by columns is a copy; the others are views of
-one weight that lies so already.
+What is packed or cut by columns is a copy; the others are views of one weight that lies so already.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from equiscope.trace import narrow, ops
+from equiscope.trace import ops
 from equiscope.trace.ops import Activation
 
 SMALL = 2**15  # weights for which any way will do
@@ -111,12 +110,12 @@ class Packed:
     @property
     def passes(self) -> bool:
         """Whether one row alone reads it fast, and only where oneDNN is passed by."""
-        return self.way == "turned" and self.weight.dtype == torch.bfloat16 and torch.bfloat16 not in narrow.SLOW
+        return self.way == "turned" and self.weight.dtype == torch.bfloat16
 
     def for_several(self) -> None:
         """Lay weights that one row alone reads fast so that several rows do. Other threads may multiply meanwhile."""
         way, weight = self._laid
-        if way == "turned" and weight.dtype == torch.bfloat16 and torch.bfloat16 not in narrow.SLOW:
+        if way == "turned" and weight.dtype == torch.bfloat16:
             self._laid = "packed", self._lay("packed", weight)
 
     def product(self, x: Tensor) -> Tensor:
@@ -130,8 +129,6 @@ class Packed:
             y = torch.bmm(x.expand(len(weight), *x.shape), weight)
             y = y.transpose(0, 1).reshape(len(x), -1)[:, : self.outputs]
             return y if self.bias is None else y + self.bias
-        if way == "turned" and weight.dtype in narrow.SLOW:
-            return narrow.linear(x, weight, self.bias)
         return x @ weight if self.bias is None else torch.addmm(self.bias, x, weight)
 
 
@@ -149,8 +146,6 @@ class Ways:
         """For weights [in, out] of any kind."""
         if weight.device.type != "cpu":
             return "plain"
-        if weight.dtype in narrow.SLOW:
-            return "turned"
         if weight.numel() < SMALL:
             return "plain"
         ways = _ways(weight.dtype)

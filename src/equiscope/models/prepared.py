@@ -25,7 +25,7 @@ from equiscope.models.packed import Packed, Ways, past_onednn
 from equiscope.position import Position
 from equiscope.position.base import Role
 from equiscope.symmetry import relative_error
-from equiscope.trace import narrow, ops
+from equiscope.trace import ops
 
 FAR = {torch.float64: 1e-10, torch.float32: 1e-4}  # how far one step may be from the reference; other dtypes: 0.1
 SEVERAL = 32  # rows of a step, texts or tokens, up to which reading weights takes longer than multiplying them
@@ -456,8 +456,6 @@ def _in_heads(x: Tensor, width: int, shared: _Shared) -> Tensor:
 
 def _looked_up(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """q [B, H, N, K] among k, v [B, G, M, K]: the heads side by side [B*N, H*K]."""
-    if q.shape[-2] == 1 and narrow.meant(q, k, v, many=False) is not None:
-        return narrow.through(lambda q, k, v: _looked_up(q, k, v, mask, scale), q, k, v, many=False)
     batch, heads, new, _ = q.shape
     groups = k.shape[1]
     if new > 1 or groups == heads:

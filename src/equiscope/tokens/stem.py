@@ -8,7 +8,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar, cast
 
 import torch
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.tokens.base import Tokens
-from equiscope.trace import narrow, ops
+from equiscope.trace import ops
 from equiscope.trace.recorder import constant, recording
 
 CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
@@ -44,8 +43,7 @@ class Convolution(nn.Module):
         """[..., C, sizes] to [..., C', sizes / 2, rounded up], in one call of torch's convolution."""
         kernel = self.weight.T.unflatten(1, (*[3] * self.axes, -1)).movedim(-1, 1)
         flat = x.reshape(-1, *x.shape[-self.axes - 1 :])
-        convolve = partial(CONVOLVE[self.axes], stride=2, padding=1)
-        y = narrow.through(convolve, flat, kernel, self.bias).relu()
+        y = CONVOLVE[self.axes](flat, kernel, self.bias, stride=2, padding=1).relu()
         return y.reshape(*x.shape[: -self.axes - 1], *y.shape[1:])
 
     def rows(self, x: Tensor, sizes: Sequence[int]) -> Tensor:

@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from equiscope.trace import narrow
 from equiscope.trace.recorder import note, recording
 from equiscope.trace.transforms import transformed
 
@@ -26,7 +25,7 @@ Function = Literal["exp", "log1p", "sqrt", "square", "floor", "round", "sigmoid"
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 def matmul(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
     """[..., N, K] times [..., K, M]: each number is a row of `a` times a column of `b`."""
-    return note("matmul", narrow.product(a, b), [a, b], name, label)
+    return note("matmul", a @ b, [a, b], name, label)
 
 
 def add(a: Tensor, b: Tensor, name: str = "", label: str = "") -> Tensor:
@@ -493,7 +492,7 @@ OPERATIONS: dict[str, Callable[..., Tensor]] = {
 def affine(x: Tensor, weight: Tensor, bias: Tensor | None, name: str = "", label: str = "") -> Tensor:
     """x @ W (+ b): two steps when watched, one fused call otherwise."""
     if not recording():
-        return narrow.linear(x, weight, bias)
+        return F.linear(x, weight.transpose(-2, -1), bias)
     if bias is None:
         return matmul(x, weight, name=name, label=label)
     return add(matmul(x, weight, name=f"{name}_0", label="before the bias"), bias, name=name, label=label)

@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equiscope.trace.narrow import HALF, SLOW
-
 AT_ONCE = 1 << 20  # numbers that are stacked
 SMALL = 64  # rows or columns to which float32 is taken: three of 64 x 224 took 0.6 ms on an Intel with AMX, in bfloat16 0.8
 
@@ -46,8 +44,7 @@ def orthogonal(x: Tensor, by: tuple[float, float, float], steps: int, eps: float
     a, b, c = by
     tall = x.shape[-2] > x.shape[-1]
     x = x.mT if tall else x
-    slow = x.device.type == "cpu" and torch.bfloat16 in SLOW | HALF
-    x = x.float() if slow or x.shape[-2] <= SMALL else x.bfloat16()
+    x = x.float() if x.shape[-2] <= SMALL else x.bfloat16()
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp_min(eps)
     for _ in range(steps):
         products = x @ x.mT
