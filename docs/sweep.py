@@ -33,6 +33,7 @@ FOLDER = Path(__file__).parent / "why"
 sys.path.insert(0, str(FOLDER))
 PROPERTIES = ("causal", "cache", "left-padding", "right-padding", "packing", "batch", "deterministic", "pure")
 MASK_ALONE = "left-padding, mask alone"
+OF_OPTIONS = tuple(name for name in PROPERTIES if name != "packing")  # which x-transformers cannot be told of
 COLUMNS = ("class", "causal", "cache", "left-padding", MASK_ALONE, *PROPERTIES[3:], "shift")
 SECONDS = 180  # for one class; what was not reached by then is undecided
 PROCESSES = 2
@@ -173,9 +174,12 @@ class Adapted(nn.Module):
                 past_key_values: Any = None, use_cache: bool = False) -> Any:  # fmt: skip
         told: dict[str, Any] = {}
         if attention_mask is not None:
-            told["seq_start_pos"] = (attention_mask == 0).sum(-1)
+            before = (attention_mask.cumsum(-1) == 0).sum(-1)  # padding in front shifts positions, other padding does not
+            told |= {"seq_start_pos": before, "mask": attention_mask.bool()}
         if not use_cache:
             if position_ids is not None and attention_mask is None:  # seq_start_pos says both
+                if not bool((position_ids == position_ids[:1]).all()):
+                    raise ValueError("it takes one row of positions for all sequences")
                 told["pos"] = position_ids[0]
             return self.net(input_ids, **told)
         if not self.net.can_cache_kv:
@@ -249,7 +253,7 @@ def options(tell: Callable[[str], None]) -> tuple[list[tuple[str, dict[str, Row]
         tell(name)
         try:
             model = Adapted(wrapped(layers, around))
-            audit = check(model, kwargs=ids, proof=False, properties=PROPERTIES, actions=["shift"], pick=_logits)
+            audit = check(model, kwargs=ids, proof=False, properties=OF_OPTIONS, actions=["shift"], pick=_logits)
             rows.append((name, {row.name: row for row in audit}))
         except Exception as error:  # other people's code
             failed.append((name, " ".join(str(error).split())[:220]))
@@ -313,7 +317,8 @@ XTRANSFORMERS = """# What is found in x-transformers
 The options of x-transformers {x_transformers}, one at a time, in a causal `TransformerWrapper` of two layers at random weights, on
 13 tokens, in float64. *no table* is `use_abs_pos_emb=False`: without it, learned absolute places are added whatever else is chosen.
 Cells as in [the page on transformers](transformers.md). *cache* is what `generate()` does: `return_intermediates=True`, then
-`cache=` with all words so far. *left padding* is `seq_start_pos=`, as `generate(prompt_lens=...)` gives it; *shift* is `pos=`.
+`cache=` with all words so far. Padding is said by `mask=`, and in front of a text by `seq_start_pos=` too, as
+`generate(prompt_lens=...)` gives it; *shift* is `pos=`.
 
 """
 
@@ -373,7 +378,7 @@ def x_transformers_page(tell: Callable[[str], None]) -> str:
     from importlib.metadata import version
 
     rows, failed = options(tell)
-    columns = ("options", *PROPERTIES, "shift")
+    columns = ("options", *OF_OPTIONS, "shift")
     head = XTRANSFORMERS.format(x_transformers=version("x-transformers"))
     return "".join([
         HEAD, head, *findings("in_x_transformers", "x-transformers"),
