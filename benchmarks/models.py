@@ -23,7 +23,8 @@ from benchmarks import gpts
 from benchmarks.machine import ROOT, machine, versions
 
 import equiscope as eq
-from equiscope.models import PRESETS, Mixed, fast_products, probe
+from equiscope.models import PRESETS, Mixed
+from equiscope.train.engine import onednn_products
 
 SIZES = {
     "4x128": gpts.Size(4, 128, 4, places=64, batch=12), "6x384": gpts.Size(6, 384, 6), "12x768": gpts.Size(12, 768, 12, batch=4),
@@ -75,7 +76,7 @@ def stepper(model, size, autocast):
 
 
 def contestants(size, autocast, only=("",)):
-    """Name to a step; ours run inside `fast_products`, which a probe may leave as torch has it."""
+    """Name to a step of ours and of each peer."""
     there, missing = gpts.present()
     steps, notes = {}, {}
     for name, make in there.items():
@@ -89,26 +90,13 @@ def contestants(size, autocast, only=("",)):
             steps.pop(name, None)
             missing.append(f"{name} ({type(error).__name__}: {str(error)[:80]})")
     ours, apart = same_weights(size)
-    batch = torch.randint(size.vocabulary, (size.batch, size.places))
-    found = None if autocast else probe(ours, batch)
     notes["ours"] = {"logits against transformers GPT-2": apart}
-    if found is not None:
-        notes["probe"] = {"seconds": found.seconds, "routed": found.routed_seconds, "error": found.error,
-                          "routed error": found.routed_error, "used": found.used}  # fmt: skip
-
-    def within(step):
-        def run():
-            with fast_products(ours, batch, found) if found else contextlib.nullcontext():
-                return step()
-
-        return run
-
-    steps["ours"] = within(stepper(ours, size, autocast))
-    steps["ours, compiled"] = within(stepper(torch.compile(same_weights(size)[0]), size, autocast))
-    steps["ours, nanogpt-char"] = within(stepper(characters(size), size, autocast))
-    steps["ours, nanogpt-char, compiled"] = within(stepper(torch.compile(characters(size)), size, autocast))
-    if found is not None and found.used:
-        steps["ours, torch's own products"] = stepper(same_weights(size)[0], size, autocast)
+    steps["ours"] = stepper(ours, size, autocast)
+    steps["ours, compiled"] = stepper(torch.compile(same_weights(size)[0]), size, autocast)
+    steps["ours, nanogpt-char"] = stepper(characters(size), size, autocast)
+    steps["ours, nanogpt-char, compiled"] = stepper(torch.compile(characters(size)), size, autocast)
+    if not autocast and torch.backends.mkldnn.is_available():
+        steps["ours, oneDNN's products"] = onednn_products()(stepper(same_weights(size)[0], size, autocast))
     if autocast:
         steps["ours, mixed"] = stepper(Mixed(same_weights(size)[0]), size, autocast)
         for name, make in (("ours", lambda s: same_weights(s)[0]), ("ours, nanogpt-char", characters)):

@@ -198,10 +198,10 @@ LOOPS = {
     "transformers Trainer": (trainer, "accelerate"), "litgpt pretrain (compiles)": (litgpt, "litgpt"),
     "x-transformers loop": (x_transformers, "x_transformers"),
     "ours": (ours, None), "ours, compiled": (partial(ours, compiled=True), None),
-    "ours, fastest products": (partial(ours, products="fastest"), None),
-    "ours, fastest products, compiled": (partial(ours, compiled=True, products="fastest"), None),
+    "ours, oneDNN's products": (partial(ours, products="onednn"), None),
+    "ours, oneDNN's products, compiled": (partial(ours, compiled=True, products="onednn"), None),
     "ours, nanogpt-char, compiled": (partial(ours, compiled=True, **CHARACTERS), None),
-    "ours, nanogpt-char, fastest products, compiled": (partial(ours, compiled=True, products="fastest", **CHARACTERS), None),
+    "ours, nanogpt-char, oneDNN's products, compiled": (partial(ours, compiled=True, products="onednn", **CHARACTERS), None),
 }  # fmt: skip
 PEERS = ("transformers Trainer", "litgpt pretrain (compiles)", "x-transformers loop")
 
@@ -299,7 +299,7 @@ def main():
     for size in ["tiny"] if chosen.quick else chosen.sizes:
         for dtype in chosen.dtypes:
             steps = chosen.steps or STEPS[size]
-            here = [name for name in names if dtype == "float32" or "fastest" not in name]  # of float32 there are two kinds
+            here = [name for name in names if dtype == "float32" or "oneDNN" not in name]  # of float32 there are two kinds
             runs[f"{size}, {dtype} ({sizes[size]})"] = measure(size, dtype, 1 if chosen.quick else chosen.rounds, steps, here)
     results["machine"]["load after"] = machine()["load"]
     made = markdown(results)

@@ -1,7 +1,6 @@
 """One step of learning: the same however it is cut, kept, or put back."""
 
 import json
-import signal
 import subprocess
 import sys
 
@@ -9,14 +8,12 @@ import pytest
 import torch
 
 from equiscope.errors import InputError
-from equiscope.models import Probe, build
-from equiscope.record import read_run
+from equiscope.models import build
 from equiscope.train import engine as engines
 from equiscope.train import train
 from equiscope.train.engine import Diverged, Engine
 from equiscope.train.task import settle
 from tests.train.small import plain, small
-from tests.train.test_loop import stopping
 
 
 def engine(folder, **changes):
@@ -150,22 +147,47 @@ def test_an_average_that_is_missing_is_refused_before_a_weight_has_changed(tmp_p
 # ------------------------------------------------------------------------------------------------------- products
 
 
-def test_a_run_keeps_the_products_that_it_began_with(tmp_path, monkeypatch):
-    tried = []
+SWITCH = torch.backends.mkldnn.matmul
+with_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this build of torch has no oneDNN")
 
-    def probed(*given):
-        tried.append(Probe(2.0, 1.0, 1.0, 1.0))
-        return tried[-1]
 
-    monkeypatch.setattr(engines, "probe", probed)
-    found, task = small(tmp_path, engine={"products": "fastest"})
-    train(found, task, tmp_path / "run", stopping(signal.SIGTERM, step=2))
-    assert read_run(tmp_path / "run").machine["onednn"] is True
-    train(found, task, tmp_path / "run")
-    assert len(tried) == 1
+@with_onednn
+def test_products_go_through_onednn_while_a_run_goes_that_asks_for_it(tmp_path, monkeypatch):
+    before, found = SWITCH.fp32_precision, []
+    monkeypatch.setattr(engines.Engine, "step", noting(engines.Engine.step, found))
+    train(*small(tmp_path, engine={"products": "onednn"}), tmp_path / "run")
+    assert set(found) == {"bf16"}
+    assert SWITCH.fp32_precision == before
+    found.clear()
     train(*small(tmp_path), tmp_path / "plain")
-    assert "onednn" not in read_run(tmp_path / "plain").machine
-    assert len(tried) == 1
+    assert set(found) == {before}
+
+
+def noting(step, found):
+    def noted(*given, **named):
+        found.append(SWITCH.fp32_precision)
+        return step(*given, **named)
+
+    return noted
+
+
+@with_onednn
+def test_the_switch_of_products_is_set_back_after_an_error():
+    before = SWITCH.fp32_precision
+
+    def fail():
+        assert SWITCH.fp32_precision == "bf16"
+        raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"), engines.onednn_products():
+        fail()
+    assert SWITCH.fp32_precision == before
+
+
+def test_onednn_is_refused_where_torch_has_none(monkeypatch):
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    with pytest.raises(InputError, match="this build of torch has no oneDNN"), engines.onednn_products():
+        pass
 
 
 # ------------------------------------------------------------------------------------------------------ processes

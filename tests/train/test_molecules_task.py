@@ -329,7 +329,7 @@ WRONG = [
     ("cutoff = 4.0", "start = 3", "line 12: model.start is 3, but takes a folder"),
     ('precision = "float32"', 'precision = "bfloat16"', 'line 19: engine.precision is "bfloat16", but forces are slopes'),
     ('precision = "float32"', "recompute = true", "line 19: engine.recompute is true"),
-    ('precision = "float32"', 'products = "fastest"', "line 19: engine.products is"),
+    ('precision = "float32"', 'products = "onednn"', "line 19: engine.products is"),
 ]
 
 

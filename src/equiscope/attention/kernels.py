@@ -17,7 +17,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-from equiscope.attention import apart
 from equiscope.attention.plan import Distances
 from equiscope.trace.transforms import transformed
 
@@ -50,8 +49,6 @@ def fused(
         width = v.shape[-1]
         if q.device.type == "cpu" and width < q.shape[-1]:
             v = F.pad(v, (0, q.shape[-1] - width))  # or torch takes the way that writes every table down
-        if apart.wanted(q, k, v):
-            return apart.attended(q, k, v, seen, causal, scale)[..., :width]
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
         return out if out.shape[-1] == width else out[..., :width]
     held = bias.values if isinstance(bias, Distances) else bias
@@ -60,8 +57,6 @@ def fused(
     table = _joined(bias.table() if isinstance(bias, Distances) else bias, seen, causal, q, k)
     # other devices' kernels take a mask in the dtype of the queries only
     table = table.to(torch.promote_types(q.dtype, torch.float32)) if q.device.type == "cpu" else _narrowed(table, q.dtype)
-    if not table.requires_grad and apart.wanted(q, k, v):
-        return apart.attended(q, k, v, table, False, scale)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=table, scale=scale)
 
 
@@ -162,10 +157,9 @@ class _Biased(torch.autograd.Function):
         for heads, part, keys, table, turn in _parts(values, rows, q, k, causal, _step(rows, q, causal)):
             asked, own = turn(q[:, heads, part]), causal and rows is None
             mask = table.expand(*asked.shape[:2], *table.shape[-2:])
-            with apart.own_products():
-                out, sums = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-                    asked, k[:, heads, keys], v[:, heads, keys], 0.0, own, attn_mask=mask, scale=scale
-                )
+            out, sums = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+                asked, k[:, heads, keys], v[:, heads, keys], 0.0, own, attn_mask=mask, scale=scale
+            )
             z[:, heads, part], total[:, heads, part] = turn(out), turn(sums[..., None])[..., 0]
         ctx.save_for_backward(q, k, v, z, total, values)
         ctx.rows, ctx.causal, ctx.scale, ctx.dtype = rows, causal, scale, bias.dtype
@@ -175,7 +169,7 @@ class _Biased(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         learned = ctx.needs_input_grad[3]
-        with torch.autocast("cpu", enabled=False), apart.own_products():
+        with torch.autocast("cpu", enabled=False):
             dq, dk, dv, d_bias = (_back_learned if learned else _back_fixed)(ctx, gradients[0])
         q, k, v = ctx.saved_tensors[:3]
         return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), d_bias if d_bias is None else d_bias.to(ctx.dtype), None, None, None

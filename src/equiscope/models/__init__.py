@@ -13,7 +13,6 @@ from equiscope.models.mixed import Mixed
 from equiscope.models.networks import ConvNet, Lstm, Mlp, Network
 from equiscope.models.prepared import Prepared, prepared
 from equiscope.models.presets import PRESETS, tiny
-from equiscope.models.products import Probe, fast_products, probe
 from equiscope.models.readout import READOUTS, ClassToken, Concatenation, Each, First, Last, Mean, Readout
 from equiscope.models.resize import resized
 from equiscope.models.rollout import rollout, weights
@@ -55,7 +54,6 @@ __all__ = [
     "Network",
     "Norm",
     "Prepared",
-    "Probe",
     "Readout",
     "Sampling",
     "SpaceModel",
@@ -65,10 +63,8 @@ __all__ = [
     "calculator",
     "describe",
     "export_onnx",
-    "fast_products",
     "generate",
     "prepared",
-    "probe",
     "resized",
     "rollout",
     "search",

@@ -4,7 +4,7 @@ Whatever is random in a step is seeded by the run's seed, the step and the proce
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from equiscope import blocks
 from equiscope.data.order import number
 from equiscope.errors import InputError
-from equiscope.models import Built, Mixed, Probe, SpaceModel, fast_products, probe
+from equiscope.models import Built, Mixed, SpaceModel
 from equiscope.pretrained.runs import AVERAGE, WEIGHTS, filled
 from equiscope.train import state
 from equiscope.train.memory import keep
@@ -55,6 +55,25 @@ def _compiler() -> None:
             f"engine.compile needs a C++ compiler, and none works here: {str(error).strip().splitlines()[0]}. "
             "Install one (on Debian and Ubuntu: apt install g++), or use --set engine.compile=false."
         ) from error
+
+
+@contextmanager
+def onednn_products() -> Iterator[None]:
+    """Inside, this process multiplies float32 matrices on a CPU through oneDNN; afterwards as before.
+
+    torch leaves float32 products to MKL unless their precision is "bf16", which oneDNN reads as a permission. On AMD's Zen 5 the
+    result keeps the precision of float32 (relative error 5e-7, MKL's 3e-7); a CPU with AMX multiplies in bfloat16 (2e-3).
+    Measured: benchmarks/results/README.md.
+    """
+    if not torch.backends.mkldnn.is_available():
+        raise InputError('engine.products is "onednn", but this build of torch has no oneDNN. Leave it out.')
+    switch = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # its class is made when torch is loaded
+    before = switch.fp32_precision
+    switch.fp32_precision = "bf16"
+    try:
+        yield
+    finally:
+        switch.fp32_precision = before
 
 
 class Engine:
@@ -176,22 +195,9 @@ class Engine:
         if self._mixed is not None:
             self._mixed.spread()
 
-    @contextmanager
-    def products(self, task: Task, settled: bool | None) -> Iterator[bool | None]:
-        """Inside, float32 products on a CPU go the way that the recipe says, and that the run has settled on when it began.
-
-        settled  whether through oneDNN; None where the run has only now begun, and it is measured
-        """
-        engine = self.recipe.engine
-        if engine.products != "fastest" or engine.precision != "float32" or self.device.type != "cpu" or self.processes.count > 1:
-            yield None
-            return
-        batch = self._batch(task, 0, 0).tensors
-        if settled is None:
-            tried = probe(self.model, batch["inputs"], batch.get("source"))
-            settled = tried is not None and tried.used
-        with fast_products(self.model, batch["inputs"], Probe(1.0, 0.0 if settled else 1.0, 1.0, 1.0)):
-            yield settled
+    def products(self) -> AbstractContextManager[None]:
+        """Inside, float32 products on a CPU go the way that the recipe says. Raises InputError where this torch has no oneDNN."""
+        return onednn_products() if self.recipe.engine.products == "onednn" else nullcontext()
 
     def _batch(self, task: Task, step: int, turn: int) -> Batch:
         count, rank = self.processes.count, self.processes.rank

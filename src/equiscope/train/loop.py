@@ -140,9 +140,8 @@ class _Loop:
         try:
             said = "Stopping as soon as a step is whole; Ctrl-C again ends at once."
             stopping = asked_to_stop(lambda: self.watcher.say(said))
-            with self.engine.products(self.task, self.run.machine.get("onednn")) as onednn, stopping as asked:
-                machine = self.run.machine | ({} if onednn is None else {"onednn": onednn})
-                self._record(state="running", reason="", processes=self.engine.processes.count, machine=machine)
+            with self.engine.products(), stopping as asked:
+                self._record(state="running", reason="", processes=self.engine.processes.count)
                 self.watcher.begin(self.run)
                 for note in self.run.notes:
                     self.watcher.say(note)

@@ -91,15 +91,15 @@ class Engine(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     compile    by torch.compile
     recompute  activations of a layer are computed again on the way back, instead of kept
     strategy   of several processes: "ddp" (each has all weights) or "fsdp" (each has a share)
-    products   of float32 on a CPU, in one process: "torch" as torch has them; "fastest" of that and oneDNN, as is measured when
-               the run begins: two runs of one recipe may then differ in rounding
+    products   of float32 on a CPU: "torch" as torch has them; "onednn" through oneDNN, in its precision "bf16": a float32 result
+               on AMD's Zen 5, bfloat16 products on a CPU with AMX
     """
 
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
     recompute: bool = False
     strategy: Literal["ddp", "fsdp"] = "ddp"
-    products: Literal["torch", "fastest"] = "torch"
+    products: Literal["torch", "onednn"] = "torch"
 
 
 class Recipe(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
