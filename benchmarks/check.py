@@ -244,6 +244,7 @@ def main():
     print(table(found))
     if not chosen.quick:
         stem = ROOT.joinpath(chosen.out, f"check-{found['date']}")
+        stem.parent.mkdir(parents=True, exist_ok=True)
         stem.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
         stem.with_suffix(".md").write_text(table(found) + "\n")
 

@@ -33,7 +33,7 @@ FOLDER = Path(__file__).parent / "why"
 sys.path.insert(0, str(FOLDER))
 PROPERTIES = ("causal", "cache", "left-padding", "right-padding", "packing", "batch", "deterministic", "pure")
 MASK_ALONE = "left-padding, mask alone"
-OF_OPTIONS = tuple(name for name in PROPERTIES if name != "packing")  # which x-transformers cannot be told of
+OF_OPTIONS = tuple(name for name in PROPERTIES if name != "packing")  # x-transformers takes no boundaries of documents
 COLUMNS = ("class", "causal", "cache", "left-padding", MASK_ALONE, *PROPERTIES[3:], "shift")
 SECONDS = 180  # for one class; what was not reached by then is undecided
 PROCESSES = 2
@@ -315,10 +315,10 @@ OTHERWISE = """
 XTRANSFORMERS = """# What is found in x-transformers
 
 The options of x-transformers {x_transformers}, one at a time, in a causal `TransformerWrapper` of two layers at random weights, on
-13 tokens, in float64. *no table* is `use_abs_pos_emb=False`: without it, learned absolute places are added whatever else is chosen.
+13 tokens, in float64. *no table* is `use_abs_pos_emb=False`: without it, learned positions are added whatever else is chosen.
 Cells as in [the page on transformers](transformers.md). *cache* is what `generate()` does: `return_intermediates=True`, then
-`cache=` with all words so far. Padding is said by `mask=`, and in front of a text by `seq_start_pos=` too, as
-`generate(prompt_lens=...)` gives it; *shift* is `pos=`.
+`cache=` with all tokens so far. Padding is given as `mask=`, left padding also as `seq_start_pos=`, as `generate(prompt_lens=...)`
+gives it; positions for *shift* are given as `pos=`.
 
 """
 

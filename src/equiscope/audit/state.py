@@ -69,7 +69,8 @@ class State:
             if _rebound(self.modules[path], "_parameters", key, p):
                 yield name
             kept = self.numbers.get(name)
-            if not equal(p, kept) if kept is not None else p._version != version:  # a write through .data has no version
+            changed = p._version != version if kept is None else not equal(p, kept)  # a write through .data has no version
+            if changed:
                 if kept is not None:
                     with torch.no_grad():
                         p.copy_(kept)

@@ -91,8 +91,8 @@ class Engine(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     compile    by torch.compile
     recompute  activations of a layer are computed again on the way back, instead of kept
     strategy   of several processes: "ddp" (each has all weights) or "fsdp" (each has a share)
-    products   of float32 on a CPU: "torch" as torch has them; "onednn" through oneDNN, in its precision "bf16": a float32 result
-               on AMD's Zen 5, bfloat16 products on a CPU with AMX
+    products   float32 matrix products on a CPU: "torch" leaves them as they are, "onednn" sends them through oneDNN. On AMD's
+               Zen 5 they keep float32's precision; a CPU with AMX then multiplies in bfloat16
     """
 
     precision: Literal["float32", "bfloat16"] = "float32"
