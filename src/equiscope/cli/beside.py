@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
+from equiscope.models import folder_of
 from equiscope.record import Line
 
 ANSWER = "The decoders of both models read the answer of the first one."
@@ -51,7 +52,7 @@ def fed(one: Given, other: Given, made_up: bool) -> None:
 
 def names(source: str, beside: str) -> list[str]:
     """Short names of two models that tell them apart."""
-    short = [Path(one).resolve().name if Path(one).is_dir() else one for one in (source, beside)]
+    short = [Path(one).resolve().name if folder_of(one) else one for one in (source, beside)]
     return short if short[0] != short[1] else [source, beside]
 
 

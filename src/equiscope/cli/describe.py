@@ -1,10 +1,9 @@
 """`equiscope describe`: what a preset, a spec file or a checkpoint folder is, without its weights."""
 
 import json as json_text
-from pathlib import Path
 
 from equiscope.errors import InputError
-from equiscope.models import PRESETS, Spec
+from equiscope.models import PRESETS, Spec, folder_of
 from equiscope.pretrained import read_spec
 
 
@@ -14,7 +13,8 @@ def run(source: str | None, tokens: int | None, source_tokens: int, spec: bool, 
     if source is None:
         _list(json)
         return
-    found = read_spec(source) if Path(source).is_dir() else Spec.of(source)
+    folder = folder_of(source)
+    found = Spec.of(source) if folder is None else read_spec(folder)
     if spec:
         print(found.to_json(), end="")
         return

@@ -13,7 +13,7 @@ import msgspec
 from equiscope import explore, outputs
 from equiscope.errors import InputError
 from equiscope.explore.page import PLAIN, Content
-from equiscope.models import PRESETS, Model, Spec
+from equiscope.models import PRESETS, Model, Spec, folder_of
 from equiscope.record import course, read_run
 from equiscope.record.run import RUN
 
@@ -60,7 +60,7 @@ def draw(
     if said:
         raise InputError(f"Only a sentence takes {' and '.join(said)}; a drawing has all that from the model. Leave that out.")
     path = Path(source)
-    title = path.resolve().name if path.is_dir() else path.stem if path.suffix == ".json" else source
+    title = path.resolve().name if folder_of(source) else path.stem if path.suffix == ".json" else source
     show(explore.drawing(_model(source), title, seed), export, port, open_browser, json)
 
 
@@ -82,7 +82,7 @@ def exact() -> None:
 def is_run(words: str) -> bool:
     """Whether what looks like a sentence is the folder of a run."""
     try:
-        return (Path(words) / RUN).is_file()
+        return words not in PRESETS and (Path(words) / RUN).is_file()
     except (OSError, ValueError):
         return False
 
@@ -108,6 +108,8 @@ def show_run(
 def is_model(words: str) -> bool:
     """Whether what looks like a sentence is the name of a spec file or of a checkpoint folder."""
     path = Path(words)
+    if words in PRESETS:
+        return False
     try:
         named = path.suffix.lower() == ".json" or (words.startswith(("./", "../", "/", "~/")) and len(words.split()) == 1)
         return named or (path / CONFIG).is_file() or (len(path.parts) > 1 and path.is_dir())
@@ -117,8 +119,8 @@ def is_model(words: str) -> bool:
 
 def _model(source: str) -> Model | Spec:
     """Of a folder the model where its weights are few, else its spec: a drawing needs no weights."""
-    path = Path(source)
-    if not path.is_dir():
+    path = folder_of(source)
+    if path is None:
         return Spec.of(source)
     from equiscope.pretrained import load, read_spec
 

@@ -27,7 +27,7 @@ from equiscope.explore.heard import heard
 from equiscope.explore.page import html
 from equiscope.explore.run import POLICY
 from equiscope.explore.says import Voice
-from equiscope.models import PRESETS, Model
+from equiscope.models import PRESETS, Model, folder_of
 from equiscope.models.spec import read_object
 from equiscope.record import Line
 from equiscope.tokens import Tokens, read_sound
@@ -92,7 +92,7 @@ def run(
     if compact and export is None and not json:
         raise InputError("--compact makes a file small, and a page that is served has every number. Add --export FILE, or --json.")
     ready = _ready(source, asked, seed)
-    name = Path(source).resolve().name if Path(source).is_dir() else source
+    name = Path(source).resolve().name if folder_of(source) else source
     if beside is None:
         ready.notes += ready.origin
         looked, models = _looked(ready, f"{name}: {asked.told}", source, seed), [ready.model]
@@ -174,15 +174,16 @@ def _with_sound(line: Line, path: Path) -> Line:
 def _of_target(source: str, asked: Asked, seed: int) -> Ready:
     found = target(source, seed=seed)
     ready = Ready(found.model.eval(), found.args, dict(found.kwargs))
+    folder = Path(f"preset {source}" if source in PRESETS else source)  # a preset has no files; a folder of its name is ./NAME
     if asked.text is not None:
-        _read_text(ready, found, Path(source), asked.text)
+        _read_text(ready, found, folder, asked.text)
     elif asked.image is not None:
-        _see(ready, found, Path(source), asked.image)
+        _see(ready, found, folder, asked.image)
     elif asked.audio is not None:
-        _hear(ready, found, Path(source), asked.audio)
+        _hear(ready, found, folder, asked.audio)
     else:
         ready.notes.append("No input was given, so these are made-up ones of the right shapes.")
-    ready.voice = voices.of_target(found.model, tokenizer(Path(source)))
+    ready.voice = voices.of_target(found.model, tokenizer(folder))
     _told(ready)
     ready.origin = [f"This is {found.title}."] * (source in PRESETS) + list(found.notes)
     return ready

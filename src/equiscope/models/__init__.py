@@ -18,7 +18,7 @@ from equiscope.models.resize import resized
 from equiscope.models.rollout import rollout, weights
 from equiscope.models.sampling import Sampling
 from equiscope.models.space import Answer, SpaceModel, SpaceSpec
-from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec
+from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec, folder_of
 from equiscope.models.speculate import Draft
 from equiscope.models.window import windowed
 
@@ -63,6 +63,7 @@ __all__ = [
     "calculator",
     "describe",
     "export_onnx",
+    "folder_of",
     "generate",
     "prepared",
     "resized",

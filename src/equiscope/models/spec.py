@@ -375,7 +375,7 @@ class Spec(_Written):
 
         if isinstance(source, Spec):
             return source
-        if not isinstance(source, (str, Path, dict)) or (not isinstance(source, dict) and _is_folder(source)):
+        if not isinstance(source, (str, Path, dict)) or (not isinstance(source, dict) and folder_of(source)):
             raise InputError(
                 f"A spec is a Spec, a dict, a preset or a JSON file, but got {shown(source)}. A checkpoint is read by load."
             )
@@ -406,11 +406,19 @@ _PARTS: dict[str, type] = {
 _ABSENT = ("norm", "feedforward", "cross", "encoder")  # the parts that may be None
 
 
-def _is_folder(path: str | Path) -> bool:
+def folder_of(source: str | Path) -> Path | None:
+    """The folder that a source names. None where it is no folder, or a preset's name: a folder of that name is ./NAME.
+
+    raises  InputError for what cannot be a path
+    """
+    from equiscope.models.presets import PRESETS
+
+    if isinstance(source, str) and source in PRESETS:
+        return None
     try:
-        return Path(path).is_dir()
+        return Path(source) if Path(source).is_dir() else None
     except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte
-        raise InputError(f"{str(path)[:80]!r} is no path of a file: {getattr(error, 'strerror', None) or error}.") from error
+        raise InputError(f"{str(source)[:80]!r} is no path of a file: {getattr(error, 'strerror', None) or error}.") from error
 
 
 def _part(kind: type, name: str) -> bool:
