@@ -17,6 +17,7 @@ _ROOMS = (
     "errors",
     "explore",
     "geometry",
+    "kernels",
     "models",
     "position",
     "pretrained",

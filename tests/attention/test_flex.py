@@ -7,7 +7,8 @@ import torch
 import torch.nn.attention.flex_attention as flex_attention
 from tests.drawn import HEADS, WIDTH, attending, title, words
 
-from equiscope.attention import Causal, Edges, Everything, MultiHeadAttention, Plan, Window, kernels
+from equiscope import kernels
+from equiscope.attention import Causal, Edges, Everything, MultiHeadAttention, Plan, Window
 from equiscope.errors import InputError
 from equiscope.position import Alibi, NoPosition, Rope, Shaw, T5Bias
 from equiscope.symmetry import relative_error
@@ -33,8 +34,8 @@ ALWAYS = [("none", "everything"), ("rope", "causal"), ("alibi", "window"), ("t5"
 def test_the_compiled_kernel_gives_what_eager_gives(scheme, mask, monkeypatch):
     """float32 on a CPU, forward: the compiled kernel has neither float64 nor a backward there."""
     torch.compiler.reset()
-    compiled = kernels.flex
-    monkeypatch.setattr(kernels, "flex", lambda *args, **kw: compiled(*args, **{**kw, "compiled": True}))
+    compiled = kernels.flex_attention
+    monkeypatch.setattr(kernels, "flex_attention", lambda *args, **kw: compiled(*args, **{**kw, "compiled": True}))
     tokens = words(length=32, batch=(2,))
     model = attending(scheme, mask, backend="flex", head_width=16).float()
     with torch.no_grad():

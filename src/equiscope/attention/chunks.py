@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from equiscope.kernels.private import functorch_active
+
 Held = list[tuple[dict[str, Any], str, Tensor, int]]
 
 
@@ -18,7 +20,7 @@ def chunked(some: Callable[[int, int], Tensor], rows: int, owners: tuple[nn.Modu
             (`torch.func.functional_call` lends them parameters for the way forward only)
     """
     parts = [(start, min(start + size, rows)) for start in range(0, rows, size)] or [(0, 0)]
-    if not torch.is_grad_enabled() or torch._C._are_functorch_transforms_active():  # transforms take no hooks
+    if not torch.is_grad_enabled() or functorch_active():  # transforms take no hooks
         return torch.cat([some(*part) for part in parts], -2)
     if torch.compiler.is_compiling():
         return torch.cat([checkpoint(some, *part, use_reentrant=False) for part in parts], -2)

@@ -13,11 +13,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from equiscope.attention import kernels
+from equiscope import kernels
 from equiscope.attention.cache import Cache
 from equiscope.attention.chunks import chunked
 from equiscope.attention.mask import Everything, Mask
-from equiscope.attention.plan import Distances, Plan
+from equiscope.attention.plan import Plan
 from equiscope.attention.scores import ScaledDot, Score, look
 from equiscope.attention.weigh import Softmax, Weigh
 from equiscope.errors import InputError, ShapeError
@@ -29,6 +29,7 @@ from equiscope.trace import ops, recording
 
 TOGETHER = 256, 2  # queries, keys and values are one product of so many rows at least, and of so many times the width
 BLOCK = 128  # rows that FlexAttention takes at once
+SMALL = 2**22  # pairs of rows whose tables are worth keeping for speed; beyond it, blocks of rows
 Backend = Literal["auto", "eager", "sdpa", "flex", "chunked"]
 Runs = Literal["eager", "sdpa", "flex", "chunked"]
 BACKENDS: tuple[Runs, ...] = ("flex", "sdpa", "chunked", "eager")  # who gives way to whom
@@ -185,7 +186,7 @@ class MultiHeadAttention(nn.Module):
             able = [b for b in self._wanted(plan) if not self.why_not(b, plan, ndim)]
             if able:
                 return able[0]
-            return "eager" if plan.queries.at.shape[-2] * plan.keys.at.shape[-2] <= kernels.TABLE // 8 else "chunked"
+            return "eager" if plan.queries.at.shape[-2] * plan.keys.at.shape[-2] <= SMALL else "chunked"
         from_here = BACKENDS[BACKENDS.index(self.backend) :]
         return next(b for b in from_here if not self.why_not(b, plan, ndim))
 
@@ -345,13 +346,13 @@ class MultiHeadAttention(nn.Module):
         scale = self.score.factor(self.head_width)
         causal = plan.by_row(self.mask)
         seen = None if causal else _over_heads(plan.seen(self.mask), q)
-        extra: Tensor | Distances | None
+        extra: Tensor | kernels.DistanceBias | None
         if plan.position.acts("term"):
             extra = self._extra(q, k, plan, _over_heads(plan.seen(self.mask), q) if causal else seen)
         else:
             same = None if q.ndim == 2 else plan.distances(self.heads)
             extra = plan.table(self.heads, q.ndim) if same is None else same
-        return kernels.fused(self.score.ask(q), k, v, scale, seen, causal, extra)
+        return kernels.attention(self.score.ask(q), k, v, scale=scale, mask=seen, causal=causal, bias=extra)
 
     def _flex(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> Tensor:
         compiled = q.device.type != "cpu"
@@ -365,7 +366,7 @@ class MultiHeadAttention(nn.Module):
 
         modified = change if bias is not None or cap is not None else None
         scale = self.score.factor(self.head_width)
-        return kernels.flex(self.score.ask(q), k, v, scale, seen, modified, compiled=compiled)
+        return kernels.flex_attention(self.score.ask(q), k, v, scale=scale, mask=seen, score_bias=modified, compiled=compiled)
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, head_width={self.head_width}, mask={self.mask.name}, backend={self.backend}"

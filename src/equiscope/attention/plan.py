@@ -1,13 +1,12 @@
 """Plan: what all layers of one forward pass share, made once, when a layer first asks: who may look, what distance costs.
 
 Masks and biases are functions of coordinates; here they become tensors, as small as the coordinates allow. Where places grow
-by one from row to row and a bias knows only differences, one value for each distance will do (`Distances`); where ranks do
+by one from row to row and a bias knows only differences, one value for each distance will do (`DistanceBias`); where ranks do
 too, a causal mask needs no tensor at all.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from torch.nn.attention.flex_attention import BlockMask
 
 from equiscope.attention.chunks import chunked
 from equiscope.attention.mask import Causal, Everything, Mask, Pairwise, blocks, visible
+from equiscope.kernels import DistanceBias
 from equiscope.position import Places, Position
 from equiscope.tokens import Tokens
 from equiscope.trace import constant, ops, recording
@@ -22,20 +22,6 @@ from equiscope.trace import constant, ops, recording
 LARGE = 2.0**50  # places below it are counted exactly in float64
 EXACT = 2**24  # float32 counts so far
 WHOLE = 2**18  # pairs of rows whose bias is made in one go; more are made by rows
-
-
-@dataclass(frozen=True)
-class Distances:
-    """A bias that knows only how far apart two rows are: bias[h, i, j] = values[h, j - i + N - 1], values [H, N + M - 1]."""
-
-    values: Tensor
-    rows: int
-
-    def table(self, start: int = 0, stop: int | None = None) -> Tensor:
-        """The rows start .. stop - 1 of the dense table [H, R, M], copied from the values."""
-        stop = self.rows if stop is None else stop
-        wide = self.values.shape[-1] - self.rows + 1
-        return self.values[..., self.rows - stop : self.rows - start + wide - 1].unfold(-1, wide, 1).flip(-2)
 
 
 class Plan:
@@ -48,7 +34,7 @@ class Plan:
         self.position, self.queries, self.keys, self.whole = position, queries, keys, whole
         self._seen: dict[int, Tensor | None] = {}
         self._tables: dict[tuple[int, int], Tensor] = {}
-        self._distances: dict[int, Distances] = {}
+        self._distances: dict[int, DistanceBias] = {}
         self._blocks: dict[tuple[int, int], BlockMask] = {}
         self._in_steps: tuple[bool, bool] | None = None
 
@@ -80,7 +66,7 @@ class Plan:
         return self.keys.valid is None and self.keys.document is None and self.queries.document is None
 
     # --- what distance costs ------------------------------------------------------------------------------------------
-    def distances(self, heads: int) -> Distances | None:
+    def distances(self, heads: int) -> DistanceBias | None:
         """The bias as one value for each distance, where it is one."""
         if not self.position.relative or not self.position.acts("bias") or torch.compiler.is_exporting() or not self._even()[0]:
             return None  # an exported program is for any length, which views by distance are not
@@ -92,7 +78,7 @@ class Plan:
             head = torch.arange(heads, device=steps.device)[:, None, None]
             values = self.position.bias(head, (steps[None],), (torch.zeros_like(steps[:1])[None],))
             assert values is not None
-            self._distances[heads] = Distances(values.expand(heads, 1, len(steps)).squeeze(-2), n)
+            self._distances[heads] = DistanceBias(values.expand(heads, 1, len(steps)).squeeze(-2), n)
         return self._distances[heads]
 
     def table(self, heads: int, ndim: int) -> Tensor | None:

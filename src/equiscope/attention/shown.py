@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from equiscope.trace.transforms import transformed
+from equiscope.kernels.private import transformed
 
 ROWS = 128  # queries of a block
 BLOCK = 2**21  # numbers of a block that stay in the cache: 8 MiB in float32

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from equiscope.trace.transforms import transformed
+from equiscope.kernels.private import transformed
 
 KINDS = 1 << 16  # of sixteen random bits
 PLAIN = (Tensor, nn.Parameter)

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.kernels.private import transformed
 from equiscope.position.base import Position, Role
 from equiscope.position.frequencies import angles, ladder
 from equiscope.position.scaling import Scaling
 from equiscope.symmetry import Action, Shift
 from equiscope.trace import ops
-from equiscope.trace.transforms import transformed
 
 MOST = 2**19  # rows times columns of a table that is kept
 

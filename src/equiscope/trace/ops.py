@@ -12,10 +12,9 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd import forward_ad
 
+from equiscope.kernels.private import forward_derivative, functorch_active, transformed
 from equiscope.trace.recorder import note, recording
-from equiscope.trace.transforms import transformed
 
 Layout = Literal["interleaved", "half"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh"]
@@ -185,7 +184,7 @@ def _within(rows: torch.Size, others: torch.Size) -> bool:
 
 def _sines(angles: Tensor) -> tuple[Tensor, Tensor]:
     """Cosines and sines; in compiled code for a CPU as tables, which it would else compute anew for every row, head and pass."""
-    plain = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0  # for a table has no derivative
+    plain = functorch_active() or forward_derivative()  # for a table has no derivative
     if (
         torch.compiler.is_compiling()
         and not torch.compiler.is_exporting()

@@ -1,14 +1,10 @@
-"""Fast paths beside the plain formula: blocks of rows, biases by distance, weights in sight. Numbers and gradients, in float64."""
-
-import itertools
-import math
+"""Fast paths beside the plain formula: weights in sight, rotations. Numbers and gradients, in float64."""
 
 import pytest
 import torch
 from tests.drawn import attending, placed, title, words
 
-from equiscope.attention import Causal, kernels, scores
-from equiscope.attention.plan import Distances
+from equiscope.attention import Causal, scores
 from equiscope.attention.shown import in_steps, shown, takes
 from equiscope.position import Alibi, Kerple, Rope, SwinBias, T5Bias
 from equiscope.symmetry import relative_error
@@ -88,49 +84,6 @@ def test_the_fast_way_leaves_functional_transforms_to_the_plain_one():
     assert not takes(q[None], k[None], v[None])
 
 
-@pytest.mark.parametrize(("causal", "learned", "n"), list(itertools.product([True, False], [True, False], [N, 1100])))
-def test_a_bias_by_distance_is_its_table_added_to_the_scores(causal, learned, n):
-    q, k, v = rows(n=n, batch=1)
-    values = made(3, 2 * n - 1, seed=3)
-    values = values if learned else values.detach()
-    inputs = [q, k, v, values] if learned else [q, k, v]
-    distances = Distances(values, n)
-    seen = torch.ones(n, n, dtype=torch.bool).tril() if causal else None
-    ours = kernels.fused(q, k, v, 0.5, None, causal, distances)
-    theirs, _ = in_steps(q, k, v, 0.5, seen, distances.table())
-    same([ours], [theirs])
-    same(gradients([ours], inputs), gradients([theirs], inputs))
-
-
-@pytest.mark.parametrize("learned", [True, False])
-@pytest.mark.parametrize("seen", ["nobody", "padding", "a whole row"])
-def test_a_table_beside_a_causal_mask_is_added_to_the_scores(learned, seen):
-    q, k, v = rows()
-    table = made(1, 3, N, N, seed=3) if learned else made(1, 3, N, N, seed=3).detach()
-    inputs = [q, k, v, table] if learned else [q, k, v]
-    causal = hidden("later")
-    ours = kernels.fused(q, k, v, 0.5, hidden(seen), True, table)
-    theirs, _ = in_steps(q, k, v, 0.5, causal if seen == "nobody" else causal & hidden(seen), table)
-    same([ours], [theirs])
-    same(gradients([ours], inputs), gradients([theirs], inputs))
-
-
-@pytest.mark.parametrize(
-    ("loud", "dtype", "close"), [(1, torch.float32, 1e-6), (30, torch.float32, 1e-5), (30, torch.float64, 1e-12)]
-)
-def test_what_a_fixed_bias_makes_faint_is_left_out_only_where_no_score_can_lift_it(loud, dtype, close):
-    n = 600
-    q, k, v = (t.detach().to(dtype).requires_grad_() for t in rows(n=n, batch=1))
-    values = -torch.tensor([2.0, 0.5, 0.03])[:, None] * torch.arange(n - 1, -n, -1).abs()
-    distances = Distances(values.to(dtype), n)
-    asked = loud * q  # at 30 the scores of a row are hundreds apart: what is far may win against the bias
-    ours = kernels.fused(asked, k, v, 0.5, None, True, distances)
-    theirs, weights = in_steps(asked, k, v, 0.5, torch.ones(n, n, dtype=torch.bool).tril(), distances.table())
-    assert loud == 1 or float(weights[..., 100:, :].diagonal(-100, -2, -1).max()) > 0.5
-    same([ours], [theirs], close)
-    same(gradients([ours], [q, k, v]), gradients([theirs], [q, k, v]), close)
-
-
 def test_faint_weights_in_sight_are_zeros():
     q, k, v = (t.float() for t in rows(n=N, batch=1))
     bias = -30 * torch.ones(N, N).tril(-1).cumsum(0)
@@ -138,15 +91,6 @@ def test_faint_weights_in_sight_are_zeros():
     _, exact = in_steps(q.double(), k.double(), v.double(), 0.5, hidden("later"), bias.double())
     assert bool(((weights == 0) | (weights >= 1e-30)).all())
     torch.testing.assert_close(weights.double(), exact, atol=1e-7, rtol=1e-5)
-
-
-def test_weights_too_small_to_count_are_left_out_without_a_trace():
-    q, k, v = (t.float() for t in rows(n=N, batch=1))
-    values = -30 * torch.arange(N - 1, -N, -1).abs().expand(3, -1)  # e^-9000: nothing, in float64 too
-    ours = kernels.fused(q, k, v, 0.5, None, True, Distances(values.float().requires_grad_(), N))
-    theirs, _ = in_steps(q, k, v, 0.5, hidden("later"), Distances(values.float(), N).table())
-    same([ours], [theirs], 1e-6)  # float32: measured 1e-7
-    same(gradients([ours], [v]), gradients([theirs], [v]), 1e-6)
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
@@ -236,12 +180,6 @@ def test_a_large_bias_keeps_its_digits_beside_half_precision(batch):
     assert relative_error(model(tokens.to(torch.bfloat16)).double(), wanted) < 0.02  # bfloat16: 0.004 a step
 
 
-def test_few_digits_keep_what_weighs():
-    table = torch.tensor([[-1e5, 1024.0, 1026.5, -math.inf], [-math.inf] * 4], dtype=torch.float64)
-    narrow = kernels._narrowed(table, torch.float16)
-    assert narrow.tolist() == [[-math.inf, -2.5, 0.0, -math.inf], [-math.inf] * 4]
-
-
 @pytest.mark.parametrize("scheme", [T5Bias(), Kerple(), SwinBias((8, 8))], ids=title)
 def test_a_learned_bias_has_its_gradient_inside_autocast(scheme):
     model, tokens = attending(scheme, Causal()).float(), placed(scheme, words(batch=(2,))).to(torch.float32)
@@ -260,89 +198,3 @@ def test_weights_in_sight_whose_values_alone_learn_have_second_derivatives():
     (first,) = torch.autograd.grad(z.pow(3).sum() + weights.sum(), v, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), v)
     assert relative_error(second, 6 * weights.mT @ z) < 1e-13  # rows of weights sum to 1
-
-
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("shape", [(2, 3, 9, 8), (1, 1, 1, 4), (2, 2, 2, 5, 6)])
-def test_weights_in_a_table_are_what_torchs_kernel_makes(shape, causal, padded):
-    torch.manual_seed(0)
-    q, k, v = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for _ in range(3))
-    seen = torch.rand(*shape[:-3], 1, 1, shape[-2]) < 0.6 if padded else None
-    if seen is not None:
-        seen[0] = False  # a sequence of nothing else: its rows are 0, and so are its gradients
-    ours, theirs = kernels.in_a_table(q, k, v, 0.3, seen, causal), kernels.fused(q, k, v, 0.3, seen, causal)
-    assert relative_error(ours, theirs) < 1e-14
-    assert seen is None or not ours[0].any()
-    g = torch.randn_like(ours)
-    for a, b in zip(torch.autograd.grad(ours, (q, k, v), g), torch.autograd.grad(theirs, (q, k, v), g), strict=True):
-        assert relative_error(a, b) < 1e-14
-
-
-def test_short_rows_in_bfloat16_are_learned_from_in_a_table_as_exactly_as_such_rows_are():
-    torch.manual_seed(0)
-    exact = [torch.randn(2, 3, 64, 32, dtype=torch.float64) for _ in range(3)]
-    rows = [x.bfloat16().requires_grad_() for x in exact]
-    assert kernels.learned_shortly(*rows)
-    assert not kernels.learned_shortly(*(x.detach() for x in rows))  # nothing is learned: torch's kernel is faster
-    assert not kernels.learned_shortly(*(x.detach().float().requires_grad_() for x in rows))
-    for seen in (None, (torch.arange(64) < torch.tensor([[40], [64]]))[:, None, None]):
-        found = kernels.fused(*rows, 32**-0.5, seen, causal=True)
-        wanted = kernels.fused(*exact, 32**-0.5, seen, causal=True)
-        assert relative_error(found.double(), wanted) < 2**-7  # 8 digits of a weight and a value
-
-
-def test_compiled_code_learns_from_short_rows_in_a_table_too():
-    torch.manual_seed(0)
-    called: list[str] = []
-
-    def noticed(graph: torch.fx.GraphModule, _: object) -> torch.fx.GraphModule:
-        called.extend(str(node.target) for node in graph.graph.nodes)
-        return graph
-
-    rows = [torch.randn(2, 3, 64, 32, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
-    compiled = torch.compile(lambda q, k, v: kernels.fused(q, k, v, 0.2, causal=True), backend=noticed, fullgraph=True)
-    assert torch.equal(compiled(*rows), kernels.fused(*rows, 0.2, causal=True))
-    assert not [name for name in called if "scaled_dot_product" in name]
-    called.clear()
-    with torch.no_grad():
-        compiled(*rows)
-    assert [name for name in called if "scaled_dot_product" in name]  # nothing is learned: torch's kernel
-
-
-def test_what_is_exported_in_bfloat16_takes_any_length():
-    class Attends(torch.nn.Module):
-        def forward(self, q, k, v):
-            return kernels.fused(q, k, v, 0.2, causal=True)
-
-    rows = [torch.randn(2, 3, 64, 32, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
-    length = torch.export.Dim("length", min=2, max=4096)
-    exported = torch.export.export(Attends(), tuple(rows), dynamic_shapes=[{2: length}] * 3, strict=False).module()
-    longer = [torch.randn(2, 3, 900, 32, dtype=torch.bfloat16) for _ in range(3)]
-    torch.testing.assert_close(exported(*longer), kernels.fused(*longer, 0.2, causal=True), rtol=2e-2, atol=2e-2)
-
-
-@pytest.mark.parametrize("learned", [False, True])
-def test_rows_with_a_bias_may_lie_in_any_way(learned):
-    torch.manual_seed(0)
-    plain = [torch.randn(2, 3, 9, 8, dtype=torch.float64) for _ in range(3)]
-    bias, g = torch.randn(9, 9, dtype=torch.float64, requires_grad=learned), torch.randn(2, 3, 9, 1, dtype=torch.float64)
-    kinds = [plain, [x.mT.clone().mT for x in plain], [x[..., :1].expand_as(x) for x in plain]]
-    for rows in kinds:
-        lying, dense = [x.detach().requires_grad_() for x in rows], [x.clone().requires_grad_() for x in rows]
-        got, wanted = kernels.fused(*lying, 0.3, bias=bias), kernels.fused(*dense, 0.3, bias=bias)
-        assert relative_error(got, wanted) < 1e-14
-        slopes = torch.autograd.grad(got, lying, g.expand_as(got))
-        for mine, theirs in zip(slopes, torch.autograd.grad(wanted, dense, g.expand_as(got).clone()), strict=True):
-            assert relative_error(mine, theirs) < 1e-14
-
-
-@pytest.mark.parametrize("learned", [False, True])
-def test_a_bias_must_not_be_changed_before_the_backward_pass(learned):
-    q, k, v = (torch.randn(2, 3, 40, 16, requires_grad=True) for _ in range(3))
-    bias = torch.randn(40, 40, requires_grad=learned)
-    made = kernels.fused(q, k, v, 0.25, bias=bias)
-    with torch.no_grad():
-        bias.mul_(5)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        made.sum().backward()

@@ -1,0 +1,70 @@
+"""Kernels: exact attention without the table of all weights, behind one door. `reference` is the same function as a formula.
+
+attention       torch's fused kernel, and what is faster than it: a bias beside a causal mask on a CPU, learned or not (`cpu.py`),
+                short rows in bfloat16 on a CPU (`short.py`)
+flex_attention  biases and masks as functions of row numbers, on a GPU (`flex.py`)
+Nothing here changes a switch of the process. Private names of torch stand in `private.py`, with what happens without them.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from equiscope.kernels import cpu, short
+from equiscope.kernels.bias import DistanceBias, both, dense, masked, rounded
+from equiscope.kernels.flex import flex_attention
+
+__all__ = ["DistanceBias", "attention", "flex_attention", "reference"]
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, *, scale: float, mask: Tensor | None = None, causal: bool = False,
+    bias: Tensor | DistanceBias | None = None,
+) -> Tensor:  # fmt: skip
+    """softmax(scale Q K^T + bias) V: q [..., N, K], k [..., M, K], v [..., M, V] to [..., N, V].
+
+    mask    bool, True = may attend, broadcast to [..., N, M]; a row with every key masked gives 0
+    causal  row i attends to rows 0 .. i, besides `mask`
+    bias    added to the scaled scores: a table that broadcasts to [..., N, M], or a value for each distance
+    """
+    if q.ndim < 4:  # without a batch torch takes the kernel that writes every table down
+        alone = (None,) * (4 - q.ndim)
+        output = attention(q[alone], k[alone], v[alone], scale=scale, mask=mask, causal=causal, bias=bias)
+        return output[(0,) * len(alone)]
+    if bias is None:
+        if short.takes(q, k, v):
+            return short.table_attention(q, k, v, scale, mask, causal)
+        return _unbiased(q, k, v, scale, mask, causal)
+    if cpu.takes(q, k, v, bias):
+        return cpu.biased_attention(q, k, v, scale, mask, causal, bias)
+    table = masked(dense(bias), both(mask, causal, q, k)).expand(*q.shape[:-1], k.shape[-2])
+    # other devices' kernels take a mask in the dtype of the queries only
+    table = table.to(torch.promote_types(q.dtype, torch.float32)) if q.device.type == "cpu" else rounded(table, q.dtype)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=table, scale=scale)
+
+
+def reference(
+    q: Tensor, k: Tensor, v: Tensor, *, scale: float, mask: Tensor | None = None, causal: bool = False,
+    bias: Tensor | DistanceBias | None = None,
+) -> Tensor:  # fmt: skip
+    """The same function step by step, in float32 or better."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = scale * q.to(wide) @ k.to(wide).mT
+    if bias is not None:
+        scores = scores + dense(bias).to(wide)
+    mask = both(mask, causal, q, k)
+    weights = masked(scores, mask).softmax(-1)
+    if mask is not None:
+        weights = weights.masked_fill(~mask.any(-1, keepdim=True), 0.0)  # the softmax of nothing is NaN
+    return (weights @ v.to(wide)).to(q.dtype)
+
+
+def _unbiased(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None, causal: bool) -> Tensor:
+    if mask is not None:  # torch takes a mask or a causal one
+        mask, causal = both(mask, causal, q, k), False
+    width = v.shape[-1]
+    if q.device.type == "cpu" and width < q.shape[-1]:
+        v = F.pad(v, (0, q.shape[-1] - width))  # or torch takes the kernel that writes every table down
+    mask = None if mask is None else mask.expand(*q.shape[:-1], k.shape[-2])
+    output = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
+    return output if output.shape[-1] == width else output[..., :width]
