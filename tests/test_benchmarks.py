@@ -39,6 +39,12 @@ def test_the_time_of_a_training_step_can_be_measured():
     assert "| ours, compiled |" in done.stdout
 
 
+def test_what_fast_ways_of_attention_save_can_be_measured():
+    done = run("benchmarks.kernels", "--quick")
+    assert done.returncode == 0, done.stderr
+    assert "| T5's bias, 4x256, 1024 tokens |" in done.stdout
+
+
 def test_the_time_of_dropout_can_be_measured():
     done = run("benchmarks.dropout", "--quick")
     assert done.returncode == 0, done.stderr
