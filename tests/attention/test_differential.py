@@ -44,14 +44,16 @@ def test_it_is_the_loop_of_the_paper():
     out = []
     for h in range(HEADS):
         columns = slice(h * 8, h * 8 + 8)
-        q, k, v = ((x @ w)[:, columns] for w in (attention.query, attention.key, attention.value))
+        q, k, v = (
+            (x @ w)[:, columns] for w in (attention.q_proj.weight.mT, attention.k_proj.weight.mT, attention.v_proj.weight.mT)
+        )
         rows = []
         for i in range(6):
             a = [torch.stack([q[i, p] @ k[j, p] / 2 for j in range(i + 1)]).softmax(0) for p in (slice(0, 4), slice(4, 8))]
             z = (a[0] - lam * a[1]) @ v[: i + 1]
-            rows.append(z / (z.square().mean() + 1e-5).sqrt() * attention.gain * (1 - first_lambda(3)))
+            rows.append(z / (z.square().mean() + 1e-5).sqrt() * attention.norm.weight * (1 - first_lambda(3)))
         out.append(torch.stack(rows))
-    assert relative_error(attention(tokens), torch.cat(out, -1) @ attention.output) < ROUNDING
+    assert relative_error(attention(tokens), torch.cat(out, -1) @ attention.o_proj.weight.mT) < ROUNDING
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
@@ -66,12 +68,12 @@ def test_it_equals_hugging_faces_diffllama_on_the_same_weights(index, groups, im
     )  # fmt: skip
     theirs = DiffLlamaAttention(config, index).double()
     ours = randomised(DifferentialAttention(WIDTH, heads, half, mask=Causal(), kv_heads=kv, layer=index + 1))
-    ours.gain.data.fill_(1.0)  # theirs has none
+    ours.norm.weight.data.fill_(1.0)  # theirs has none
     with torch.no_grad():
-        for name in ("query", "key", "value"):
-            halves = getattr(ours, name).unflatten(-1, (-1, 2, half)).transpose(-3, -2).flatten(1)
-            getattr(theirs, f"{name[0]}_proj").weight.copy_(halves.T)
-        theirs.o_proj.weight.copy_(ours.output.T)
+        for name in ("q_proj", "k_proj", "v_proj"):
+            halves = getattr(ours, name).weight.unflatten(0, (-1, 2, half)).transpose(0, 1).flatten(0, 2)
+            getattr(theirs, name).weight.copy_(halves)
+        theirs.o_proj.weight.copy_(ours.o_proj.weight)
         for i in (0, 1):
             getattr(theirs, f"lambda_q{i + 1}").copy_(ours.query_lambda[i])
             getattr(theirs, f"lambda_k{i + 1}").copy_(ours.key_lambda[i])
@@ -143,9 +145,9 @@ def test_what_both_halves_see_alike_cancels():
     """With equal halves and lambda at 1 nothing is left."""
     attention, _ = made()
     with torch.no_grad():
-        for name in ("query", "key"):
-            weight = getattr(attention, name).unflatten(-1, (HEADS, 2, 4))
-            weight[..., 1, :] = weight[..., 0, :]
+        for layer in (attention.q_proj, attention.k_proj):
+            weight = layer.weight.unflatten(0, (HEADS, 2, 4))
+            weight[:, 1] = weight[:, 0]
         attention.query_lambda.zero_()
     attention.start = 1.0
     assert attention.look(words())[1].abs().max() < 1e-15

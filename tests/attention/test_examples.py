@@ -8,7 +8,7 @@ from equiscope.position import Index, NoPosition, Rope
 from equiscope.tokens import Tokens
 
 X = torch.tensor([[1.0, 2], [0, 2], [1, 1]], dtype=torch.float64)
-WEIGHTS = {"query": [[1.0, -1], [0, 1]], "key": [[1.0, 0], [1, -1]], "value": [[1.0, 0], [1, 1]]}
+WEIGHTS = {"q_proj": [[1.0, -1], [0, 1]], "k_proj": [[1.0, 0], [1, -1]], "v_proj": [[1.0, 0], [1, 1]]}  # [in, out]
 RESULTS = [
     (NoPosition(), [[2.40, 1.60], [2.16, 1.33], [2.50, 1.75]]),
     (Index(), [[5.18, 2.84], [4.87, 2.72], [5.97, 3.00]]),
@@ -19,7 +19,7 @@ RESULTS = [
 def attend(position, start=0, x=X):
     attention = MultiHeadAttention(2, output=False).double()
     for name, weight in WEIGHTS.items():
-        getattr(attention, name).data = torch.tensor(weight, dtype=torch.float64)
+        getattr(attention, name).weight.data = torch.tensor(weight, dtype=torch.float64).T
     tokens = Tokens.of(x, start)
     return attention(Tokens(x=position.embed(tokens.x, tokens.at), at=tokens.at, order=tokens.order), position)
 

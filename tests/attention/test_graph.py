@@ -28,7 +28,7 @@ def made(**settings):
 def dense(graph, mask=None):
     inner = graph.attention
     sizes = {"head_width": inner.head_width, "value_width": inner.value_width, "kv_heads": inner.kv_heads}
-    full = MultiHeadAttention(WIDTH, inner.heads, mask=mask, bias=inner.query_bias is not None, **sizes).double()
+    full = MultiHeadAttention(WIDTH, inner.heads, mask=mask, bias=inner.q_proj.bias is not None, **sizes).double()
     full.load_state_dict(inner.state_dict())
     return full
 
@@ -74,8 +74,7 @@ def test_it_agrees_with_pytorch_geometrics_transformer_conv(edges, heads):
     ours = randomised(GraphAttention(WIDTH, heads, head_width=4, output=False, bias=True))
     with torch.no_grad():
         for name in ("query", "key", "value"):
-            getattr(theirs, f"lin_{name}").weight.copy_(getattr(ours.attention, name).T)
-            getattr(theirs, f"lin_{name}").bias.copy_(getattr(ours.attention, f"{name}_bias"))
+            getattr(theirs, f"lin_{name}").load_state_dict(getattr(ours.attention, f"{name[0]}_proj").state_dict())
     tokens = words()
     assert relative_error(ours(tokens, edges), theirs(tokens.x, edges)) < ROUNDING
 

@@ -21,17 +21,17 @@ def copied(bias, mask=None, source=None):
     """Ours with random numbers, and torch's with the same."""
     ours = randomised(MultiHeadAttention(WIDTH, HEADS, bias=bias, mask=mask, source_width=source))
     theirs = nn.MultiheadAttention(WIDTH, HEADS, bias=bias, kdim=source, vdim=source, batch_first=True).double()
-    parts = [ours.query.T, ours.key.T, ours.value.T]
+    parts = [ours.q_proj.weight, ours.k_proj.weight, ours.v_proj.weight]
     with torch.no_grad():
         if source is None:
             theirs.in_proj_weight.copy_(torch.cat(parts))
         else:
             for name, weight in zip("qkv", parts, strict=True):
                 getattr(theirs, f"{name}_proj_weight").copy_(weight)
-        theirs.out_proj.weight.copy_(ours.output.T)
+        theirs.out_proj.weight.copy_(ours.o_proj.weight)
         if bias:
-            theirs.in_proj_bias.copy_(torch.cat([ours.query_bias, ours.key_bias, ours.value_bias]))
-            theirs.out_proj.bias.copy_(ours.output_bias)
+            theirs.in_proj_bias.copy_(torch.cat([ours.q_proj.bias, ours.k_proj.bias, ours.v_proj.bias]))
+            theirs.out_proj.bias.copy_(ours.o_proj.bias)
     return ours, theirs
 
 
@@ -122,7 +122,11 @@ def test_auto_takes_the_fused_kernel_unless_somebody_watches():
 
 def test_value_width_and_head_width_are_free():
     attention = MultiHeadAttention(WIDTH, heads=3, head_width=5, value_width=7)
-    assert (attention.query.shape, attention.value.shape, attention.output.shape) == ((8, 15), (8, 21), (21, 8))
+    assert (attention.q_proj.weight.shape, attention.v_proj.weight.shape, attention.o_proj.weight.shape) == (
+        (15, 8),
+        (21, 8),
+        (8, 21),
+    )
     assert attention(words().to(torch.float32)).shape == (6, 8)
     assert MultiHeadAttention(WIDTH, heads=2, value_width=7, output=False)(words().to(torch.float32)).shape == (6, 14)
 

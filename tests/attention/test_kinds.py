@@ -61,7 +61,7 @@ def parts(attention, tokens, position=None):
 
 def closed(attention, z):
     """The heads side by side, through the output projection."""
-    return z.transpose(-3, -2).flatten(-2) @ attention.output
+    return z.transpose(-3, -2).flatten(-2) @ attention.o_proj.weight.mT
 
 
 # --- grouped queries ----------------------------------------------------------------------------------------------------
@@ -69,10 +69,9 @@ def closed(attention, z):
 def test_grouped_queries_are_full_attention_with_repeated_key_heads(kv_heads):
     grouped, full = made(4, kv_heads=kv_heads, bias=True), made(4, bias=True)
     state = grouped.state_dict()
-    for name in ("key", "value"):
-        for part in (name, f"{name}_bias"):
-            heads = state[part].unflatten(-1, (kv_heads, 4))
-            state[part] = heads.repeat_interleave(4 // kv_heads, -2).flatten(-2)  # key head g serves the query heads g*r .. g*r+r-1
+    for part in ("k_proj.weight", "k_proj.bias", "v_proj.weight", "v_proj.bias"):
+        heads = state[part].unflatten(0, (kv_heads, 4))
+        state[part] = heads.repeat_interleave(4 // kv_heads, 0).flatten(0, 1)  # key head g serves the query heads g*r .. g*r+r-1
     full.load_state_dict(state)
     for position in (None, Rope()):
         tokens = words(batch=(2,))
@@ -140,7 +139,7 @@ def test_a_cap_is_gemma_2s():
     q, k, v = parts(attention, tokens)
     hidden = torch.full((6, 6), -torch.inf).double().triu(1)
     theirs = gemma2(SimpleNamespace(num_key_value_groups=2, training=False), q, k, v, hidden, scaling=0.7, softcap=0.5)[0]
-    assert relative_error(attention(tokens), theirs.flatten(-2) @ attention.output) < 1e-6  # their softmax is float32
+    assert relative_error(attention(tokens), theirs.flatten(-2) @ attention.o_proj.weight.mT) < 1e-6  # their softmax is float32
 
 
 def test_a_cap_of_nothing_is_refused():
@@ -157,7 +156,7 @@ def test_sinks_are_gpt_oss_and_a_plain_loop(causal):
     hidden = torch.full((6, 6), -torch.inf).double().triu(1) if causal else None
     sinks = attention.weigh.sinks.flatten()
     theirs, weights = gpt_oss(SimpleNamespace(num_key_value_groups=2, training=False, sinks=sinks), q, k, v, hidden, 0.5)
-    assert relative_error(attention(tokens), theirs.flatten(-2) @ attention.output) < ROUNDING
+    assert relative_error(attention(tokens), theirs.flatten(-2) @ attention.o_proj.weight.mT) < ROUNDING
     seen = attention.look(tokens)[1]
     assert relative_error(seen, weights) < ROUNDING
     for h in range(4):
@@ -203,12 +202,14 @@ def test_a_sigmoid_counts_only_the_keys_that_may_be_seen():
 def test_queries_and_keys_are_normed_per_head_before_they_turn_as_in_qwen_3():
     attention, tokens, rope = made(norm="rms", kv_heads=1), words(), Rope(pairs="half")
     norm_q, norm_k = (Qwen3RMSNorm(4, eps=1e-6).double() for _ in range(2))
-    norm_q.weight.data.copy_(attention.query_gain)
-    norm_k.weight.data.copy_(attention.key_gain)
+    norm_q.weight.data.copy_(attention.q_norm.weight)
+    norm_k.weight.data.copy_(attention.k_norm.weight)
     # their norm passes through float32
-    q = rope.turn(norm_q((tokens.x @ attention.query).unflatten(-1, (2, 4))).transpose(0, 1).double(), tokens.at, "query")
-    k = rope.turn(norm_k((tokens.x @ attention.key).unflatten(-1, (1, 4))).transpose(0, 1).double(), tokens.at, "key")
-    v = (tokens.x @ attention.value)[None]
+    q = rope.turn(
+        norm_q((tokens.x @ attention.q_proj.weight.mT).unflatten(-1, (2, 4))).transpose(0, 1).double(), tokens.at, "query"
+    )
+    k = rope.turn(norm_k((tokens.x @ attention.k_proj.weight.mT).unflatten(-1, (1, 4))).transpose(0, 1).double(), tokens.at, "key")
+    v = (tokens.x @ attention.v_proj.weight.mT)[None]
     wanted = closed(attention, (q @ k.mT / 2).softmax(-1) @ v)
     assert relative_error(attention(tokens, rope), wanted) < 1e-6
 
@@ -225,12 +226,12 @@ def test_heads_that_count_the_other_way_round_are_reordered():
     heads, kv_heads, width = 6, 2, 4
     q, k = torch.randn(heads, 5, width), torch.randn(kv_heads, 5, width)
     minor = q @ k.repeat(heads // kv_heads, 1, 1).mT
-    joined = q.transpose(0, 1).flatten(1)  # columns of a projection
-    ours = kv_major(joined, heads, kv_heads).unflatten(-1, (heads, width)).transpose(0, 1)
+    joined = q.mT.flatten(0, 1)  # rows of a projection
+    ours = kv_major(joined, heads, kv_heads).unflatten(0, (heads, width)).mT
     major = ours @ repeat_kv(k[None], heads // kv_heads)[0].mT  # Hugging Face's order
     assert torch.equal(major.unflatten(0, (kv_heads, -1)).transpose(0, 1).flatten(0, 1), minor)
     assert torch.equal(kv_minor(kv_major(joined, heads, kv_heads), heads, kv_heads), joined)
-    with pytest.raises(ShapeError, match="24 columns do not make 6 query heads for 4 key heads"):
+    with pytest.raises(ShapeError, match="24 rows do not make 6 query heads for 4 key heads"):
         kv_major(joined, 6, 4)
 
 
@@ -384,7 +385,9 @@ def test_the_readable_path_can_be_differentiated_twice(kind, scheme):
         named = dict(zip(names, values, strict=True))
         return torch.func.functional_call(model, named, (replace(tokens, x=x),))
 
-    names = [n for n, _ in model.named_parameters() if n.split(".")[-1] in ("query", "table", "sinks", "ask_weight", "query_gain")]
+    names = [
+        n for n, _ in model.named_parameters() if n.endswith(("q_proj.weight", "table", "sinks", "ask_weight", "q_norm.weight"))
+    ]
     given = [
         tokens.x.clone().requires_grad_(),
         *(p.detach().clone().requires_grad_() for n, p in model.named_parameters() if n in names),

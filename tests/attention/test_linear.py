@@ -29,7 +29,7 @@ def made(mask=None, seed=0, **settings):
 def by_hand(attention, tokens, turn=lambda x, at: x):
     """The formula, query by query and key by key: one text, everything visible that the mask and the padding allow."""
     k_width, causal = attention.head_width, isinstance(attention.mask, Causal)
-    q, k, v = (tokens.x @ w for w in (attention.query, attention.key, attention.value))
+    q, k, v = (tokens.x @ w for w in (attention.q_proj.weight.mT, attention.k_proj.weight.mT, attention.v_proj.weight.mT))
     out = torch.zeros(len(q), HEADS * k_width, dtype=torch.float64)
     for h in range(HEADS):
         part = slice(h * k_width, (h + 1) * k_width)
@@ -42,7 +42,7 @@ def by_hand(attention, tokens, turn=lambda x, at: x):
                 above += turn(fq[i : i + 1], tokens.at[i : i + 1])[0] @ turn(fk[j : j + 1], tokens.at[j : j + 1])[0] * v[j, part]
                 below += fq[i] @ fk[j]
             out[i, part] = above / below
-    return out @ attention.output
+    return out @ attention.o_proj.weight.mT
 
 
 @masks
@@ -206,8 +206,8 @@ def test_it_is_another_function_than_softmax_attention_and_says_how_far():
     errors = [made(seed=seed).approximation_error(words(seed)) for seed in range(3)]
     assert all(0.1 < error < 2 for error in errors)
     attention = made()
-    attention.query.data.zero_()  # nobody asks for anything: every key counts alike... in softmax
-    attention.key.data.zero_()
+    attention.q_proj.weight.data.zero_()  # nobody asks for anything: every key counts alike... in softmax
+    attention.k_proj.weight.data.zero_()
     assert attention.approximation_error(words()) < ROUNDING
 
 

@@ -38,10 +38,13 @@ def alone(tokens, row, start, stop):
 # --- what they compute --------------------------------------------------------------------------------------------------
 def test_linformer_is_attention_to_rows_of_mixed_keys():
     attention, tokens = linformer(), words()
-    q, k, v = ((tokens.x @ w).unflatten(-1, (HEADS, -1)).transpose(0, 1) for w in (attention.query, attention.key, attention.value))
+    q, k, v = (
+        (tokens.x @ w).unflatten(-1, (HEADS, -1)).transpose(0, 1)
+        for w in (attention.q_proj.weight.mT, attention.k_proj.weight.mT, attention.v_proj.weight.mT)
+    )
     mixed_k, mixed_v = attention.key_map[:, :6] @ k, attention.value_map[:, :6] @ v
     z = (q @ mixed_k.mT / 2).softmax(-1) @ mixed_v
-    assert relative_error(attention(tokens), z.transpose(0, 1).flatten(1) @ attention.output) < ROUNDING
+    assert relative_error(attention(tokens), z.transpose(0, 1).flatten(1) @ attention.o_proj.weight.mT) < ROUNDING
 
 
 @pytest.mark.parametrize("heads", [1, HEADS])
@@ -56,8 +59,7 @@ def test_nystrom_equals_hugging_faces_on_the_same_weights(heads):
     ours = randomised(Nystrom(WIDTH, heads, landmarks=3, bias=True, output=False))
     with torch.no_grad():
         for name in ("query", "key", "value"):
-            getattr(theirs, name).weight.copy_(getattr(ours, name).T)
-            getattr(theirs, name).bias.copy_(getattr(ours, f"{name}_bias"))
+            getattr(theirs, name).load_state_dict(getattr(ours, f"{name[0]}_proj").state_dict())
     tokens = words(length=12, batch=(3,))
     assert relative_error(ours(tokens), theirs(tokens.x)[0]) < 1e-6  # their identity matrix is float32
     assert relative_error(ours.float()(tokens.to(torch.float32)), theirs.float()(tokens.x.float())[0]) < 1e-4

@@ -69,11 +69,13 @@ def test_large_scores_do_not_overflow():
 def test_the_score_of_word_plus_place_is_a_sum_of_four(heads):
     tokens, model = words(), attending(Sinusoidal(), heads=heads, head_width=WIDTH // heads)
     p = Sinusoidal().encode(tokens.at, WIDTH)
-    parts = score_split(tokens.x, p, model.attention.query, model.attention.key, heads)
+    parts = score_split(tokens.x, p, model.attention.q_proj.weight.mT, model.attention.k_proj.weight.mT, heads)
     assert relative_error(sum(parts), replay(watch(model, tokens))["attention.S"]) < 1e-14
     content, content_place, place_content, place = parts
-    nowhere = score_split(tokens.x, p * 0, model.attention.query, model.attention.key, heads)
+    nowhere = score_split(tokens.x, p * 0, model.attention.q_proj.weight.mT, model.attention.k_proj.weight.mT, heads)
     assert torch.equal(nowhere[0], content)
     assert all((part == 0).all() for part in nowhere[1:])
     assert not torch.equal(content_place, place_content)
-    assert torch.equal(score_split(tokens.x * 2, p, model.attention.query, model.attention.key, heads)[3], place)
+    assert torch.equal(
+        score_split(tokens.x * 2, p, model.attention.q_proj.weight.mT, model.attention.k_proj.weight.mT, heads)[3], place
+    )

@@ -150,7 +150,7 @@ def test_what_cannot_be_shown_is_refused_in_a_persons_words(asked, wanted):
 def test_edited_weights_are_shared_by_all_schemes(love):
     """One entry in the pool for what is the same everywhere: an edit changes it for every scheme."""
     keys = {(p.scheme, p.setting): {leaf.id: leaf.pool for leaf in p.trace.leaves} for p in love.programs}
-    query = {k: v for k, names in keys.items() for name, v in names.items() if name.endswith("attention.query")}
+    query = {k: v for k, names in keys.items() for name, v in names.items() if name.endswith("attention.q_proj.weight")}
     assert len(set(query.values())) <= 2  # the concatenated scheme is wider
     assert len(query) == len(keys)
 

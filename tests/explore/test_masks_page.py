@@ -50,7 +50,7 @@ def sees(name, n):
 
 def weights(found, name, n):
     """Softmax over q.k / sqrt(K) with RoPE, [H, N, N], from the model's numbers alone."""
-    pool = {key.rsplit(".", 1)[-1]: torch.from_numpy(unpack(array)) for key, array in found.pool.items()}
+    pool = {key.removesuffix(".weight").rsplit(".", 1)[-1]: torch.from_numpy(unpack(array)) for key, array in found.pool.items()}
     x, count, k = pool["X"], len(found.words), WIDTH // HEADS
 
     def turned(rows):
@@ -58,7 +58,7 @@ def weights(found, name, n):
         speed = 10000.0 ** -(torch.arange(k // 2, dtype=torch.float64) * 2 / k)
         return torch.view_as_real(pairs * torch.polar(torch.ones(()).double(), torch.arange(count)[:, None] * speed)).flatten(-2)
 
-    scores = turned(x @ pool["query"]) @ turned(x @ pool["key"]).transpose(-1, -2) / math.sqrt(k)
+    scores = turned(x @ pool["q_proj"]) @ turned(x @ pool["k_proj"]).transpose(-1, -2) / math.sqrt(k)
     seen = torch.tensor([[sees(name, n)(i, j) for j in range(count)] for i in range(count)])
     powers = torch.where(seen, scores.exp(), 0.0)
     return powers / powers.sum(-1, keepdim=True)

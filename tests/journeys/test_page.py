@@ -137,7 +137,7 @@ def test_an_edited_number_changes_everything_behind_it_and_undo_takes_it_back(vi
 
 def test_a_weight_can_be_edited_by_mouse_and_reset_brings_it_back(visit):
     tab = visit()
-    weight = tab.locator('figure[data-id$="attention.query"] .cell').nth(1)
+    weight = tab.locator('figure[data-id$="attention.q_proj.weight"] .cell').nth(1)
     weight.dblclick()
     tab.locator(".editor input").fill("2.5")
     tab.locator(".editor button").click()

@@ -248,7 +248,7 @@ def test_a_spec_of_a_decoder_survives_a_file(name):
 def test_a_gate_multiplies_what_it_lets_through():
     model = randomised(build(Spec(8, block=Block(norm=None, feedforward=FeedForward(activation="silu", bias=False, gated=True)))))
     part, x = model.blocks[0].feedforward, torch.randn(3, 8, dtype=torch.float64)
-    wanted = (torch.nn.functional.silu(x @ part.gate) * (x @ part.inward)) @ part.outward
+    wanted = part.down_proj(torch.nn.functional.silu(part.gate_proj(x)) * part.up_proj(x))
     assert relative_error(part(x), wanted) < 1e-14
 
 

@@ -173,7 +173,7 @@ def test_a_model_that_cannot_go_on_is_refused():
 def test_answers_that_are_no_numbers_are_said(asked, number):
     wrong = model()
     with torch.no_grad():
-        wrong.norm.gain.fill_(number)
+        wrong.norm.weight.fill_(number)
     asked = {name: Draft(model(seed=1)) if name == "draft" else value for name, value in asked.items()}
     for writer in (wrong, prepared(wrong)) if "window" not in asked else (wrong,):
         with pytest.raises(InputError, match=r"The model's answers are no numbers \(float32\)"):

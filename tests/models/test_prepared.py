@@ -193,7 +193,7 @@ def test_parameters_that_changed_since_are_noticed():
     fast = prepared(made)
     torch.optim.SGD(made.parameters(), lr=0.1)
     with torch.no_grad():
-        made.head.weight.mul_(2)
+        made.head.lm_head.weight.mul_(2)
     with pytest.raises(InputError, match="changed after prepared"):
         generate(fast, TEXTS, 3)
 
@@ -206,7 +206,7 @@ def test_changes_that_leave_no_mark_are_noticed(change):
         made(ids()).sum().backward()
         torch.optim.AdamW(made.parameters(), lr=0.1, fused=True).step()
     elif change == "data":
-        made.head.weight.data.neg_()
+        made.head.lm_head.weight.data.neg_()
     else:
         made.blocks[0].attention.mask = made.blocks[0].attention.mask & Window(2)
     with pytest.raises(InputError, match="changed after prepared"):
@@ -216,7 +216,7 @@ def test_changes_that_leave_no_mark_are_noticed(change):
 def test_weights_that_are_no_numbers_are_no_change():
     made = model()
     with torch.no_grad():
-        table = made.embedding.table
+        table = made.embedding.weight
         table.view(-1)[table.numel() // 32 * 31] = torch.nan  # one that is looked at, of a word that is not read
     fast = prepared(made)
     assert not fast.fresh().why

@@ -247,8 +247,8 @@ def test_the_layers_of_a_turn_share_one_scheme_and_its_parameters():
 
 def test_patches_are_a_convolution_whose_stride_is_its_size():
     image, model = torch.randn(2, 3, 6, 4, dtype=torch.float64), eq.build(CUT).double()
-    kernel = model.entry.features.mT.unflatten(1, (3, 2, 2))
-    wanted = torch.nn.functional.conv2d(image, kernel, model.entry.features_bias, stride=2).flatten(2).mT
+    kernel = model.entry.proj.weight.unflatten(1, (3, 2, 2))
+    wanted = torch.nn.functional.conv2d(image, kernel, model.entry.proj.bias, stride=2).flatten(2).mT
     assert torch.allclose(model.tokens(image).x, wanted, atol=1e-14)
     assert model.tokens(image).at.tolist() == [[r, c] for r in range(3) for c in range(2)]
 

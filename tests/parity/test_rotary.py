@@ -74,7 +74,7 @@ def test_interleaved_is_gptjs():
 def test_glms_weights_run_in_halves_after_conversion(fraction):
     """Grouped queries: each projection is reordered by its own number of heads."""
     x, (query, key), turning = torch.randn(2, LENGTH, WIDTH).double(), weights(), round(HEAD * fraction)
-    converted = half_from_interleaved(query.T, HEADS, turning), half_from_interleaved(key.T, SHARED, turning)
+    converted = half_from_interleaved(query, HEADS, turning).T, half_from_interleaved(key, SHARED, turning).T
     scheme, theirs = Rope(pairs="half", fraction=fraction), glms(x, query, key, turning)
     assert relative_error(ours(x, *converted, scheme), theirs) < 1e-14
     assert relative_error(ours(x, query.T, key.T, scheme), theirs) > 0.1  # unconverted weights are another model
@@ -82,7 +82,7 @@ def test_glms_weights_run_in_halves_after_conversion(fraction):
 
 def test_llamas_weights_run_interleaved_after_conversion():
     x, (query, key) = torch.randn(2, LENGTH, WIDTH).double(), weights()
-    converted = interleaved_from_half(query.T, HEADS), interleaved_from_half(key.T, SHARED)
+    converted = interleaved_from_half(query, HEADS).T, interleaved_from_half(key, SHARED).T
     assert relative_error(ours(x, *converted, Rope()), llamas(x, query, key)) < 1e-14
 
 

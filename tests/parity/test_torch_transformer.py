@@ -8,7 +8,6 @@ import equiscope as eq
 from equiscope.symmetry import relative_error
 
 D, H, LAYERS = 12, 3, 2
-MAPS = (("query", "key", "value"), "in_proj_weight", "in_proj_bias")
 
 
 def theirs(order):
@@ -34,11 +33,12 @@ def ours(order):
 
 
 def attention(mine, yours):
-    for name, weight, bias in zip(MAPS[0], yours.in_proj_weight.chunk(3), yours.in_proj_bias.chunk(3), strict=True):
-        getattr(mine, name).copy_(weight.mT)
-        getattr(mine, f"{name}_bias").copy_(bias)
-    mine.output.copy_(yours.out_proj.weight.mT)
-    mine.output_bias.copy_(yours.out_proj.bias)
+    layers = mine.q_proj, mine.k_proj, mine.v_proj
+    for layer, weight, bias in zip(layers, yours.in_proj_weight.chunk(3), yours.in_proj_bias.chunk(3), strict=True):
+        layer.weight.copy_(weight)
+        layer.bias.copy_(bias)
+    mine.o_proj.weight.copy_(yours.out_proj.weight)
+    mine.o_proj.bias.copy_(yours.out_proj.bias)
 
 
 def layer(mine, yours):
@@ -48,13 +48,13 @@ def layer(mine, yours):
         attention(mine.cross, yours.multihead_attn)
         norms = [mine.attention_norm, mine.cross_norm, mine.feedforward_norm]
     for i, norm in enumerate(norms):
-        norm.gain.copy_(getattr(yours, f"norm{i + 1}").weight)
-        norm.shift.copy_(getattr(yours, f"norm{i + 1}").bias)
+        norm.weight.copy_(getattr(yours, f"norm{i + 1}").weight)
+        norm.bias.copy_(getattr(yours, f"norm{i + 1}").bias)
     f = mine.feedforward
-    f.inward.copy_(yours.linear1.weight.mT)
-    f.inward_bias.copy_(yours.linear1.bias)
-    f.outward.copy_(yours.linear2.weight.mT)
-    f.outward_bias.copy_(yours.linear2.bias)
+    f.up_proj.weight.copy_(yours.linear1.weight)
+    f.up_proj.bias.copy_(yours.linear1.bias)
+    f.down_proj.weight.copy_(yours.linear2.weight)
+    f.down_proj.bias.copy_(yours.linear2.bias)
 
 
 @pytest.mark.parametrize("order", ["post", "pre"])

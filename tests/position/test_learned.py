@@ -25,7 +25,7 @@ class WithTable(nn.Module):
 @pytest.mark.parametrize("length", [8, 5, 1])
 def test_a_module_with_a_learned_table_gives_the_same(length):
     theirs, ours, position = WithTable(128, 64, 8), Embedding(128, 64), Learned(8).sized(64, 4, 16)
-    ours.table.data.copy_(theirs.embedding.weight)
+    ours.weight.data.copy_(theirs.embedding.weight)
     position.table.data.copy_(theirs.places.weight)
     ids = torch.randint(128, (3, length))
     tokens = Tokens.of(ours(ids))

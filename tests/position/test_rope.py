@@ -64,10 +64,11 @@ def test_halves_are_what_hugging_face_calls_rotate_half():
 def test_weights_convert_exactly_from_one_layout_to_the_other():
     one, other = attending(Rope()), attending(Rope(pairs="half"))
     a, b = one.attention, other.attention
-    for name in ("query", "key"):
-        getattr(b, name).data = half_from_interleaved(getattr(a, name).data, HEADS)
-        assert torch.equal(interleaved_from_half(getattr(b, name), HEADS), getattr(a, name))
-    b.value.data, b.output.data = a.value.data, a.output.data
+    b.load_state_dict(a.state_dict())
+    for name in ("q_proj", "k_proj"):
+        weight = getattr(a, name).weight
+        getattr(b, name).weight.data = half_from_interleaved(weight.data, HEADS)
+        assert torch.equal(interleaved_from_half(getattr(b, name).weight, HEADS), weight)
     assert relative_error(other(words()), one(words())) < 1e-14  # the same products, summed in another order
     assert relative_error(attending(Rope(pairs="half"))(words()), one(words())) > 1e-3  # unconverted weights are another model
 
@@ -75,23 +76,23 @@ def test_weights_convert_exactly_from_one_layout_to_the_other():
 @pytest.mark.parametrize("heads", [1, 2, 3])
 def test_the_two_conversions_undo_each_other(heads):
     """Eight columns a head: with four, the reordering is its own inverse and would hide a wrong one."""
-    weight = torch.arange(8 * heads)[None]
+    weight = torch.arange(8 * heads)
     converted = half_from_interleaved(weight, heads)
-    assert converted[0, :8].tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
+    assert converted[:8].tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
     assert torch.equal(interleaved_from_half(converted, heads), weight)
 
 
 def test_shared_keys_and_still_columns_are_reordered_head_by_head():
-    weight = torch.arange(16)[None]
-    assert half_from_interleaved(weight, 2, turning=4)[0].tolist() == [0, 2, 1, 3, 4, 5, 6, 7, 8, 10, 9, 11, 12, 13, 14, 15]
+    weight = torch.arange(16)
+    assert half_from_interleaved(weight, 2, turning=4).tolist() == [0, 2, 1, 3, 4, 5, 6, 7, 8, 10, 9, 11, 12, 13, 14, 15]
     assert torch.equal(interleaved_from_half(half_from_interleaved(weight, 2, turning=6), 2, turning=6), weight)
-    with pytest.raises(ShapeError, match="do not make 2 heads of a width in which 10 columns turn in pairs"):
+    with pytest.raises(ShapeError, match="do not make 2 heads of a width in which 10 rows turn in pairs"):
         half_from_interleaved(weight, 2, turning=10)
 
 
 def test_a_projection_that_does_not_fit_the_heads_is_refused():
-    with pytest.raises(ShapeError, match="6 columns do not make 2 heads of an even width"):
-        half_from_interleaved(torch.zeros(8, 6), 2)
+    with pytest.raises(ShapeError, match="6 rows do not make 2 heads of an even width"):
+        half_from_interleaved(torch.zeros(6, 8), 2)
 
 
 @layouts

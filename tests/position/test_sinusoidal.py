@@ -181,7 +181,7 @@ class WithBuffer(nn.Module):
 @pytest.mark.parametrize("length", [8, 5, 1])
 def test_a_module_with_a_sinusoidal_buffer_gives_the_same(length):
     theirs, ours = WithBuffer(128, 64, 8), Embedding(128, 64)
-    ours.table.data.copy_(theirs.embedding.weight)
+    ours.weight.data.copy_(theirs.embedding.weight)
     ids = torch.randint(128, (3, length))
     tokens = Tokens.of(ours(ids))
     found = Sinusoidal().sized(64, 4, 16).embed(tokens.x, tokens.at)

@@ -72,8 +72,10 @@ def test_what_a_word_was_does_not_depend_on_the_words_after_it():
 
 def test_the_layouts_are_a_permutation_of_each_other():
     x, at = torch.randn(2, 6, 8).double(), places(0, 1, 2, 3, 50, 60)
-    wanted = half_from_interleaved(XPos().turn(x, at, "key"), 1)
-    assert (XPos(pairs="half").turn(half_from_interleaved(x, 1), at, "key") - wanted).abs().max() < 1e-14
+    wanted = half_from_interleaved(XPos().turn(x, at, "key").movedim(-1, 0), 1).movedim(0, -1)
+    assert (
+        XPos(pairs="half").turn(half_from_interleaved(x.movedim(-1, 0), 1).movedim(0, -1), at, "key") - wanted
+    ).abs().max() < 1e-14
 
 
 def test_a_batch_has_places_of_its_own_for_every_text():

@@ -71,6 +71,6 @@ def test_different_words_and_seeds_get_different_numbers():
 
 def test_an_embedding_is_torchs():
     ours, ids = Embedding(9, 4), torch.tensor([[0, 8], [3, 3]])
-    assert torch.equal(ours(ids), torch.nn.functional.embedding(ids, ours.table))
+    assert torch.equal(ours(ids), torch.nn.functional.embedding(ids, ours.weight))
     with pytest.raises(InputError, match=r"ids 0..8, but got 0..9"):
         ours(torch.tensor([0, 9]))

@@ -129,7 +129,7 @@ def test_a_checkpoint_of_another_run_is_not_taken(run, tmp_path):
         struct.pack("<Q", 2**62) + b"{}",
         struct.pack("<Q", 90_000_000) + b"{}",
         (lambda header: struct.pack("<Q", len(header)) + header)(
-            b'{"embedding.table":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}}'
+            b'{"embedding.weight":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}}'
         ),
     ],
 )
@@ -144,7 +144,7 @@ def test_weights_of_another_shape_are_refused_before_any_is_taken(finished, run,
     recipe, task, _ = finished
     for folder in checkpoints(run):
         found = read_checkpoint(folder, identity(read_run(run))).tensors(WEIGHTS)
-        replaced(folder, WEIGHTS, save(found | {"head.weight": torch.zeros(2, 2)}))
+        replaced(folder, WEIGHTS, save(found | {"head.lm_head.weight": torch.zeros(2, 2)}))
     with pytest.raises(InputError, match=r"No checkpoint of .* is whole\."):
         train(recipe, task, run)
 

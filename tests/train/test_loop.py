@@ -187,7 +187,7 @@ def bad_backward(engine):
 
 
 def bad_weights(engine):
-    engine.model.blocks[1].attention.key.data[0, 0] = float("nan")
+    engine.model.blocks[1].attention.k_proj.weight.data[0, 0] = float("nan")
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,9 @@ def test_a_number_that_is_none_stops_the_run_and_says_step_and_part(tmp_path, mo
 def test_weights_that_are_no_numbers_are_never_saved(tmp_path, monkeypatch):
     found, task = small(tmp_path)
     spoiled(monkeypatch, 7, bad_weights)
-    with pytest.raises(Diverged, match=r"Step 8: the loss is nan\. It begins with the weights blocks\.1\.attention\.key\."):
+    with pytest.raises(
+        Diverged, match=r"Step 8: the loss is nan\. It begins with the weights blocks\.1\.attention\.k_proj\.weight\."
+    ):
         train(found, task, tmp_path / "run")
     assert [folder.name[-2:] for folder in checkpoints(tmp_path / "run")] == ["06", "03"]
     assert all(t.isfinite().all() for t in load_run(tmp_path / "run").state_dict().values())
@@ -264,7 +266,7 @@ def test_the_norm_of_a_feedforward_that_there_is_not_is_left_out():
         {"width": 16, "vocabulary": 9, "outputs": 9, "block": {"attention": {"heads": 2, "causal": True}, "feedforward": None}}
     )
     tensors = {name: p.detach() for name, p in build(spec).named_parameters()}
-    assert filled(spec, tensors | {"blocks.0.feedforward_norm.gain": torch.ones(16)}) is not None
+    assert filled(spec, tensors | {"blocks.0.feedforward_norm.weight": torch.ones(16)}) is not None
     with pytest.raises(InputError, match="which no part of the run's model reads"):
         filled(spec, tensors | {"blocks.0.attention.other": torch.ones(16)})
 

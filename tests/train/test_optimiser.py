@@ -34,7 +34,7 @@ def test_muon_takes_the_matrices_of_the_layers_alone():
     names = {id(p): name for name, p in model.named_parameters()}
     taken = {names[id(p)] for p in muon.param_groups[0]["params"]}
     assert taken == {name for name, p in model.named_parameters() if name.startswith("blocks.") and p.ndim == 2}
-    assert "embedding.table" not in taken
+    assert "embedding.weight" not in taken
     assert not any(name.startswith("head") for name in taken)
 
 

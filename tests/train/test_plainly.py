@@ -76,7 +76,7 @@ def test_padding_changes_nothing_and_gets_no_force():
 def test_an_energy_is_of_each_atom_and_what_atoms_have_alone():
     levels = Levels(elements=["H", "O"], references=[-10.0, -400.0], scale=2.0, offset=0.5)
     model = Model(Spec(width=8, entry=eq.models.spec.Entry(features=5), readout="mean", outputs=1))
-    torch.nn.init.zeros_(model.head.weight)
+    torch.nn.init.zeros_(model.head.lm_head.weight)
     energy = Plain(model, levels)(torch.tensor([[8, 1, 1], [1, 1, 0]]), torch.randn(2, 3, 3, dtype=torch.float64))
     assert energy.tolist() == [-420 + 3 * 0.5, -20 + 2 * 0.5]
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.attention.cache import Cache
-from equiscope.attention.heads import Backend, Held, MultiHeadAttention
+from equiscope.attention.heads import Backend, Held, MultiHeadAttention, qk_norm
 from equiscope.attention.mask import Mask
 from equiscope.attention.plan import Plan
 from equiscope.attention.scores import Score
@@ -51,7 +51,7 @@ class DifferentialAttention(MultiHeadAttention):
         **MultiHeadAttention.legend,
         "query_lambda": ("λ_q", "half channel", "lambda's queries"),
         "key_lambda": ("λ_k", "half channel", "lambda's keys"),
-        "gain": ("g", "channel", "gain of the heads' norm"),
+        "norm.weight": ("g", "channel", "gain of the heads' norm"),
     }
 
     def __init__(
@@ -68,11 +68,10 @@ class DifferentialAttention(MultiHeadAttention):
         self.head_width, self.layer, self.start = half, layer, first_lambda(layer)
         self.score = (score or self.score).sized(heads, half)
         self.weigh = (weigh or self.weigh).sized(heads)
-        if norm:
-            self.query_gain, self.key_gain = nn.Parameter(torch.ones(half)), nn.Parameter(torch.ones(half))
+        self.q_norm, self.k_norm = qk_norm(norm, half, 1e-6), qk_norm(norm, half, 1e-6)
         self.query_lambda = nn.Parameter(torch.randn(2, half) * 0.1)
         self.key_lambda = nn.Parameter(torch.randn(2, half) * 0.1)
-        self.gain = nn.Parameter(torch.ones(2 * half))
+        self.norm = nn.RMSNorm(2 * half, eps=1e-5)
 
     def forward(
         self, tokens: Tokens, position: Position | None = None, source: Tokens | Held | None = None, plan: Plan | None = None,
@@ -116,11 +115,9 @@ class DifferentialAttention(MultiHeadAttention):
     def _closed(self, first: Tensor, second: Tensor) -> Tensor:
         wide = torch.promote_types(first.dtype, torch.float32)
         off = ops.multiply(ops.cast(second, wide), ops.cast(self.by(), wide), name="λZ₂", label="lambda times the second mix")
-        z = ops.subtract(ops.cast(first, wide), off, name="Z", label="the first mix less the second")
-        z = ops.norm(z, center=False, eps=1e-5, name="Z_n", label="each head brought to one size")
-        z = ops.multiply(z, ops.cast(self.gain, wide), name="Z_g", label="times the gain")
-        z = ops.scale(z, 1 - self.start, name="Z′", label="times 1 less lambda's start")
-        return self._close(ops.cast(z, first.dtype))
+        z = ops.cast(ops.subtract(ops.cast(first, wide), off, name="Z", label="the first mix less the second"), first.dtype)
+        z = ops.normed(self.norm, z, names=("Z_n", "Z_g"))
+        return self._close(ops.scale(z, 1 - self.start, name="Z′", label="times 1 less lambda's start"))
 
 
 def _halves(x: Tensor, name: str) -> Halves:

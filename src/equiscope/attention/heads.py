@@ -6,7 +6,6 @@ All backends compute the same. A backend that cannot do what is asked gives way 
 Sources: Vaswani et al. 2017, section 3.2.2; Shazeer 2019 (one key head); Ainslie et al. 2023 (grouped queries).
 """
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -21,13 +20,13 @@ from equiscope.attention.plan import Plan
 from equiscope.attention.scores import ScaledDot, Score, look
 from equiscope.attention.weigh import Softmax, Weigh
 from equiscope.errors import InputError, ShapeError
+from equiscope.init import linear
 from equiscope.position import NoPosition, Position
 from equiscope.position.base import Role
 from equiscope.tokens import Tokens
 from equiscope.tokens.base import alike
 from equiscope.trace import ops, recording
 
-TOGETHER = 256, 2  # queries, keys and values are one product of so many rows at least, and of so many times the width
 BLOCK = 128  # rows that FlexAttention takes at once
 SMALL = 2**22  # pairs of rows whose tables are worth keeping for speed; beyond it, blocks of rows
 Backend = Literal["auto", "eager", "sdpa", "flex", "chunked"]
@@ -62,16 +61,16 @@ class MultiHeadAttention(nn.Module):
     """
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
-        "query": ("W_Q", "feature channel", "query weights"),
-        "key": ("W_K", "feature channel", "key weights"),
-        "value": ("W_V", "feature channel", "value weights"),
-        "output": ("W_O", "channel feature", "output weights"),
-        "query_bias": ("b_Q", "channel", "query bias"),
-        "key_bias": ("b_K", "channel", "key bias"),
-        "value_bias": ("b_V", "channel", "value bias"),
-        "output_bias": ("b_O", "feature", "output bias"),
-        "query_gain": ("g_Q", "channel", "gain of the queries' norm"),
-        "key_gain": ("g_K", "channel", "gain of the keys' norm"),
+        "q_proj.weight": ("W_Q", "feature channel", "query weights"),
+        "k_proj.weight": ("W_K", "feature channel", "key weights"),
+        "v_proj.weight": ("W_V", "feature channel", "value weights"),
+        "o_proj.weight": ("W_O", "channel feature", "output weights"),
+        "q_proj.bias": ("b_Q", "channel", "query bias"),
+        "k_proj.bias": ("b_K", "channel", "key bias"),
+        "v_proj.bias": ("b_V", "channel", "value bias"),
+        "o_proj.bias": ("b_O", "feature", "output bias"),
+        "q_norm.weight": ("g_Q", "channel", "gain of the queries' norm"),
+        "k_norm.weight": ("g_K", "channel", "gain of the keys' norm"),
     }
 
     def __init__(
@@ -96,20 +95,16 @@ class MultiHeadAttention(nn.Module):
         if self.kv_heads < 1 or heads % self.kv_heads:
             raise ShapeError(f"{self.kv_heads} key heads cannot serve {heads} query heads alike. Use a divisor of {heads}.")
         self.value_width = value_width or self.head_width
-        self.mask, self.backend, self.normed, self.eps = mask or Everything(), backend, norm, eps
+        self.mask, self.backend = mask or Everything(), backend
         self.score = (score or ScaledDot()).sized(heads, self.head_width)
         self.weigh = (weigh or Softmax()).sized(heads)
         source = source_width or width
         asks = bias in (True, "qkv")
-        self.query, self.query_bias = _map(width, heads * self.head_width, asks)
-        self.key, self.key_bias = _map(source, self.kv_heads * self.head_width, asks)
-        self.value, self.value_bias = _map(source, self.kv_heads * self.value_width, asks)
-        self.query_gain = nn.Parameter(torch.ones(self.head_width)) if norm else None
-        self.key_gain = nn.Parameter(torch.ones(self.head_width)) if norm else None
-        self.output: nn.Parameter | None = None
-        self.output_bias: nn.Parameter | None = None
-        if output:
-            self.output, self.output_bias = _map(heads * self.value_width, width, bias in (True, "output"))
+        self.q_proj = linear(width, heads * self.head_width, asks)
+        self.k_proj = linear(source, self.kv_heads * self.head_width, asks)
+        self.v_proj = linear(source, self.kv_heads * self.value_width, asks)
+        self.q_norm, self.k_norm = qk_norm(norm, self.head_width, eps), qk_norm(norm, self.head_width, eps)
+        self.o_proj = linear(heads * self.value_width, width, bias in (True, "output")) if output else None
 
     # --- the way through ----------------------------------------------------------------------------------------------
     def forward(
@@ -149,13 +144,13 @@ class MultiHeadAttention(nn.Module):
     ) -> Runs:  # fmt: skip
         """The backend that a forward pass made now would take; without tokens, for plain ones on this module's device."""
         with torch.no_grad():
-            tokens = tokens or Tokens.of(self.query.new_zeros(1, 2, self.query.shape[0]))
+            tokens = tokens or Tokens.of(self.q_proj.weight.new_zeros(1, 2, self.q_proj.in_features))
         plan = Plan(position or NoPosition(), tokens, source or tokens)
         return self._runs(plan, tokens.x.ndim if self.heads == 1 and tokens.x.ndim == 2 else tokens.x.ndim + 1)
 
     def why_not(self, backend: Runs, plan: Plan, ndim: int = 4) -> str:
         """What keeps a backend from this attention, in words; empty where it can."""
-        position, device = plan.position, self.query.device.type
+        position, x = plan.position, plan.queries.x
         if backend == "flex":
             reads = next((name for name in ("term", "mix") if position.acts(name)), "")
             if ndim == 2:
@@ -166,9 +161,9 @@ class MultiHeadAttention(nn.Module):
                 return f"{position.name} reads what the tokens hold"
             if not (self.score.fused and self.weigh.fused):
                 return f"its scores are {self.score.name}, its weights {self.weigh.name}"
-            if device == "cpu" and torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters()):
+            if x.is_cpu and torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters()):
                 return "FlexAttention has no backward on CPU"
-            if device != "cpu" and self.query.dtype == torch.float64:
+            if not x.is_cpu and x.dtype == torch.float64:
                 return "FlexAttention is not compiled for float64"
         if backend == "sdpa":
             if position.acts("mix"):
@@ -191,7 +186,7 @@ class MultiHeadAttention(nn.Module):
         return next(b for b in from_here if not self.why_not(b, plan, ndim))
 
     def _wanted(self, plan: Plan) -> tuple[Runs, ...]:
-        if self.query.device.type != "cuda":
+        if not plan.queries.x.is_cuda:
             return ("sdpa",)
         small = plan.queries.at.shape[-2] < BLOCK  # as in decoding: a table of so few rows is small
         return ("sdpa", "flex") if small or self._needs_no_table(plan) else ("flex", "sdpa")
@@ -205,7 +200,8 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor, Plan]:  # fmt: skip
         position, source = position or NoPosition(), source or tokens
         held, source = (source, source.tokens) if isinstance(source, Held) else (None, source)
-        if position.made_for not in (None, self.heads) and any(position.acts(place) for place in ("turn", "bias", "term", "mix")):
+        learned = position.acts("turn") and any(True for _ in position.parameters())
+        if position.made_for not in (None, self.heads) and (learned or any(map(position.acts, ("bias", "term", "mix")))):
             raise ShapeError(
                 f"This {type(position).__name__} was made for {position.made_for} heads, but the attention has {self.heads}. "
                 "Call .sized(width, heads, head_width) again."
@@ -243,21 +239,8 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys (turned by their places) and values, [..., H, N, K] each; [N, K] for one head without a batch."""
-        alone = source is tokens and tokens.x.ndim > 2 and not recording() and not torch.compiler.is_exporting()
-        if alone and tokens.x.shape[:-1].numel() >= max(TOGETHER[0], TOGETHER[1] * tokens.x.shape[-1]):
-            return self._together(tokens, position)
         q, (k, v) = self._asked(tokens), self._pair(source)
         return *self._turned_both(q, k, tokens, source, position), v
-
-    def _together(self, tokens: Tokens, position: Position) -> tuple[Tensor, Tensor, Tensor]:
-        """As `project`, with one product for all three: it is faster, and many rows pay for the joining of the weights."""
-        x = _without_padding(tokens, _fitting(tokens, self.query, "tokens"))
-        weights: list[Tensor] = [self.query, self.key, self.value]
-        biases: list[Tensor] = [b for b in (self.query_bias, self.key_bias, self.value_bias) if b is not None]
-        made = ops.affine(x, torch.cat(weights, -1), torch.cat(biases) if biases else None)
-        q, k, v = made.split([w.shape[-1] for w in weights], -1)
-        q, k, v = self._split(q, "Q", self.heads), self._split(k, "K", self.kv_heads), self._split(v, "V", self.kv_heads)
-        return *self._turned_both(q, k, tokens, tokens, position), v
 
     def ask(self, tokens: Tokens, position: Position) -> Tensor:
         """Queries alone."""
@@ -269,13 +252,13 @@ class MultiHeadAttention(nn.Module):
         return self._turned(k, source, position, "key"), v
 
     def _asked(self, tokens: Tokens) -> Tensor:
-        x = _fitting(tokens, self.query, "tokens")
-        return self._split(ops.affine(x, self.query, self.query_bias, name="Q", label="queries"), "Q", self.heads)
+        x = _fitting(tokens, self.q_proj.in_features, "tokens")
+        return self._split(ops.linear(self.q_proj, x, name="Q", label="queries"), "Q", self.heads)
 
     def _pair(self, source: Tokens) -> tuple[Tensor, Tensor]:
-        x = _without_padding(source, _fitting(source, self.key, "source"))
-        k = self._split(ops.affine(x, self.key, self.key_bias, name="K", label="keys"), "K", self.kv_heads)
-        v = self._split(ops.affine(x, self.value, self.value_bias, name="V", label="values"), "V", self.kv_heads)
+        x = _without_padding(source, _fitting(source, self.k_proj.in_features, "source"))
+        k = self._split(ops.linear(self.k_proj, x, name="K", label="keys"), "K", self.kv_heads)
+        v = self._split(ops.linear(self.v_proj, x, name="V", label="values"), "V", self.kv_heads)
         return k, v
 
     def _turned(self, x: Tensor, tokens: Tokens, position: Position, role: Role) -> Tensor:
@@ -287,11 +270,8 @@ class MultiHeadAttention(nn.Module):
         return position.turn_both(self._of_one_size(q, "query"), self._of_one_size(k, "key"), tokens.at, source.at)
 
     def _of_one_size(self, x: Tensor, role: Role) -> Tensor:
-        gain, name = (self.query_gain, "Q") if role == "query" else (self.key_gain, "K")
-        if gain is None:
-            return x
-        x = ops.norm(x, center=self.normed == "layer", eps=self.eps, name=f"{name}_n", label="brought to one size")
-        return ops.multiply(x, gain, name=f"{name}_g", label="times the gain")
+        norm, name = (self.q_norm, "Q") if role == "query" else (self.k_norm, "K")
+        return x if norm is None else ops.normed(norm, x, names=(f"{name}_n", f"{name}_g"))
 
     def _split(self, x: Tensor, name: str, heads: int) -> Tensor:
         if self.heads == 1 and x.ndim == 2:
@@ -301,9 +281,7 @@ class MultiHeadAttention(nn.Module):
     def _close(self, z: Tensor) -> Tensor:
         if z.ndim > 2:
             z = ops.join(z, name="Z_all", label="the heads side by side")
-        if self.output is None:
-            return z
-        return ops.affine(z, self.output, self.output_bias, name="ΔE", label="what attention adds")
+        return z if self.o_proj is None else ops.linear(self.o_proj, z, name="ΔE", label="what attention adds")
 
     # --- the look-up --------------------------------------------------------------------------------------------------
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> Tensor:
@@ -373,15 +351,15 @@ class MultiHeadAttention(nn.Module):
 
 
 def kv_major(weight: Tensor, heads: int, kv_heads: int) -> Tensor:
-    """Columns of a query projection [D, H*K] reordered from kv-minor heads (x-transformers) to kv-major ones, as they are here.
+    """Rows of a query projection's weight [H*K, D] reordered from kv-minor heads (x-transformers) to kv-major ones, as here.
 
-    Kv-minor: query head h asks key head h mod G; kv-major: key head h // (H/G). The rows of an output projection [H*V, D] are
-    reordered alike: give its transpose.
-    raises  ShapeError where the columns do not make H heads, or G does not divide H
+    Kv-minor: query head h asks key head h mod G; kv-major: key head h // (H/G). The columns of an output projection's weight
+    [D, H*V] are reordered alike: give its transpose.
+    raises  ShapeError where the rows do not make H heads, or G does not divide H
     """
-    if heads < 1 or kv_heads < 1 or heads % kv_heads or weight.shape[-1] % heads:
-        raise ShapeError(f"{weight.shape[-1]} columns do not make {heads} query heads for {kv_heads} key heads.")
-    return weight.unflatten(-1, (heads // kv_heads, kv_heads, -1)).transpose(-3, -2).flatten(-3)
+    if heads < 1 or kv_heads < 1 or heads % kv_heads or len(weight) % heads:
+        raise ShapeError(f"{len(weight)} rows do not make {heads} query heads for {kv_heads} key heads.")
+    return weight.unflatten(0, (heads // kv_heads, kv_heads, -1)).transpose(0, 1).flatten(0, 2)
 
 
 def kv_minor(weight: Tensor, heads: int, kv_heads: int) -> Tensor:
@@ -398,15 +376,15 @@ def _check(plan: Plan) -> None:
         position.check(at)
 
 
-def _map(rows: int, columns: int, bias: bool) -> tuple[nn.Parameter, nn.Parameter | None]:
-    weight = nn.Parameter(torch.randn(rows, columns) / math.sqrt(rows))
-    return weight, nn.Parameter(torch.zeros(columns)) if bias else None
+def qk_norm(kind: Literal["rms", "layer"] | None, width: int, eps: float) -> nn.RMSNorm | nn.LayerNorm | None:
+    """What brings each head's queries or keys to one size."""
+    return None if kind is None else nn.RMSNorm(width, eps) if kind == "rms" else nn.LayerNorm(width, eps, bias=False)
 
 
-def _fitting(tokens: Tokens, weight: Tensor, name: str) -> Tensor:
-    """Their features. Raises ShapeError for another width than the weight's, InputError for what is no float."""
-    if tokens.x.shape[-1] != len(weight):
-        raise ShapeError(f"This attention reads {name} of {len(weight)} features, but got {tokens.x.shape[-1]}.")
+def _fitting(tokens: Tokens, width: int, name: str) -> Tensor:
+    """Their features. Raises ShapeError for another width, InputError for what is no float."""
+    if tokens.x.shape[-1] != width:
+        raise ShapeError(f"This attention reads {name} of {width} features, but got {tokens.x.shape[-1]}.")
     if not tokens.x.is_floating_point():
         raise InputError(f"Attention reads features, but {name} are {tokens.x.dtype}. Look ids up in an embedding first.")
     return tokens.x

@@ -169,14 +169,16 @@ class ConvolutionAsAttention(nn.Module):
         self.attention = MultiHeadAttention(width, heads, head_width=1, value_width=width, weigh=Softmax(sink=sink))
         self.attention.to(kernels.device, kernels.dtype)
         with torch.no_grad():
-            self.attention.query.zero_()
-            self.attention.key.zero_()
-            self.attention.value.copy_(torch.eye(width).repeat(1, heads))
+            self.attention.q_proj.weight.zero_()
+            self.attention.k_proj.weight.zero_()
+            self.attention.v_proj.weight.copy_(torch.eye(width).repeat(heads, 1))
             if sink:
                 self.attention.weigh.get_parameter("sinks").fill_(-(sharpness or 0.0) / 2)  # between a hit, 0, and a miss
-        stacked = kernels.flatten(2).permute(2, 1, 0).reshape(heads * width, conv.out_channels)
-        self.attention.output = nn.Parameter(stacked.contiguous())
-        self.attention.output_bias = None if conv.bias is None else nn.Parameter(conv.bias.detach().clone())
+        stacked = kernels.flatten(2).transpose(1, 2).reshape(conv.out_channels, heads * width)
+        self.attention.o_proj = nn.Linear(heads * width, conv.out_channels, conv.bias is not None, device="meta")
+        self.attention.o_proj.weight = nn.Parameter(stacked.contiguous())
+        if conv.bias is not None:
+            self.attention.o_proj.bias = nn.Parameter(conv.bias.detach().clone())
 
     def forward(self, x: Tensor) -> Tensor:
         conv = self.conv[0]
@@ -268,11 +270,11 @@ class FixedMixing(nn.Module):
         self.attention = MultiHeadAttention(width, heads=2, head_width=1, value_width=width).to(mixing.device, mixing.dtype)
         one = torch.eye(width, dtype=mixing.dtype, device=mixing.device)
         with torch.no_grad():
-            self.attention.query.zero_()
-            self.attention.key.zero_()
-            self.attention.value.copy_(one.repeat(1, 2))
-            assert self.attention.output is not None
-            self.attention.output.copy_(torch.cat([one, -one]) * self.scale)
+            self.attention.q_proj.weight.zero_()
+            self.attention.k_proj.weight.zero_()
+            self.attention.v_proj.weight.copy_(one.repeat(2, 1))
+            assert self.attention.o_proj is not None
+            self.attention.o_proj.weight.copy_(torch.cat([one, -one], 1) * self.scale)
 
     def tokens(self, x: Tensor) -> tuple[Tokens, Tokens]:
         """Those who ask, one for each row of the mixing (what they hold is not read), and those who answer, the null key last."""

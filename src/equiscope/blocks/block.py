@@ -70,10 +70,10 @@ class Block(nn.Module):
         )
 
     def _before(self, x: Tensor, norm: Norm | None) -> Tensor:
-        return norm(x) if norm is not None and self.order == "pre" else x
+        return ops.normed(norm, x) if norm is not None and self.order == "pre" else x
 
     def _after(self, x: Tensor, change: Tensor, norm: Norm | None, name: str, label: str) -> Tensor:
         if self.drop is not None and self.training:
             change = self.drop(change)
         x = ops.add(x, change, name=name, label=label) if self.residual else change
-        return norm(x) if norm is not None and self.order == "post" else x
+        return ops.normed(norm, x) if norm is not None and self.order == "post" else x

@@ -163,14 +163,17 @@ class _Tower:
             lines = [f"cells of {' × '.join(map(str, e.patch))}"] if e.patch else []
             lines += [f"convolutions {' → '.join(map(str, e.stem))}"] if e.stem else []
             lines += [f"{_count(e.features)} → {_count(spec.width)}"]
-            own = _Bag(entry.features, entry.features_bias, *(entry.stem.parameters() if entry.stem is not None else ()))
+            own = _Bag(
+                *(entry.proj.parameters() if entry.proj is not None else ()),
+                *(entry.stem.parameters() if entry.stem is not None else ()),
+            )
             title = "Convolutional stem" if e.stem else "Patches" if e.patch else "Linear map" if e.map else "Raw numbers"
             lines += [] if e.map else ["as they are, with zeros beside them"]
             box = self._box("entry", "map", title, [own], lines=lines, shape=narrow, paths=["entry"])
             self._joined(box, "entry.sum") if spec.vocabulary else self._up(box)
         if e.types:
             kinds = self._box(
-                "types", "table", "Kinds", [_Bag(self.model.entry.types)], lines=[f"{e.types} kinds of tokens"], shape=narrow,
+                "types", "table", "Kinds", [self.model.entry.types], lines=[f"{e.types} kinds of tokens"], shape=narrow,
                 about="A row for the kind of token is added, such as sentence A or B.", paths=["entry.types"],
             )  # fmt: skip
             self._joined(kinds, "types.sum")
@@ -220,7 +223,9 @@ class _Tower:
             lines += [f"after {_count(self.width)} → {_count(self.width)}, {spec.head.hidden}"] if spec.head.hidden else []
             lines += [f"times {spec.head.scale:.4g}"] if spec.head.scale is not None else []
             shape = [*shape[:-1], _count(spec.outputs)]
-            self._up(self._box("head", "head", "Head, tied" if spec.tied else "Head", [self.model.head], lines=lines, shape=shape))
+            table = self.model.embedding.weight if spec.tied and self.model.embedding is not None else None
+            own = _Bag(*(p for p in self.model.head.parameters() if p is not table))
+            self._up(self._box("head", "head", "Head, tied" if spec.tied else "Head", [own], lines=lines, shape=shape))
         words = spec.outputs is not None and spec.outputs == spec.vocabulary
         title = "Output" if not words else "Scores of the next word" if spec.blocks[-1].attention.causal else "Scores of words"
         self._up(self._box("output", "output", title, shape=shape, about="What the model returns."))
@@ -239,7 +244,7 @@ class _Tower:
         return self.sketch.add(box, modules, claims)
 
     def _norm(self, name: str, modules: Sequence[blocks.Norm], **said: Any) -> str:
-        title = "LayerNorm" if modules[0].kind == "layer" else "RMSNorm"
+        title = type(modules[0]).__name__
         return self._box(name, "norm", title, modules, shape=self.shape, **said)
 
     def _scheme(self, scheme: Position, path: str, name: str, about: str, inside: str = "", **said: Any) -> str:
@@ -334,7 +339,7 @@ class _Layer:
         f = self.spec.feedforward
         assert f is not None
         module = cast(blocks.FeedForward, self.made[0].feedforward)
-        width, inner = module.inward.shape
+        width, inner = module.up_proj.in_features, module.up_proj.out_features
         title = "Gated feed-forward" if f.gated else "Feed-forward"
         lines = [f"{_count(width)} → {'2 × ' if f.gated else ''}{_count(inner)} → {_count(width)}, {f.activation}"]
         return self.tower._box(

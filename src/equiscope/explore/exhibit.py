@@ -16,19 +16,29 @@ from equiscope.attention import score_split
 from equiscope.models import READOUTS, Attention, Block, ClassToken, FeedForward, Model, Norm, Spec, build
 from equiscope.position import Added, Position
 from equiscope.tokens import Tokens
+from equiscope.trace import ops
 
 PLACES = 64  # rows of a learned table: as far as a sentence can slide
 GIVEN = {  # width 2, one head: the example of the docs
-    "query": [[1, -1], [0, 1]],
-    "key": [[1, 0], [1, -1]],
-    "value": [[1, 0], [1, 1]],
-    "output": [[0.5, -0.5], [0.5, 1]],
-    "inward": [[1, -1, 0.5], [0.5, 1, -1]],
-    "inward_bias": [0.1, 0, 0.2],
-    "outward": [[0.5, 0], [0.5, -1], [-0.5, 0.5]],
-    "outward_bias": [0, 0.1],
-    "row": [[0.5, 0.5]],
+    "q_proj.weight": [[1, 0], [-1, 1]],
+    "k_proj.weight": [[1, 1], [0, -1]],
+    "v_proj.weight": [[1, 1], [0, 1]],
+    "o_proj.weight": [[0.5, 0.5], [-0.5, 1]],
+    "up_proj.weight": [[1, 0.5], [-1, 1], [0.5, -1]],
+    "up_proj.bias": [0.1, 0, 0.2],
+    "down_proj.weight": [[0.5, 0.5, -0.5], [0, -1, 0.5]],
+    "down_proj.bias": [0, 0.1],
+    "readout.row": [[0.5, 0.5]],
 }
+
+
+SEEDS = {  # the word that a parameter's numbers are drawn by, where it is not its name
+    "q_norm.weight": "query_gain", "k_norm.weight": "key_gain", "norm.weight": "norm.gain", "norm.bias": "norm.shift",
+    "q_proj": "query", "k_proj": "key", "v_proj": "value", "o_proj": "output",
+    "up_proj": "inward", "down_proj": "outward", "gate_proj": "gate", "entry.proj": "entry.features",
+    "head.lm_head.weight": "head.weight", "head.lm_head.bias": "head.bias", "head.dense": "head.map",
+    "embedding.weight": "embedding.table", "types.weight": "types",
+}  # fmt: skip
 
 
 class Exhibit(nn.Module):
@@ -62,7 +72,7 @@ class Exhibit(nn.Module):
 
     def _split(self, x: Tensor, encoding: Tensor) -> tuple[Tensor, ...]:
         attention = self.block.attention
-        return score_split(x, encoding, attention.query, attention.key, attention.heads)
+        return score_split(x, encoding, ops.weight(attention.q_proj), ops.weight(attention.k_proj), attention.heads)
 
 
 def exhibit(position: Position, width: int, heads: int, seed: int, causal: bool = False, class_token: bool = False) -> Exhibit:
@@ -73,17 +83,33 @@ def exhibit(position: Position, width: int, heads: int, seed: int, causal: bool 
     made = build(Spec(width=width, block=block, readout="class" if class_token else "each")).double()
     with torch.no_grad():
         for name, parameter in made.named_parameters():
-            parameter.copy_(numbers(name.rsplit(".", 1)[-1], tuple(parameter.shape), width, seed))
+            parameter.copy_(numbers(name, tuple(parameter.shape), width, seed, seed_word(name).rpartition(".")[-1]))
     return Exhibit(made, split=not causal).eval()
 
 
-def numbers(name: str, shape: tuple[int, ...], width: int, seed: int) -> Tensor:
-    """Given where they exist and fit; else from the seed and the parameter's name alone, the same for every scheme."""
-    if seed == 0 and width == 2 and name in GIVEN and torch.tensor(GIVEN[name]).shape == shape:
-        return torch.tensor(GIVEN[name], dtype=torch.float64)
-    if name == "gain":
+def numbers(name: str, shape: tuple[int, ...], width: int, seed: int, word: str = "") -> Tensor:
+    """Given where they exist and fit; else from the seed and a word alone, the same for every scheme.
+
+    word  `seed_word` of the parameter's name unless said; weights [out, in] of linear maps are drawn as [in, out]
+    """
+    given = GIVEN.get(".".join(name.split(".")[-2:]))
+    if word and seed == 0 and width == 2 and given is not None and torch.tensor(given).shape == shape:
+        return torch.tensor(given, dtype=torch.float64)
+    if word == "gain":
         return torch.ones(shape, dtype=torch.float64)
-    generator = torch.Generator().manual_seed(seed * 1000 + sum(name.encode()))
-    size = 1.0 if name == "table" else 0.1 if name.endswith("bias") else 1 / math.sqrt(shape[0])
-    drawn = torch.randn(shape, generator=generator, dtype=torch.float64) * size
-    return drawn.round(decimals=1 if width <= 4 else 2) + 0.0  # plus zero, so that no number is a minus zero
+    word = word or seed_word(name)
+    across = name.endswith(("_proj.weight", ".proj.weight", "lm_head.weight", "dense.weight"))
+    drawn = shape[::-1] if across else shape
+    generator = torch.Generator().manual_seed(seed * 1000 + sum(word.encode()))
+    size = 1.0 if word == "table" else 0.1 if word.endswith("bias") else 1 / math.sqrt(drawn[0])
+    made = (torch.randn(drawn, generator=generator, dtype=torch.float64) * size).round(decimals=1 if width <= 4 else 2)
+    return (made.mT if across else made) + 0.0  # plus zero, so that no number is a minus zero
+
+
+def seed_word(name: str) -> str:
+    """The word for a parameter's numbers."""
+    for end, word in SEEDS.items():
+        for kind, rest in (("", ""), (".weight", ""), (".bias", "_bias")):
+            if name.endswith(end + kind):
+                return name.removesuffix(end + kind) + word + rest
+    return name

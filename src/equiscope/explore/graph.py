@@ -18,7 +18,7 @@ from torch.autograd.functional import jacobian
 from equiscope.attention import Edges, GraphAttention, MultiHeadAttention
 from equiscope.attention.scores import look
 from equiscope.errors import InputError, UnknownName
-from equiscope.explore.exhibit import numbers
+from equiscope.explore.exhibit import numbers, seed_word
 from equiscope.explore.explorable import LIMIT as MOST
 from equiscope.explore.explorable import Choice, rows
 from equiscope.explore.page import PLAIN, number
@@ -58,7 +58,7 @@ class Passing(nn.Module):
         self.edges = edges
         with torch.no_grad():
             for name, parameter in self.named_parameters():
-                parameter.copy_(numbers(name.rsplit(".", 1)[-1], tuple(parameter.shape), width, seed))
+                parameter.copy_(numbers(name, tuple(parameter.shape), width, seed, seed_word(name).rpartition(".")[-1]))
 
     def forward(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
         """What arrives [N, K], and the messages [N, N, K] that it is the sum of."""
@@ -270,8 +270,8 @@ def against_sum() -> float:
         total = sum(map(math.exp, asked))
         for score, value in zip(asked, v[head], strict=True):
             arrived[head, node] += math.exp(score) / total * torch.tensor(value, dtype=torch.float64)
-    assert graph.attention.output is not None
-    wanted = ops.join(arrived) @ graph.attention.output
+    assert graph.attention.o_proj is not None
+    wanted = graph.attention.o_proj(ops.join(arrived))
     return _largest(graph(tokens, pairs(table("complete", NODES))), wanted)
 
 

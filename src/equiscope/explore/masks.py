@@ -109,7 +109,7 @@ def model(names: list[str], seed: int, layers: int = LAYERS) -> Model:
     made = build(Spec(width=WIDTH, vocabulary=len(names), layers=layers, block=block, outputs=len(names))).double().eval()
     with torch.no_grad():
         for name, parameter in made.named_parameters():
-            if name == "embedding.table":
+            if name == "embedding.weight":
                 parameter.copy_(spelled(names, WIDTH, seed))
             elif parameter.ndim > 1:
                 parameter.copy_(numbers(name, tuple(parameter.shape), WIDTH, seed + 1))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from equiscope import record
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.explore.exhibit import numbers
+from equiscope.explore.exhibit import numbers, seed_word
 from equiscope.models import Attention, Block, Entry, FeedForward, Model, Spec, build
 from equiscope.position import Position
 from equiscope.tokens import Tokens, spelled
@@ -199,9 +199,9 @@ def _scale(by: float | None, before: int, now: int) -> float | None:
 
 
 def _readable(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
-    if name.endswith("gain"):
+    if seed_word(name).endswith("gain"):
         return torch.ones(shape, dtype=torch.float64)
-    if name.endswith("embedding.table"):
+    if name.endswith("embedding.weight"):
         return spelled(VOCABULARY, shape[1], seed)
     return numbers(name, shape, 8, seed + 1)
 

@@ -99,8 +99,15 @@ class Model(nn.Module):
         for i, block in enumerate(self.blocks):
             cast(blocks.Block, block).drop = blocks.drop(spec.dropout, spec.skip * (i + 1) / spec.layers)
         norm = spec.blocks[-1].norm
-        self.norm = blocks.Norm(width, norm.kind, norm.eps, norm.bias) if norm is not None and norm.order == "pre" else None
+        pre = norm is not None and norm.order == "pre"
+        self.norm = blocks.norm(width, norm.kind, norm.eps, norm.bias) if norm is not None and pre else None
         self.head = Head(spec, width) if spec.outputs else None
+        self.tie()
+
+    def tie(self) -> None:
+        """Give a tied head the embedding's table as its weight: one parameter under two names."""
+        if self.spec.tied and self.head is not None and self.embedding is not None:
+            self.head.lm_head.weight = self.embedding.weight
 
     def forward(
         self, inputs: Tokens | Tensor, caches: list[Any] | None = None, source: Tokens | Tensor | Memory | None = None,
@@ -131,11 +138,9 @@ class Model(nn.Module):
             x = block(tokens, schemes[i], plans[i], caches[layer] if caches else None, *asked)
             tokens = replace(tokens, x=x)
         y = tokens.x if rows is None or self.readout.name != "each" else tokens.x[..., -rows:, :]
-        y = y if self.norm is None else self.norm(y)
+        y = y if self.norm is None else ops.normed(self.norm, y)
         y = self.readout(y, tokens)
-        if self.head is None:
-            return y
-        return self.head(y, self.embedding.table if self.spec.tied and self.embedding is not None else None)
+        return y if self.head is None else self.head(y)
 
     @property
     def schemes(self) -> list[Position]:
@@ -287,7 +292,7 @@ def _block(spec: "specs.Block", width: int, source: int | None, layer: int) -> b
     f, n = spec.feedforward, spec.norm
     eps = n.eps if n is not None else 1e-6
     forward = blocks.FeedForward(width, f.inner or 4 * width, f.activation, f.bias, f.gated) if f is not None else None
-    norms = [blocks.Norm(width, n.kind, n.eps, n.bias) for _ in range(3 if spec.cross else 2)] if n is not None else None
+    norms = [blocks.norm(width, n.kind, n.eps, n.bias) for _ in range(3 if spec.cross else 2)] if n is not None else None
     return blocks.Block(
         _heads(spec.attention, width, None, eps, layer), forward, norms, order=n.order if n is not None else "pre",
         residual=spec.residual, parallel=spec.parallel, cross=_heads(spec.cross, width, source, eps, layer) if spec.cross else None,

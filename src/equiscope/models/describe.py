@@ -123,7 +123,8 @@ def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared:
 
     def add(name: str, what: str, shape: tuple[str | int, ...], part: nn.Module | None, cost: int, times: int = 1) -> None:
         if part is not None:
-            found.append(Part(path + name, what, shape, _count(part), cost, times))
+            own = _count(part) - (spec.width * (spec.outputs or 0) if name == "head" and spec.tied else 0)
+            found.append(Part(path + name, what, shape, own, cost, times))
 
     if spec.vocabulary:
         what = "shared table" if shared else f"table of {spec.vocabulary}"

@@ -11,8 +11,9 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from equiscope.blocks import Norm
+from equiscope.blocks import norm as new_norm
 from equiscope.errors import InputError, ShapeError
+from equiscope.init import linear
 from equiscope.models import spec as specs
 from equiscope.tokens import Stem, Tokens, patches, tubelets
 from equiscope.tokens.images import check_whole, times
@@ -23,9 +24,9 @@ class Entry(nn.Module):
     """Raw features [..., N, F] to [..., N, D]; and what else is done to tokens before the first layer."""
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
-        "features": ("W_x", "value feature", "weights of raw numbers"),
-        "features_bias": ("b_x", "feature", "bias of raw numbers"),
-        "types": ("T_k", "type feature", "table of kinds"),
+        "proj.weight": ("W_x", "value feature", "weights of raw numbers"),
+        "proj.bias": ("b_x", "feature", "bias of raw numbers"),
+        "types.weight": ("T_k", "type feature", "table of kinds"),
     }
 
     def __init__(self, spec: "specs.Spec", width: int) -> None:
@@ -33,22 +34,24 @@ class Entry(nn.Module):
         self.spec = e = spec.entry
         raw = e.features or 0
         self.wide = spec.width
-        self.features = nn.Parameter(torch.randn(raw, spec.width) / math.sqrt(raw)) if raw and e.map else None
-        self.features_bias = nn.Parameter(torch.zeros(spec.width)) if raw and e.map else None
+        self.proj = linear(raw, spec.width) if raw and e.map else None
         self.stem = Stem(e.stem, len(e.patch or ())) if e.stem else None
-        self.types = nn.Parameter(torch.randn(e.types, spec.width) / math.sqrt(spec.width)) if e.types else None
+        self.types: nn.Embedding | None = None
+        if e.types:
+            kinds = torch.randn(e.types, spec.width) / math.sqrt(spec.width)
+            self.types = nn.Embedding(e.types, spec.width, _weight=kinds)
         norm = spec.blocks[0].norm
-        self.norm = Norm(width, norm.kind, norm.eps, norm.bias) if e.norm and norm is not None else None
+        self.norm = new_norm(width, norm.kind, norm.eps, norm.bias) if e.norm and norm is not None else None
 
     def mapped(self, x: Tensor) -> Tensor:
         """Raw features to the model's width."""
-        if self.features is None:
+        if self.proj is None:
             beside = x.new_zeros(x.shape[-2], self.wide - x.shape[-1])
             if beside.shape[-1] == 0:
                 return x
             beside = constant(beside, "beside", "zeros beside the numbers", "token feature")
             return ops.concat(x, beside, name="X", label="what the tokens are, and zeros")
-        return ops.affine(x, self.features, self.features_bias, name="X", label="what the tokens are")
+        return ops.linear(self.proj, x, name="X", label="what the tokens are")
 
     def cut(self, samples: Tensor) -> Tokens:
         """One raw token a cell; its place counts cells along each axis.
@@ -98,49 +101,47 @@ class Entry(nn.Module):
         if types is not None and not torch.compiler.is_compiling():
             if types.shape[-1] != x.shape[-2]:
                 raise ShapeError(f"There are {x.shape[-2]} tokens, but {types.shape[-1]} types. Give one a token.")
-            if types.numel() and not 0 <= int(types.min()) <= int(types.max()) < len(self.types):
-                raise InputError(
-                    f"This model knows the types 0..{len(self.types) - 1}, but got {int(types.min())}..{int(types.max())}."
-                )
-        return ops.add(x, ops.gather(self.types, kinds, name="K", label="rows of the kinds"), name="X+K", label="with their kinds")
+            known = self.types.num_embeddings
+            if types.numel() and not 0 <= int(types.min()) <= int(types.max()) < known:
+                raise InputError(f"This model knows the types 0..{known - 1}, but got {int(types.min())}..{int(types.max())}.")
+        rows = ops.gather(self.types.weight, kinds, name="K", label="rows of the kinds")
+        return ops.add(x, rows, name="X+K", label="with their kinds")
 
     def forward(self, x: Tensor) -> Tensor:
         """After positions were added."""
-        return x if self.norm is None else self.norm(x)
+        return x if self.norm is None else ops.normed(self.norm, x)
 
 
 class Head(nn.Module):
     """Rows [..., D] to answers [..., outputs]."""
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
-        "weight": ("W_out", "feature output", "output map"),
-        "bias": ("b_out", "output", "bias of the answer"),
-        "map": ("W_h", "feature channel", "map before the output map"),
-        "map_bias": ("b_h", "channel", "bias of the map before"),
+        "lm_head.weight": ("W_out", "feature output", "output map"),
+        "lm_head.bias": ("b_out", "output", "bias of the answer"),
+        "dense.weight": ("W_h", "feature channel", "map before the output map"),
+        "dense.bias": ("b_h", "channel", "bias of the map before"),
     }
 
     def __init__(self, spec: "specs.Spec", width: int) -> None:
         super().__init__()
         self.spec = h = spec.head
         outputs = spec.outputs or 0
-        self.weight = None if spec.tied else nn.Parameter(torch.randn(width, outputs) / math.sqrt(width))
-        self.bias = nn.Parameter(torch.zeros(outputs)) if h.bias else None
-        self.map = nn.Parameter(torch.randn(width, width) / math.sqrt(width)) if h.hidden else None
-        self.map_bias = nn.Parameter(torch.zeros(width)) if h.hidden else None
+        if spec.tied:
+            self.lm_head = nn.Linear(width, outputs, h.bias, device="meta")  # its weight is the embedding's: `Model.tie`
+            if h.bias:
+                self.lm_head.bias = nn.Parameter(torch.zeros(outputs))
+        else:
+            self.lm_head = linear(width, outputs, h.bias)
+        self.dense = linear(width, width) if h.hidden else None
         norm = spec.blocks[0].norm
-        self.norm = Norm(width, norm.kind, norm.eps, norm.bias) if h.norm and norm is not None else None
+        self.norm = new_norm(width, norm.kind, norm.eps, norm.bias) if h.norm and norm is not None else None
 
-    def forward(self, y: Tensor, table: Tensor | None = None) -> Tensor:
-        """table: of the embedding [vocabulary, D], where the map is tied to it."""
-        if self.spec.hidden is not None and self.map is not None:
-            y = ops.affine(y, self.map, self.map_bias, name="H", label="before the output map")
+    def forward(self, y: Tensor) -> Tensor:
+        if self.spec.hidden is not None and self.dense is not None:
+            y = ops.linear(self.dense, y, name="H", label="before the output map")
             y = ops.activation(y, self.spec.hidden, name="H⁺", label=f"after {self.spec.hidden}")
         if self.norm is not None:
-            y = self.norm(y)
+            y = ops.normed(self.norm, y)
         if self.spec.scale is not None:
             y = ops.scale(y, self.spec.scale, name="Y·c", label="scaled")
-        weight: Tensor | None = self.weight
-        if weight is None:
-            assert table is not None
-            weight = ops.transpose(table, name="Eᵀ", label="embedding table, transposed")
-        return ops.affine(y, weight, self.bias, name="out", label="the model's answer")
+        return ops.linear(self.lm_head, y, name="out", label="the model's answer")

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from equiscope import attention, blocks
 from equiscope.attention.mask import Both
@@ -26,6 +26,7 @@ from equiscope.position import Position
 from equiscope.position.base import Role
 from equiscope.symmetry import relative_error
 from equiscope.trace import ops
+from equiscope.trace.ops import Activation
 
 FAR = {torch.float64: 1e-10, torch.float32: 1e-4}  # how far one step may be from the reference; other dtypes: 0.1
 SEVERAL = 32  # rows of a step, texts or tokens, up to which reading weights takes longer than multiplying them
@@ -125,11 +126,9 @@ class Prepared:
         with torch.no_grad():
             self.layers = [_Layer(block, model.schemes[i], self.ways) for block, i in numbers]
             head, norm = cast(Any, model.head), cast(Any, model.norm)
-            self.table = cast(Any, model.embedding).table
-            usual = type(norm) is blocks.Norm
-            self.norm: Normed | None = _Brought(norm.kind, norm.gain, norm.shift, norm.eps) if usual else norm
-            table = cast(Any, model.embedding).table.t() if head.weight is None else head.weight
-            self.head = Packed([table], [head.bias], way=self.ways)
+            self.table = cast(Any, model.embedding).weight
+            self.norm = _Brought.of(norm)
+            self.head = _packed([head.lm_head], self.ways)
             self._alone = any(product.passes for product in self._products())
 
     @torch.no_grad()
@@ -137,7 +136,7 @@ class Prepared:
         """Read some tokens both ways; in words, how far the answers are from one another if too far."""
         from equiscope.models.decoding import Decoding
 
-        model, table = self.model, cast(Any, self.model.embedding).table
+        model, table = self.model, cast(Any, self.model.embedding).weight
         ids = torch.arange(5, device=table.device).remainder(len(table)).view(1, 5)
         source = ids if model.encoder is not None else None
         training = [part for part in model.modules() if part.training]
@@ -209,7 +208,7 @@ class Rows:
     @classmethod
     def empty(cls, model: Model, at: Tensor, room: int, memory: Memory | None, padded: bool) -> "Rows":
         """Room for so many rows of sequences whose places are like `at` [B, N, 1]."""
-        batch, table = len(at), cast(Any, model.embedding).table
+        batch, table = len(at), cast(Any, model.embedding).weight
         asked = [block.attention for block in cast(list[blocks.Block], list(model.blocks))]
         sizes = [(batch, 2 * a.kv_heads, room, a.head_width) for a in asked]
         wide, alike = _wide(table), all(size == sizes[0] for size in sizes)
@@ -353,24 +352,23 @@ class _Layer:
         self.heads, self.groups, self.width = own.heads, own.kv_heads, own.head_width
         self.parts, self.turns = (own.heads, 2 * own.kv_heads), scheme.acts("turn")
         self.scale, self.window = own.score.factor(own.head_width), own.mask.horizon
-        self.asking = Packed([own.query, own.key, own.value], [own.query_bias, own.key_bias, own.value_bias], way=ways)
-        self.output = Packed([cast(Tensor, own.output)], [own.output_bias], way=ways)
+        self.asking = _packed([own.q_proj, own.k_proj, own.v_proj], ways)
+        self.output = _packed([cast(nn.Linear, own.o_proj)], ways)
         self.normed = _of_heads(own)
         self.attention_norm, self.cross_norm, self.feedforward_norm = (
-            None if norm is None else _Brought(norm.kind, norm.gain, norm.shift, norm.eps)
-            for norm in (block.attention_norm, block.cross_norm, block.feedforward_norm)
+            _Brought.of(norm) for norm in (block.attention_norm, block.cross_norm, block.feedforward_norm)
         )
         self.cross = cross
-        self.crossing = None if cross is None else Packed([cross.query], [cross.query_bias], way=ways)
-        self.crossed = None if cross is None else Packed([cast(Tensor, cross.output)], [cross.output_bias], way=ways)
+        self.crossing = None if cross is None else _packed([cross.q_proj], ways)
+        self.crossed = None if cross is None else _packed([cast(nn.Linear, cross.o_proj)], ways)
         self.cross_normed = None if cross is None else _of_heads(cross)
         self.inward = self.outward = self.gate = None
         if f is not None:
-            self.outward = Packed([f.outward], [f.outward_bias], way=ways)
-            if f.gate is None:
-                self.inward = Packed([f.inward], [f.inward_bias], f.activation, ways)
+            self.outward = _packed([f.down_proj], ways)
+            if f.gate_proj is None:
+                self.inward = _packed([f.up_proj], ways, f.activation)
             else:
-                self.inward, self.gate = Packed([f.gate, f.inward], [f.gate_bias, f.inward_bias], way=ways), f.activation
+                self.inward, self.gate = _packed([f.gate_proj, f.up_proj], ways), f.activation
         self.flat = self._flat()
 
     def __call__(self, x: Tensor, number: int, shared: _Shared) -> Tensor:
@@ -469,24 +467,34 @@ def _looked_up(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: floa
 
 def _of_heads(a: attention.MultiHeadAttention) -> tuple[Normed, Normed] | None:
     """What brings queries and keys to one size; None where nothing does."""
-    if a.query_gain is None or a.key_gain is None:
-        return None
-    return _Brought(a.normed, a.query_gain, None, a.eps), _Brought(a.normed, a.key_gain, None, a.eps)
+    q_norm, k_norm = _Brought.of(a.q_norm), _Brought.of(a.k_norm)
+    return None if q_norm is None or k_norm is None else (q_norm, k_norm)
 
 
 @dataclass(frozen=True)
 class _Brought:
     """To one size, as `Norm` and heads do, without a look-up of what they hold."""
 
-    kind: str | None
+    kind: str
     gain: Tensor
     shift: Tensor | None
     eps: float
+
+    @classmethod
+    def of(cls, norm: blocks.Norm | None) -> "_Brought | None":
+        if isinstance(norm, nn.LayerNorm):
+            return cls("layer", norm.weight, norm.bias, norm.eps)
+        return None if norm is None else cls("rms", norm.weight, None, norm.eps or 0.0)
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.kind == "layer":
             return torch.layer_norm(x, self.gain.shape, self.gain, self.shift, self.eps)
         return torch.rms_norm(x, self.gain.shape, self.gain, self.eps)
+
+
+def _packed(layers: Sequence[nn.Linear], ways: Ways, activation: Activation | None = None) -> Packed:
+    """Linear maps of the same rows as one product."""
+    return Packed([layer.weight.mT for layer in layers], [layer.bias for layer in layers], activation, ways)
 
 
 # --- what can be prepared ---------------------------------------------------------------------------------------------
@@ -495,7 +503,7 @@ def _why_not(model: Model) -> str:
     s, head = model.spec, cast(Any, model.head)
     if s.vocabulary is None or s.outputs != s.vocabulary or model.readout.name not in ("each", "last"):
         return "it does not answer with its vocabulary"
-    if head.map is not None or head.norm is not None:
+    if head.dense is not None or head.norm is not None:
         return "a map stands before the last one"
     if s.entry.types is not None or s.entry.features is not None:
         return "tokens are more than ids"
@@ -519,7 +527,7 @@ def _unusual(a: attention.MultiHeadAttention) -> str:
         return f"is of the kind {type(a).__name__}"
     if not isinstance(a.score, attention.ScaledDot) or a.score.cap is not None:
         return f"has the score {a.score.name}"
-    if not a.weigh.fused or a.output is None or a.value_width != a.head_width:
+    if not a.weigh.fused or a.o_proj is None or a.value_width != a.head_width:
         return "has other weights or values"
     return ""
 

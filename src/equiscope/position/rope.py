@@ -145,27 +145,27 @@ class Rope(Position):
 
 
 def half_from_interleaved(weight: Tensor, heads: int, turning: int | None = None) -> Tensor:
-    """Columns of a projection [D, H*K] trained with interleaved pairs, reordered for half-split pairs; exact, a permutation.
+    """Rows of a projection's weight [H*K, D] or bias [H*K], trained with interleaved pairs, reordered for half-split pairs.
 
     heads    of this projection: for the keys of grouped queries, the number of key heads
-    turning  columns of each head that turn (`Rope.turning`), where not all do
-    raises   ShapeError where the columns do not make so many heads, or not so many turn
+    turning  rows of each head that turn (`Rope.turning`), where not all do
+    raises   ShapeError where the rows do not make so many heads, or not so many turn
     """
-    return weight[..., _order(weight.shape[-1], heads, turning).to(weight.device)]
+    return weight[_order(len(weight), heads, turning).to(weight.device)]
 
 
 def interleaved_from_half(weight: Tensor, heads: int, turning: int | None = None) -> Tensor:
     """The inverse of `half_from_interleaved`."""
-    return weight[..., _order(weight.shape[-1], heads, turning).argsort().to(weight.device)]
+    return weight[_order(len(weight), heads, turning).argsort().to(weight.device)]
 
 
 def _order(channels: int, heads: int, turning: int | None) -> Tensor:
-    """Where each column of a half-split projection lies in the interleaved one."""
+    """Where each row of a half-split projection lies in the interleaved one."""
     width = channels // heads
     turns = width if turning is None else turning
     if channels % heads or turns % 2 or not 0 < turns <= width:
-        kind = "an even width" if turning is None else f"a width in which {turning} columns turn in pairs"
-        raise ShapeError(f"{channels} columns do not make {heads} heads of {kind}.")
+        kind = "an even width" if turning is None else f"a width in which {turning} rows turn in pairs"
+        raise ShapeError(f"{channels} rows do not make {heads} heads of {kind}.")
     pairs = torch.arange(turns).view(-1, 2).transpose(0, 1).reshape(-1)
     head = torch.cat([pairs, torch.arange(turns, width)])
     return (torch.arange(heads).unsqueeze(-1) * width + head).reshape(-1)

@@ -17,7 +17,7 @@ from torch import Tensor
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 from equiscope.position import Learned
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Made, Pair, layer_norm, linear, refuse
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
 from equiscope.pretrained.fields import Fields, Reading, labels
 
 Ends = Literal["words", "classes", "rows"]
@@ -65,9 +65,9 @@ LONG = {
     "activation": "hidden_act",
 }  # fmt: skip
 LAYER = {
-    "query": "attention.self.query", "key": "attention.self.key", "value": "attention.self.value",
-    "output": "attention.output.dense", "attention_norm": "attention.output.LayerNorm",
-    "inward": "intermediate.dense", "outward": "output.dense",
+    "q_proj": "attention.self.query", "k_proj": "attention.self.key", "v_proj": "attention.self.value",
+    "o_proj": "attention.output.dense", "attention_norm": "attention.output.LayerNorm",
+    "up_proj": "intermediate.dense", "down_proj": "output.dense",
     "feedforward_norm": "output.LayerNorm",
 }  # fmt: skip
 POOLER = (r"(\w+\.)?pooler\..*", r"cls\.seq_relationship\..*", r"(\w+\.)?embeddings\.position_ids")
@@ -85,8 +85,9 @@ KINDS = (
     Kind("roberta", "Roberta", **OF_ROBERTA),
     Kind("distilbert", "DistilBert",
          {"width": "dim", "heads": "n_heads", "layers": "n_layers", "inner": "hidden_dim", "activation": "activation"},
-         {"query": "attention.q_lin", "key": "attention.k_lin", "value": "attention.v_lin", "output": "attention.out_lin",
-          "attention_norm": "sa_layer_norm", "inward": "ffn.lin1", "outward": "ffn.lin2", "feedforward_norm": "output_layer_norm"},
+         {"q_proj": "attention.q_lin", "k_proj": "attention.k_lin", "v_proj": "attention.v_lin", "o_proj": "attention.out_lin",
+          "attention_norm": "sa_layer_norm", "up_proj": "ffn.lin1", "down_proj": "ffn.lin2",
+          "feedforward_norm": "output_layer_norm"},
          ("vocab_transform", "vocab_layer_norm", "vocab_projector.bias"), ("pre_classifier", "classifier"),
          pooled="relu", layer="transformer.layer", unread=POOLER),
     Kind("xlm-roberta", "XLMRoberta", **OF_ROBERTA, base="roberta"),
@@ -182,32 +183,29 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
 
 def pairs(kind: Kind, spec: Spec) -> Iterable[Pair | Made]:
     """Their names and ours."""
-    yield Pair("embeddings.word_embeddings.weight", ("embedding.table",))
+    yield Pair("embeddings.word_embeddings.weight", ("embedding.weight",))
     before = kind.before
     yield Made(("embeddings.position_embeddings.weight",), ("position.table",), lambda t: [t[0][before:]], partial(_ahead, before))
     if spec.entry.types:
-        yield Pair("embeddings.token_type_embeddings.weight", ("entry.types",))
-    yield from layer_norm("embeddings.LayerNorm", "entry.norm")
+        yield Pair("embeddings.token_type_embeddings.weight", ("entry.types.weight",))
+    yield from affine("embeddings.LayerNorm", "entry.norm")
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"{kind.layer}.{i}"
         for ours, theirs in kind.names.items():
-            if ours.endswith("norm"):
-                yield from layer_norm(f"{there}.{theirs}", f"{here}.{ours}")
-            else:
-                part = "feedforward" if ours in ("inward", "outward") else "attention"
-                yield from linear(f"{there}.{theirs}", f"{here}.{part}.{ours}")
+            part = "" if ours.endswith("norm") else "feedforward." if ours in ("up_proj", "down_proj") else "attention."
+            yield from affine(f"{there}.{theirs}", f"{here}.{part}{ours}")
     ends = _ends_of(spec)
     if ends == "words":
         mapped, norm, bias = kind.words
-        yield from linear(mapped, "head.map", bare=True)
-        yield from layer_norm(norm, "head.norm", bare=True)
+        yield from affine(mapped, "head.dense", bare=True)
+        yield from affine(norm, "head.norm", bare=True)
         if spec.tied:
-            yield Pair(bias, ("head.bias",), bare=True)
+            yield Pair(bias, ("head.lm_head.bias",), bare=True)
         else:
-            yield from linear(kind.copy.removesuffix(".weight"), "head.weight", "head.bias", bare=True)
+            yield from affine(kind.copy.removesuffix(".weight"), "head.lm_head", bare=True)
     if ends == "classes":
-        yield from linear(kind.classes[0], "head.map", bare=not kind.inner)
-        yield from linear(kind.classes[1], "head.weight", "head.bias", bare=True)
+        yield from affine(kind.classes[0], "head.dense", bare=not kind.inner)
+        yield from affine(kind.classes[1], "head.lm_head", bare=True)
 
 
 def _ahead(rows: int, parts: list[Tensor]) -> list[Tensor]:

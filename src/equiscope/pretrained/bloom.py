@@ -9,12 +9,11 @@ from typing import Any
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Entry, FeedForward, Norm, Spec
 from equiscope.position import Alibi
-from equiscope.pretrained.family import Family, Pair, layer_norm, linear, refuse
+from equiscope.pretrained.family import Family, Pair, affine, refuse
 from equiscope.pretrained.fields import Fields, Reading
 
 ABSENT = {"vocab_size": 250880, "hidden_size": 64, "n_layer": 2, "n_head": 8}
 OLD = {"n_embed": "hidden_size", "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"}  # and what each is called today
-PARTS = ("query", "key", "value")
 
 
 def read(config: dict[str, Any]) -> Reading:
@@ -57,25 +56,21 @@ def write(spec: Spec) -> dict[str, Any]:
 
 def pairs(spec: Spec) -> Iterable[Pair]:
     """Their names and ours."""
-    yield Pair("word_embeddings.weight", ("embedding.table",))
-    yield from layer_norm("word_embeddings_layernorm", "entry.norm")
+    yield Pair("word_embeddings.weight", ("embedding.weight",))
+    yield from affine("word_embeddings_layernorm", "entry.norm")
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"h.{i}"
-        yield from layer_norm(f"{there}.input_layernorm", f"{here}.attention_norm")
-        yield from layer_norm(f"{there}.post_attention_layernorm", f"{here}.feedforward_norm")
-        parts, joined, heads = (
-            [f"{here}.attention.{p}" for p in PARTS],
-            f"{there}.self_attention.query_key_value",
-            spec.one.attention,
-        )
-        yield Pair(f"{joined}.weight", tuple(parts), turned=True, heads=heads.heads)
-        yield Pair(f"{joined}.bias", tuple(f"{p}_bias" for p in parts), heads=heads.heads)
-        yield from linear(f"{there}.self_attention.dense", f"{here}.attention.output")
-        yield from linear(f"{there}.mlp.dense_h_to_4h", f"{here}.feedforward.inward")
-        yield from linear(f"{there}.mlp.dense_4h_to_h", f"{here}.feedforward.outward")
-    yield from layer_norm("ln_f", "norm")
+        yield from affine(f"{there}.input_layernorm", f"{here}.attention_norm")
+        yield from affine(f"{there}.post_attention_layernorm", f"{here}.feedforward_norm")
+        for kind in ("weight", "bias"):
+            parts = tuple(f"{here}.attention.{part}_proj.{kind}" for part in "qkv")
+            yield Pair(f"{there}.self_attention.query_key_value.{kind}", parts, heads=spec.one.attention.heads)
+        yield from affine(f"{there}.self_attention.dense", f"{here}.attention.o_proj")
+        yield from affine(f"{there}.mlp.dense_h_to_4h", f"{here}.feedforward.up_proj")
+        yield from affine(f"{there}.mlp.dense_4h_to_h", f"{here}.feedforward.down_proj")
+    yield from affine("ln_f", "norm")
     if not spec.tied:
-        yield Pair("lm_head.weight", ("head.weight",), turned=True, bare=True)
+        yield Pair("lm_head.weight", ("head.lm_head.weight",), bare=True)
 
 
 BLOOM = Family("bloom", read, write, pairs, prefix="transformer.", table="word_embeddings.weight")

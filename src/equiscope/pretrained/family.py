@@ -26,20 +26,21 @@ THEIRS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
 
 @dataclass(frozen=True)
 class Pair:
-    """One tensor of theirs, and what it is made of here: side by side along the last axis, then transposed where `turned`.
+    """One tensor of theirs, and those of ours that it is made of, one after another along the first axis.
 
-    bare   without the family's prefix
-    heads  theirs has the parts of each of so many heads beside one another, not all of one part first
+    transposed  theirs is [in, out]
+    bare        without the family's prefix
+    heads       theirs has the parts of each of so many heads beside one another, not all of one part first
     """
 
     theirs: str
     ours: tuple[str, ...]
-    turned: bool = False
+    transposed: bool = False
     bare: bool = False
     heads: int = 0
 
     def apart(self, joined: Tensor) -> Tensor:
-        """Parts of each head [..., H*P*K] to one part after the other [..., P*H*K]."""
+        """Parts of each head [H*P*K, ...] to one part after the other [P*H*K, ...]."""
         return self._swapped(joined, (self.heads, len(self.ours))) if self.heads else joined
 
     def beside(self, joined: Tensor) -> Tensor:
@@ -47,7 +48,7 @@ class Pair:
         return self._swapped(joined, (len(self.ours), self.heads)) if self.heads else joined
 
     def _swapped(self, joined: Tensor, sizes: tuple[int, int]) -> Tensor:
-        return joined.unflatten(-1, (*sizes, -1)).transpose(-3, -2).flatten(-3)
+        return joined.unflatten(0, (*sizes, -1)).transpose(0, 1).flatten(0, 2)
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,7 @@ class Family:
             fit.leave(name, has, "no weight of such a model" if self.ignores(name) else "")
         fit.nonfinite = strict.infinite({today[name]: tensor for name, tensor in tensors.items()}, fit.used)
         fit.checked(f"a {self.name}")
+        model.tie()
         assert not own, f"no pair of {self.name} names {next(iter(own), '')}"
         fit.used += [name for name in today.values() if name not in fit.used and name not in fit.ignored]  # copies of the table
         back = {now: name for name, now in today.items()}
@@ -161,9 +163,9 @@ class Family:
             if isinstance(pair, Made):
                 made |= {f"{self.prefix}{name}": tensor for name, tensor in zip(pair.theirs, pair.back(parts), strict=True)}
                 continue
-            joined = pair.beside(torch.cat(parts, -1))
+            joined = pair.beside(torch.cat(parts))
             made[pair.theirs if pair.bare else f"{self.prefix}{pair.theirs}"] = (
-                joined.mT.contiguous() if pair.turned and joined.ndim > 1 else joined
+                joined.mT.contiguous() if pair.transposed else joined
             )
         made |= {second: made[first].clone() for first, second in self.twice.items() if first in made and second not in made}
         return made | ({f"{self.prefix}{n}": t for n, t in model.beside.items()} if model.family == self.name else {})
@@ -219,13 +221,12 @@ def _fitted(
             ),
             Misshapen(pair.theirs[0], tuple(found[0].shape), wanted[0]),
         )
-    wide = sum(p.shape[-1] for p in parts)
-    wanted_shape = (*parts[0].shape[:-1], wide)
-    turned = found[0].mT if pair.turned and found[0].ndim > 1 else found[0]
-    if tuple(turned.shape) != wanted_shape:
-        said = wanted_shape[::-1] if pair.turned and len(wanted_shape) > 1 else wanted_shape
-        return [], Misshapen(names[0], tuple(found[0].shape), tuple(said))
-    return list(pair.apart(turned).split([p.shape[-1] for p in parts], -1)), None
+    wanted_shape = (sum(p.shape[0] for p in parts), *parts[0].shape[1:])
+    said = wanted_shape[::-1] if pair.transposed else wanted_shape
+    if tuple(found[0].shape) != said:
+        return [], Misshapen(names[0], tuple(found[0].shape), said)
+    joined = found[0].mT if pair.transposed else found[0]
+    return list(pair.apart(joined).split([p.shape[0] for p in parts])), None
 
 
 def _difference(a: Any, b: Any, path: str) -> str:
@@ -262,17 +263,11 @@ def _sizes(a: Attention, width: int) -> Attention:
     return replace(a, head_width=wide, value_width=a.value_width or wide, kv_heads=a.kv_heads or a.heads, scale=scale)
 
 
-def layer_norm(theirs: str, ours: str, bare: bool = False) -> Iterable[Pair]:
-    """Gain and shift of a LayerNorm."""
-    yield Pair(f"{theirs}.weight", (f"{ours}.gain",), bare=bare)
-    yield Pair(f"{theirs}.bias", (f"{ours}.shift",), bare=bare)
-
-
-def linear(theirs: str, ours: str, bias: str | None = None, bare: bool = False) -> Iterable[Pair]:
-    """Weight [out, in] and bias of a linear map: ours is [in, out]; bias: name of ours, `ours`_bias unless said, "" for none."""
-    yield Pair(f"{theirs}.weight", (ours,), turned=True, bare=bare)
-    if bias != "":
-        yield Pair(f"{theirs}.bias", (f"{ours}_bias" if bias is None else bias,), bare=bare)
+def affine(theirs: str, ours: str, bias: bool = True, bare: bool = False) -> Iterable[Pair]:
+    """Weight and bias of a linear map or a norm."""
+    yield Pair(f"{theirs}.weight", (f"{ours}.weight",), bare=bare)
+    if bias:
+        yield Pair(f"{theirs}.bias", (f"{ours}.bias",), bare=bare)
 
 
 def shortest(blocks: list[Block]) -> Block | tuple[Block, ...]:

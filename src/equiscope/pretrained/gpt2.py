@@ -1,6 +1,6 @@
 """GPT-2: learned places, pre-norm, GELU by tanh, all maps with a bias; queries, keys and values in one matrix.
 
-Source: Radford et al. 2019; names as in transformers' GPT2LMHeadModel. Its maps are stored [in, out], as ours are.
+Source: Radford et al. 2019; names as in transformers' GPT2LMHeadModel. Its maps are stored [in, out].
 """
 
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from typing import Any
 
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.position import Learned
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, layer_norm, refuse
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse
 from equiscope.pretrained.fields import Fields, Reading
 
 
@@ -61,24 +61,21 @@ def write(spec: Spec) -> dict[str, Any]:
 
 def pairs(spec: Spec) -> Iterable[Pair]:
     """Their names and ours."""
-    yield Pair("wte.weight", ("embedding.table",))
+    yield Pair("wte.weight", ("embedding.weight",))
     yield Pair("wpe.weight", ("position.table",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"h.{i}"
-        yield from layer_norm(f"{there}.ln_1", f"{here}.attention_norm")
-        yield from layer_norm(f"{there}.ln_2", f"{here}.feedforward_norm")
-        a = f"{here}.attention"
-        yield Pair(f"{there}.attn.c_attn.weight", (f"{a}.query", f"{a}.key", f"{a}.value"))
-        yield Pair(f"{there}.attn.c_attn.bias", (f"{a}.query_bias", f"{a}.key_bias", f"{a}.value_bias"))
-        yield Pair(f"{there}.attn.c_proj.weight", (f"{a}.output",))
-        yield Pair(f"{there}.attn.c_proj.bias", (f"{a}.output_bias",))
-        yield Pair(f"{there}.mlp.c_fc.weight", (f"{here}.feedforward.inward",))
-        yield Pair(f"{there}.mlp.c_fc.bias", (f"{here}.feedforward.inward_bias",))
-        yield Pair(f"{there}.mlp.c_proj.weight", (f"{here}.feedforward.outward",))
-        yield Pair(f"{there}.mlp.c_proj.bias", (f"{here}.feedforward.outward_bias",))
-    yield from layer_norm("ln_f", "norm")
+        yield from affine(f"{there}.ln_1", f"{here}.attention_norm")
+        yield from affine(f"{there}.ln_2", f"{here}.feedforward_norm")
+        for theirs, ours in (
+            ("attn.c_attn", [f"attention.{part}_proj" for part in "qkv"]), ("attn.c_proj", ["attention.o_proj"]),
+            ("mlp.c_fc", ["feedforward.up_proj"]), ("mlp.c_proj", ["feedforward.down_proj"]),
+        ):  # fmt: skip
+            yield Pair(f"{there}.{theirs}.weight", tuple(f"{here}.{part}.weight" for part in ours), transposed=True)
+            yield Pair(f"{there}.{theirs}.bias", tuple(f"{here}.{part}.bias" for part in ours))
+    yield from affine("ln_f", "norm")
     if not spec.tied:
-        yield Pair("lm_head.weight", ("head.weight",), turned=True, bare=True)
+        yield Pair("lm_head.weight", ("head.lm_head.weight",), bare=True)
 
 
 GPT2 = Family(

@@ -1,6 +1,6 @@
 """Llama and its kin (Mistral, Ministral, Qwen2, Qwen3, SmolLM3): rotary places in halves, RMSNorm, gated parts, grouped queries.
 
-Their linear maps are stored [out, in]; ours are [in, out]. What differs between them is said in `Kind`.
+What differs between them is said in `Kind`.
 Sources: Touvron et al. 2023; Jiang et al. 2023; Qwen team 2024, 2025; names as in transformers' ...ForCausalLM.
 """
 
@@ -13,7 +13,7 @@ from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.position import NoPosition, Rope
 from equiscope.pretrained import rotary
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, refuse, shortest
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse, shortest
 from equiscope.pretrained.fields import Fields, Reading
 
 
@@ -182,24 +182,21 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
 def pairs(spec: Spec) -> Iterable[Pair]:
     """Their names and ours."""
     a, f = spec.blocks[0].attention, spec.blocks[0].feedforward
-    yield Pair("embed_tokens.weight", ("embedding.table",))
+    yield Pair("embed_tokens.weight", ("embedding.weight",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"layers.{i}"
-        yield Pair(f"{there}.input_layernorm.weight", (f"{here}.attention_norm.gain",))
-        yield Pair(f"{there}.post_attention_layernorm.weight", (f"{here}.feedforward_norm.gain",))
-        for theirs, ours in (("q", "query"), ("k", "key"), ("v", "value"), ("o", "output")):
-            yield Pair(f"{there}.self_attn.{theirs}_proj.weight", (f"{here}.attention.{ours}",), turned=True)
-            if a.bias is True or (a.bias == "qkv" and theirs != "o"):
-                yield Pair(f"{there}.self_attn.{theirs}_proj.bias", (f"{here}.attention.{ours}_bias",))
-            if a.qk_norm and theirs in "qk":
-                yield Pair(f"{there}.self_attn.{theirs}_norm.weight", (f"{here}.attention.{ours}_gain",))
-        for theirs, ours in (("gate", "gate"), ("up", "inward"), ("down", "outward")):
-            yield Pair(f"{there}.mlp.{theirs}_proj.weight", (f"{here}.feedforward.{ours}",), turned=True)
-            if f is not None and f.bias:
-                yield Pair(f"{there}.mlp.{theirs}_proj.bias", (f"{here}.feedforward.{ours}_bias",))
-    yield Pair("norm.weight", ("norm.gain",))
+        yield Pair(f"{there}.input_layernorm.weight", (f"{here}.attention_norm.weight",))
+        yield Pair(f"{there}.post_attention_layernorm.weight", (f"{here}.feedforward_norm.weight",))
+        for part in "qkvo":
+            bias = a.bias is True or (a.bias == "qkv" and part != "o")
+            yield from affine(f"{there}.self_attn.{part}_proj", f"{here}.attention.{part}_proj", bias)
+            if a.qk_norm and part in "qk":
+                yield from affine(f"{there}.self_attn.{part}_norm", f"{here}.attention.{part}_norm", bias=False)
+        for part in ("gate", "up", "down"):
+            yield from affine(f"{there}.mlp.{part}_proj", f"{here}.feedforward.{part}_proj", f is not None and f.bias)
+    yield Pair("norm.weight", ("norm.weight",))
     if not spec.tied:
-        yield Pair("lm_head.weight", ("head.weight",), turned=True, bare=True)
+        yield Pair("lm_head.weight", ("head.lm_head.weight",), bare=True)
 
 
 def _family(kind: Kind) -> Family:

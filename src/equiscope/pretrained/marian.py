@@ -10,7 +10,7 @@ from typing import Any
 
 from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 from equiscope.position import Sinusoidal
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Made, Pair, layer_norm, linear, refuse
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
 from equiscope.pretrained.fields import Fields, Reading
 
 ABSENT = {
@@ -81,19 +81,19 @@ def write(spec: Spec) -> dict[str, Any]:
 def pairs(spec: Spec) -> Iterable[Pair | Made]:
     """Their names and ours."""
     assert spec.encoder is not None
-    yield Pair("model.shared.weight", ("embedding.table",))
-    yield Made(("final_logits_bias",), ("head.bias",), lambda t: [t[0][0]], lambda t: [t[0].unsqueeze(0)])
+    yield Pair("model.shared.weight", ("embedding.weight",))
+    yield Made(("final_logits_bias",), ("head.lm_head.bias",), lambda t: [t[0][0]], lambda t: [t[0].unsqueeze(0)])
     for side, ours, one in (("encoder", "encoder.", spec.encoder), ("decoder", "", spec)):
         for i in range(one.layers):
             here, there = f"{ours}blocks.{i}", f"model.{side}.layers.{i}"
             looks = {"attention": "self_attn", "cross": "encoder_attn"} if side == "decoder" else {"attention": "self_attn"}
             for part, name in looks.items():
-                yield from layer_norm(f"{there}.{name}_layer_norm", f"{here}.{part}_norm")
-                for theirs, part_ours in (("q", "query"), ("k", "key"), ("v", "value"), ("out", "output")):
-                    yield from linear(f"{there}.{name}.{theirs}_proj", f"{here}.{part}.{part_ours}")
-            yield from layer_norm(f"{there}.final_layer_norm", f"{here}.feedforward_norm")
-            yield from linear(f"{there}.fc1", f"{here}.feedforward.inward")
-            yield from linear(f"{there}.fc2", f"{here}.feedforward.outward")
+                yield from affine(f"{there}.{name}_layer_norm", f"{here}.{part}_norm")
+                for theirs, letter in (("q", "q"), ("k", "k"), ("v", "v"), ("out", "o")):
+                    yield from affine(f"{there}.{name}.{theirs}_proj", f"{here}.{part}.{letter}_proj")
+            yield from affine(f"{there}.final_layer_norm", f"{here}.feedforward_norm")
+            yield from affine(f"{there}.fc1", f"{here}.feedforward.up_proj")
+            yield from affine(f"{there}.fc2", f"{here}.feedforward.down_proj")
 
 
 MARIAN = Family(

@@ -10,7 +10,7 @@ from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.position import Rope
 from equiscope.pretrained import rotary
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, layer_norm, refuse
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse
 from equiscope.pretrained.fields import Fields, Reading
 
 ABSENT = {
@@ -78,23 +78,20 @@ def write(spec: Spec) -> dict[str, Any]:
 def pairs(spec: Spec) -> Iterable[Pair]:
     """Their names and ours."""
     a = spec.one.attention
-    yield Pair("embed_in.weight", ("embedding.table",))
+    yield Pair("embed_in.weight", ("embedding.weight",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"layers.{i}"
-        yield from layer_norm(f"{there}.input_layernorm", f"{here}.attention_norm")
-        yield from layer_norm(f"{there}.post_attention_layernorm", f"{here}.feedforward_norm")
-        parts = [f"{here}.attention.{part}" for part in ("query", "key", "value")]
-        yield Pair(f"{there}.attention.query_key_value.weight", tuple(parts), turned=True, heads=a.heads)
-        yield Pair(f"{there}.attention.dense.weight", (f"{here}.attention.output",), turned=True)
-        if a.bias:
-            yield Pair(f"{there}.attention.query_key_value.bias", tuple(f"{part}_bias" for part in parts), heads=a.heads)
-            yield Pair(f"{there}.attention.dense.bias", (f"{here}.attention.output_bias",))
-        for theirs, ours in (("dense_h_to_4h", "inward"), ("dense_4h_to_h", "outward")):
-            yield Pair(f"{there}.mlp.{theirs}.weight", (f"{here}.feedforward.{ours}",), turned=True)
-            yield Pair(f"{there}.mlp.{theirs}.bias", (f"{here}.feedforward.{ours}_bias",))
-    yield from layer_norm("final_layer_norm", "norm")
+        yield from affine(f"{there}.input_layernorm", f"{here}.attention_norm")
+        yield from affine(f"{there}.post_attention_layernorm", f"{here}.feedforward_norm")
+        parts = [f"{here}.attention.{part}_proj" for part in "qkv"]
+        for kind in ("weight", "bias") if a.bias else ("weight",):
+            yield Pair(f"{there}.attention.query_key_value.{kind}", tuple(f"{part}.{kind}" for part in parts), heads=a.heads)
+        yield from affine(f"{there}.attention.dense", f"{here}.attention.o_proj", bool(a.bias))
+        yield from affine(f"{there}.mlp.dense_h_to_4h", f"{here}.feedforward.up_proj")
+        yield from affine(f"{there}.mlp.dense_4h_to_h", f"{here}.feedforward.down_proj")
+    yield from affine("final_layer_norm", "norm")
     if not spec.tied:
-        yield Pair("embed_out.weight", ("head.weight",), turned=True, bare=True)
+        yield Pair("embed_out.weight", ("head.lm_head.weight",), bare=True)
 
 
 NEOX = Family(

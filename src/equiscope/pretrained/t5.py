@@ -89,32 +89,30 @@ def write(family: str, spec: Spec) -> dict[str, Any]:
 def pairs(spec: Spec) -> Iterable[Pair]:
     """Their names and ours."""
     assert spec.encoder is not None
-    yield Pair("shared.weight", ("embedding.table",))
+    yield Pair("shared.weight", ("embedding.weight",))
     for side, ours, one in (("encoder", "encoder.", spec.encoder), ("decoder", "", spec)):
         yield Pair(f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight", (f"{ours}position.table",))
         for i in range(one.layers):
             here, there = f"{ours}blocks.{i}", f"{side}.block.{i}.layer"
             parts = ("attention", "cross", "feedforward") if side == "decoder" else ("attention", "feedforward")
             for number, part in enumerate(parts):
-                yield Pair(f"{there}.{number}.layer_norm.weight", (f"{here}.{part}_norm.gain",))
+                yield Pair(f"{there}.{number}.layer_norm.weight", (f"{here}.{part}_norm.weight",))
                 yield from _part(f"{there}.{number}", here, part, one)
-        yield Pair(f"{side}.final_layer_norm.weight", (f"{ours}norm.gain",))
+        yield Pair(f"{side}.final_layer_norm.weight", (f"{ours}norm.weight",))
     if not spec.tied:
-        yield Pair("lm_head.weight", ("head.weight",), turned=True)
+        yield Pair("lm_head.weight", ("head.lm_head.weight",))
 
 
 def _part(there: str, here: str, part: str, spec: Spec) -> Iterable[Pair]:
     if part != "feedforward":
         name = "SelfAttention" if part == "attention" else "EncDecAttention"
-        for theirs, ours in (("q", "query"), ("k", "key"), ("v", "value"), ("o", "output")):
-            yield Pair(f"{there}.{name}.{theirs}.weight", (f"{here}.{part}.{ours}",), turned=True)
+        for letter in "qkvo":
+            yield Pair(f"{there}.{name}.{letter}.weight", (f"{here}.{part}.{letter}_proj.weight",))
         return
-    f = spec.one.feedforward
-    gated = f is not None and f.gated
-    for theirs, ours in (
-        (("wi_0", "gate"), ("wi_1", "inward"), ("wo", "outward")) if gated else (("wi", "inward"), ("wo", "outward"))
-    ):
-        yield Pair(f"{there}.DenseReluDense.{theirs}.weight", (f"{here}.feedforward.{ours}",), turned=True)
+    gated = spec.one.feedforward is not None and spec.one.feedforward.gated
+    names = {"wi_0": "gate", "wi_1": "up", "wo": "down"} if gated else {"wi": "up", "wo": "down"}
+    for theirs, ours in names.items():
+        yield Pair(f"{there}.DenseReluDense.{theirs}.weight", (f"{here}.feedforward.{ours}_proj.weight",))
 
 
 def settle(spec: Spec, tensors: dict[str, Any]) -> Spec:

@@ -15,12 +15,13 @@ from torch import Tensor
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 from equiscope.position import LearnedNd
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Made, Pair, layer_norm, linear, refuse
+from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
 from equiscope.pretrained.fields import Fields, Reading, labels
 
 LAYER = {
-    "query": "attention.attention.query", "key": "attention.attention.key", "value": "attention.attention.value",
-    "output": "attention.output.dense", "inward": "intermediate.dense", "outward": "output.dense",
+    "attention.q_proj": "attention.attention.query", "attention.k_proj": "attention.attention.key",
+    "attention.v_proj": "attention.attention.value", "attention.o_proj": "attention.output.dense",
+    "feedforward.up_proj": "intermediate.dense", "feedforward.down_proj": "output.dense",
 }  # fmt: skip
 ABSENT = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
 ARCHITECTURE = {"vit": "ViT", "deit": "DeiT"}
@@ -102,20 +103,19 @@ def pairs(name: str, spec: Spec) -> Iterable[Pair | Made]:
     kernel = ((spec.entry.features or 0) // (patch[0] * patch[1]), *patch)
     projection = "embeddings.patch_embeddings.projection"
     yield Made(
-        (f"{projection}.weight",), ("entry.features",), lambda t: [t[0].flatten(1).mT], lambda t: [t[0].mT.unflatten(1, kernel)]
+        (f"{projection}.weight",), ("entry.proj.weight",), lambda t: [t[0].flatten(1)], lambda t: [t[0].unflatten(1, kernel)]
     )
-    yield Pair(f"{projection}.bias", ("entry.features_bias",))
+    yield Pair(f"{projection}.bias", ("entry.proj.bias",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"encoder.layer.{i}"
-        yield from layer_norm(f"{there}.layernorm_before", f"{here}.attention_norm")
-        yield from layer_norm(f"{there}.layernorm_after", f"{here}.feedforward_norm")
+        yield from affine(f"{there}.layernorm_before", f"{here}.attention_norm")
+        yield from affine(f"{there}.layernorm_after", f"{here}.feedforward_norm")
         for ours, theirs in LAYER.items():
-            part = "feedforward" if ours in ("inward", "outward") else "attention"
-            silent = ours in ("query", "key", "value") and spec.one.attention.bias == "output"
-            yield from linear(f"{there}.{theirs}", f"{here}.{part}.{ours}", "" if silent else None)
-    yield from layer_norm("layernorm", "norm")
+            silent = "attention.attention" in theirs and spec.one.attention.bias == "output"
+            yield from affine(f"{there}.{theirs}", f"{here}.{ours}", not silent)
+    yield from affine("layernorm", "norm")
     if spec.outputs:
-        yield from linear("classifier", "head.weight", "head.bias", bare=True)
+        yield from affine("classifier", "head.lm_head", bare=True)
 
 
 def _apart(rows: int, parts: list[Tensor]) -> list[Tensor]:

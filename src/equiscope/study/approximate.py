@@ -95,8 +95,9 @@ def _same(attention: A, seed: int) -> A:
     generator = torch.Generator().manual_seed(seed)
     attention = attention.double()
     with torch.no_grad():
-        for weight in (attention.query, attention.key, attention.value):
-            weight.copy_(torch.randn(weight.shape, generator=generator, dtype=torch.float64) / WIDTH**0.5)
+        for layer in (attention.q_proj, attention.k_proj, attention.v_proj):
+            size = layer.in_features, layer.out_features
+            layer.weight.copy_(torch.randn(size, generator=generator, dtype=torch.float64).mT / WIDTH**0.5)
     return attention
 
 

@@ -66,30 +66,29 @@ def _hash(text: str) -> int:
     return h ^ h >> 16
 
 
-class Embedding(nn.Module):
+class Embedding(nn.Embedding):
     """A table: ids [..., N] to features [..., N, D].
 
     table   numbers to begin with, [vocabulary, width]; random ones unless given
     raises  InputError for an id outside the table, ShapeError for a table of another shape
     """
 
-    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table": ("E", "vocabulary feature", "embedding table")}
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"weight": ("E", "vocabulary feature", "embedding table")}
 
     def __init__(self, vocabulary: int, width: int, table: Tensor | None = None) -> None:
-        super().__init__()
         if table is not None and table.shape != (vocabulary, width):
             raise ShapeError(
                 f"A table for {vocabulary} tokens of width {width} was asked for, but its shape is {tuple(table.shape)}."
             )
         numbers = torch.randn(vocabulary, width) / math.sqrt(width) if table is None else table.clone()
-        self.table = nn.Parameter(numbers)
+        super().__init__(vocabulary, width, _weight=numbers)
 
     def forward(self, ids: Tensor) -> Tensor:
         if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
             raise InputError(f"Ids are whole numbers, but got {ids.dtype}. Use ids.long().")
-        if not torch.compiler.is_compiling() and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(self.table):
+        if not torch.compiler.is_compiling() and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(self.weight):
             raise InputError(
-                f"The embedding has ids 0..{len(self.table) - 1}, but got {int(ids.min())}..{int(ids.max())}. "
+                f"The embedding has ids 0..{len(self.weight) - 1}, but got {int(ids.min())}..{int(ids.max())}. "
                 "Use the vocabulary that the model was built with."
             )
-        return ops.gather(self.table, ids, name="X", label="what the words are")
+        return ops.gather(self.weight, ids, name="X", label="what the words are")

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from equiscope.kernels.private import forward_derivative, functorch_active, transformed
-from equiscope.trace.recorder import note, recording
+from equiscope.trace.recorder import note, recording, watching
 
 Layout = Literal["interleaved", "half"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh"]
@@ -487,7 +487,7 @@ OPERATIONS: dict[str, Callable[..., Tensor]] = {
 }  # fmt: skip
 
 
-# --- two steps that torch has as one ----------------------------------------------------------------------------------
+# --- several steps that torch has as one ------------------------------------------------------------------------------
 def affine(x: Tensor, weight: Tensor, bias: Tensor | None, name: str = "", label: str = "") -> Tensor:
     """x @ W (+ b): two steps when watched, one fused call otherwise."""
     if not recording():
@@ -495,3 +495,35 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor | None, name: str = "", label
     if bias is None:
         return matmul(x, weight, name=name, label=label)
     return add(matmul(x, weight, name=f"{name}_0", label="before the bias"), bias, name=name, label=label)
+
+
+def linear(layer: nn.Module, x: Tensor, name: str = "", label: str = "") -> Tensor:
+    """`layer(x)`, of an `nn.Linear` or what took its place (LoRA): a product with the transposed weight, and a sum with the bias."""
+    if not recording() or not isinstance(layer, nn.Linear):
+        y: Tensor = layer(x)
+        return y
+    return affine(x, weight(layer), layer.bias, name=name, label=label)
+
+
+def weight(layer: nn.Linear) -> Tensor:
+    """The weight of a linear map as [in, out]; of one that is tied to an embedding a step, else a leaf."""
+    recorder, own = watching(), layer.weight
+    if recorder is None:
+        return own.mT
+    return (
+        transpose(own, name="Eᵀ", label="embedding table, transposed") if id(own) in recorder.tables else recorder.transposed(own)
+    )
+
+
+def normed(layer: nn.LayerNorm | nn.RMSNorm, x: Tensor, names: tuple[str, str] | None = None) -> Tensor:
+    """`layer(x)`: each row divided by its size, times the gain, plus the shift; names: of the first two, in the module around."""
+    recorder = watching()
+    if recorder is None:
+        y: Tensor = layer(x)
+        return y
+    size, times = names or ("N", "N·g")
+    bias = getattr(layer, "bias", None)
+    with recorder.inside(None if names else layer):
+        y = norm(x, center=isinstance(layer, nn.LayerNorm), eps=layer.eps or 0.0, name=size, label="every row brought to one size")
+        y = multiply(y, layer.weight, name=times, label="times the gain")
+        return y if bias is None else add(y, bias, name=f"{times}+s", label="plus the shift")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from equiscope import record
 from equiscope.trace.axes import output_axes
@@ -33,7 +33,10 @@ class Given:
 
 @dataclass
 class Recorder:
-    """Collects leaves and steps. Tensors are known by identity, and kept alive so that identities stay unique."""
+    """Collects leaves and steps. Tensors are known by identity, and kept alive so that identities stay unique.
+
+    tables  weights of embeddings; paths: of modules; across: weights of linear maps, transposed; all by identity
+    """
 
     only: str = ""
     arrays: bool = True
@@ -47,6 +50,9 @@ class Recorder:
     kept: list[Tensor] = field(default_factory=list)
     packed: dict[bytes, record.Array] = field(default_factory=dict)
     thread: int = field(default_factory=threading.get_ident)
+    tables: set[int] = field(default_factory=set)
+    paths: dict[int, str] = field(default_factory=dict)
+    across: dict[int, Tensor] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
@@ -62,6 +68,24 @@ class Recorder:
         """Say what a tensor is; it becomes a leaf when a step first uses it."""
         self.kept.append(tensor)
         self.given.setdefault(id(tensor), given)
+
+    def transposed(self, weight: Tensor) -> Tensor:
+        """The weight [out, in] of a linear map as [in, out], under its name."""
+        if id(weight) not in self.across:
+            self.across[id(weight)] = weight.detach().mT
+            if id(weight) in self.given:
+                self.introduce(self.across[id(weight)], self.given[id(weight)])
+        return self.across[id(weight)]
+
+    @contextmanager
+    def inside(self, module: nn.Module | None) -> Iterator[None]:
+        """Steps made in this block happen in `module`, whose forward is not called."""
+        path = self.where if module is None else self.paths.get(id(module), self.where)
+        self.scope.append(path)
+        try:
+            yield
+        finally:
+            self.scope.pop()
 
     def step(self, op: str, output: Tensor, inputs: Sequence[Tensor], name: str, label: str, params: dict[str, Any]) -> None:
         sources = [self._source(tensor) for tensor in inputs]
@@ -118,6 +142,11 @@ current: Recorder | None = None
 def recording() -> bool:
     """Whether a step made now would be written down: where a part has a fast path, it then takes the readable one."""
     return current is not None and current.listening
+
+
+def watching() -> Recorder | None:
+    """The recorder that would write down a step made now."""
+    return current if recording() else None
 
 
 @contextmanager

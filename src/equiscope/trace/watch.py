@@ -76,11 +76,19 @@ def _inputs(inputs: Sequence[Any]) -> Iterator[tuple[Tensor, Given]]:
             )
 
 
+NORM = {"weight": ("g", "feature", "gain of the norm"), "bias": ("s", "feature", "shift of the norm")}
+
+
 def _introduce_parameters(recorder: Recorder, path: str, module: nn.Module) -> None:
-    legend = getattr(module, "legend", {})
-    for name, tensor in [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]:
-        symbol, axes, label = legend.get(name, (name, " ".join(["channel"] * tensor.ndim), name))
-        recorder.introduce(tensor, Given(name, symbol, label, tuple(axes.split()), "weight", path))
+    """Names of a module's parameters: a legend may speak of parts ("q_proj.weight"), and comes before what those say."""
+    recorder.paths[id(module)] = path
+    if isinstance(module, nn.Embedding):
+        recorder.tables.add(id(module.weight))
+    legend = NORM if isinstance(module, (nn.LayerNorm, nn.RMSNorm)) else getattr(module, "legend", {})
+    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        if name in legend or "." not in name:
+            symbol, axes, label = legend.get(name, (name, " ".join(["channel"] * tensor.ndim), name))
+            recorder.introduce(tensor, Given(name, symbol, label, tuple(axes.split()), "weight", path))
 
 
 @contextmanager

@@ -311,8 +311,8 @@ def one_head_averages(setting: Setting) -> Measured:
     wanted = torch.cat([x.roll(1, 0)[:, : width // 2], x.roll(-1, 0)[:, width // 2 :]], 1)
     both = MultiHeadAttention(width, heads=2, output=False).double()
     with torch.no_grad():
-        both.query.zero_()
-        both.value.copy_(torch.eye(width))
+        both.q_proj.weight.zero_()
+        both.v_proj.weight.copy_(torch.eye(width))
     two = relative_error(both(Tokens.of(x), Offsets(torch.tensor([[-1], [1]]), None, (n,))), wanted)
     best = torch.linalg.lstsq(x.T, wanted.T).solution.T  # any weights at all, negative ones too
     one = relative_error(best @ x, wanted)
@@ -336,13 +336,11 @@ def grouped_queries_interpolate(setting: Setting) -> Measured:
         few = MultiHeadAttention(16, heads=4, kv_heads=groups).double()
         full = MultiHeadAttention(16, heads=4).double()
         with torch.no_grad():
-            full.query.copy_(few.query)
-            assert full.output is not None
-            assert few.output is not None
-            full.output.copy_(few.output)
-            for name in ("key", "value"):
-                kept = few.get_parameter(name).unflatten(1, (groups, -1))
-                full.get_parameter(name).copy_(kept.repeat_interleave(4 // groups, 1).flatten(1))
+            for name in ("q_proj.weight", "o_proj.weight"):
+                full.get_parameter(name).copy_(few.get_parameter(name))
+            for name in ("k_proj.weight", "v_proj.weight"):
+                kept = few.get_parameter(name).unflatten(0, (groups, -1))
+                full.get_parameter(name).copy_(kept.repeat_interleave(4 // groups, 0).flatten(0, 1))
         errors[groups] = relative_error(few(tokens), full(tokens))
     return Measured(
         f"Of 4 heads, with keys and values repeated for the heads that share them, grouped equals multi-head attention up to "

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from equiscope.attention import MultiHeadAttention
-from equiscope.blocks import Norm
+from equiscope.blocks import norm as norm_of
 from equiscope.models import Attention, Block, Spec, build
-from equiscope.models import Norm as NormOf
+from equiscope.models import Norm
 from equiscope.study import depth
 from equiscope.study.base import Finding, shown
 from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, curve, normal, picture, ruled, text
@@ -22,12 +22,12 @@ def layer_norm_ignores_shift_and_scale(setting: Setting) -> Measured:
     x, errors = normal(20, 64), {}
     with torch.no_grad():
         for kind in ("layer", "rms"):
-            norm = Norm(64, kind).double()
+            norm = norm_of(64, kind).double()
             errors[kind] = {
                 "shifted": relative_error(norm(x + 3), norm(x)), "times 100": relative_error(norm(100 * x), norm(x)),
                 "times 0.001": relative_error(norm(x / 1000), norm(x)),
             }  # fmt: skip
-            bare = Norm(64, kind, eps=0.0).double()
+            bare = norm_of(64, kind, eps=0.0).double()
             errors[kind]["times 0.001, eps 0"] = relative_error(bare(x / 1000), bare(x))
     ours = errors["layer"]
     exact = max(ours["shifted"], ours["times 0.001, eps 0"]) < ROUNDING
@@ -46,7 +46,7 @@ def rms_norm_is_layer_norm_without_mean(setting: Setting) -> Measured:
     x = normal(20, 64)
     centred = x - x.mean(-1, keepdim=True)
     with torch.no_grad():
-        layer, rms = Norm(64, eps=1e-6).double(), Norm(64, "rms", eps=1e-6).double()
+        layer, rms = norm_of(64, eps=1e-6).double(), norm_of(64, "rms", eps=1e-6).double()
         same, other = relative_error(rms(centred), layer(centred)), relative_error(rms(x + 1), layer(x + 1))
     return Measured(
         f"On features of mean 0 they differ by {shown(same)}, on features of mean 1 by {shown(other)}.",
@@ -174,7 +174,7 @@ def _collapse(size: float, layers: int = 12) -> list[float]:
         apart.append(relative_error(x, x.mean(0, keepdim=True).expand_as(x)))
         attention = MultiHeadAttention(32, heads=2).double()
         with torch.no_grad():
-            for parameter in (attention.query, attention.key):
+            for parameter in (attention.q_proj.weight, attention.k_proj.weight):
                 parameter.mul_(size)
             x = attention(Tokens.of(x)) if layer < layers else x
     return apart
@@ -188,10 +188,10 @@ def _collapse(size: float, layers: int = 12) -> list[float]:
 def zero_weights_begin_as_the_identity(setting: Setting) -> Measured:
     tokens, moved, learns = text(8, 16), {}, {}
     for order in ("pre", "post"):
-        model = build(Spec(16, layers=4, block=Block(Attention(heads=2), NormOf(order=order)))).double()
+        model = build(Spec(16, layers=4, block=Block(Attention(heads=2), Norm(order=order)))).double()
         with torch.no_grad():
             for name, parameter in model.blocks.named_parameters():
-                if name.endswith((".output", ".outward")):
+                if name.endswith(("o_proj.weight", "down_proj.weight")):
                     parameter.zero_()
         y, seen = tokens.x, tokens
         for block in model.blocks:
@@ -200,7 +200,9 @@ def zero_weights_begin_as_the_identity(setting: Setting) -> Measured:
         moved[order] = relative_error(y, tokens.x)
         (y * normal(8, 16)).sum().backward()
         grads = {name: parameter.grad for name, parameter in model.blocks.named_parameters()}
-        learns[order] = min(g.norm().item() for n, g in grads.items() if g is not None and n.endswith((".output", ".outward")))
+        learns[order] = min(
+            g.norm().item() for n, g in grads.items() if g is not None and n.endswith(("o_proj.weight", "down_proj.weight"))
+        )
     same = {order: m < ROUNDING for order, m in moved.items()}
     return Measured(
         f"Four blocks with W_O and W₂ at zero move words by {shown(moved['pre'])} with pre-norm, {shown(moved['post'])} with "
@@ -217,8 +219,8 @@ def equal_heads_stay_equal(setting: Setting) -> Measured:
     for name, differ in {"equal": 0.0, "nearly equal": 1e-3}.items():
         attention = MultiHeadAttention(8, heads=2).double()
         with torch.no_grad():
-            for key, axis in (("query", 1), ("key", 1), ("value", 1), ("output", 0)):
-                parameter = attention.get_parameter(key)
+            for part, axis in (("q", 0), ("k", 0), ("v", 0), ("o", 1)):
+                parameter = attention.get_parameter(f"{part}_proj.weight")
                 first, second = parameter.chunk(2, axis)
                 second.copy_(first + differ * torch.randn_like(first))
         x, wanted = normal(64, 6, 8), normal(64, 6, 8)
@@ -229,7 +231,7 @@ def equal_heads_stay_equal(setting: Setting) -> Measured:
             with torch.no_grad():
                 for parameter, gradient in zip(attention.parameters(), gradients, strict=True):
                     parameter.sub_(rate * gradient)
-        first, second = attention.query.detach().chunk(2, 1)
+        first, second = attention.q_proj.weight.detach().chunk(2)
         apart[name] = relative_error(second, first)
     return Measured(
         f"After {30 if setting.quick else 200} steps two heads that began equal differ by {shown(apart['equal'])}, two that began "

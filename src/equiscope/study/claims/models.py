@@ -56,7 +56,7 @@ def tying_saves_a_table(setting: Setting) -> Measured:
     saved = sum(p.numel() for p in free.parameters()) - sum(p.numel() for p in tied.parameters())
     ids = torch.randint(vocabulary, (1, 8))
     tied(ids).logsumexp(-1).sum().backward()
-    table = tied.get_parameter("embedding.table").grad
+    table = tied.get_parameter("embedding.weight").grad
     rows = int((table.abs().amax(-1) > 0).sum()) if table is not None else 0
     asked = len(ids.unique())
     return Measured(
@@ -109,7 +109,7 @@ def untrained_loss_is_ln_v(setting: Setting) -> Measured:
         with torch.no_grad():
             found[name] = nn.functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()).item()
             if not tied:
-                model.get_parameter("head.weight").mul_(0.1)
+                model.get_parameter("head.lm_head.weight").mul_(0.1)
                 found["final map × 0.1"] = nn.functional.cross_entropy(
                     model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()
                 ).item()

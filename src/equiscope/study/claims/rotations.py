@@ -90,7 +90,7 @@ def rotary_layouts_are_one(setting: Setting) -> Measured:
     theirs.load_state_dict(ours.state_dict())
     unchanged = relative_error(theirs(tokens, Rope(pairs="half")), ours(tokens, Rope()))
     with torch.no_grad():
-        for name in ("query", "key"):
+        for name in ("q_proj.weight", "k_proj.weight"):
             theirs.get_parameter(name).copy_(half_from_interleaved(ours.get_parameter(name), 2))
     moved = relative_error(theirs(tokens, Rope(pairs="half")), ours(tokens, Rope()))
     return Measured(

@@ -61,8 +61,8 @@ def causal_masks_tell_places(setting: Setting) -> Measured:
     n = 24
     attention = MultiHeadAttention(4, mask=Causal(), output=False).double()
     with torch.no_grad():
-        attention.query.zero_()
-        attention.value.copy_(torch.eye(4))
+        attention.q_proj.weight.zero_()
+        attention.v_proj.weight.copy_(torch.eye(4))
         marked = torch.zeros(n, 4, dtype=torch.float64)
         marked[0, 0] = 1
         place = attention(Tokens.of(marked))[:, 0]
