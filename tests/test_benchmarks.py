@@ -45,12 +45,6 @@ def test_what_fast_ways_of_attention_save_can_be_measured():
     assert "| T5's bias, 4x256, 1024 tokens |" in done.stdout
 
 
-def test_the_time_of_dropout_can_be_measured():
-    done = run("benchmarks.dropout", "--quick")
-    assert done.returncode == 0, done.stderr
-    assert "| ours, compiled |" in done.stdout
-
-
 def test_the_time_of_a_cold_start_can_be_measured():
     done = run("benchmarks.cold", "--quick")
     assert done.returncode == 0, done.stderr

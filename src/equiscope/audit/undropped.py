@@ -2,7 +2,6 @@
 
 `nn.Dropout` has a rate that can be set to zero; attention drops inside torch's own functions, at rates of its own. Below them all
 lies one operation that draws which numbers stay: here it answers its mean, so that every number stays as it is.
-Our own `blocks.Dropout` draws in an operation of its own, which keeps all.
 """
 
 from collections.abc import Iterator
@@ -12,8 +11,6 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from equiscope import blocks
-
 aten = torch.ops.aten
 
 
@@ -22,8 +19,6 @@ class _Undropped(TorchDispatchMode):
         if func in (aten.bernoulli_.float, aten.bernoulli.p):
             rate = args[1] if len(args) > 1 else 0.5
             return args[0].fill_(rate) if func is aten.bernoulli_.float else torch.full_like(args[0], rate)
-        if func is blocks.KEPT:
-            return torch.ones_like(args[0])
         if func is aten.native_dropout.default:
             return args[0].clone(), torch.ones_like(args[0], dtype=torch.bool)
         return func(*args, **(kwargs or {}))

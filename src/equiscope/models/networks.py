@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from equiscope.blocks import Dropout
 from equiscope.errors import InputError, ShapeError
 from equiscope.models.baselines import Baseline
 from equiscope.symmetry import Action, Shift
@@ -27,7 +26,7 @@ class Network(nn.Module):
         self.spec = spec
         self.facts: dict[str, Any] = {}
         self.blocks = nn.ModuleList()
-        self.drop = Dropout(spec.dropout)
+        self.drop = nn.Dropout(spec.dropout)
         self.head = nn.Linear(spec.width, spec.outputs)
         nn.init.normal_(self.head.weight, std=1 / math.sqrt(spec.width))
         nn.init.zeros_(self.head.bias)

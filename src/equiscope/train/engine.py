@@ -96,7 +96,9 @@ class Engine:
         if recipe.engine.recompute:
             _recompute(self._computing)
         if recipe.engine.compile and not isinstance(model, SpaceModel):  # whose task compiles its slopes
-            self._computing.compile()
+            # on a CPU the draws of torch itself: those that the compiler generates take longer than all else that it saves
+            options = {"fallback_random": True} if self.device.type == "cpu" else None
+            self._computing.compile(options=options)
         self._wrapped = self.processes.wrapped(self._computing)
         if self._mixed is not None:
             self._mixed.inner = self._wrapped
