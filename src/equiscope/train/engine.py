@@ -18,7 +18,6 @@ from equiscope.errors import InputError
 from equiscope.models import Built, Mixed, SpaceModel
 from equiscope.pretrained.runs import AVERAGE, WEIGHTS, filled
 from equiscope.train import state
-from equiscope.train.memory import keep
 from equiscope.train.optimiser import Average, optimisers, set_rates, share, uphill
 from equiscope.train.processes import processes
 from equiscope.train.recipe import Recipe
@@ -86,10 +85,8 @@ class Engine:
         self.recipe, self.model = recipe, model.train()
         self.processes = processes(recipe, devices)
         self.device = self.processes.device
-        if self.device.type == "cpu":
-            keep()
-            if recipe.engine.compile:
-                _compiler()
+        if self.device.type == "cpu" and recipe.engine.compile:
+            _compiler()
         half = recipe.engine.precision == "bfloat16" and not self.processes.spread  # FSDP makes its own copies in bfloat16
         self._mixed = Mixed(model.to(self.device)) if half else None
         self._computing = self._mixed.inner if self._mixed else model

@@ -23,7 +23,6 @@ from equiscope.record.run import Entry, Point, Run, Score, write_run
 from equiscope.train import checkpoint, folder, state
 from equiscope.train.cost import best_rate
 from equiscope.train.engine import Diverged, Engine
-from equiscope.train.memory import few_primitives
 from equiscope.train.processes import counted
 from equiscope.train.recipe import Recipe
 from equiscope.train.task import Batch, Task, orderless, settle
@@ -47,7 +46,6 @@ def train(
     returns  the run, finished; or stopped, where SIGTERM or Ctrl-C asked for that
     raises   InputError where the folder holds another run, nothing whole, or cannot be written; Diverged where a loss is no number
     """
-    few_primitives()
     if task.single and (count := counted(devices)) > 1:
         raise InputError(
             f"The task {task.name} is learned in one process, but {count} are asked for. Start one, without --devices."
