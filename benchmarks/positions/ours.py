@@ -41,7 +41,7 @@ class Ready(MultiHeadAttention):
 
     def project(self, tokens, source, scheme):
         q, k, v = self.given
-        return *scheme.turn_both(q, k, tokens.at, source.at), v
+        return scheme.turn(q, tokens.at, "query"), scheme.turn(k, source.at, "key"), v
 
 
 def sized(scheme, case):

@@ -1,19 +1,14 @@
 """RoPE: products of turned queries and keys know only the distance; both pair layouts; its precision (P7)."""
 
-import copy
-
 import pytest
 import torch
 from tests.drawn import HEADS, WIDTH, attending, words
-from torch._subclasses import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
 from equiscope.position import Rope
 from equiscope.position.frequencies import ladder
 from equiscope.position.rope import half_from_interleaved, interleaved_from_half
-from equiscope.position.scaling import Linear
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 from equiscope.trace import replay, watch
@@ -144,120 +139,3 @@ def test_half_precision_does_not_spoil_far_places(pairs):
 def test_a_text_far_away_is_read_the_same_in_float64():
     model = attending(Rope())
     assert relative_error(model(words(start=100_000)), model(words())) < 1e-9  # 1e5 radians cost five of sixteen digits
-
-
-def right(scheme, q, at):
-    """What is turned together is what is turned alone, by whom nothing is kept."""
-    for one, role in zip(scheme.turn_both(q, q, at, at), ("query", "key"), strict=True):
-        assert torch.equal(one, scheme.turn(q, at, role))
-
-
-def known(scheme):
-    return [found for _, _, found in scheme._kept.held]
-
-
-def test_a_table_of_turns_is_made_once_for_the_same_places():
-    scheme, q, at = Rope(), torch.randn(2, 3, 7, 8), torch.arange(7.0)[:, None]
-    right(scheme, q, at)
-    (first,) = known(scheme)
-    right(scheme, torch.randn(2, 3, 7, 8), at.clone())  # other tensors, the same numbers
-    assert known(scheme) == [first]
-
-
-OTHERS = {
-    "places": lambda s, q, at: (s, q, at + 3), "dtype": lambda s, q, at: (s, q.double(), at),
-    "whole numbers": lambda s, q, at: (s, q, at.long()), "width": lambda s, q, at: (s, q[..., :4], at),
-    "a list a sequence": lambda s, q, at: (s, q, at.expand(1, 5, 1)), "in place": lambda s, q, at: (s, q, at.copy_(at.flip(0))),
-    "base": lambda s, q, at: (changed(s, base=100.0), q, at), "pairs": lambda s, q, at: (changed(s, pairs="half"), q, at),
-    "fraction": lambda s, q, at: (changed(s, fraction=0.5), q, at),
-    "scaling": lambda s, q, at: (changed(s, scaling=Linear(factor=3.0)), q, at),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("other", OTHERS.values(), ids=list(OTHERS))
-def test_a_kept_table_serves_nobody_who_asks_for_another(other):
-    scheme, q, at = Rope(), torch.randn(1, 2, 5, 8), torch.arange(5.0)[:, None]
-    right(scheme, q, at)
-    right(*other(scheme, q, at))
-    assert len(known(scheme)) == 2
-    right(*other(scheme, q, at))
-    assert len(known(scheme)) == 2
-
-
-def changed(scheme, **settings):
-    for name, value in settings.items():
-        setattr(scheme, name, value)
-    return scheme
-
-
-def test_a_table_made_where_nothing_is_learned_does_not_hinder_learning():
-    scheme, q, at = Rope(), torch.randn(1, 2, 5, 8, requires_grad=True), torch.arange(5.0)[:, None]
-    with torch.inference_mode():
-        scheme.turn_both(q, q, at, at)
-    sum(x.sum() for x in scheme.turn_both(q, q, at, at)).backward()
-    assert q.grad.abs().sum() > 0
-
-
-class Few(Rope):
-    """Turns four columns, whatever the head."""
-
-    def turning(self, head_width):
-        return 4
-
-
-@pytest.mark.parametrize("why", ["a class of one's own", "one token", "many places", "learned places", "a transform"])
-def test_nothing_is_kept_of(why):
-    scheme = Few() if why == "a class of one's own" else Rope()
-    rows = {"one token": 1, "many places": 2**16 + 1}.get(why, 5)
-    q, at = torch.randn(1, 1, rows, 8), torch.arange(float(rows))[:, None].requires_grad_(why == "learned places")
-    if why == "a transform":
-        both = torch.func.vmap(lambda at: scheme.turn_both(q, q, at, at)[0])(at[None])
-        assert relative_error(both[0], scheme.turn(q, at, "query")) < 1e-6
-    else:
-        right(scheme, q, at)
-    assert known(scheme) == []
-
-
-@pytest.mark.parametrize("before", [False, True], ids=["nothing kept", "something kept"])
-def test_modes_that_watch_operators_see_the_same_ones_each_time(before):
-    scheme, q, at = Rope(), torch.randn(1, 2, 5, 8), torch.arange(5.0)[:, None]
-    if before:
-        right(scheme, q, at)
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        assert scheme.turn_both(q, q, at, at)[0].shape == q.shape
-    assert len(known(scheme)) == before
-    ways = []
-    for _ in range(2):
-        with OpCounter() as counted:
-            scheme.turn_both(q, q, at, at)
-        ways.append(counted.names)
-    assert ways[0] == ways[1]
-    assert "aten.cos.default" in ways[0]
-
-
-class OpCounter(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.names = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.names.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
-def test_a_copy_of_a_scheme_begins_with_nothing_kept():
-    scheme, q, at = Rope(), torch.randn(1, 2, 5, 8), torch.arange(5.0)[:, None]
-    right(scheme, q, at)
-    assert known(copy.deepcopy(scheme)) == []
-    assert scheme.state_dict() == {}
-
-
-def test_gradients_of_queries_and_keys_lie_as_those_that_come_from_above():
-    """As attention gives them and a projection wants them, heads of a row side by side: dense ones would be copied once more."""
-    q, k = (torch.randn(2, 6, 3, 8).transpose(1, 2).requires_grad_() for _ in range(2))
-    at = torch.arange(6.0)[:, None]
-    turned = Rope().turn_both(q, k, at, at)
-    asked = [torch.randn(2, 6, 3, 8).transpose(1, 2) for _ in range(2)]
-    found = torch.autograd.grad(turned, (q, k), asked)
-    assert [g.stride() for g in found] == [q.stride(), k.stride()]
-    assert turned[1].is_contiguous()  # which every query reads

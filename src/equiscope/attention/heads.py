@@ -265,9 +265,7 @@ class MultiHeadAttention(nn.Module):
         return position.turn(self._of_one_size(x, role), tokens.at, role)
 
     def _turned_both(self, q: Tensor, k: Tensor, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor]:
-        if recording():
-            return self._turned(q, tokens, position, "query"), self._turned(k, source, position, "key")
-        return position.turn_both(self._of_one_size(q, "query"), self._of_one_size(k, "key"), tokens.at, source.at)
+        return self._turned(q, tokens, position, "query"), self._turned(k, source, position, "key")
 
     def _of_one_size(self, x: Tensor, role: Role) -> Tensor:
         norm, name = (self.q_norm, "Q") if role == "query" else (self.k_norm, "K")

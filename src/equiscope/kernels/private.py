@@ -5,8 +5,6 @@ torch.ops.aten._scaled_dot_product_flash_attention_for_cpu, and its backward
     gradient of a bias is recomputed. Without them a bias goes through the public call, as a dense table.
 torch._C._are_functorch_transforms_active
     Whether vmap, grad or jvp of torch.func are at work. Without it they are taken to be, so the plain formulas run.
-torch.autograd.forward_ad._current_level
-    Whether a forward derivative is being computed. Without it one is taken to be.
 """
 
 from typing import Any
@@ -23,11 +21,6 @@ _functorch_active: Any = getattr(torch._C, "_are_functorch_transforms_active", N
 def functorch_active() -> bool:
     """Whether a transform of torch.func is at work."""
     return _functorch_active is None or bool(_functorch_active())
-
-
-def forward_derivative() -> bool:
-    """Whether a forward derivative is being computed, of whatever tensors."""
-    return int(getattr(forward_ad, "_current_level", 0)) >= 0
 
 
 def transformed(*tensors: Tensor | None) -> bool:

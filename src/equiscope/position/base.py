@@ -72,10 +72,6 @@ class Position(nn.Module):
         """Act on queries or keys: x [..., H, N, K], at [..., N, A]. The result may be wider, for both alike."""
         return x
 
-    def turn_both(self, q: Tensor, k: Tensor, at_q: Tensor, at_k: Tensor) -> tuple[Tensor, Tensor]:
-        """`turn` of queries and of keys, where nobody watches: a scheme may share what both need."""
-        return self.turn(q, at_q, "query"), self.turn(k, at_k, "key")
-
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
         """Act on the scores: a number for each head and pair of places, elementwise by broadcasting.
 

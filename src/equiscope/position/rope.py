@@ -6,42 +6,15 @@ as in Hugging Face. `half_from_interleaved` converts weights exactly. `scaling` 
 Source: Su et al. 2021, "RoFormer", section 3.2.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
-from equiscope.kernels.private import transformed
 from equiscope.position.base import Position, Role
 from equiscope.position.frequencies import angles, ladder
 from equiscope.position.scaling import Scaling
 from equiscope.symmetry import Action, Shift
 from equiscope.trace import ops
-
-MOST = 2**19  # rows times columns of a table that is kept
-
-
-class _Kept:
-    """What the last few places were turned by, newest first: angles and their table. Copies and files begin without.
-
-    Found by the numbers of the places, so nothing depends on what was asked before; one assignment, so threads may ask.
-    """
-
-    def __init__(self) -> None:
-        self.held: tuple[tuple[Any, Tensor, tuple[Tensor, Tensor]], ...] = ()
-
-    def __reduce__(self) -> Any:
-        return _Kept, ()
-
-    def found(self, asked: Any, at: Tensor, make: Callable[[], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-        for settings, places, kept in self.held:
-            if settings == asked and torch.equal(places, at):
-                return kept
-        made = make()
-        self.held = ((asked, at.detach().clone(), made), *self.held[:1])
-        return made
 
 
 class Rope(Position):
@@ -73,7 +46,6 @@ class Rope(Position):
         if not base > 0:
             raise InputError(f"base is the length of the slowest turn and larger than 0, but got {base}.")
         self.base, self.pairs, self.fraction, self.key_speed, self.scaling = base, pairs, fraction, key_speed, scaling
-        self._kept = _Kept()
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
@@ -108,29 +80,7 @@ class Rope(Position):
         name, label = ("Q′", "turned queries") if role == "query" else ("K′", "turned keys")
         clocks = angles(at, self.frequencies(x.shape[-1]) * speed, f"angles that turn the {label.split()[-1]}")
         sharp = self._sharpened(x, label.split()[-1])
-        return ops.rotate(sharp, clocks, self.pairs, name=name, label=label, dense=role == "key")  # every query reads the keys
-
-    def turn_both(self, q: Tensor, k: Tensor, at_q: Tensor, at_k: Tensor) -> tuple[Tensor, Tensor]:
-        alike = at_q is at_k and self.key_speed == 1 and q.shape[-1] == k.shape[-1]
-        if not alike or type(self).turn is not Rope.turn:
-            return super().turn_both(q, k, at_q, at_k)
-        clocks, table = self._known(at_q, q.shape[-1], q.dtype)
-        return ops.rotate_both(self._sharpened(q, "queries"), self._sharpened(k, "keys"), clocks, self.pairs, table)
-
-    def _known(self, at: Tensor, head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
-        """Angles at these places; on a CPU with their table, as every layer of every step mostly asks for the same ones."""
-
-        def clocks() -> Tensor:
-            return angles(at, self.frequencies(head_width))
-
-        plain = type(at) is Tensor and at.device.type == "cpu" and not (at.requires_grad or transformed(at))
-        if not plain or torch._C._len_torch_dispatch_stack():  # a mode that watches operators is to see the same ones each time
-            return clocks(), None
-        if type(self) is not Rope or at.shape[-2] == 1 or at.numel() * head_width > MOST:
-            return clocks(), None
-        settings = (self.base, self.fraction, self.scaling, self.pairs)
-        asked = (settings, head_width, dtype, at.dtype, torch.is_inference_mode_enabled())
-        return self._kept.found(asked, at, lambda: ((found := clocks()), ops.table_of_turns(found, self.pairs, dtype)))
+        return ops.rotate(sharp, clocks, self.pairs, name=name, label=label)
 
     def _sharpened(self, x: Tensor, what: str) -> Tensor:
         """Times the scaling's gain, those columns that turn: as Hugging Face multiplies cosines and sines."""

@@ -7,13 +7,13 @@ formula ("Q"), `label` what it is in words. Tensors may have any leading axes; r
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope.kernels.private import forward_derivative, functorch_active, transformed
+from equiscope.kernels.private import transformed
 from equiscope.trace.recorder import note, recording, watching
 
 Layout = Literal["interleaved", "half"]
@@ -132,145 +132,27 @@ def _bucket(gap: Tensor, buckets: int, far: float, both: bool) -> Tensor:
     return (upper + torch.where(steps < exact, steps, log.to(steps.dtype))).long()
 
 
-def rotate(x: Tensor, angles: Tensor, layout: Layout, name: str = "", label: str = "", dense: bool = False) -> Tensor:
-    """Turn pairs of columns of x [..., N, K] by +angles [N, W], W <= K/2, or [B, N, W] for x [B, H, N, K], or [..., H, N, W].
+def rotate(x: Tensor, angles: Tensor, layout: Layout, name: str = "", label: str = "") -> Tensor:
+    """Rotate pairs of columns of x [..., N, K] by +angles [N, W], W <= K/2, or [B, N, W] for x [B, H, N, K], or [..., H, N, W].
 
     Pairs are columns (2w, 2w+1) for "interleaved" and (w, w+W) for "half"; columns beyond 2W pass unchanged.
     (a, b) becomes (a cos - b sin, a sin + b cos), computed in float32 or better.
-    dense: the turned rows of a head are to lie one after another, for who reads them often; else as those of x.
     """
-    return note("rotate", _rotate(x, angles, layout, dense), [x, angles], name, label, layout=layout)
-
-
-def rotate_both(q: Tensor, k: Tensor, angles: Tensor, layout: Layout, table: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """`rotate` of queries, and of keys with their rows dense, by the same angles, whose sines are computed once; not noted.
-
-    table  `table_of_turns` of the same angles, layout and dtype, where it is known
-    """
-    wide = torch.promote_types(q.dtype, torch.float32)
-    if angles.requires_grad or not angles.shape[-1] or transformed(q, k, angles) or k.dtype != q.dtype:
-        table = None
-    elif table is None:
-        table = table_of_turns(angles, layout, wide)
-    whole = q.dtype == wide and q.ndim == k.ndim and 2 * angles.shape[-1] == q.shape[-1] == k.shape[-1]
-    if table is not None and whole:
-        table = table.unsqueeze(-3) if 2 < angles.ndim < q.ndim else table
-        if _within(table.shape[:-1], q.shape[:-1]) and _within(table.shape[:-1], k.shape[:-1]):
-            turned: tuple[Tensor, Tensor] = _TurnedBoth.apply(q, k, table, layout, True)
-            return turned
-        table = None
-    return _rotate(q, angles, layout, False, table), _rotate(k, angles, layout, True, table)
-
-
-def _rotate(x: Tensor, angles: Tensor, layout: Layout, dense: bool, table: Tensor | None = None) -> Tensor:
     wide, width = torch.promote_types(x.dtype, torch.float32), 2 * angles.shape[-1]
-    whole, shared = width == x.shape[-1], 2 < angles.ndim < x.ndim  # shared: one list of angles for all heads of a sequence
-    head = (x if whole else x[..., :width]).to(wide)
-    radians = (angles.unsqueeze(-3) if shared else angles).to(wide)
-    plain = angles.requires_grad or not width or transformed(x, angles)
-    if plain or not _within(radians.shape[:-1], x.shape[:-1]):
-        out = _as_pairs(head, *_sines(radians), layout)
-    else:
-        table = table_of_turns(radians, layout, wide) if table is None else table.unsqueeze(-3) if shared else table
-        out = _Turned.apply(head, table, layout, dense)
-    out = out.to(x.dtype)
-    return out if whole else torch.cat([out, x[..., width:].expand(*out.shape[:-1], -1)], -1)
+    radians = angles.unsqueeze(-3) if 2 < angles.ndim < x.ndim else angles  # one list of angles for all heads of a sequence
+    out = _rotated(x[..., :width].to(wide), radians.to(wide), layout).to(x.dtype)
+    if width < x.shape[-1]:
+        out = torch.cat([out, x[..., width:].expand(*out.shape[:-1], -1)], -1)
+    return note("rotate", out, [x, angles], name, label, layout=layout)
 
 
-def _within(rows: torch.Size, others: torch.Size) -> bool:
-    """Whether the first broadcast to the second."""
-    return len(rows) <= len(others) and all(n in (1, m) for n, m in zip(reversed(rows), reversed(others), strict=False))
-
-
-def _sines(angles: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosines and sines; in compiled code for a CPU as tables, which it would else compute anew for every row, head and pass."""
-    plain = functorch_active() or forward_derivative()  # for a table has no derivative
-    if (
-        torch.compiler.is_compiling()
-        and not torch.compiler.is_exporting()
-        and angles.is_cpu
-        and not (angles.requires_grad or plain)
-    ):
-        cosine, sine = tables_of_sines(angles)
-        return cosine, sine
-    return angles.cos(), angles.sin()
-
-
-@torch.library.custom_op("equiscope::tables_of_sines", mutates_args=())
-def tables_of_sines(angles: Tensor) -> list[Tensor]:
-    """[cosines, sines] of angles of any shape: an operator that a compiler neither fuses nor computes twice."""
-    return [angles.cos(), angles.sin()]
-
-
-@tables_of_sines.register_fake
-def _(angles: Tensor) -> list[Tensor]:
-    return [torch.empty_like(angles), torch.empty_like(angles)]
-
-
-def table_of_turns(angles: Tensor, layout: Layout, dtype: torch.dtype) -> Tensor:
-    """What rows of a dtype are multiplied by: e^(i angle), or the cosines of both halves and the sines, side by side."""
-    angles = angles.to(torch.promote_types(dtype, torch.float32))
+def _rotated(x: Tensor, angles: Tensor, layout: Layout) -> Tensor:
     cosine, sine = angles.cos(), angles.sin()
-    return torch.complex(cosine, sine) if layout == "interleaved" else torch.cat([cosine, cosine, sine], -1)
-
-
-class _Turned(torch.autograd.Function):
-    """`_as_pairs` in few passes over x, for angles that are not learned; the way back is a turn by the opposite angles."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, table: Tensor, layout: Layout, dense: bool) -> Tensor:
-        ctx.save_for_backward(table)
-        ctx.layout = layout
-        return _turned(x, table, layout, dense)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        (table,) = ctx.saved_tensors
-        return _Turned.apply(gradients[0], _opposite(table, ctx.layout), ctx.layout, False), None, None, None
-
-
-class _TurnedBoth(torch.autograd.Function):
-    """`_Turned` of queries and of keys (dense or as they are): what an autograd function costs, once."""
-
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, table: Tensor, layout: Layout, dense: bool) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(table)
-        ctx.set_materialize_grads(False)
-        ctx.layout = layout
-        return _turned(q, table, layout, False), _turned(k, table, layout, dense)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, Tensor | None, None, None, None]:
-        (table,) = ctx.saved_tensors
-        back, (dq, dk) = _opposite(table, ctx.layout), gradients
-        if dq is not None and dk is not None:
-            return *_TurnedBoth.apply(dq, dk, back, ctx.layout, False), None, None, None
-        dq, dk = (None if d is None else _Turned.apply(d, back, ctx.layout, False) for d in gradients)
-        return dq, dk, None, None, None
-
-
-def _turned(x: Tensor, table: Tensor, layout: Layout, dense: bool) -> Tensor:
-    room = torch.empty_like(x, memory_format=torch.contiguous_format) if dense else None
-    if layout == "interleaved":
-        pairs = _complex(x)
-        if room is None:
-            return _real(pairs * table)  # (a + bi) e^(i angle)
-        torch.mul(pairs, table, out=_complex(room))
-        return room
-    cosine, sine = table.split([x.shape[-1], x.shape[-1] // 2], -1)
-    out = x * cosine if room is None else torch.mul(x, cosine, out=room)
-    (a, b), (first, second) = x.chunk(2, -1), out.chunk(2, -1)
-    first.addcmul_(b, sine, value=-1.0)
-    second.addcmul_(a, sine)
-    return out
-
-
-def _opposite(table: Tensor, layout: Layout) -> Tensor:
-    """The table of the turns back."""
-    if layout == "interleaved":
-        return table.conj_physical()
-    cosine, sine = table.split([2 * (table.shape[-1] // 3), table.shape[-1] // 3], -1)
-    return torch.cat([cosine, -sine], -1)
+    if layout == "interleaved" and not transformed(x, angles):  # (a + bi) e^(i angle), in one pass over x
+        return torch.view_as_real(_complex(x) * torch.complex(cosine, sine)).flatten(-2)
+    a, b = (x[..., 0::2], x[..., 1::2]) if layout == "interleaved" else x.chunk(2, -1)
+    first, second = a * cosine - b * sine, a * sine + b * cosine
+    return torch.stack([first, second], -1).flatten(-2) if layout == "interleaved" else torch.cat([first, second], -1)
 
 
 def _complex(x: Tensor) -> Tensor:
@@ -278,19 +160,7 @@ def _complex(x: Tensor) -> Tensor:
     *steps, last = x.stride()
     if last != 1 or x.is_neg() or x.storage_offset() % 2 or any(step % 2 for step in steps):
         x = x.resolve_neg().clone(memory_format=torch.contiguous_format)
-    return x.view(x.dtype.to_complex())
-
-
-def _real(pairs: Tensor) -> Tensor:
-    """The parts of complex numbers side by side, a view."""
-    return pairs.view(pairs.dtype.to_real()) if pairs.stride(-1) == 1 else torch.view_as_real(pairs).flatten(-2)
-
-
-def _as_pairs(x: Tensor, cosine: Tensor, sine: Tensor, layout: Layout) -> Tensor:
-    """The readable form: (a, b) to (a cos - b sin, a sin + b cos)."""
-    a, b = (x[..., 0::2], x[..., 1::2]) if layout == "interleaved" else x.chunk(2, -1)
-    first, second = a * cosine - b * sine, a * sine + b * cosine
-    return torch.stack([first, second], -1).flatten(-2) if layout == "interleaved" else torch.cat([first, second], -1)
+    return torch.view_as_complex(x.unflatten(-1, (x.shape[-1] // 2, 2)))
 
 
 # --- who may look, and how much ---------------------------------------------------------------------------------------
