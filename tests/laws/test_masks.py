@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.drawn import attending, words
 
-from equiscope.attention import MASKS, Blocks, Causal, Dilated, Edges, Everything, Prefix, Window
+from equiscope.attention import MASKS, Blocks, Causal, Dilated, Documents, Edges, Everything, Prefix, Window
 from equiscope.position import NoPosition
 from equiscope.symmetry import Permute, Reverse, Shift, closed, relative_error
 from equiscope.tokens import Tokens
@@ -15,7 +15,7 @@ ROUNDING, NOTICED = 1e-12, 1e-6
 LISTED = [
     Everything(), Causal(), Window(2), Dilated(2), Blocks(4), Prefix(2), Edges([(0, 1), (1, 1), (2, 5), (3, 0), (5, 4)], 40),
     Causal() & Window(3), Causal() | Prefix(3), Dilated(3) & Window(4), ~Causal(), ~Window(2), ~Blocks(3),
-    (Causal() & Window(2)) | ~Blocks(3),
+    (Causal() & Window(2)) | ~Blocks(3), Documents() & Causal(), Documents(),
 ]  # fmt: skip
 masks = pytest.mark.parametrize("mask", LISTED, ids=repr)
 
@@ -28,6 +28,8 @@ def ranked(tokens: Tokens, order: torch.Tensor) -> Tokens:
 @masks
 def test_a_mask_keeps_exactly_what_it_claims(mask):
     tokens, model = words(length=7), attending(NoPosition(), mask)  # seven: turned round, no block lies on another
+    if any(isinstance(part, Documents) for part in mask.modules()):
+        tokens = replace(tokens, document=torch.tensor([0, 0, 0, 0, 1, 1, 1]))
     first, last = int(tokens.order[0]), int(tokens.order[-1])
     moved = {
         Permute: (ranked(tokens, tokens.order[torch.tensor([3, 0, 5, 1, 6, 4, 2])]), "other ranks for the same words"),

@@ -9,7 +9,22 @@ from equiscope.attention.kinds import known as known_kinds
 from equiscope.attention.kinds import make as of_kind
 from equiscope.attention.linear import LinearAttention, Sums
 from equiscope.attention.lowrank import Linformer, Nystrom
-from equiscope.attention.mask import MASKS, Blocks, Causal, Dilated, Edges, Everything, Mask, Prefix, Window
+from equiscope.attention.mask import (
+    MASKS,
+    Blocks,
+    Both,
+    Causal,
+    Dilated,
+    Documents,
+    Edges,
+    Either,
+    Everything,
+    Mask,
+    Opposite,
+    Prefix,
+    Window,
+)
+from equiscope.attention.names import mask_from_json, mask_to_json, score_from_json, score_to_json
 from equiscope.attention.plan import Plan
 from equiscope.attention.scores import SCORES, Additive, Concat, Dot, General, ScaledDot, Score, look_up, scaled_dot, score_split
 from equiscope.attention.special import (
@@ -28,13 +43,16 @@ __all__ = [
     "WEIGHTS",
     "Additive",
     "Blocks",
+    "Both",
     "Cache",
     "Causal",
     "Concat",
     "DifferentialAttention",
     "Dilated",
+    "Documents",
     "Dot",
     "Edges",
+    "Either",
     "Everything",
     "General",
     "GraphAttention",
@@ -44,6 +62,7 @@ __all__ = [
     "Mask",
     "MultiHeadAttention",
     "Nystrom",
+    "Opposite",
     "Plan",
     "Prefix",
     "ScaledDot",
@@ -58,10 +77,14 @@ __all__ = [
     "edge_attention",
     "known_kinds",
     "look_up",
+    "mask_from_json",
+    "mask_to_json",
     "of_kind",
     "recurrence_of",
     "scaled_dot",
+    "score_from_json",
     "score_split",
+    "score_to_json",
     "tokens_mlp_as_attention",
     "unrolled_rnn_as_mlp",
 ]

@@ -168,7 +168,7 @@ class MultiHeadAttention(nn.Module):
         if backend == "sdpa":
             if position.acts("mix"):
                 return f"{position.name} reads the weights"
-            if not (self.score.fused and self.weigh.fused) or getattr(self.score, "cap", None) is not None:
+            if not (self.score.fused and self.weigh.fused) or self.score.cap is not None:
                 return f"its scores are {self.score.name}, its weights {self.weigh.name}"
         if backend == "chunked" and recording():
             return "somebody watches"
@@ -334,7 +334,7 @@ class MultiHeadAttention(nn.Module):
         compiled = q.device.type != "cpu"
         seen = None if plan.hides_nothing(self.mask) else plan.blocks(self.mask, q.shape[:-3].numel())
         bias = plan.pairwise(self.heads)
-        cap = getattr(self.score, "cap", None)
+        cap = self.score.cap
 
         def change(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
             score = score if bias is None else score + bias(b, h, i, j)

@@ -13,6 +13,7 @@ from equiscope.attention.linear import LinearAttention
 from equiscope.attention.lowrank import Linformer, Nystrom
 from equiscope.attention.weigh import Sigmoid, Softmax
 from equiscope.errors import InputError, UnknownName
+from equiscope.position.registry import subclasses
 
 FREE = ("eps", "layer")  # a kind may do without
 Made = tuple[type[MultiHeadAttention], dict[str, Any]]
@@ -29,13 +30,7 @@ KINDS: dict[str, Made] = {
 
 def known() -> dict[str, Made]:
     """Ours, and classes of one's own by their name."""
-    own: dict[str, Made] = {}
-    rest = list(MultiHeadAttention.__subclasses__())
-    while rest:
-        kind = rest.pop(0)  # of two with one name the later one, as in a notebook whose cell runs again
-        rest += kind.__subclasses__()
-        if (name := kind.__dict__.get("name")) is not None:
-            own[name] = (kind, {})
+    own: dict[str, Made] = {name: (kind, {}) for name, kind in subclasses(MultiHeadAttention).items()}
     return KINDS | {name: made for name, made in own.items() if name not in KINDS}
 
 

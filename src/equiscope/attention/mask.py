@@ -13,13 +13,16 @@ from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.position.base import arguments
 from equiscope.symmetry import CLAIMED, Action, Reverse, Shift
 from equiscope.tokens import Tokens
 from equiscope.trace import constant, ops
 
+ROOM = 64  # tokens that a miniature may have
+
 
 class Mask(nn.Module):
-    """Base: says which pairs (query, key) may look, from their ranks.
+    """Base: says which pairs (query, key) may look, from their ranks. A mask keeps every constructor argument under its own name.
 
     blind    it never lets a token see a later one
     horizon  how many ranks back a query may look, itself counted; None: without end
@@ -39,7 +42,21 @@ class Mask(nn.Module):
         return None
 
     def check(self, queries: Tokens, keys: Tokens) -> None:
-        """Raises InputError where a mask of a fixed size does not fit these ranks."""
+        """Raises InputError where a mask does not fit these tokens."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return arguments(self)
+
+    @property
+    def title(self) -> str:
+        """The mask in words."""
+        return " ".join([self.name, *(str(value) for value in self.settings.values())])
+
+    def small(self, most: int) -> "Mask":
+        """The same kind of mask with no size beyond `most`: for a miniature, a drawing, a test."""
+        return type(self)(**{k: min(v, most) if isinstance(v, int) else v for k, v in self.settings.items()})
 
     def __and__(self, other: "Mask") -> "Mask":
         return Both(self, other)
@@ -137,7 +154,7 @@ class Prefix(Mask):
 
     def __init__(self, length: int) -> None:
         super().__init__()
-        self.length = length
+        self.length = _at_least_one("A prefix's length", length)
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
@@ -158,7 +175,7 @@ class Edges(Mask):
 
     def __init__(self, edges: Sequence[tuple[int, int]], nodes: int) -> None:
         super().__init__()
-        self.edges, self.nodes = [(int(i), int(j)) for i, j in edges], nodes
+        self.edges, self.nodes = [(int(i), int(j)) for i, j in edges], _at_least_one("A graph's number of nodes", nodes)
         outside = [pair for pair in self.edges if not all(0 <= end < nodes for end in pair)]
         if outside:
             raise InputError(f"The graph has nodes 0..{nodes - 1}, but got the edge {outside[0]}. Use nodes={1 + max(outside[0])}.")
@@ -181,16 +198,57 @@ class Edges(Mask):
                 "Give every token the number of its node as its order."
             )
 
+    @property
+    def title(self) -> str:
+        return f"{len(self.edges)} edge{'s'[: len(self.edges) != 1]} of {self.nodes} nodes"
+
+    def small(self, most: int) -> "Mask":
+        """The same edges: they belong to ranks. There is room for the tokens of a miniature."""
+        return Edges(self.edges, max(self.nodes, ROOM))
+
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         table = constant(self.get_buffer("table").to(order_q.device), "G", "which edges there are", "edge")
         pair = ops.add(ops.scale(order_q, self.nodes), order_k, name="edge", label="number of the pair")
         return ops.gather(table, pair, name="M", label="who may look: along an edge")
 
 
+class Documents(Mask):
+    """A token attends to its own text of a packed row. Every mask keeps texts apart; this one insists that tokens say theirs.
+
+    raises  InputError for tokens without `document`
+    """
+
+    name = "documents"
+
+    def small(self, most: int) -> Mask:
+        """Everything: a miniature reads one text."""
+        return Everything()
+
+    def check(self, queries: Tokens, keys: Tokens) -> None:
+        if queries.document is None or keys.document is None:
+            raise InputError(
+                "This mask keeps documents apart, but the tokens do not say theirs. Give Tokens(document=...), or leave it out."
+            )
+
+
 class _Pair(Mask):
+    word: ClassVar[str]
+
     def __init__(self, first: Mask, second: Mask) -> None:
         super().__init__()
         self.first, self.second = first, second
+
+    @property
+    def parts(self) -> list[Mask]:
+        """What is joined, also of pairs within pairs."""
+        return [one for mask in (self.first, self.second) for one in (mask.parts if type(mask) is type(self) else [mask])]
+
+    @property
+    def title(self) -> str:
+        return f" {self.word} ".join(f"({m.title})" if isinstance(m, _Pair) else m.title for m in self.parts)
+
+    def small(self, most: int) -> "Mask":
+        return type(self)(self.first.small(most), self.second.small(most))
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
@@ -204,7 +262,7 @@ class _Pair(Mask):
 class Both(_Pair):
     """What both masks allow."""
 
-    name = "both"
+    name, word = "both", "and"
 
     def __init__(self, first: Mask, second: Mask) -> None:
         super().__init__(first, second)
@@ -220,10 +278,11 @@ class Both(_Pair):
 class Either(_Pair):
     """What one of two masks allows."""
 
-    name = "either"
+    name, word = "either", "or"
 
     def __init__(self, first: Mask, second: Mask) -> None:
         super().__init__(first, second)
+        _without_documents(self)
         self.blind = first.blind and second.blind
         far = None in (first.horizon, second.horizon)
         self.horizon = None if far else max(first.horizon or 0, second.horizon or 0)
@@ -241,6 +300,10 @@ class Opposite(Mask):
     def __init__(self, of: Mask) -> None:
         super().__init__()
         self.of = of
+        _without_documents(self)
+        rank = torch.zeros((), dtype=torch.long)
+        if of.visible(rank, rank) is None:
+            raise InputError("The opposite of a mask that hides nothing lets nobody look. Use another mask.")
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
@@ -249,14 +312,25 @@ class Opposite(Mask):
     def check(self, queries: Tokens, keys: Tokens) -> None:
         self.of.check(queries, keys)
 
+    @property
+    def title(self) -> str:
+        return f"not ({self.of.title})" if isinstance(self.of, _Pair) else f"not {self.of.title}"
+
+    def small(self, most: int) -> "Mask":
+        return Opposite(self.of.small(most))
+
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         seen = self.of.visible(order_q, order_k)
-        if seen is None:
-            raise InputError("The opposite of a mask that hides nothing lets nobody look. Use another mask.")
+        assert seen is not None
         return ops.opposite(seen, name="M", label="who may look")
 
 
-MASKS: tuple[type[Mask], ...] = (Everything, Causal, Window, Dilated, Blocks, Prefix, Edges)
+def _without_documents(mask: Mask) -> None:
+    if any(isinstance(part, Documents) for part in mask.modules()):
+        raise InputError("Documents are always kept apart, so this mask joins others by `and` only: Documents() & Causal().")
+
+
+MASKS: tuple[type[Mask], ...] = (Everything, Causal, Window, Dilated, Blocks, Prefix, Edges, Documents)
 
 
 def visible(mask: Mask, queries: Tokens, keys: Tokens) -> Tensor | None:

@@ -5,7 +5,7 @@ Sources: Vaswani et al. 2017, section 3.2.1; Bahdanau et al. 2015 (additive); Lu
 """
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -13,20 +13,54 @@ from torch import Tensor, nn
 from equiscope.attention.shown import shown, takes
 from equiscope.attention.weigh import Softmax, Weigh
 from equiscope.errors import InputError, ShapeError
+from equiscope.position.base import Position, arguments
 from equiscope.trace import constant, ops, recording
 
 
 class Score(nn.Module):
-    """Base: scores of every query with every key. `sized` makes parameters for so many heads of such a width.
+    """Base: scores of every query with every key. A score keeps every constructor argument under its own name.
 
+    cap    no score beyond it, cap * tanh(score / cap), after a bias was added (Gemma 2)
     fused  scores are products of (mapped) queries and keys times `factor`, so a fused kernel can make them
+    turns  queries and keys that are rotated alike have the same score, so a rotary scheme stays relative
     """
 
     name: ClassVar[str]
     fused: ClassVar[bool] = True
+    turns: ClassVar[bool] = False
 
-    def sized(self, heads: int, head_width: int) -> "Score":
-        return self
+    def __init__(self, cap: float | None = None) -> None:
+        super().__init__()
+        if cap is not None and not cap > 0:
+            raise InputError(f"A cap is larger than 0, but got {cap}. Use cap=None for none.")
+        self.cap = cap
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return arguments(self)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the score that attention has unless said: ScaledDot()."""
+        return type(self) is ScaledDot and set(self.settings.values()) == {None}
+
+    @property
+    def because(self) -> str:
+        return f"{self.name} scores of rotated queries and keys depend on where both are, not on their distance alone"
+
+    def keeps(self, position: Position) -> bool:
+        """Whether scores notice no more of the places than the scheme claims."""
+        return self.turns or not position.acts("turn")
+
+    def sized(self, heads: int, head_width: int) -> Self:
+        """A fresh copy for so many heads of such a width; parameters are made here."""
+        fresh = type(self)(**self.settings)
+        fresh.allocate(heads, head_width)
+        return fresh
+
+    def allocate(self, heads: int, head_width: int) -> None:
+        """Make the parameters."""
 
     def factor(self, head_width: int) -> float:
         """What the products are multiplied by."""
@@ -36,30 +70,16 @@ class Score(nn.Module):
         """Queries as the product takes them."""
         return q
 
+    def multiply_adds(self, rows: int, keys: int, heads: int, head_width: int) -> int:
+        """Of all scores of one sequence, its maps included."""
+        return rows * keys * heads * head_width
+
     def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
         """q [..., N, K], k [..., M, K] to scores [..., N, M]; head_width is K before a scheme widened queries and keys."""
         product = ops.matmul(self.ask(q), ops.transpose(k, name="Kᵀ", label="keys, as columns"), name="QKᵀ", label=PRODUCTS)
         by = self.factor(head_width)
         root = head_width if by == 1 / math.sqrt(head_width) else 0
         return product if by == 1 else ops.scale(product, by, name="S", label="scores", root=root)
-
-
-PRODUCTS = "products of queries and keys"
-
-
-class ScaledDot(Score):
-    """q . k / sqrt(K), or times `scale`; cap: no score beyond it, cap * tanh(score / cap) (Gemma 2)."""
-
-    name = "scaled-dot"
-
-    def __init__(self, scale: float | None = None, cap: float | None = None) -> None:
-        super().__init__()
-        if cap is not None and not cap > 0:
-            raise InputError(f"A cap is larger than 0, but got {cap}. Use cap=None for none.")
-        self.scale, self.cap = scale, cap
-
-    def factor(self, head_width: int) -> float:
-        return 1 / math.sqrt(head_width) if self.scale is None else self.scale
 
     def capped(self, scores: Tensor) -> Tensor:
         """The cap comes last, after a bias: it limits the whole score."""
@@ -69,10 +89,28 @@ class ScaledDot(Score):
         return ops.scale(small, self.cap, name="S", label="scores, none beyond the cap")
 
 
+PRODUCTS = "products of queries and keys"
+
+
+class ScaledDot(Score):
+    """q . k / sqrt(K), or times `scale`."""
+
+    name = "scaled-dot"
+    turns = True
+
+    def __init__(self, scale: float | None = None, cap: float | None = None) -> None:
+        super().__init__(cap)
+        self.scale = scale
+
+    def factor(self, head_width: int) -> float:
+        return 1 / math.sqrt(head_width) if self.scale is None else self.scale
+
+
 class Dot(Score):
     """q . k, as it is. Source: Luong 2015; T5."""
 
     name = "dot"
+    turns = True
 
 
 class General(Score):
@@ -82,10 +120,11 @@ class General(Score):
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"weight": ("W_a", "head channel channel", "weights between query and key")}
     weight: nn.Parameter
 
-    def sized(self, heads: int, head_width: int) -> "General":
-        made = General()
-        made.weight = nn.Parameter(torch.randn(heads, head_width, head_width) / head_width)
-        return made
+    def allocate(self, heads: int, head_width: int) -> None:
+        self.weight = nn.Parameter(torch.randn(heads, head_width, head_width) / head_width)
+
+    def multiply_adds(self, rows: int, keys: int, heads: int, head_width: int) -> int:
+        return rows * heads * head_width * (keys + head_width)
 
     def ask(self, q: Tensor) -> Tensor:
         _fits(self, q, self.weight.shape[-1])
@@ -107,17 +146,20 @@ class Additive(Score):
     key_weight: nn.Parameter
     out: nn.Parameter
 
-    def __init__(self, hidden: int | None = None) -> None:
-        super().__init__()
+    def __init__(self, hidden: int | None = None, cap: float | None = None) -> None:
+        super().__init__(cap)
+        if hidden is not None and hidden < 1:
+            raise ShapeError(f"A hidden layer has at least 1 feature, but got hidden={hidden}.")
         self.hidden = hidden
 
-    def sized(self, heads: int, head_width: int) -> "Additive":
-        made = type(self)(self.hidden)
+    def allocate(self, heads: int, head_width: int) -> None:
         hidden = self.hidden or head_width
         for name in ("ask_weight", "key_weight"):
-            setattr(made, name, nn.Parameter(torch.randn(head_width, hidden) / math.sqrt(head_width)))
-        made.out = nn.Parameter(torch.randn(hidden, 1) / math.sqrt(hidden))
-        return made
+            setattr(self, name, nn.Parameter(torch.randn(head_width, hidden) / math.sqrt(head_width)))
+        self.out = nn.Parameter(torch.randn(hidden, 1) / math.sqrt(hidden))
+
+    def multiply_adds(self, rows: int, keys: int, heads: int, head_width: int) -> int:
+        return heads * (self.hidden or head_width) * (rows * head_width + keys * head_width + rows * keys)
 
     def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
         _fits(self, q, len(self.ask_weight))
@@ -140,16 +182,19 @@ class Concat(Score):
     weight: nn.Parameter
     out: nn.Parameter
 
-    def __init__(self, hidden: int | None = None) -> None:
-        super().__init__()
+    def __init__(self, hidden: int | None = None, cap: float | None = None) -> None:
+        super().__init__(cap)
+        if hidden is not None and hidden < 1:
+            raise ShapeError(f"A hidden layer has at least 1 feature, but got hidden={hidden}.")
         self.hidden = hidden
 
-    def sized(self, heads: int, head_width: int) -> "Concat":
-        made = type(self)(self.hidden)
+    def allocate(self, heads: int, head_width: int) -> None:
         hidden = self.hidden or head_width
-        made.weight = nn.Parameter(torch.randn(2 * head_width, hidden) / math.sqrt(2 * head_width))
-        made.out = nn.Parameter(torch.randn(hidden, 1) / math.sqrt(hidden))
-        return made
+        self.weight = nn.Parameter(torch.randn(2 * head_width, hidden) / math.sqrt(2 * head_width))
+        self.out = nn.Parameter(torch.randn(hidden, 1) / math.sqrt(hidden))
+
+    def multiply_adds(self, rows: int, keys: int, heads: int, head_width: int) -> int:
+        return heads * (self.hidden or head_width) * rows * keys * (2 * head_width + 1)
 
     def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
         _fits(self, q, len(self.weight) // 2)
@@ -198,15 +243,14 @@ def look(
     """As `look_up`, with the weights [..., N, M] beside the result; both in float32 or better until the end."""
     score, weigh = score or ScaledDot(), weigh or Softmax()
     wide = torch.promote_types(q.dtype, torch.float32)  # products of half-precision rows overflow
-    if not recording() and score.fused and weigh.fused and getattr(score, "cap", None) is None and takes(q, k, v, bias, visible):
+    if not recording() and score.fused and weigh.fused and score.cap is None and takes(q, k, v, bias, visible):
         factor, bias = score.factor(head_width or q.shape[-1]), None if bias is None else bias.to(wide)
         z, weights = shown(score.ask(q.to(wide)), k.to(wide), v.to(wide), factor, visible, bias)
         return z.to(q.dtype), weights
     scores = score.forward(ops.cast(q, wide), ops.cast(k, wide), head_width or q.shape[-1])  # a step of attention, not of a part
     if bias is not None:
         scores = ops.add(scores, ops.cast(bias, wide), name="S′", label="scores with the cost of distance")
-    if isinstance(score, ScaledDot):
-        scores = score.capped(scores)
+    scores = score.capped(scores)
     weights = weigh.forward(scores, visible)
     return ops.cast(ops.matmul(weights, ops.cast(v, wide), name="Z", label="mix of the values"), q.dtype), weights
 

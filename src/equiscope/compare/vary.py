@@ -139,6 +139,8 @@ def _put(data: Any, keys: Sequence[str], value: Any) -> Any:
 def told(value: Any) -> str:
     """A value as a person reads it: {"scheme": "rope", "base": 500} is "rope base 500"."""
     if isinstance(value, dict):
+        if joined := next((key for key in ("and", "or") if key in value), ""):
+            return f" {joined} ".join(map(told, value[joined]))
         first = [str(value[key]) for key in ("scheme", "kind") if key in value]
         return " ".join([*first, *(f"{k} {told(v)}" for k, v in value.items() if k not in ("scheme", "kind"))]) or "default"
     if isinstance(value, (list, tuple)):

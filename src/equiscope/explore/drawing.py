@@ -18,7 +18,7 @@ from equiscope.explore.owners import owners
 from equiscope.models import Block, Model, Spec, build
 from equiscope.models.readout import ClassToken
 from equiscope.position import Position, to_json
-from equiscope.symmetry import CLAIMED, derive
+from equiscope.symmetry import CLAIMED, Action, derive
 
 RANKS = 6  # tokens in the picture of a mask
 ABOUT: dict[record.drawing.BoxKind, str] = {
@@ -227,7 +227,8 @@ class _Tower:
             own = _Bag(*(p for p in self.model.head.parameters() if p is not table))
             self._up(self._box("head", "head", "Head, tied" if spec.tied else "Head", [own], lines=lines, shape=shape))
         words = spec.outputs is not None and spec.outputs == spec.vocabulary
-        title = "Output" if not words else "Scores of the next word" if spec.blocks[-1].attention.causal else "Scores of words"
+        follows = spec.blocks[-1].attention.joint_mask.blind
+        title = "Output" if not words else "Scores of the next word" if follows else "Scores of words"
         self._up(self._box("output", "output", title, shape=shape, about="What the model returns."))
 
     # --- boxes ----------------------------------------------------------------------------------------------------------
@@ -358,11 +359,16 @@ class _Layer:
         lines += [f"{one.heads} head{'s'[: one.heads > 1]} of {_count(one.head_width)}"]
         lines += [f"{one.kv_heads} key head{'s'[: one.kv_heads > 1]}, shared"] if one.kv_heads != one.heads else []
         lines += [f"{'RMS' if a.qk_norm == 'rms' else 'layer'} norm of queries and keys"] if a.qk_norm else []
+        lines += [] if isinstance(a.score, attention.ScaledDot) else [f"{a.score.name} scores"]
         lines += [f"scores times {a.scale:.4g}"] if a.scale is not None else []
+        lines += [f"scores up to {a.cap:.4g}"] if a.cap is not None else []
+        claims = nn.ModuleDict({"attention": one, "position": scheme} if places else {"attention": one})
+        if not one.score.keeps(scheme):
+            claims["score"] = _Noticing(one.score.because)
         box = tower._box(
             self._name(part), "attention" if part == "attention" else "cross",
             "Self-attention" if part == "attention" else "Cross-attention", modules, lines=lines, shape=tower.shape,
-            frame=self.frame, claims=nn.ModuleDict({"attention": one, "position": scheme}) if places else one, **self._paths(part),
+            frame=self.frame, claims=claims, **self._paths(part),
         )  # fmt: skip
         path = "position" if number == 0 else f"others.{number - 1}"
         for place in places:
@@ -375,15 +381,28 @@ class _Layer:
 
     def _mask(self, box: str, part: str, mask: attention.Mask) -> None:
         a = self.spec.attention
-        title = "Causal mask" if not a.window else "Causal window" if a.causal else "Window"
+        title = "Causal window" if a.causal and a.window else "Causal mask" if a.causal else "Window" if a.window else "Mask"
+        lines = [f"{_count(a.window)} tokens"] if a.window else []
+        lines += [] if isinstance(a.mask, attention.Everything) else [a.mask.title]
         small = cast(blocks.Block, self.tower.small.blocks[self.small]).attention.mask
         ranks = torch.arange(RANKS)
         seen = small.visible(ranks.unsqueeze(-1), ranks.unsqueeze(-2))
+        seen = None if seen is None else seen.expand(RANKS, RANKS)
         self.tower._box(
-            self._name(f"{part}.mask"), "mask", title, [mask], lines=[f"{_count(a.window)} tokens"] if a.window else [],
+            self._name(f"{part}.mask"), "mask", title, [mask], lines=lines,
             frame=self.frame, inside=box, slot="scores", paths=[],
             seen=[] if seen is None else seen.tolist(), where=[f"{self.tower.prefix}blocks.{n}.{part}.mask" for n in self.numbers],
         )  # fmt: skip
+
+
+class _Noticing(nn.Module):
+    """Something that keeps no action."""
+
+    preserves: frozenset[type[Action]] = frozenset()
+
+    def __init__(self, because: str) -> None:
+        super().__init__()
+        self.because = because
 
 
 class _Bag(nn.Module):
@@ -425,14 +444,14 @@ def _pooled(trace: record.Trace) -> tuple[record.Trace, dict[str, record.Array]]
 def _headings(spec: Spec) -> list[str]:
     if spec.encoder is not None:
         return ["Encoder", "Decoder"]
-    return ["Decoder" if all(b.attention.causal for b in spec.blocks) else "Encoder"]
+    return ["Decoder" if all(b.attention.joint_mask.blind for b in spec.blocks) else "Encoder"]
 
 
 def _summary(spec: Spec) -> str:
     if spec.encoder is not None:
         layers = f"{spec.encoder.layers} layer{'s'[: spec.encoder.layers > 1]}"
         return f"An encoder of {layers} and a decoder of {spec.layers}, {_count(spec.width)} wide."
-    kind = "A decoder" if all(b.attention.causal for b in spec.blocks) else "An encoder"
+    kind = "A decoder" if all(b.attention.joint_mask.blind for b in spec.blocks) else "An encoder"
     return f"{kind} of {spec.layers} layer{'s'[: spec.layers > 1]}, {_count(spec.width)} wide."
 
 

@@ -172,8 +172,8 @@ def _attention(a: Attention, head_width: int) -> Attention:
     before = a.head_width or 0
     return replace(
         a, heads=heads, kv_heads=None if kv == a.heads else 1 if kv == 1 else heads // 2, head_width=head_width,
-        value_width=head_width if a.value_width else None, window=a.window and min(a.window, 2), position=_scheme(a.position),
-        scale=_scale(a.scale, before, head_width),
+        value_width=head_width if a.value_width else None, window=a.window and min(a.window, 2), mask=a.mask.small(2),
+        position=_scheme(a.position), scale=_scale(a.scale, before, head_width),
     )  # fmt: skip
 
 

@@ -236,6 +236,7 @@ class Model(nn.Module):
         A scheme between the tokens and a source that stays notices whatever moves them. What is added to all features alike is
         taken off by norms that subtract the mean, where all that reads the tokens reads them through one.
         """
+        yield from self._noticing_scores()
         across = {id(self.schemes[i]) for i in self._crossing}
         for path, part in self.named_modules():
             preserves = getattr(part, "preserves", None)
@@ -244,6 +245,13 @@ class Model(nn.Module):
             between = id(part) in across and any(cast(Position, part).acts(place) for place in ("turn", "bias", "term", "mix"))
             removed = isinstance(part, Position) and part.uniform and self._centred
             yield path, part, frozenset(CLAIMED) if removed else frozenset() if between else preserves
+
+    def _noticing_scores(self) -> Iterator[tuple[str, nn.Module, frozenset[type[Action]]]]:
+        """Scores that make a scheme notice more than it claims: places that it turns into rotations no longer cancel."""
+        for layer, block in enumerate(self.blocks):
+            score, scheme = cast(blocks.Block, block).attention.score, self.schemes[self._own[layer]]
+            if not score.keeps(scheme):
+                yield f"blocks.{layer}.attention.score", score, frozenset()
 
     @property
     def because(self) -> str:
@@ -302,13 +310,6 @@ def _block(spec: "specs.Block", width: int, source: int | None, layer: int) -> b
 def _heads(a: "specs.Attention", width: int, source: int | None, eps: float, layer: int) -> attention.MultiHeadAttention:
     return attention.of_kind(
         str(a.kind), width, heads=a.heads, head_width=a.head_width, value_width=a.value_width, source_width=source, bias=a.bias,
-        backend=a.backend, mask=_mask(a), kv_heads=a.kv_heads, norm=a.qk_norm, eps=eps, layer=layer,
-        score=attention.ScaledDot(a.scale) if a.scale is not None else None,
+        backend=a.backend, mask=a.joint_mask, kv_heads=a.kv_heads, norm=a.qk_norm, eps=eps, layer=layer,
+        score=None if a.joint_score.is_plain else a.joint_score,
     )  # fmt: skip
-
-
-def _mask(a: "specs.Attention") -> attention.Mask:
-    mask = attention.Causal() if a.causal else attention.Everything()
-    if a.window is None:
-        return mask
-    return mask & attention.Window(a.window) if a.causal else attention.Window(a.window)

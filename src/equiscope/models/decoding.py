@@ -254,7 +254,7 @@ def _room(model: Model, tokens: Tokens, steps: int) -> None:
     error = _outside(model, tokens, steps)
     if error is None:
         return
-    if any(block.attention.window for block in model.spec.blocks):
+    if any(block.attention.joint_mask.horizon for block in model.spec.blocks):
         raise InputError(f"{error} A window bounds what is seen, not the places.") from error
     low, high = 0, steps  # so many steps have room, so many have not
     while high - low > 1:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from equiscope import blocks
+from equiscope.attention import Everything, ScaledDot
 from equiscope.errors import InputError
 from equiscope.models import spec as specs
 from equiscope.models.build import Model, possible_sizes
@@ -182,8 +183,11 @@ def _looks(a: "specs.Attention") -> str:
     shared = f", {a.kv_heads} of keys" if a.kv_heads not in (None, a.heads) else ""
     who = "causal" if a.causal else "all"
     window = f", {a.window} back" if a.window else ""
+    mask = "" if isinstance(a.mask, Everything) else f", {a.mask.title}"
+    score = "" if isinstance(a.score, ScaledDot) else f", {a.score.name}"
+    cap = f", scores up to {a.cap:g}" if a.cap is not None else ""
     kind = "" if a.kind == "softmax" else f", {a.kind}"
-    return f"{a.heads} heads{shared}, {who}{window}{kind}, {a.position.title}"
+    return f"{a.heads} heads{shared}, {who}{window}{mask}{score}{cap}{kind}, {a.position.title}"
 
 
 def _attention(a: "specs.Attention", width: int, rows: int, keys: int, source: int) -> int:
@@ -192,7 +196,8 @@ def _attention(a: "specs.Attention", width: int, rows: int, keys: int, source: i
     k = 2 * half if twice else a.head_width or width // a.heads
     v, g = (k if twice else a.value_width or k), a.kv_heads or a.heads
     maps = rows * width * a.heads * k + keys * source * g * (k + v) + rows * a.heads * v * width
-    return maps + rows * keys * a.heads * (k + (2 * v if twice else v)) + 2 * half * twice
+    scores = 2 * a.score.multiply_adds(rows, keys, a.heads, half) if twice else a.score.multiply_adds(rows, keys, a.heads, k)
+    return maps + scores + rows * keys * a.heads * (2 * v if twice else v) + 2 * half * twice
 
 
 def _count(part: nn.Module) -> int:

@@ -116,8 +116,8 @@ def tiny(spec: Spec, width: int = 24, vocabulary: int = 40, layers: int = 2) -> 
         value_width = None if a.value_width is None else width // heads
         scale = None if a.scale is None else a.scale if a.scale == 1 else (width // heads) ** -0.5
         window = None if a.window is None else min(a.window, 4)
-        return replace(a, heads=heads, kv_heads=shared, head_width=head_width, value_width=value_width, window=window, scale=scale,
-                       position=_small(a.position))  # fmt: skip
+        return replace(a, heads=heads, kv_heads=shared, head_width=head_width, value_width=value_width, window=window,
+                       mask=a.mask.small(4), scale=scale, position=_small(a.position))  # fmt: skip
 
     blocks = tuple(
         replace(

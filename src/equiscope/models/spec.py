@@ -3,15 +3,32 @@
 A spec reads from JSON and writes to JSON without loss; defaults are left out of the file.
 """
 
+import copy
 import json
 import math
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import msgspec
 
-from equiscope.attention import known_kinds
+from equiscope.attention import (
+    Causal,
+    Dot,
+    Everything,
+    Mask,
+    ScaledDot,
+    Score,
+    Window,
+    known_kinds,
+    mask_from_json,
+    mask_to_json,
+    score_from_json,
+    score_to_json,
+)  # fmt: skip
 from equiscope.budgets import TOO_DEEP, parsed, text, too_deep
 from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, shown
 from equiscope.position import NoPosition, Position, from_json, to_json
@@ -29,15 +46,34 @@ Size = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 
+@dataclass(frozen=True)
+class Named:
+    """A kind of object that files hold by its name. such: an example, for messages; usual: unless said."""
+
+    base: type
+    such: str
+    usual: Any
+    to_json: Callable[[Any], Any]
+    from_json: Callable[[Any], Any]
+
+
+NAMED = {
+    "position": Named(Position, "a scheme, such as Rope()", to_json(NoPosition()), to_json, from_json),
+    "mask": Named(Mask, "a mask, such as Blocks(8)", "everything", mask_to_json, mask_from_json),
+    "score": Named(Score, "a score, such as Dot()", "scaled-dot", score_to_json, score_from_json),
+}
+
+
 class _Checked:
     """Every field is looked at when a part is made, in Python as from a file."""
 
     def __post_init__(self) -> None:
         for f in fields(self):  # type: ignore[arg-type]
             value = getattr(self, f.name)
-            if f.name == "position":
-                if not isinstance(value, Position):
-                    raise InputError(f"{type(self).__name__}.position is a scheme, such as Rope(), but got {shown(value)}.")
+            if f.name in NAMED:
+                kind = NAMED[f.name]
+                if not isinstance(value, kind.base):
+                    raise InputError(f"{type(self).__name__}.{f.name} is {kind.such}, but got {shown(value)}.")
             elif _part(type(self), f.name):
                 _check_part(self, f.name, value)
             else:
@@ -75,9 +111,12 @@ class Attention(_Checked):
 
     kv_heads  key heads, which groups of query heads share; as many as heads unless said
     window    a token sees those less than so many ranks away; None for all
+    mask      who else may not be attended to, joined to causal and window by `and`: Blocks(8), Causal() | Prefix(4), ...
     bias      of the projections; "qkv" or "output": of those only
     qk_norm   norm of queries and keys, each head by itself; None for none
-    scale     factor on the scores; 1 / sqrt(K) unless said
+    score     how much a query asks for a key: ScaledDot(), Dot(), General(), Additive(), Concat()
+    scale     factor of ScaledDot(); 1 / sqrt(K) unless said
+    cap       no score beyond it, cap * tanh(score / cap); None for none
     kind      a name of `attention.KINDS`, or a subclass of MultiHeadAttention of one's own (or its name)
     """
 
@@ -88,9 +127,12 @@ class Attention(_Checked):
     position: Position = field(default_factory=NoPosition)
     causal: bool = False
     window: Size | None = None
+    mask: Mask = field(default_factory=Everything)
     bias: bool | Literal["qkv", "output"] = False
     qk_norm: Literal["rms", "layer"] | None = None
+    score: Score = field(default_factory=ScaledDot)
     scale: float | None = None
+    cap: float | None = None
     kind: Any = "softmax"
     backend: Literal["auto", "eager", "sdpa", "flex", "chunked"] = "auto"
 
@@ -110,6 +152,39 @@ class Attention(_Checked):
             self.position.acts("term") or self.position.acts("mix") or self.position.name == "pope"
         ):
             raise InputError(f"Differential attention halves its heads, which {type(self.position).__name__} cannot read.")
+        self._check_score()
+
+    def _check_score(self) -> None:
+        for name in ("scale", "cap"):  # of the score or of the attention: one place
+            own = self.score.settings.get(name)
+            if own is not None and getattr(self, name) not in (None, own):
+                raise InputError(f"Attention.{name} is {getattr(self, name)}, but its score says {own}. Say it once.")
+            if own is not None:
+                object.__setattr__(self, name, own)
+                object.__setattr__(self, "score", type(self.score)(**self.score.settings | {name: None}))
+            if getattr(self, name) is not None and name not in self.score.settings:
+                raise InputError(f"The score {self.score.name} has no {name}. Leave it out, or use ScaledDot().")
+        if self.cap is not None and not self.cap > 0:
+            raise InputError(f"A cap is larger than 0, but got {self.cap}. Use cap=None for none.")
+        if self.backend in ("sdpa", "flex") and (not self.score.fused or (self.backend == "sdpa" and self.cap is not None)):
+            what = f"{self.score.name} scores" if not self.score.fused else "capped scores"
+            raise InputError(f"The backend {self.backend!r} cannot compute {what}. Use auto, eager or chunked.")
+        if self.position.name == "pope" and not isinstance(self.score, (ScaledDot, Dot)):
+            raise InputError(f"PoPE widens queries and keys, which {self.score.name} scores cannot read. Use scaled-dot or dot.")
+
+    @property
+    def joint_score(self) -> Score:
+        """The score with its scale and cap, of no size yet."""
+        said = {name: getattr(self, name) for name in ("scale", "cap") if name in self.score.settings}
+        return type(self.score)(**self.score.settings | said)
+
+    @property
+    def joint_mask(self) -> Mask:
+        """Who may attend to whom: causal, window and mask, joined; a copy, as a model keeps a mask of its own."""
+        masks: list[Mask] = [Causal()] if self.causal else []
+        masks += [Window(self.window)] if self.window else []
+        masks += [] if isinstance(self.mask, Everything) else [copy.deepcopy(self.mask)]
+        return reduce(operator.and_, masks) if masks else Everything()
 
 
 @dataclass(frozen=True)
@@ -162,10 +237,10 @@ class Block(_Checked):
             )
         if self.cross is not None and self.parallel:
             raise InputError("Attention to an encoder stands between two parts, which parallel parts have no place for.")
-        if self.cross is not None and (self.cross.causal or self.cross.window or self.cross.position.acts("embed")):
+        if self.cross is not None and (self.cross.position.acts("embed") or type(self.cross.joint_mask) is not Everything):
             raise InputError(
-                "Attention to an encoder looks at all its rows, without causal and window, and its scheme turns queries and keys "
-                "or adds to scores; what is added to tokens belongs to the block's own attention."
+                "Attention to an encoder looks at all its rows, without causal, window and mask, and its scheme turns queries and "
+                "keys or adds to scores; what is added to tokens belongs to the block's own attention."
             )
 
 
@@ -440,9 +515,9 @@ def _plain(part: Any) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for f in fields(part):
         value = getattr(part, f.name)
-        if isinstance(value, Position):
-            if not isinstance(value, NoPosition):
-                written[f.name] = to_json(value)
+        if f.name in NAMED:
+            if (plain := NAMED[f.name].to_json(value)) != NAMED[f.name].usual:
+                written[f.name] = plain
         elif isinstance(value, tuple) and _part(type(part), f.name):
             written[f.name] = [_plain(one) for one in value]
         elif _part(type(part), f.name) and value is not None:
@@ -469,7 +544,7 @@ def _check_types(kind: type, data: Any, path: str) -> None:
             raise UnknownField(path, name, sorted(known))
     for name, value in data.items():
         where = f"{path}.{name}"
-        if name == "position" or (value is None and name in _ABSENT):  # from_json checks a position
+        if name in NAMED or (value is None and name in _ABSENT):  # from_json checks a position
             continue
         if not _part(kind, name):
             checked(value, known[name], where)
@@ -489,8 +564,8 @@ def _build(kind: type, data: dict[str, Any], path: str) -> Any:
 
 
 def _value(kind: type, name: str, value: Any, hint: Any, path: str) -> Any:
-    if name == "position":
-        return from_json(value)
+    if name in NAMED:
+        return NAMED[name].from_json(value)
     if not _part(kind, name):
         return checked(value, hint, path)
     if value is None and name in _ABSENT:

@@ -46,9 +46,7 @@ class Position(nn.Module):
     @property
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        parameters = inspect.signature(type(self)).parameters.values()
-        return {p.name: getattr(self, p.name) for p in parameters if p.kind in named}
+        return arguments(self)
 
     def sized(self, width: int, heads: int, head_width: int) -> Self:
         """A fresh copy for a model of this size; tables are made here. Raises ShapeError where the sizes do not fit."""
@@ -109,6 +107,13 @@ class Position(nn.Module):
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.settings.items() if not isinstance(value, nn.Module))
+
+
+def arguments(part: nn.Module) -> dict[str, Any]:
+    """What a part was made from: it keeps every constructor argument under its own name."""
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = inspect.signature(type(part)).parameters.values()
+    return {p.name: getattr(part, p.name) for p in parameters if p.kind in named}
 
 
 class Added(Position):

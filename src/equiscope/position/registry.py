@@ -2,41 +2,53 @@
 
 import inspect
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from equiscope.errors import InputError, UnknownName, WrongValue, reason, shown
 from equiscope.position.base import Position
 
+T = TypeVar("T")
+
 
 def make(name: str, /, **settings: Any) -> Position:
     """The scheme of that name. Raises UnknownName with the list, InputError for a setting that it does not have."""
-    known = _known()
-    if not isinstance(name, str) or name not in known:
-        raise UnknownName("position scheme", name, list(known))
-    try:
-        fitting = inspect.signature(known[name]).bind(**settings).arguments
-    except TypeError as error:
-        raise InputError(f"{name} cannot be made from {shown(settings)}: {reason(error)}.") from error
-    hints = {p.name: p.annotation for p in inspect.signature(known[name]).parameters.values()}
-    plain = {k: v for k, v in fitting.items() if not isinstance(v, Position)}
-    return known[name](**fitting | {k: checked(v, hints[k], f"{name}.{k}") for k, v in plain.items()})
-
-
-def _known() -> dict[str, type[Position]]:
-    """The schemes by name; those of one's own too, as soon as their class exists. Nothing is imported because a file names it."""
     from equiscope.position import SCHEMES
 
-    own: dict[str, type[Position]] = {}
-    rest = list(Position.__subclasses__())
+    return of_name("position scheme", Position, SCHEMES, name, settings)
+
+
+def of_name(what: str, base: type[T], ours: Sequence[type[T]], name: Any, settings: dict[str, Any]) -> T:
+    """A part by its name: one of ours, or of a class of one's own. Raises as `make`."""
+    known = {kind.name: kind for kind in ours}  # type: ignore[attr-defined]
+    known |= {own: kind for own, kind in subclasses(base).items() if own not in known}
+    if not isinstance(name, str) or name not in known:
+        raise UnknownName(what, name, list(known))
+    signature = inspect.signature(known[name])
+    try:
+        fitting = signature.bind(**settings).arguments
+    except TypeError as error:
+        raise InputError(f"{name} cannot be made from {shown(settings)}: {reason(error)}. {_settings(signature)}") from error
+    plain = {k: v for k, v in fitting.items() if not isinstance(v, Position)}
+    return known[name](**fitting | {k: checked(v, signature.parameters[k].annotation, f"{name}.{k}") for k, v in plain.items()})
+
+
+def _settings(signature: inspect.Signature) -> str:
+    return f"Its settings are {', '.join(signature.parameters)}." if signature.parameters else "It has no settings."
+
+
+def subclasses(base: type[T]) -> dict[str, type[T]]:
+    """Classes with a name of their own, as soon as they exist. Nothing is imported because a file names it."""
+    found: dict[str, type[T]] = {}
+    rest = list(base.__subclasses__())
     while rest:
-        scheme = rest.pop(0)  # of two with one name the later one, as in a notebook whose cell runs again
-        rest += scheme.__subclasses__()
-        if (name := scheme.__dict__.get("name")) is not None:
-            own[name] = scheme
-    ours = {scheme.name: scheme for scheme in SCHEMES}
-    return ours | {name: scheme for name, scheme in own.items() if name not in ours}
+        kind = rest.pop(0)  # of two with one name the later one, as in a notebook whose cell runs again
+        rest += kind.__subclasses__()
+        if (name := kind.__dict__.get("name")) is not None:
+            found[name] = kind
+    return found
 
 
 def checked(value: Any, hint: Any, path: str) -> Any:

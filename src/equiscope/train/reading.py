@@ -23,7 +23,7 @@ from equiscope.data import Molecules
 from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, shown
 from equiscope.models import BASELINES, PRESETS, Baseline, SpaceSpec, Spec
 from equiscope.models.baselines import foreign
-from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm
+from equiscope.models.spec import NAMED, Attention, Block, Entry, FeedForward, Head, Norm
 from equiscope.train import fields
 from equiscope.train.fields import written
 from equiscope.train.recipe import TASKS, Data, Recipe
@@ -370,13 +370,13 @@ def _without_none(data: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
 
 
 def _parts_without_none(model: Any) -> Any:
-    """The same for the parts of a model: norm = "none"; a position scheme has that name, and keeps it."""
+    """The same for the parts of a model: norm = "none"; what is held by a name keeps it: position = "none"."""
     if isinstance(model, (list, tuple)):
         return [_parts_without_none(one) for one in model]
     if not isinstance(model, dict):
         return model
     return {
-        name: None if held == "none" and name in _optional() else held if name == "position" else _parts_without_none(held)
+        name: None if held == "none" and name in _optional() else held if name in NAMED else _parts_without_none(held)
         for name, held in model.items()
     }
 
