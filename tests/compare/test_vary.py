@@ -1,9 +1,15 @@
 """What varies: names of fields, values, every combination, and where they land in a recipe."""
 
 import pytest
+from tests.compare.made import base
 
+from equiscope.compare.plan import planned
 from equiscope.compare.vary import changed, combined, names, resolved, slug, told, values, varied
 from equiscope.errors import InputError
+from equiscope.models import Spec
+from equiscope.pretrained import load
+from equiscope.record import read_run
+from equiscope.train import open_task, train
 
 
 def test_short_names_are_the_fields_of_a_recipe():
@@ -86,3 +92,46 @@ def test_values_are_told_and_become_names_of_folders():
     assert told(True) == "yes"
     assert slug("position rope base 500, heads 2") == "position-rope-base-500-heads-2"
     assert slug("../..") == "candidate"
+
+
+ATTENTION = [
+    "score=dot,general,additive,concat",
+    'mask=everything,{ kind = "blocks", size = 4 },{ and = ["causal", { kind = "dilated", step = 2 }] },'
+    '{ or = [{ kind = "window", size = 2 }, { kind = "prefix", length = 3 }] }',
+    "cap=none,5.0",
+]
+
+
+@pytest.mark.parametrize("axis", ATTENTION, ids=lambda axis: axis.partition("=")[0])
+def test_scores_masks_and_caps_vary_and_train(axis, tmp_path):
+    made = planned(base(tmp_path), tmp_path, varied([axis], "language"), (1,), threads=1)
+    results = {}
+    for job in made.jobs():
+        recipe = made.recipe_of(job)
+        run = train(recipe, open_task(recipe), tmp_path / job.folder)
+        points = read_run(tmp_path / job.folder).points
+        assert run.state == "finished"
+        assert points[-1].loss < points[0].loss, job.candidate
+        results[job.candidate] = points[-1].loss
+        folder = tmp_path / job.folder
+        assert load(folder).spec == Spec.of(run.spec), "what was trained is read back"
+    assert len(set(results.values())) == len(results), f"each is another model: {results}"
+
+
+def test_masks_are_told_as_a_person_reads_them():
+    window = {"kind": "window", "size": 8}
+    assert told({"and": ["causal", {"or": [window, {"not": "causal"}]}]}) == "causal and window size 8 or not causal"
+    assert told({"kind": "additive", "hidden": 4}) == "additive hidden 4"
+
+
+@pytest.mark.parametrize(
+    ("axis", "said"),
+    [
+        ("score=dot,dott", "Candidate 'dott': .*Did you mean dot?"),
+        ("mask=everything,prefixx", "no mask called 'prefixx'.*Did you mean prefix?"),
+        ("mask=everything,blocks", "blocks cannot be made from {}: missing a required argument: 'size'"),
+    ],
+)
+def test_a_score_or_mask_that_there_is_not_is_refused_before_anything_is_trained(axis, said, tmp_path):
+    with pytest.raises(InputError, match=said):
+        planned(base(tmp_path), tmp_path, varied([axis], "language"), (1,))

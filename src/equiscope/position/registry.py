@@ -40,13 +40,14 @@ def _settings(signature: inspect.Signature) -> str:
 
 
 def subclasses(base: type[T]) -> dict[str, type[T]]:
-    """Classes with a name of their own, as soon as they exist. Nothing is imported because a file names it."""
+    """Classes of other people with a name of their own, as soon as they exist. Nothing is imported because a file names it."""
     found: dict[str, type[T]] = {}
     rest = list(base.__subclasses__())
     while rest:
         kind = rest.pop(0)  # of two with one name the later one, as in a notebook whose cell runs again
         rest += kind.__subclasses__()
-        if (name := kind.__dict__.get("name")) is not None:
+        ours = kind.__module__.partition(".")[0] == "equiscope"  # those that have a name in files are listed where they are
+        if (name := kind.__dict__.get("name")) is not None and not ours:
             found[name] = kind
     return found
 
