@@ -22,7 +22,7 @@ import torch
 from benchmarks.machine import ROOT, machine, versions
 
 from equiscope.explore.in_space import in_space
-from equiscope.models import SpaceModel, SpaceSpec
+from equiscope.models import PointSpec, SpaceModel
 
 WEB = ROOT / "web"
 ELEMENTS = ("H", "C", "O")
@@ -59,8 +59,8 @@ def cases(quick):
     many = torch.tensor([1, 6, 8])[torch.randint(0, 3, (60,), generator=generator)]
     size = {"width": 16, "arrows": 8, "layers": 1} if quick else {"layers": 3}
     torch.manual_seed(0)
-    plain = SpaceModel(SpaceSpec(ELEMENTS, **size))
-    near = SpaceModel(SpaceSpec(ELEMENTS, **size, cutoff=5.0, filtered=True, products=16))
+    plain = SpaceModel(PointSpec(ELEMENTS, **size))
+    near = SpaceModel(PointSpec(ELEMENTS, **size, cutoff=5.0, filtered=True, products=16))
     all_of_them = {"all see all": plain, "cutoff, filters, products": near}
     atoms = {"ethanol": ETHANOL} if quick else {"ethanol": ETHANOL, "60 atoms": many}
     return {f"{name}, {how}": (model, numbers) for name, numbers in atoms.items() for how, model in all_of_them.items()}

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from equiscope.attention import Causal, MultiHeadAttention, Plan
 from equiscope.audit import PROPERTIES
-from equiscope.models import Baseline, SpaceSpec
+from equiscope.models import Baseline, PointSpec
 from equiscope.position import SCHEMES, Position
 from equiscope.symmetry import ACTIONS, CLAIMED
 from equiscope.tokens import Tokens
@@ -214,11 +214,11 @@ def recipe() -> str:
         RECIPE
         + parts
         + f"\n## `[model]`, a baseline\n\n{fields.first_sentence(Baseline)}\n\n{of_a_model(Baseline)}"
-        + (f'\n## `[model]`, task = "molecules"\n\n{fields.first_sentence(SpaceSpec)}\n\n{of_a_model(SpaceSpec)}')
+        + (f'\n## `[model]`, task = "molecules"\n\n{fields.first_sentence(PointSpec)}\n\n{of_a_model(PointSpec)}')
     )
 
 
-def of_a_model(kind: type[Baseline] | type[SpaceSpec]) -> str:
+def of_a_model(kind: type[Baseline] | type[PointSpec]) -> str:
     said, types = fields.meanings(kind), typing.get_type_hints(kind, include_extras=True)
     rows = []
     for f in dataclasses.fields(kind):

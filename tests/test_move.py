@@ -10,7 +10,7 @@ from ase import io
 from ase.build import molecule
 
 from equiscope.errors import InputError
-from equiscope.models import SpaceModel, SpaceSpec, calculator
+from equiscope.models import PointSpec, SpaceModel, calculator
 from equiscope.train import open_task, recipe, train
 from tests.geometry.space import randomised
 from tests.train.test_molecules_task import plain
@@ -38,7 +38,7 @@ def run(tmp_path_factory):
 def water():
     torch.manual_seed(0)
     atoms = molecule("H2O")
-    atoms.calc = calculator(randomised(SpaceModel(SpaceSpec(("H", "O"), width=16, arrows=8)), 0.2))
+    atoms.calc = calculator(randomised(SpaceModel(PointSpec(("H", "O"), width=16, arrows=8)), 0.2))
     return atoms
 
 

@@ -10,12 +10,12 @@ from benchmarks.geometry.points import CUTOFF, ELEMENTS
 from torch import nn
 
 from equiscope.geometry import pairs
-from equiscope.models.space import SpaceModel, SpaceSpec
+from equiscope.models.space import PointSpec, SpaceModel
 
 
 def ours(channels, form):
     near = {"cutoff": CUTOFF, "filtered": True} if form == "local" else {}
-    spec = SpaceSpec(
+    spec = PointSpec(
         ("H", "C", "N", "O"), width=channels, arrows=channels // 2, heads=HEADS, layers=LAYERS, carried=2, radial=8, **near
     )
     return SpaceModel(spec)

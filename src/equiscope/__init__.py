@@ -38,7 +38,7 @@ _NAMES = {
     "Head": "models",
     "Norm": "models",
     "Run": "record",
-    "SpaceSpec": "models",
+    "PointSpec": "models",
     "Spec": "models",
     "Tokens": "tokens",
     "Trace": "record",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.calculated import Calculated
-from equiscope.models.space import SpaceModel, SpaceSpec
+from equiscope.models.space import PointSpec, SpaceModel
 from tests.audit.case import Case
 
 CUTOFF = 2.5
@@ -145,7 +145,7 @@ def apart() -> tuple[Tensor, Tensor]:
 
 
 def ours(**settings) -> SpaceModel:  # type: ignore[no-untyped-def]
-    return SpaceModel(SpaceSpec(("H", "C", "O"), **{"width": 8, "arrows": 4, "heads": 2, "layers": 1, "radial": 4} | settings))
+    return SpaceModel(PointSpec(("H", "C", "O"), **{"width": 8, "arrows": 4, "heads": 2, "layers": 1, "radial": 4} | settings))
 
 
 CONSERVATIVE = [

@@ -8,7 +8,7 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.explore.computed import ETHANOL, SMALL, SPECS, drawn, drawn_model
 from equiscope.explore.in_space import in_space
 from equiscope.geometry import PLAIN, everyone
-from equiscope.models.space import SpaceModel, SpaceSpec
+from equiscope.models.space import PointSpec, SpaceModel
 from equiscope.symmetry.space import Rotate
 
 
@@ -87,6 +87,6 @@ def test_the_model_itself_is_left_as_it_was():
     ],
 )
 def test_other_atoms_and_models_without_an_energy_are_refused(numbers, reads, error, words):
-    model = SpaceModel(SpaceSpec(("H", "C", "O"), **SMALL, reads=reads))
+    model = SpaceModel(PointSpec(("H", "C", "O"), **SMALL, reads=reads))
     with pytest.raises(error, match=words):
         in_space(model, torch.tensor(numbers), places(3))

@@ -9,7 +9,7 @@ from tests.geometry.space import places, randomised
 
 from equiscope.errors import InputError
 from equiscope.geometry import neighbours, pairs
-from equiscope.models.space import SpaceModel, SpaceSpec
+from equiscope.models.space import PointSpec, SpaceModel
 
 KINDS = {
     "dense": {}, "dense, SE(3)": {"group": "SE(3)", "products": 4}, "dense, typed": {"mirrored": 4, "products": 4},
@@ -22,7 +22,7 @@ NAN, INFINITE = float("nan"), float("inf")
 
 def model(**settings):
     torch.manual_seed(0)
-    return randomised(SpaceModel(SpaceSpec(("H", "C", "O"), width=16, arrows=8, **settings)), 0.3)
+    return randomised(SpaceModel(PointSpec(("H", "C", "O"), width=16, arrows=8, **settings)), 0.3)
 
 
 def water(batch=1):
@@ -184,4 +184,4 @@ def test_a_cutoff_that_is_none_is_refused(cutoff):
         neighbours(torch.zeros(1, 2, 3), cutoff)
     if cutoff != INFINITE:
         with pytest.raises(InputError, match=r"[Cc]utoff"):
-            SpaceSpec(("H",), cutoff=cutoff)
+            PointSpec(("H",), cutoff=cutoff)

@@ -7,7 +7,7 @@ from tests.geometry.space import places, randomised
 from torch import nn
 
 from equiscope.geometry import Features
-from equiscope.models.space import SpaceModel, SpaceSpec
+from equiscope.models.space import PointSpec, SpaceModel
 
 FORMS = {"dense": {}, "local": {"cutoff": 4.0}, "filtered": {"cutoff": 4.0, "filtered": True}}
 GROUPS = {"E(3)": {"mirrored": 4, "products": 4}, "SE(3)": {"products": 4}}
@@ -25,7 +25,7 @@ def wide():
 
 
 def model(form, group):
-    spec = SpaceSpec(("H", "C", "O"), group, 16, **{"arrows": 8} | GROUPS[group] | FORMS[form])
+    spec = PointSpec(("H", "C", "O"), group, 16, **{"arrows": 8} | GROUPS[group] | FORMS[form])
     return randomised(SpaceModel(spec), 0.3)
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.geometry.space import places, randomised, turn
 
-from equiscope.models.space import SpaceModel, SpaceSpec
+from equiscope.models.space import PointSpec, SpaceModel
 
 FORMS = {"dense": {}, "local": {"cutoff": 4.0}, "filtered": {"cutoff": 4.0, "filtered": True}}
 GROUPS = {"E(3)": {"mirrored": 4, "products": 4}, "SE(3)": {"products": 4}}
@@ -20,7 +20,7 @@ AWAY = torch.tensor([0.6, -0.64, 0.48], dtype=torch.float64)
 
 def model(form, group, dtype=torch.float64):
     torch.manual_seed(0)
-    spec = SpaceSpec(("H", "C", "O"), group, 16, **{"arrows": 8} | GROUPS[group] | FORMS[form])
+    spec = PointSpec(("H", "C", "O"), group, 16, **{"arrows": 8} | GROUPS[group] | FORMS[form])
     return randomised(SpaceModel(spec), 0.3, dtype)
 
 

@@ -19,13 +19,13 @@ from tests.geometry.space import randomised
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import Model, Spec
 from equiscope.models.calculator import calculator
-from equiscope.models.space import SpaceModel, SpaceSpec
+from equiscope.models.space import PointSpec, SpaceModel
 from equiscope.units import electronvolts
 
 
 def model(scale=0.2, **settings):
     torch.manual_seed(0)
-    return randomised(SpaceModel(SpaceSpec(("H", "C", "O", "Cu"), width=16, arrows=8, **settings)), scale)
+    return randomised(SpaceModel(PointSpec(("H", "C", "O", "Cu"), width=16, arrows=8, **settings)), scale)
 
 
 def test_energy_and_forces_are_the_models():
@@ -68,7 +68,7 @@ def test_units_are_brought_to_ases_by_name(unit, length):
 def test_of_thousands_of_electronvolts_the_calculator_keeps_millionths():
     """A model in float32 whose atoms have much energy alone: the calculator's energy is not rounded to 0.0005 eV."""
     torch.manual_seed(0)
-    one, atoms = SpaceModel(SpaceSpec(("H", "C", "O"), width=16, arrows=8)), molecule("CH3CH2OH")
+    one, atoms = SpaceModel(PointSpec(("H", "C", "O"), width=16, arrows=8)), molecule("CH3CH2OH")
     one.settle(torch.tensor([-500.0, -500.0, -500.0], dtype=torch.float64), 1e-5)
     atoms.calc = calculator(one)
     energy = atoms.get_potential_energy()

@@ -7,7 +7,7 @@ from tests.geometry.space import places, randomised, turn
 
 import equiscope as eq
 from equiscope.errors import InputError
-from equiscope.models import SpaceModel, SpaceSpec
+from equiscope.models import PointSpec, SpaceModel
 from equiscope.models.calculator import calculator
 from equiscope.tokens.points import read_points
 
@@ -23,7 +23,7 @@ BONDS = 3**-0.5 * torch.tensor([[0, 1.09, 1.36, 1.76, 1.94]], dtype=torch.float6
 
 def model(elements=("point",), **settings):
     torch.manual_seed(0)
-    return randomised(SpaceModel(SpaceSpec(elements, width=16, arrows=8, **settings)), 0.3)
+    return randomised(SpaceModel(PointSpec(elements, width=16, arrows=8, **settings)), 0.3)
 
 
 @pytest.mark.parametrize("reads", list(READS))
@@ -82,7 +82,7 @@ def molecules(count, seed):
 
 def learned(group, **settings):
     torch.manual_seed(0)
-    spec = SpaceSpec(("H", "C", "F", "Cl", "Br"), group, 16, 8, products=4, radial=8, reads="class", classes=2, **settings)
+    spec = PointSpec(("H", "C", "F", "Cl", "Br"), group, 16, 8, products=4, radial=8, reads="class", classes=2, **settings)
     one = SpaceModel(spec)
     optimiser = torch.optim.Adam(one.parameters(), 5e-3)
     for step in range(60):
@@ -110,8 +110,8 @@ def test_hands_of_a_molecule_are_learned_by_a_group_without_mirrors_and_cannot_b
 
 
 def test_a_spec_of_classes_reads_what_it_wrote_and_describes_itself():
-    spec = SpaceSpec(("point",), reads="class", classes=5)
-    assert SpaceSpec.of(spec.to_dict()) == spec
+    spec = PointSpec(("point",), reads="class", classes=5)
+    assert PointSpec.of(spec.to_dict()) == spec
     said = spec.describe(9)
     assert said.parameters == sum(p.numel() for p in eq.build(spec).parameters())
     assert "scores of classes" in str(said)
@@ -120,10 +120,10 @@ def test_a_spec_of_classes_reads_what_it_wrote_and_describes_itself():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda: SpaceSpec(("H",), reads="class"), 'with reads="class" and classes=2 or so, but reads is "class"'),
-        (lambda: SpaceSpec(("H",), classes=2), 'but reads is "energy"'),
-        (lambda: SpaceSpec(("H",), reads="class", classes=0), "classes"),
-        (lambda: SpaceSpec(("point", "H")), "symbols"),
+        (lambda: PointSpec(("H",), reads="class"), 'with reads="class" and classes=2 or so, but reads is "class"'),
+        (lambda: PointSpec(("H",), classes=2), 'but reads is "energy"'),
+        (lambda: PointSpec(("H",), reads="class", classes=0), "classes"),
+        (lambda: PointSpec(("point", "H")), "symbols"),
         (lambda: model()(torch.tensor([[2]]), places(1, 1)), "knows point, but there is an atom of He"),
         (lambda: model(reads="shape").answer(torch.tensor([[1]]), places(1, 1)), "Forces are slopes of an energy"),
         (lambda: calculator(model(("H",), reads="class", classes=2)), "reads an energy"),

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from equiscope.errors import InputError
-from equiscope.models import SpaceSpec, build
+from equiscope.models import PointSpec, build
 from equiscope.models.slopes import Slopes
 
 ETHANOL = torch.tensor([[6, 6, 8, 1, 1, 1, 1, 1, 1]])
@@ -19,7 +19,7 @@ KINDS = {
 
 def model(**options):
     torch.manual_seed(0)
-    made = build(SpaceSpec(elements=("H", "C", "O"), width=16, arrows=8, layers=2, **options)).double()
+    made = build(PointSpec(elements=("H", "C", "O"), width=16, arrows=8, layers=2, **options)).double()
     made.settle(torch.tensor([-13.0, -1030.0, -2040.0], dtype=torch.float64), 0.7)
     return made
 

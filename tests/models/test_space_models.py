@@ -5,7 +5,7 @@ import torch
 from tests.geometry.space import places, randomised, turn
 
 from equiscope.errors import InputError, ShapeError
-from equiscope.models.space import SpaceModel, SpaceSpec
+from equiscope.models.space import PointSpec, SpaceModel
 from equiscope.symmetry import derive
 
 SPECS = {
@@ -17,7 +17,7 @@ NUMBERS = torch.tensor([[6, 6, 8, 1, 1, 1, 1, 1, 1], [8, 1, 1, 0, 0, 0, 0, 0, 0]
 
 def model(**settings):
     torch.manual_seed(0)
-    return randomised(SpaceModel(SpaceSpec(("H", "C", "O"), width=16, **{"arrows": 8} | settings)), 0.3)
+    return randomised(SpaceModel(PointSpec(("H", "C", "O"), width=16, **{"arrows": 8} | settings)), 0.3)
 
 
 def atoms():
@@ -110,11 +110,11 @@ def test_a_methane_carbon_feels_nothing():
 @pytest.mark.parametrize(
     ("wrong", "error", "said"),
     [
-        (lambda: SpaceSpec(("H", "Xx")), InputError, "symbols"),
-        (lambda: SpaceSpec(()), InputError, "symbols"),
-        (lambda: SpaceSpec(("H",), group="SE(3)", mirrored=2), InputError, "no mirror"),
-        (lambda: SpaceSpec(("H",), radial=0, filtered=True), InputError, "needs radial"),
-        (lambda: SpaceSpec(("H",), cutoff=-1.0), InputError, "above 0"),
+        (lambda: PointSpec(("H", "Xx")), InputError, "symbols"),
+        (lambda: PointSpec(()), InputError, "symbols"),
+        (lambda: PointSpec(("H",), group="SE(3)", mirrored=2), InputError, "no mirror"),
+        (lambda: PointSpec(("H",), radial=0, filtered=True), InputError, "needs radial"),
+        (lambda: PointSpec(("H",), cutoff=-1.0), InputError, "above 0"),
         (lambda: model()(torch.tensor([[7]]), places(1, 1)), InputError, "knows H, C, O, but there is an atom of N"),
         (lambda: model()(NUMBERS, places(2, 8)), ShapeError, r"\[B, N, 3\]"),
         (lambda: model()(NUMBERS[:1], places(1, 9), torch.eye(3, dtype=torch.float64)[None]), InputError, "cutoff"),
@@ -128,5 +128,5 @@ def test_what_does_not_fit_is_refused(wrong, error, said):
 
 @pytest.mark.parametrize("name", list(SPECS))
 def test_a_spec_reads_what_it_wrote(name):
-    spec = SpaceSpec(("H", "C", "O"), **SPECS[name])
-    assert SpaceSpec.of(spec.to_dict()) == spec
+    spec = PointSpec(("H", "C", "O"), **SPECS[name])
+    assert PointSpec.of(spec.to_dict()) == spec

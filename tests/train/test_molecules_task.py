@@ -14,7 +14,7 @@ import torch
 
 import equiscope as eq
 from equiscope.errors import InputError
-from equiscope.models import SpaceModel, SpaceSpec
+from equiscope.models import PointSpec, SpaceModel
 from equiscope.pretrained import read_spec
 from equiscope.train import load_run, open_task, read_recipe, recall, recipe, settle, train
 from equiscope.train.loop import begun_model
@@ -358,7 +358,7 @@ def test_no_cutoff_may_be_said_and_elements_that_come_later(tmp_path):
 
 
 def test_a_description_counts_what_is_there():
-    spec = SpaceSpec(("H", "C", "O"), width=16, arrows=8, layers=3, products=4, mirrored=4)
+    spec = PointSpec(("H", "C", "O"), width=16, arrows=8, layers=3, products=4, mirrored=4)
     said = spec.describe(9)
     assert said.parameters == sum(p.numel() for p in SpaceModel(spec).parameters())
     assert spec.describe(18).multiply_adds > 2 * said.multiply_adds

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from equiscope.explore.solvers import Solving
-    from equiscope.models import SpaceSpec
+    from equiscope.models import PointSpec
 
 KINDS = (".xyz", ".extxyz", ".cjson", ".sdf")
 OTHER = "Give the folder of a run that learned molecules, or a spec (.json) with elements."
@@ -74,13 +74,13 @@ def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
     return replace(made, title=f"{path.stem} ({made.group})")
 
 
-def _spec(path: Path) -> "SpaceSpec":
-    from equiscope.models import SpaceSpec, spec_of
+def _spec(path: Path) -> "PointSpec":
+    from equiscope.models import PointSpec, spec_of
     from equiscope.models.spec import read_object
 
     if path.suffix != ".json":
         raise InputError(f"{path} is no run and no spec of points in space. {OTHER}")
     made = spec_of(read_object(path, f" {OTHER}", "the spec of a model of points in space"))
-    if not isinstance(made, SpaceSpec):
+    if not isinstance(made, PointSpec):
         raise InputError(f"{path} is a spec, but of no model of points in space, which has elements. {OTHER}")
     return made

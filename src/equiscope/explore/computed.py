@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from equiscope import record
 from equiscope.explore.computation import Function, computation, pushed
 from equiscope.explore.in_space import in_space, told
-from equiscope.models.space import SpaceModel, SpaceSpec
+from equiscope.models.space import PointSpec, SpaceModel
 from equiscope.record.computation import Computation
 from equiscope.symmetry.space import Rotate
 
@@ -89,11 +89,11 @@ def pushing(function: Callable[[Tensor], Tensor]) -> Function:
 
 SMALL: dict[str, Any] = {"width": 8, "arrows": 4, "heads": 2, "carried": 2, "radial": 4}
 SPECS = {
-    "all see all": SpaceSpec(("H", "C", "O"), **SMALL),
-    "no radial functions": SpaceSpec(("H", "C", "O"), **{**SMALL, "radial": 0}, layers=1),
-    "left and right": SpaceSpec(("H", "C", "O"), "SE(3)", **SMALL, products=2),
-    "within a cutoff": SpaceSpec(("H", "C", "O"), **SMALL, mirrored=2, products=2, cutoff=3.0, filtered=True),
-    "no arrows": SpaceSpec(("H", "C", "O"), **{**SMALL, "arrows": 0}, layers=1),
+    "all see all": PointSpec(("H", "C", "O"), **SMALL),
+    "no radial functions": PointSpec(("H", "C", "O"), **{**SMALL, "radial": 0}, layers=1),
+    "left and right": PointSpec(("H", "C", "O"), "SE(3)", **SMALL, products=2),
+    "within a cutoff": PointSpec(("H", "C", "O"), **SMALL, mirrored=2, products=2, cutoff=3.0, filtered=True),
+    "no arrows": PointSpec(("H", "C", "O"), **{**SMALL, "arrows": 0}, layers=1),
 }
 
 
@@ -109,7 +109,7 @@ def in_spaces() -> dict[str, Computed]:
     return made
 
 
-def drawn_model(spec: SpaceSpec, seed: int = 0) -> SpaceModel:
+def drawn_model(spec: PointSpec, seed: int = 0) -> SpaceModel:
     """Random weights, and energies that do not begin at 0."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -16,7 +16,7 @@ from equiscope.data.molecules import Levels
 from equiscope.errors import InputError
 from equiscope.explore.computation import pushed
 from equiscope.explore.in_space import told
-from equiscope.models import Attention, Block, Entry, Model, SpaceModel, SpaceSpec, Spec, build
+from equiscope.models import Attention, Block, Entry, Model, PointSpec, SpaceModel, Spec, build
 from equiscope.models.readout import READOUTS
 from equiscope.tokens import Tokens
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
@@ -52,7 +52,7 @@ def untrained(numbers: Tensor, seed: int) -> list[Solving]:
     """Three small transformers with random weights: two of points in space, and one that reads raw coordinates."""
     elements = tuple(SYMBOLS[int(n) - 1] for n in numbers.unique())
     size: dict[str, Any] = {"width": 16, "arrows": 8, "heads": 4, "layers": 2, "radial": 8}
-    both = [("e3", SpaceSpec(elements, "E(3)", **size)), ("se3", SpaceSpec(elements, "SE(3)", products=8, **size))]
+    both = [("e3", PointSpec(elements, "E(3)", **size)), ("se3", PointSpec(elements, "SE(3)", products=8, **size))]
     found = [in_space(name, drawn(spec, seed), numbers, seed=seed) for name, spec in both]
     return [*found, plain(numbers, seed)]
 

@@ -17,7 +17,7 @@ from equiscope.models.readout import READOUTS, ClassToken, Concatenation, Each, 
 from equiscope.models.resize import resized
 from equiscope.models.rollout import rollout, weights
 from equiscope.models.sampling import Sampling
-from equiscope.models.space import Answer, SpaceModel, SpaceSpec
+from equiscope.models.space import Answer, PointSpec, SpaceModel
 from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec, folder_of
 from equiscope.models.speculate import Draft
 from equiscope.models.window import windowed
@@ -53,11 +53,11 @@ __all__ = [
     "Model",
     "Network",
     "Norm",
+    "PointSpec",
     "Prepared",
     "Readout",
     "Sampling",
     "SpaceModel",
-    "SpaceSpec",
     "Spec",
     "build",
     "calculator",

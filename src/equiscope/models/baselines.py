@@ -17,7 +17,7 @@ from equiscope.record import Claim
 
 if TYPE_CHECKING:
     from equiscope.models.describe import Description, Part
-    from equiscope.models.space import SpaceSpec
+    from equiscope.models.space import PointSpec
 
 KINDS = ("lstm", "mlp", "convnet")
 
@@ -128,10 +128,10 @@ def foreign(data: dict[str, Any]) -> list[str]:
     return [name for name in data if name not in own and name in {f.name for f in fields(Spec)}]
 
 
-def spec_of(data: dict[str, Any]) -> "Spec | Baseline | SpaceSpec":
+def spec_of(data: dict[str, Any]) -> "Spec | Baseline | PointSpec":
     """What a run's record says of its model: a baseline where it says one, points in space where it has elements, else a spec."""
     if "elements" in data:
-        from equiscope.models.space import SpaceSpec
+        from equiscope.models.space import PointSpec
 
-        return SpaceSpec.of(data)
+        return PointSpec.of(data)
     return Baseline.of(data) if "baseline" in data else Spec.of(data)

@@ -16,7 +16,7 @@ from equiscope.models.baselines import Baseline, spec_of
 from equiscope.models.entry import Entry, Head
 from equiscope.models.networks import NETWORKS, Network
 from equiscope.models.readout import READOUTS, ClassToken
-from equiscope.models.space import SpaceModel, SpaceSpec
+from equiscope.models.space import PointSpec, SpaceModel
 from equiscope.position import Position, to_json
 from equiscope.symmetry import CLAIMED, Action
 from equiscope.tokens import Embedding, Tokens
@@ -28,15 +28,15 @@ def build(source: "specs.Spec | str | Path") -> "Model": ...
 @overload
 def build(source: Baseline) -> Network: ...
 @overload
-def build(source: SpaceSpec) -> SpaceModel: ...
+def build(source: PointSpec) -> SpaceModel: ...
 @overload
-def build(source: "dict[str, Any] | specs.Spec | Baseline | SpaceSpec") -> "Built": ...
+def build(source: "dict[str, Any] | specs.Spec | Baseline | PointSpec") -> "Built": ...
 
 
-def build(source: "specs.Spec | Baseline | SpaceSpec | dict[str, Any] | str | Path") -> "Built":
+def build(source: "specs.Spec | Baseline | PointSpec | dict[str, Any] | str | Path") -> "Built":
     """A model with fresh random parameters (torch's global seed). Raises where the spec does not fit together, and says where."""
     made = spec_of(source) if isinstance(source, dict) else source
-    if isinstance(made, SpaceSpec):
+    if isinstance(made, PointSpec):
         return SpaceModel(made)
     if isinstance(made, Baseline):
         return NETWORKS[made.baseline](made)

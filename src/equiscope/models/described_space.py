@@ -10,7 +10,7 @@ from equiscope.errors import InputError
 from equiscope.geometry import Map, SpaceBlock
 from equiscope.geometry.features import is_arrow
 from equiscope.models.describe import Description, Part
-from equiscope.models.space import SpaceModel, SpaceSpec
+from equiscope.models.space import PointSpec, SpaceModel
 from equiscope.symmetry import derive
 
 READ = {
@@ -18,7 +18,7 @@ READ = {
 }  # fmt: skip
 
 
-def described(spec: SpaceSpec, atoms: int) -> Description:
+def described(spec: PointSpec, atoms: int) -> Description:
     """Parameters and multiply-adds of one energy; forces cost about twice as much again."""
     if atoms < 1:
         raise InputError(f"A description is of one atom or more, but got {atoms}.")

@@ -29,7 +29,7 @@ POINT = "point"  # the one kind of points without elements: their number is 1
 
 
 @dataclass(frozen=True)
-class SpaceSpec(specs._Written):
+class PointSpec(specs._Written):
     """A transformer of points in space.
 
     elements  symbols of the atoms that there are; the data says it. ("point",) for points without elements, as of a mesh
@@ -116,7 +116,7 @@ class SpaceModel(nn.Module):
     scale: Tensor
     row: Tensor
 
-    def __init__(self, spec: SpaceSpec) -> None:
+    def __init__(self, spec: PointSpec) -> None:
         super().__init__()
         self.spec = spec
         self.facts: dict[str, Any] = {}

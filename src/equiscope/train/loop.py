@@ -17,7 +17,7 @@ import msgspec
 import torch
 
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.models import Baseline, Built, Model, SpaceSpec, Spec, build
+from equiscope.models import Baseline, Built, Model, PointSpec, Spec, build
 from equiscope.pretrained.runs import BEST, STEPS, WEIGHTS, Checkpoint, identity, weights_of
 from equiscope.record.run import Entry, Point, Run, Score, write_run
 from equiscope.train import checkpoint, folder, state
@@ -74,7 +74,7 @@ def train(
         ) from error
 
 
-def begun_model(recipe: Recipe, spec: Spec | Baseline | SpaceSpec) -> Built:
+def begun_model(recipe: Recipe, spec: Spec | Baseline | PointSpec) -> Built:
     """Fresh weights by the seed, or those of the checkpoint or run that a recipe starts from."""
     model: Built = build(spec)
     if "start" in recipe.model:
@@ -100,7 +100,7 @@ def tried(model: Built, task: Task) -> Built:
     return model
 
 
-def fresh(recipe: Recipe, task: Task, spec: Spec | Baseline | SpaceSpec, engine: Engine, beside: Path | None) -> Run:
+def fresh(recipe: Recipe, task: Task, spec: Spec | Baseline | PointSpec, engine: Engine, beside: Path | None) -> Run:
     """The record of a run that has not begun."""
     return Run(
         title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=json.loads(spec.to_json()), data=task.sources,
@@ -113,7 +113,7 @@ def fresh(recipe: Recipe, task: Task, spec: Spec | Baseline | SpaceSpec, engine:
 
 class _Loop:
     def __init__(
-        self, recipe: Recipe, task: Task, spec: Spec | Baseline | SpaceSpec, engine: Engine, out: Path, run: Run, watcher: Watcher
+        self, recipe: Recipe, task: Task, spec: Spec | Baseline | PointSpec, engine: Engine, out: Path, run: Run, watcher: Watcher
     ) -> None:  # fmt: skip
         self.recipe, self.task, self.spec, self.engine, self.out, self.run, self.watcher = (
             recipe, task, spec, engine, out, run, watcher,

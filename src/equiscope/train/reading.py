@@ -21,14 +21,14 @@ from equiscope import budgets, position
 from equiscope.budgets import DEEP, TOO_DEEP, too_deep
 from equiscope.data import Molecules
 from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, shown
-from equiscope.models import BASELINES, PRESETS, Baseline, SpaceSpec, Spec
+from equiscope.models import BASELINES, PRESETS, Baseline, PointSpec, Spec
 from equiscope.models.baselines import foreign
 from equiscope.models.spec import NAMED, Attention, Block, Entry, FeedForward, Head, Norm
 from equiscope.train import fields
 from equiscope.train.fields import written
 from equiscope.train.recipe import TASKS, Data, Recipe
 
-Kind = type[Spec] | type[Baseline] | type[SpaceSpec]  # of a model
+Kind = type[Spec] | type[Baseline] | type[PointSpec]  # of a model
 
 
 def read_recipe(path: Path, changes: list[str] | None = None, small: bool = False) -> Recipe:
@@ -283,7 +283,7 @@ def _look_in_space(made: Recipe, origin: Origin) -> None:
         _look_at_model(model, origin)
         return
     said = {name: value for name, value in model.items() if name != "start"}
-    _look_at_fields(model, {"elements": ["H"]} | said, SpaceSpec, origin)
+    _look_at_fields(model, {"elements": ["H"]} | said, PointSpec, origin)
 
 
 def _look_at_baseline(model: dict[str, Any], origin: Origin) -> None:
@@ -384,7 +384,7 @@ def _parts_without_none(model: Any) -> Any:
 @cache
 def _optional() -> frozenset[str]:
     """The names of a spec's fields that may be None."""
-    parts = (Spec, Block, Attention, Norm, FeedForward, Entry, Head, SpaceSpec)
+    parts = (Spec, Block, Attention, Norm, FeedForward, Entry, Head, PointSpec)
     hints = [(f.name, typing.get_type_hints(part, include_extras=True)[f.name]) for part in parts for f in dataclasses.fields(part)]
     return frozenset(name for name, hint in hints if type(None) in typing.get_args(hint))
 

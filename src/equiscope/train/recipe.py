@@ -109,7 +109,7 @@ class Recipe(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seed        of everything that is random
     data        what is learned from; its field `task` says which of the five tasks it is
     model       `preset`, a name; or `start`, a checkpoint or run to go on from; and the fields of a Spec, which change a preset's;
-                for molecules those of a SpaceSpec, or of a Spec where they say a `block`
+                for molecules those of a PointSpec, or of a Spec where they say a `block`
     budget      how much is learned
     optimiser   how weights follow the gradient
     evaluation  when the validation part is measured, and what is kept

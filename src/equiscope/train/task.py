@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
-from equiscope.models import Baseline, Built, Model, SpaceSpec, Spec
+from equiscope.models import Baseline, Built, Model, PointSpec, Spec
 from equiscope.record import Line, Sample, Source
 from equiscope.symmetry import Permute, derive
 from equiscope.train.reading import merged
@@ -212,7 +212,7 @@ class Task(ABC):
         """What the model makes of fixed examples."""
         return []
 
-    def multiply_adds(self, spec: Spec | Baseline | SpaceSpec, batch: Batch) -> float:
+    def multiply_adds(self, spec: Spec | Baseline | PointSpec, batch: Batch) -> float:
         """Of one forward pass over a batch."""
         return float(spec.describe(max(batch.length, 1), max(batch.source, 1)).multiply_adds * batch.size)
 
@@ -235,7 +235,7 @@ def _knows_no_order(model: Model) -> bool:
     return claim.holds or (claim.decided_by == "readout" and model.readout.name in ("first", "last"))
 
 
-def settle(task: Task) -> Spec | Baseline | SpaceSpec:
+def settle(task: Task) -> Spec | Baseline | PointSpec:
     """The model of a recipe: a preset's or a checkpoint's, with the fields that the recipe says and those that the data decides."""
     if task.name == "molecules":
         return _in_space(task)
@@ -254,7 +254,7 @@ def settle(task: Task) -> Spec | Baseline | SpaceSpec:
         base = spec.to_dict()
         if isinstance(spec, Baseline):
             return _baseline(task, base | said, f"The checkpoint of model.start = {start!r} has")
-        if isinstance(spec, SpaceSpec):
+        if isinstance(spec, PointSpec):
             raise InputError(f"The checkpoint of model.start = {start!r} is of points in space, which only molecules begin with.")
     elif "baseline" in said:
         return _baseline(task, said, "The recipe says")
@@ -267,7 +267,7 @@ def settle(task: Task) -> Spec | Baseline | SpaceSpec:
     return made
 
 
-def _in_space(task: Task) -> SpaceSpec | Spec:
+def _in_space(task: Task) -> PointSpec | Spec:
     """A model of points in space: the recipe's fields, or those of the run that it starts from, and the elements of the data.
 
     Where the recipe says a block, it is an ordinary transformer.
@@ -276,14 +276,14 @@ def _in_space(task: Task) -> SpaceSpec | Spec:
     start = said.pop("start", None)
     if start is None:
         fields = task.settled(said)
-        return Spec.of(fields) if "block" in said else SpaceSpec.of(fields)
+        return Spec.of(fields) if "block" in said else PointSpec.of(fields)
     from equiscope.pretrained import read_spec
 
     spec = read_spec(start)
-    if said or not isinstance(spec, SpaceSpec):
+    if said or not isinstance(spec, PointSpec):
         what = f"beside which model says nothing, but got {', '.join(said)}" if said else "but that is none"
         raise InputError(f"model.start = {start!r} takes a run of molecules with a spec of its own, {what}.")
-    return SpaceSpec.of(task.settled(spec.to_dict()))
+    return PointSpec.of(task.settled(spec.to_dict()))
 
 
 def _baseline(task: Task, said: dict[str, Any], who: str) -> Baseline:
