@@ -131,7 +131,7 @@ def limit(size, autocast):
                 best = max(best, 2 * a.shape[0] * b.numel() / (time.perf_counter() - begin))
         torch.backends.mkldnn.matmul.fp32_precision = before
     spec = PRESETS["gpt2"](size.width, size.layers, size.heads, size.vocabulary, size.places)
-    return 3 * 2 * spec.describe(size.places).multiply_adds * size.batch / best, best
+    return 3 * 2 * eq.describe(spec, size.places).multiply_adds * size.batch / best, best
 
 
 def measure(size, autocast, turns, only=("",)):

@@ -44,6 +44,7 @@ _NAMES = {
     "Trace": "record",
     "build": "models",
     "check": "audit",
+    "describe": "models",
     "load": "pretrained",
     "save": "pretrained",
     "show": "explore.notebook",

@@ -6,7 +6,7 @@ import pytest
 from tests.cli.test_cli import equi
 
 from equiscope.errors import InputError
-from equiscope.models import PRESETS, Spec, build, folder_of, tiny
+from equiscope.models import PRESETS, build, folder_of, spec_of, tiny
 from equiscope.pretrained import save
 
 __all__ = ["equi"]  # the fixture
@@ -24,11 +24,11 @@ def beside(tmp_path, monkeypatch):
 def test_a_spec_of_a_presets_name_is_the_preset(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).mkdir()
-    assert Spec.of(name) == PRESETS[name]()
+    assert spec_of(name) == PRESETS[name]()
     assert folder_of(name) is None
     assert folder_of(f"./{name}") is not None
     with pytest.raises(InputError, match="A checkpoint is read by load"):
-        Spec.of(f"./{name}")
+        spec_of(f"./{name}")
 
 
 def test_describe_takes_the_preset_or_the_folder(equi, beside):

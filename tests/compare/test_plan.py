@@ -7,6 +7,7 @@ from tests.compare.made import SCHEMES, base, plan
 
 from equiscope.compare.plan import planned, read_plan
 from equiscope.errors import InputError
+from equiscope.models import describe
 from equiscope.train import open_task, settle
 
 
@@ -61,7 +62,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_trained(tmp_path, candi
 
 def parameters(made, job):
     task = open_task(made.recipe_of(job))
-    return settle(task).describe(1, 1).parameters
+    return describe(settle(task), 1, 1).parameters
 
 
 def test_parameters_are_made_equal_by_the_feed_forward(tmp_path):

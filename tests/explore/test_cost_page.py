@@ -89,7 +89,7 @@ def test_a_known_model_has_the_multiply_adds_and_parameters_that_its_description
     one = next(p for p in cost().presets if p.name == name)
     for tokens in (one.sizes["N"], 1 + one.sizes["E"], 3000):
         sizes = one.sizes | {"N": tokens}
-        said = PRESETS[name]().describe(tokens - sizes["E"])
+        said = eq.describe(PRESETS[name](), tokens - sizes["E"])
         assert total("whole", sizes, one.has) == said.multiply_adds
         assert total("parameters", sizes, one.has) == said.parameters
 
@@ -155,7 +155,7 @@ def test_without_javascript_there_are_tables_whose_texts_are_escaped():
     text = plain(PAGES["hostile"]())
     assert "<td>2BND² + 2BNDGK</td>" in text
     assert "<td>BNPD (patches) − BEPD (patches)</td>" in text
-    assert f"<td>{PRESETS['gpt2']().describe(1024).multiply_adds:,}</td><td>124,439,808</td>" in text
+    assert f"<td>{eq.describe(PRESETS['gpt2'](), 1024).multiply_adds:,}</td><td>124,439,808</td>" in text
     assert HOSTILE not in text
     assert escape(HOSTILE) in text
     assert text.count("<tr>") == 4 + len(WORK) + len(STORES) + len(KNOWN) + len(RECORDED)

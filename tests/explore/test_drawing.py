@@ -321,4 +321,4 @@ def test_places_of_an_embedding_are_drawn_beside_the_stream():
 def test_a_model_with_a_short_table_of_places_is_drawn():
     attention = Attention(heads=2, position=Learned(2), causal=True)
     spec = Spec(16, vocabulary=9, outputs=9, block=Block(attention=attention))
-    assert drawing(spec).parameters == spec.describe(2).parameters
+    assert drawing(spec).parameters == eq.describe(spec, 2).parameters

@@ -8,7 +8,7 @@ import pytest
 
 from equiscope.explore.cost import WORK, cost, plain
 from equiscope.explore.page import write
-from equiscope.models import PRESETS
+from equiscope.models import PRESETS, describe
 from equiscope.record.cost import amount
 from tests.explore.costs import HOSTILE, PAGES, speeds
 from tests.journeys.barriers import barriers
@@ -79,7 +79,7 @@ def test_every_known_model_has_pythons_numbers(read, wide, dark):
     for one in cost().presets:
         tab.locator(".known").get_by_role("button", name=one.title, exact=True).click()
         assert numbers(tab) == wanted(one.sizes, one.has)
-        said = PRESETS[one.name]().describe(one.sizes["N"] - one.sizes["E"])
+        said = describe(PRESETS[one.name](), one.sizes["N"] - one.sizes["E"])
         assert cells(tab)["all"][1:] == (f"{said.multiply_adds:,}", f"{said.parameters:,}")
         assert tab.locator(".lede").inner_text().startswith(f"{one.title} on {one.sizes['N']:,} tokens: ")
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), "no sideways scroll"
@@ -243,7 +243,7 @@ def test_a_token_more_with_the_cache_and_without(read):
     said = tab.locator(".writing").inner_text()
     assert f"{step:,} multiply-adds\nL · (12D² + 2ND) + DV\n= 12 · (12 · 768² + 2 · 1,024 · 768) + 768 · 50,257" in said
     assert step == 12 * (12 * 768**2 + 2 * 1024 * 768) + 768 * 50257
-    assert f"{PRESETS['gpt2']().describe(1024).multiply_adds:,} multiply-adds" in said
+    assert f"{describe(PRESETS['gpt2'](), 1024).multiply_adds:,} multiply-adds" in said
     tab.locator(".known").get_by_role("button", name="BERT base").click()
     assert "looks both ways" in tab.locator(".writing").inner_text()
     assert tab.locator("[data-held='cache']").count() == 0
@@ -305,7 +305,7 @@ def test_the_table_is_saved_for_a_spreadsheet(read):
         tab.get_by_role("button", name="Save as CSV").click()
     rows = list(csv.DictReader(Path(saved.value.path()).read_text(encoding="utf-8").splitlines()))
     found = {row["part"]: row["multiply-adds"] for row in rows}
-    assert found["all"] == str(PRESETS["gpt2"]().describe(1024).multiply_adds)
+    assert found["all"] == str(describe(PRESETS["gpt2"](), 1024).multiply_adds)
 
 
 @pytest.mark.parametrize("name", ["recorded", "hostile"])

@@ -155,7 +155,7 @@ def test_every_kind_of_attention_works_in_a_preset(kind):
 
 def test_a_preset_is_built_by_its_name_and_survives_json():
     for name, preset in PRESETS.items():
-        spec = eq.Spec.of(name)
+        spec = eq.models.spec_of(name)
         assert spec == preset()
         assert eq.Spec.of(spec.to_dict()) == spec
         assert eq.Spec.of(tiny(spec).to_dict()) == tiny(spec)

@@ -33,7 +33,7 @@ from equiscope.attention import (
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore.drawing import drawing
 from equiscope.models import tiny
-from equiscope.models.spec import NAMED
+from equiscope.models.spec import MASK, POSITION, SCORE
 from equiscope.position import Alibi, NoPosition, Rope, Sinusoidal, T5Bias
 from equiscope.symmetry import CLAIMED, Shift, derive, measure, relative_error
 from equiscope.tokens import Tokens
@@ -148,7 +148,7 @@ def test_what_is_derived_is_what_is_measured(case):
 @cases
 def test_parameters_and_multiply_adds_are_those_of_the_built_model(case):
     made = spec(case, backend="eager")
-    said, model = made.describe(LENGTH), eq.build(made)
+    said, model = eq.describe(made, LENGTH), eq.build(made)
     assert said.parameters == sum(p.numel() for p in model.parameters())
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(replace(tokens(case), x=tokens(case).x.float()))
@@ -229,7 +229,7 @@ def test_a_drawing_names_the_score_that_a_rotary_scheme_cannot_cancel():
 
 def test_the_description_says_them():
     attention = eq.Attention(score=Concat(), cap=5.0, causal=True, mask=Blocks(4) | ~Prefix(2))
-    assert "causal, blocks 4 or not prefix 2, concat, scores up to 5, " in str(eq.Spec(8, block=eq.Block(attention)).describe())
+    assert "causal, blocks 4 or not prefix 2, concat, scores up to 5, " in str(eq.describe(eq.Spec(8, block=eq.Block(attention))))
 
 
 REFUSED = [
@@ -303,9 +303,9 @@ def test_a_score_of_ones_own_is_known_by_its_name():
 
 
 def test_names_are_read_as_they_are_written():
-    for name, usual in (("mask", "everything"), ("score", "scaled-dot"), ("position", {"scheme": "none"})):
-        assert NAMED[name].to_json(NAMED[name].from_json(usual)) == usual
+    for named, usual in ((MASK, "everything"), (SCORE, "scaled-dot"), (POSITION, {"scheme": "none"})):
+        assert named.to_json(named.from_json(usual)) == usual
     nested = {"and": ["causal", {"and": [{"kind": "window", "size": 3}, {"kind": "dilated", "step": 2}]}]}
     flat = {"and": ["causal", {"kind": "window", "size": 3}, {"kind": "dilated", "step": 2}]}
-    assert NAMED["mask"].to_json(mask_from_json(nested)) == flat
+    assert MASK.to_json(mask_from_json(nested)) == flat
     assert score_from_json({"kind": "dot"}).name == "dot"

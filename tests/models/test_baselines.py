@@ -26,7 +26,7 @@ def inputs(spec, batch=3):
 def test_parameters_and_multiply_adds_are_those_of_the_built_model(name):
     spec = ALL[name]
     model = eq.build(spec).double()
-    said = spec.describe(11)
+    said = eq.describe(spec, 11)
     assert said.parameters == sum(p.numel() for p in model.parameters())
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(inputs(spec, 1))
@@ -35,7 +35,7 @@ def test_parameters_and_multiply_adds_are_those_of_the_built_model(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_description_reads_as_a_table(name):
-    text = str(ALL[name].describe(11))
+    text = str(eq.describe(ALL[name], 11))
     assert ("What it respects" in text) == (name == "lstm")
     assert "pair" not in text
     assert ("11 tokens" in text) == (name == "lstm")

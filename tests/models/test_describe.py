@@ -17,7 +17,7 @@ SIZES = {  # of transformers' own models, whose class token has a place of its o
 
 @pytest.mark.parametrize("name", SIZES)
 def test_well_known_models_have_their_well_known_sizes(name):
-    assert PRESETS[name]().describe().parameters == SIZES[name]
+    assert eq.describe(PRESETS[name]()).parameters == SIZES[name]
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -26,7 +26,7 @@ def test_parameters_and_multiply_adds_are_those_of_the_built_model(name):
     spec = eq.Spec.of(_eager(spec.to_dict()))
     model = eq.build(spec)
     inputs, n, source = _inputs(spec)
-    said = spec.describe(n, 6)
+    said = eq.describe(spec, n, 6)
     assert said.parameters == sum(p.numel() for p in model.parameters())
     assert said.claims == tuple(derive(model))
     with FlopCounterMode(display=False) as counter, torch.no_grad():
@@ -41,7 +41,7 @@ def test_both_halves_of_a_differential_head_are_counted(settings):
     spec = eq.Spec(24, 30, layers=2, outputs=30, block=eq.Block(attention))
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         eq.build(spec)(torch.arange(9))
-    assert spec.describe(9).multiply_adds == counter.get_total_flops() // 2
+    assert eq.describe(spec, 9).multiply_adds == counter.get_total_flops() // 2
 
 
 def _eager(spec):
@@ -64,7 +64,7 @@ def _inputs(spec):
 
 
 def test_it_reads_as_a_table_with_the_part_that_decides():
-    text = str(eq.Spec(8, 20, layers=2, block=eq.Block(eq.Attention(heads=2, position=Rope(), causal=True))).describe(16))
+    text = str(eq.describe(eq.Spec(8, 20, layers=2, block=eq.Block(eq.Attention(heads=2, position=Rope(), causal=True))), 16))
     assert "2 heads, causal, RoPE" in text
     assert "blocks.0-1.attention x 2" in text
     assert "yes  shift" in text
@@ -74,5 +74,5 @@ def test_it_reads_as_a_table_with_the_part_that_decides():
 def test_layers_that_differ_have_lines_of_their_own():
     full = eq.Block(eq.Attention(heads=2))
     windowed = eq.Block(eq.Attention(heads=2, window=3))
-    names = [p.name for p in eq.Spec(8, layers=4, block=(full, windowed)).describe().parts]
+    names = [p.name for p in eq.describe(eq.Spec(8, layers=4, block=(full, windowed))).parts]
     assert {"blocks.0.attention", "blocks.1.attention", "blocks.2.attention", "blocks.3.attention"} <= set(names)

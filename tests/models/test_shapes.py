@@ -112,7 +112,7 @@ def test_hands_of_a_molecule_are_learned_by_a_group_without_mirrors_and_cannot_b
 def test_a_spec_of_classes_reads_what_it_wrote_and_describes_itself():
     spec = PointSpec(("point",), reads="class", classes=5)
     assert PointSpec.of(spec.to_dict()) == spec
-    said = spec.describe(9)
+    said = eq.describe(spec, 9)
     assert said.parameters == sum(p.numel() for p in eq.build(spec).parameters())
     assert "scores of classes" in str(said)
 

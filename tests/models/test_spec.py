@@ -114,10 +114,10 @@ def test_sizes_that_no_model_has_are_named(size, unchecked):
     with pytest.raises(InputError, match=r"Spec\.width is 1e\+\d+, but should be 2,147,483,647 or less"):
         eq.Spec(size)
     with pytest.raises(InputError, match="A model of these sizes cannot be made"):
-        eq.Spec(2**31 - 1, vocabulary=2**31 - 1).describe()
+        eq.describe(eq.Spec(2**31 - 1, vocabulary=2**31 - 1))
     assert eq.models.Head(scale=2**40).scale == 2**40  # no size
     with pytest.raises(InputError, match=r"one token or more, but got tokens=2\.5"):
-        eq.Spec(8).describe(2.5)
+        eq.describe(eq.Spec(8), 2.5)
 
 
 @pytest.mark.parametrize("eps", [-1e-5, float("nan"), float("inf")])
@@ -320,7 +320,7 @@ def test_a_kind_may_hand_its_settings_on():
         lambda: eq.build(CUT)(torch.zeros(3, 4, 4, dtype=torch.uint8)),
         lambda: eq.build(eq.Spec(8, 10, eq.Entry(types=2))).tokens(torch.tensor([1, 2]), types=torch.tensor([0, -1])),
         lambda: eq.build(eq.Spec(8, 10, eq.Entry(types=2))).tokens(torch.tensor([1, 2]), types=torch.tensor([0])),
-        lambda: eq.Spec(8).describe(0),
+        lambda: eq.describe(eq.Spec(8), 0),
     ],
 )  # fmt: skip
 def test_parts_and_calls_that_are_none_are_refused_in_a_sentence(make, unchecked):
@@ -350,7 +350,7 @@ def test_raw_numbers_are_taken_as_they_are_beside_zeros():
     model, x = eq.build(spec), torch.randn(2, 3, 5)
     assert torch.equal(model.tokens(x).x, torch.cat([x, torch.zeros(2, 3, 3)], -1))
     assert not any(name.startswith("entry") for name, _ in model.named_parameters())
-    entry = next(part for part in spec.describe(3).parts if part.name == "entry")
+    entry = next(part for part in eq.describe(spec, 3).parts if part.name == "entry")
     assert (entry.parameters, entry.multiply_adds, entry.what) == (0, 0, "5 numbers a token, as they are")
     wide = eq.build(eq.Spec(5, entry=eq.Entry(features=5, map=False)))
     assert torch.equal(wide.tokens(x).x, x)

@@ -8,7 +8,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from equiscope.errors import InputError, ShapeError
-from equiscope.models import Attention, Block, Entry, Model, Spec
+from equiscope.models import Attention, Block, Entry, Model, Spec, describe
 from equiscope.models.presets import tiny
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Stem, Tokens, frames, pack
@@ -55,7 +55,7 @@ def test_a_model_with_a_stem_takes_pictures_and_says_what_it_costs():
     model, picture = Model(spec()), torch.rand(2, 3, 16, 12)
     assert model(picture).shape == (2, 5)
     assert Spec.of(spec().to_dict()) == spec()
-    said = spec().describe(12)
+    said = describe(spec(), 12)
     with FlopCounterMode(display=False) as counter:
         model(picture[:1])
     assert said.multiply_adds == counter.get_total_flops() // 2

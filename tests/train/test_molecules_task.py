@@ -359,9 +359,9 @@ def test_no_cutoff_may_be_said_and_elements_that_come_later(tmp_path):
 
 def test_a_description_counts_what_is_there():
     spec = PointSpec(("H", "C", "O"), width=16, arrows=8, layers=3, products=4, mirrored=4)
-    said = spec.describe(9)
+    said = eq.describe(spec, 9)
     assert said.parameters == sum(p.numel() for p in SpaceModel(spec).parameters())
-    assert spec.describe(18).multiply_adds > 2 * said.multiply_adds
+    assert eq.describe(spec, 18).multiply_adds > 2 * said.multiply_adds
     assert {claim.action for claim in said.claims if claim.holds} >= {"permute", "rotate", "translate", "reflect"}
 
 
@@ -382,7 +382,7 @@ def test_what_only_words_can_do_is_refused(run, tmp_path):
         written_by(folder, "hi", 3, {}, None, None, None, 0, False, False)
     with pytest.raises(InputError, match="no row of words, patches or slices to look at"):
         recall(folder)[1].asked(eq.load(folder), "a.xyz")
-    assert read_spec(folder).describe(9).parameters == run[0].parameters
+    assert eq.describe(read_spec(folder), 9).parameters == run[0].parameters
 
 
 def test_the_unit_of_length_follows_the_kind_of_file_not_its_name(run, tmp_path):

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from equiscope.data import Translation
 from equiscope.data.translation import Row
 from equiscope.errors import InputError
-from equiscope.models import Beams, Mixed, build
+from equiscope.models import Beams, Mixed, build, describe
 from equiscope.record import Point, read_run
 from equiscope.train import Watcher, bleu, load_run, open_task, read_recipe, recall, recipe, train, translation
 from equiscope.train.task import settle
@@ -304,7 +304,7 @@ def test_costs_of_a_batch_are_those_of_the_description(task):
     spec, batch = settle(task), task.batch(0)
     for length, source in ((1, 1), (5, 30), (17, 4)):
         batch = replace(batch, length=length, source=source, size=3)
-        assert task.multiply_adds(spec, batch) == pytest.approx(3 * spec.describe(length, source).multiply_adds)
+        assert task.multiply_adds(spec, batch) == pytest.approx(3 * describe(spec, length, source).multiply_adds)
 
 
 def test_bleu_of_known_texts_is_what_sacrebleu_and_moses_say():

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from equiscope.audit.given import inputs_for
 from equiscope.audit.shrink import config_class_of, tiny
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.models import PRESETS, Spec, build
+from equiscope.models import PRESETS, build
 from equiscope.models import tiny as small
 from equiscope.pretrained import files, load
 from equiscope.pretrained.theirs import load_theirs
@@ -73,7 +73,7 @@ def _target(text: str, seed: int) -> Target:
         model, notes = _folder(path)
         return _ready(model.eval(), text, seed)._replace(notes=tuple(notes))
     if path.suffix == ".json":
-        return _ready(build(Spec.of(path)).eval(), text, seed)
+        return _ready(build(path).eval(), text, seed)
     if ":" in text:
         return _factory(text, seed)
     if path.suffix == ".py":

@@ -3,7 +3,7 @@
 import json as json_text
 
 from equiscope.errors import InputError
-from equiscope.models import PRESETS, Spec, folder_of
+from equiscope.models import PRESETS, count, describe, folder_of, spec_of
 from equiscope.pretrained import read_spec
 
 
@@ -14,16 +14,16 @@ def run(source: str | None, tokens: int | None, source_tokens: int, spec: bool, 
         _list(json)
         return
     folder = folder_of(source)
-    found = Spec.of(source) if folder is None else read_spec(folder)
+    found = spec_of(source) if folder is None else read_spec(folder)
     if spec:
         print(found.to_json(), end="")
         return
-    said = found.describe(tokens, source_tokens)
+    said = describe(found, tokens, source_tokens)
     print(json_text.dumps(said.to_dict()) if json else said)
 
 
 def _list(json: bool) -> None:
-    sizes = {name: preset().describe(1, 1).parameters for name, preset in PRESETS.items()}
+    sizes = {name: count(preset()) for name, preset in PRESETS.items()}
     if json:
         print(json_text.dumps(sizes))
         return

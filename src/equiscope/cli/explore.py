@@ -13,7 +13,7 @@ import msgspec
 from equiscope import explore, outputs
 from equiscope.errors import InputError
 from equiscope.explore.page import PLAIN, Content
-from equiscope.models import PRESETS, Model, Spec, folder_of
+from equiscope.models import PRESETS, Built, ModelSpec, folder_of, spec_of
 from equiscope.record import course, read_run
 from equiscope.record.run import RUN
 
@@ -117,11 +117,11 @@ def is_model(words: str) -> bool:
         return False
 
 
-def _model(source: str) -> Model | Spec:
+def _model(source: str) -> Built | ModelSpec:
     """Of a folder the model where its weights are few, else its spec: a drawing needs no weights."""
     path = folder_of(source)
     if path is None:
-        return Spec.of(source)
+        return spec_of(source)
     from equiscope.pretrained import load, read_spec
 
     if not (path / CONFIG).is_file():
@@ -134,9 +134,7 @@ def _model(source: str) -> Model | Spec:
             f"{path} is a folder without {CONFIG}, so it is no checkpoint to draw. Give one, a spec (.json), a preset, or a run."
         )
     weights = [file.stat().st_size for file in path.glob("*.safetensors")]
-    found = load(path) if weights and sum(weights) < HEAVY else read_spec(path)
-    assert isinstance(found, (Model, Spec))  # a baseline is in a run's folder only
-    return found
+    return load(path) if weights and sum(weights) < HEAVY else read_spec(path)
 
 
 def show(content: Content, export: Path | None, port: int, open_browser: bool, json: bool, plain: str = PLAIN) -> None:

@@ -17,9 +17,9 @@ from equiscope.cli.piped import piped
 from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.errors import InputError
 from equiscope.models import Beams, Draft, Model, Prepared, Sampling, SpaceModel, generate, prepared, stream, windowed
-from equiscope.models.spec import read_object
 from equiscope.models.speculate import speculate
 from equiscope.pretrained import load
+from equiscope.spec_base import read_object
 from equiscope.tokens import Tokenizer
 
 

@@ -28,8 +28,8 @@ from equiscope.explore.page import html
 from equiscope.explore.run import POLICY
 from equiscope.explore.says import Voice
 from equiscope.models import PRESETS, Model, folder_of
-from equiscope.models.spec import read_object
 from equiscope.record import Line
+from equiscope.spec_base import read_object
 from equiscope.tokens import Tokens, read_sound
 from equiscope.tokens.labels import labels, told, words
 from equiscope.trace.places import places_of

@@ -75,12 +75,12 @@ def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
 
 
 def _spec(path: Path) -> "PointSpec":
-    from equiscope.models import PointSpec, spec_of
-    from equiscope.models.spec import read_object
+    from equiscope.models import PointSpec
+    from equiscope.spec_base import read_object
 
     if path.suffix != ".json":
         raise InputError(f"{path} is no run and no spec of points in space. {OTHER}")
-    made = spec_of(read_object(path, f" {OTHER}", "the spec of a model of points in space"))
-    if not isinstance(made, PointSpec):
+    data = read_object(path, f" {OTHER}", "the spec of a model of points in space")
+    if "elements" not in data:
         raise InputError(f"{path} is a spec, but of no model of points in space, which has elements. {OTHER}")
-    return made
+    return PointSpec.of(data)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from equiscope.errors import InputError
+from equiscope.models import count
 from equiscope.record.comparison import Equal
 from equiscope.train import Recipe, Task, settle
 
@@ -27,7 +28,7 @@ def equalled(
 
 
 def _parameters(task: Task) -> float:
-    return float(settle(task).describe(1, 1).parameters)
+    return float(count(settle(task)))
 
 
 def _compute(task: Task) -> float:

@@ -12,7 +12,7 @@ from equiscope.compare.after import After, axis_of, deciding, read_after
 from equiscope.compare.plan import Plan, read_plan
 from equiscope.compare.vary import told
 from equiscope.errors import InputError
-from equiscope.models.baselines import spec_of
+from equiscope.models import describe
 from equiscope.record import Candidate, Claim, Comparison, Run, Trial, read_run
 from equiscope.record.comparison import Equal
 from equiscope.train import TASKS, recipe
@@ -169,7 +169,7 @@ def _candidate(name: str, changes: dict[str, Any], found: Sequence[Found], folde
 
 
 def _claims(spec: dict[str, Any]) -> list[Claim]:
-    return list(spec_of(spec).describe(1, 1).claims)
+    return list(describe(spec, 1, 1).claims)
 
 
 def _at(data: Any, path: str) -> Any:

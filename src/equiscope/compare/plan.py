@@ -15,6 +15,7 @@ from equiscope.budgets import decoded, read
 from equiscope.compare.equal import equalled
 from equiscope.compare.vary import Change, changed, slug
 from equiscope.errors import EquiscopeError, InputError
+from equiscope.models import describe
 from equiscope.record import VERSION
 from equiscope.record.comparison import Equal
 from equiscope.train import Recipe, Task, open_task, recipe, settle
@@ -100,7 +101,7 @@ def planned(
     for name, change in candidates.items():
         found = made(plain, change, name, seeds[0])  # an error of it says the name
         try:
-            settle(opened_task(found)).describe(1, 1)  # which builds it, without numbers
+            describe(settle(opened_task(found)), 1, 1)  # which builds it, without numbers
         except EquiscopeError as error:
             raise InputError(f"Candidate {name!r}: {error}") from error
     fitting = equalled(candidates, base, equal, task_of) if equal else dict(candidates)

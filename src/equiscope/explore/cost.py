@@ -8,7 +8,7 @@ import math
 from html import escape
 
 from equiscope.explore.page import PLAIN, number, table
-from equiscope.models import Spec
+from equiscope.models import PRESETS, Spec
 from equiscope.position import Learned, LearnedNd
 from equiscope.record import Cost
 from equiscope.record.cost import Preset, Size, Speeds, Store, Term, Work, amount
@@ -115,7 +115,7 @@ NOTES = [
 
 def cost(speeds: Speeds | None = None) -> Cost:
     """What the page holds. speeds: of this machine; None: the page is of formulas alone."""
-    presets = [preset(name, title, Spec.of(name), tokens) for name, (title, tokens) in KNOWN.items()]
+    presets = [preset(name, title, PRESETS[name](), tokens) for name, (title, tokens) in KNOWN.items()]
     return Cost(
         title="cost", summary=SUMMARY, sizes=SIZES, work=WORK, stores=STORES, presets=presets, speeds=speeds, notes=NOTES
     )  # fmt: skip

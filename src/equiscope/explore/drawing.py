@@ -13,9 +13,10 @@ import torch
 from torch import nn
 
 from equiscope import attention, blocks, record
+from equiscope.errors import InputError
 from equiscope.explore.miniature import Run, run, runs
 from equiscope.explore.owners import owners
-from equiscope.models import Block, Model, Spec, build
+from equiscope.models import Block, Built, Model, ModelSpec, Spec, build
 from equiscope.models.readout import ClassToken
 from equiscope.position import Position, to_json
 from equiscope.symmetry import CLAIMED, Action, derive
@@ -41,12 +42,14 @@ ACTS = {  # place where a scheme acts: slot of the attention that it stands in, 
 }
 
 
-def drawing(source: Spec | Model, title: str = "", seed: int = 0) -> record.Drawing:
+def drawing(source: ModelSpec | Built, title: str = "", seed: int = 0) -> record.Drawing:
     """The page's data for a model. A spec is built without memory; of a model with weights, a small one is traced itself.
 
     raises  InputError where no small model of this make could be run
     """
-    spec = source.spec if isinstance(source, Model) else source
+    spec = source if isinstance(source, ModelSpec) else source.spec
+    if not isinstance(spec, Spec):
+        raise InputError(f"A drawing shows models of sequences, but this one is of the kind {spec.kind}.")
     with torch.device("meta"):
         model = source if isinstance(source, Model) else build(spec)
     small = run(spec, source if isinstance(source, Model) else None, seed)

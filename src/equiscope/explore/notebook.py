@@ -32,7 +32,7 @@ from equiscope.explore.explorable import Choice, explorable
 from equiscope.explore.given import given, inner
 from equiscope.explore.heads import Looked
 from equiscope.explore.voices import of_target
-from equiscope.models import Model, Spec
+from equiscope.models import Model, ModelSpec
 from equiscope.record import Audit, Comparison, Course, Heads, Layer, Report, Run, course, read_run
 from equiscope.record import report as reported
 from equiscope.record.run import RUN
@@ -205,7 +205,7 @@ def _content(what: Any, title: str) -> page.Content:
         return course(what)
     if isinstance(what, Choice):
         return explorable(what)
-    if isinstance(what, (Model, Spec)):
+    if isinstance(what, (Model, ModelSpec)):
         return drawing(what, title)
     if isinstance(what, (str, Path)) and (Path(what) / RUN).is_file():
         return course(read_run(Path(what)))

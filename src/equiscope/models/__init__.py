@@ -1,14 +1,15 @@
 """Models from a spec: frozen data in, an ordinary `nn.Module` out."""
 
 from equiscope.models.baselines import KINDS as BASELINES
-from equiscope.models.baselines import Baseline, spec_of
+from equiscope.models.baselines import Baseline
 from equiscope.models.beam import Beams, Found, search
-from equiscope.models.build import Built, Memory, Model, build
+from equiscope.models.build import Memory, Model
 from equiscope.models.calculator import calculator
 from equiscope.models.compiled import Compiled
-from equiscope.models.describe import Description, describe
+from equiscope.models.description import Description
 from equiscope.models.export import export_onnx
 from equiscope.models.generate import generate, stream
+from equiscope.models.kinds import KINDS, Built, build, count, describe, folder_of, spec_of
 from equiscope.models.mixed import Mixed
 from equiscope.models.networks import ConvNet, Lstm, Mlp, Network
 from equiscope.models.prepared import Prepared, prepared
@@ -18,12 +19,14 @@ from equiscope.models.resize import resized
 from equiscope.models.rollout import rollout, weights
 from equiscope.models.sampling import Sampling
 from equiscope.models.space import Answer, PointSpec, SpaceModel
-from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec, folder_of
+from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 from equiscope.models.speculate import Draft
 from equiscope.models.window import windowed
+from equiscope.spec_base import ModelSpec
 
 __all__ = [
     "BASELINES",
+    "KINDS",
     "PRESETS",
     "READOUTS",
     "Answer",
@@ -51,6 +54,7 @@ __all__ = [
     "Mixed",
     "Mlp",
     "Model",
+    "ModelSpec",
     "Network",
     "Norm",
     "PointSpec",
@@ -61,6 +65,7 @@ __all__ = [
     "Spec",
     "build",
     "calculator",
+    "count",
     "describe",
     "export_onnx",
     "folder_of",

@@ -3,27 +3,18 @@
 An LSTM reads texts; a multilayer perceptron takes a whole picture or sound at once; a small convolutional network takes pictures.
 """
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Self
-
-import torch
+from typing import Any, ClassVar, Self
 
 from equiscope.errors import InputError, UnknownName
-from equiscope.models import spec as specs
-from equiscope.models.spec import Share, Size, Spec
-from equiscope.record import Claim
-
-if TYPE_CHECKING:
-    from equiscope.models.describe import Description, Part
-    from equiscope.models.space import PointSpec
+from equiscope.models.spec import Spec
+from equiscope.spec_base import ModelSpec, Share, Size
 
 KINDS = ("lstm", "mlp", "convnet")
 
 
 @dataclass(frozen=True)
-class Baseline(specs._Written):
+class Baseline(ModelSpec):
     """A model without attention.
 
     baseline    "lstm": reads a text step by step, with a state (Hochreiter & Schmidhuber 1997, with forget gates); "mlp": all
@@ -37,6 +28,9 @@ class Baseline(specs._Written):
     halve       of a convnet: the first of so many convolutions takes every second place along each axis
     dropout     share of the numbers that each layer gives, set to 0 while it is trained
     """
+
+    kind: ClassVar[str] = "baseline"
+    called: ClassVar[str] = "baseline"
 
     baseline: str
     width: Size
@@ -73,65 +67,17 @@ class Baseline(specs._Written):
             found.append((size[0], size[1]))
         return found
 
-    def describe(self, tokens: int | None = None, source: int = 128) -> "Description":
-        """Parameters and multiply-adds, as of a `Spec`. tokens: of a text; all else takes what `shape` says."""
-        from equiscope.models.describe import Description
-        from equiscope.models.networks import NETWORKS
-        from equiscope.symmetry import derive
-
-        tokens = (128 if tokens is None else tokens) if self.baseline == "lstm" else 1
-        if tokens < 1:
-            raise InputError(f"A description is of one token or more, but got tokens={tokens}.")
-        claims: tuple[Claim, ...] = ()  # about tokens: what is taken whole has none
-        if self.baseline == "lstm":
-            with torch.device("meta"):
-                claims = tuple(derive(NETWORKS[self.baseline](self)))
-        return Description(tokens, None, tuple(self._parts(tokens)), claims, pairs=False)
-
-    def _parts(self, tokens: int) -> Iterator["Part"]:
-        from equiscope.models.describe import Part
-
-        d, out = self.width, self.outputs
-        if self.baseline == "lstm":
-            assert self.vocabulary is not None
-            yield Part("embedding", f"table of {self.vocabulary}", (tokens, d), self.vocabulary * d, 0)
-            yield Part("blocks", "LSTM, four gates", (tokens, d), 8 * d * d + 8 * d, tokens * 8 * d * d, self.layers)
-            yield Part("head", "a map of its own", (tokens, out), d * out + out, tokens * d * out)
-            return
-        assert self.shape is not None
-        for layer in range(self.layers):
-            before = d if layer else self.shape[0] if self.baseline == "convnet" else math.prod(self.shape)
-            if self.baseline == "mlp":
-                yield Part(f"blocks.{layer}", "relu", (d,), before * d + d, before * d)
-            else:
-                rows, columns = self.sizes[layer]
-                what = "3×3" + (", every second place" if layer % self.halve == 0 else "")
-                yield Part(f"blocks.{layer}", what, (d, rows, columns), 9 * before * d + 2 * d, rows * columns * 9 * before * d)
-        yield Part("head", "a map of its own", (out,), d * out + out, d * out)
-
     @classmethod
-    def of(cls, data: dict[str, Any]) -> Self:
-        """A baseline from plain data. Raises InputError naming the fields that only a transformer has, or that do not fit."""
-        data = cls._unversioned(data, "baseline")
+    def _of_data(cls, data: dict[str, Any]) -> Self:
         if others := foreign(data):
             raise InputError(
                 f'A baseline "{data["baseline"]}" has no {" and no ".join(others)}: of a transformer only. Leave that out, or '
                 "leave baseline out."
             )
-        made: Self = specs._object(cls, data, "spec")
-        return made
+        return super()._of_data(data)
 
 
 def foreign(data: dict[str, Any]) -> list[str]:
     """The fields that a `Spec` has and a baseline has not."""
     own = {f.name for f in fields(Baseline)}
     return [name for name in data if name not in own and name in {f.name for f in fields(Spec)}]
-
-
-def spec_of(data: dict[str, Any]) -> "Spec | Baseline | PointSpec":
-    """What a run's record says of its model: a baseline where it says one, points in space where it has elements, else a spec."""
-    if "elements" in data:
-        from equiscope.models.space import PointSpec
-
-        return PointSpec.of(data)
-    return Baseline.of(data) if "baseline" in data else Spec.of(data)

@@ -4,44 +4,19 @@ import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, cast, overload
+from typing import Any, cast
 
 from torch import Tensor, nn
 
 from equiscope import attention, blocks
 from equiscope.errors import InputError, ShapeError
 from equiscope.models import spec as specs
-from equiscope.models.baselines import Baseline, spec_of
 from equiscope.models.entry import Entry, Head
-from equiscope.models.networks import NETWORKS, Network
 from equiscope.models.readout import READOUTS, ClassToken
-from equiscope.models.space import PointSpec, SpaceModel
 from equiscope.position import Position, to_json
 from equiscope.symmetry import CLAIMED, Action
 from equiscope.tokens import Embedding, Tokens
 from equiscope.trace import ops
-
-
-@overload
-def build(source: "specs.Spec | str | Path") -> "Model": ...
-@overload
-def build(source: Baseline) -> Network: ...
-@overload
-def build(source: PointSpec) -> SpaceModel: ...
-@overload
-def build(source: "dict[str, Any] | specs.Spec | Baseline | PointSpec") -> "Built": ...
-
-
-def build(source: "specs.Spec | Baseline | PointSpec | dict[str, Any] | str | Path") -> "Built":
-    """A model with fresh random parameters (torch's global seed). Raises where the spec does not fit together, and says where."""
-    made = spec_of(source) if isinstance(source, dict) else source
-    if isinstance(made, PointSpec):
-        return SpaceModel(made)
-    if isinstance(made, Baseline):
-        return NETWORKS[made.baseline](made)
-    with possible_sizes():
-        return Model(specs.Spec.of(made))
 
 
 @contextlib.contextmanager
@@ -268,9 +243,6 @@ class Model(nn.Module):
         if any(norm is None or norm.kind != "layer" for norm in norms):
             return False
         return self.spec.entry.norm or all(norm is not None and norm.order == "pre" for norm in norms)
-
-
-Built = Model | Network | SpaceModel  # what `build` makes: with attention, a baseline, or of points in space
 
 
 class _Schemes:

@@ -9,7 +9,7 @@ from torch import nn
 from equiscope.errors import InputError
 from equiscope.geometry import Map, SpaceBlock
 from equiscope.geometry.features import is_arrow
-from equiscope.models.describe import Description, Part
+from equiscope.models.description import Description, Part
 from equiscope.models.space import PointSpec, SpaceModel
 from equiscope.symmetry import derive
 
@@ -18,8 +18,9 @@ READ = {
 }  # fmt: skip
 
 
-def described(spec: PointSpec, atoms: int) -> Description:
-    """Parameters and multiply-adds of one energy; forces cost about twice as much again."""
+def described(spec: PointSpec, atoms: int | None = None, source: int = 0) -> Description:
+    """Parameters and multiply-adds of one energy, all atoms seen by all; forces cost about twice as much again."""
+    atoms = 32 if atoms is None else atoms
     if atoms < 1:
         raise InputError(f"A description is of one atom or more, but got {atoms}.")
     with torch.device("meta"):

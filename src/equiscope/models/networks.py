@@ -4,13 +4,17 @@ No layer looks at another sequence of the batch: norms are of one place, not of 
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.models.baselines import Baseline
-from equiscope.symmetry import Action, Shift
+from equiscope.models.description import Description, Part
+from equiscope.record import Claim
+from equiscope.symmetry import Action, Shift, derive
 from equiscope.tokens import Tokens
 
 State = list[tuple[Tensor, Tensor]]  # of each layer: what it tells, and what it keeps, [1, B, D] each
@@ -149,3 +153,36 @@ def _linear(before: int, after: int) -> nn.Linear:
     nn.init.normal_(made.weight, std=math.sqrt(2 / before))
     nn.init.zeros_(made.bias)
     return made
+
+
+# --- what one costs, before it is made ---------------------------------------------------------------------------------
+def described(spec: Baseline, tokens: int | None = None, source: int = 128) -> Description:
+    """Parameters and multiply-adds. tokens: of a text; all else takes what `shape` says."""
+    tokens = (128 if tokens is None else tokens) if spec.baseline == "lstm" else 1
+    if tokens < 1:
+        raise InputError(f"A description is of one token or more, but got tokens={tokens}.")
+    claims: tuple[Claim, ...] = ()  # about tokens: what is taken whole has none
+    if spec.baseline == "lstm":
+        with torch.device("meta"):
+            claims = tuple(derive(NETWORKS[spec.baseline](spec)))
+    return Description(tokens, None, tuple(_parts(spec, tokens)), claims, pairs=False)
+
+
+def _parts(spec: Baseline, tokens: int) -> Iterator[Part]:
+    d, out = spec.width, spec.outputs
+    if spec.baseline == "lstm":
+        assert spec.vocabulary is not None
+        yield Part("embedding", f"table of {spec.vocabulary}", (tokens, d), spec.vocabulary * d, 0)
+        yield Part("blocks", "LSTM, four gates", (tokens, d), 8 * d * d + 8 * d, tokens * 8 * d * d, spec.layers)
+        yield Part("head", "a map of its own", (tokens, out), d * out + out, tokens * d * out)
+        return
+    assert spec.shape is not None
+    for layer in range(spec.layers):
+        before = d if layer else spec.shape[0] if spec.baseline == "convnet" else math.prod(spec.shape)
+        if spec.baseline == "mlp":
+            yield Part(f"blocks.{layer}", "relu", (d,), before * d + d, before * d)
+        else:
+            rows, columns = spec.sizes[layer]
+            what = "3×3" + (", every second place" if layer % spec.halve == 0 else "")
+            yield Part(f"blocks.{layer}", what, (d, rows, columns), 9 * before * d + 2 * d, rows * columns * 9 * before * d)
+    yield Part("head", "a map of its own", (out,), d * out + out, d * out)

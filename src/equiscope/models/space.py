@@ -4,9 +4,8 @@ An energy is a sum over atoms; forces are its gradient, and stress is how it ans
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
-import msgspec
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,22 +13,17 @@ from torch import Tensor, nn
 from equiscope.attention.space import Neighbours
 from equiscope.errors import InputError, ShapeError
 from equiscope.geometry import PLAIN, Features, Norm, SpaceBlock, everyone, length, neighbours
-from equiscope.models import spec as specs
-from equiscope.models.spec import Size
+from equiscope.spec_base import Count, ModelSpec, Size
 from equiscope.symmetry.actions import Action, Permute
 from equiscope.symmetry.space import Reflect, Rotate, Translate
 from equiscope.tokens.elements import SYMBOLS, named
 
-if TYPE_CHECKING:
-    from equiscope.models.describe import Description
-
-Count = Annotated[int, msgspec.Meta(ge=0)]
 FEW = 32  # atoms up to which all pairs are computed, where nothing repeats: what lies beyond the cutoff is weighed by 0
 POINT = "point"  # the one kind of points without elements: their number is 1
 
 
 @dataclass(frozen=True)
-class PointSpec(specs._Written):
+class PointSpec(ModelSpec):
     """A transformer of points in space.
 
     elements  symbols of the atoms that there are; the data says it. ("point",) for points without elements, as of a mesh
@@ -42,6 +36,8 @@ class PointSpec(specs._Written):
     reads     "energy": one number for all atoms; "atoms": features of each; "shape": features of all, their mean; "class": scores
     classes   that a shape is scored for, with reads="class"
     """
+
+    kind: ClassVar[str] = "points"
 
     elements: tuple[str, ...]
     group: Literal["E(3)", "SE(3)"] = "E(3)"
@@ -80,18 +76,6 @@ class PointSpec(specs._Written):
         plain, arrow = PLAIN[self.group]
         more = {"0o": self.mirrored, "1e": self.mirrored} if self.mirrored else {}
         return {plain: self.width, arrow: self.arrows, **more}
-
-    def describe(self, tokens: int | None = None, source: int = 0) -> "Description":
-        """Parameters, and multiply-adds of one energy. tokens: atoms, all of which are counted as seen by all."""
-        from equiscope.models.described_space import described
-
-        return described(self, 32 if tokens is None else tokens)
-
-    @classmethod
-    def of(cls, data: dict[str, Any]) -> Self:
-        data = cls._unversioned(data, "spec")
-        made: Self = specs._object(cls, data, "spec")
-        return made
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,11 @@ A spec reads from JSON and writes to JSON without loss; defaults are left out of
 """
 
 import copy
-import json
 import math
 import operator
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
-
-import msgspec
+from typing import Any, ClassVar, Literal, Self
 
 from equiscope.attention import (
     Causal,
@@ -28,85 +23,19 @@ from equiscope.attention import (
     mask_to_json,
     score_from_json,
     score_to_json,
-)  # fmt: skip
-from equiscope.budgets import TOO_DEEP, parsed, text, too_deep
-from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, shown
+)
+from equiscope.errors import InputError, UnknownName
+from equiscope.models.readout import READOUTS
 from equiscope.position import NoPosition, Position, from_json, to_json
-from equiscope.position.registry import checked
+from equiscope.spec_base import ModelSpec, Named, Share, Size, SpecPart
 
-if TYPE_CHECKING:
-    from equiscope.models.describe import Description
-
-VERSION = 1
-
-
-MOST = 2**31 - 1  # of anything in a model: a size beyond it is a mistake
-DEEPEST = 10_000  # layers, each of which is an object
-Size = Annotated[int, msgspec.Meta(ge=1)]
-Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+POSITION = Named(Position, "a scheme, such as Rope()", to_json(NoPosition()), to_json, from_json)
+MASK = Named(Mask, "a mask, such as Blocks(8)", "everything", mask_to_json, mask_from_json)
+SCORE = Named(Score, "a score, such as Dot()", "scaled-dot", score_to_json, score_from_json)
 
 
 @dataclass(frozen=True)
-class Named:
-    """A kind of object that files hold by its name. such: an example, for messages; usual: unless said."""
-
-    base: type
-    such: str
-    usual: Any
-    to_json: Callable[[Any], Any]
-    from_json: Callable[[Any], Any]
-
-
-NAMED = {
-    "position": Named(Position, "a scheme, such as Rope()", to_json(NoPosition()), to_json, from_json),
-    "mask": Named(Mask, "a mask, such as Blocks(8)", "everything", mask_to_json, mask_from_json),
-    "score": Named(Score, "a score, such as Dot()", "scaled-dot", score_to_json, score_from_json),
-}
-
-
-class _Checked:
-    """Every field is looked at when a part is made, in Python as from a file."""
-
-    def __post_init__(self) -> None:
-        for f in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, f.name)
-            if f.name in NAMED:
-                kind = NAMED[f.name]
-                if not isinstance(value, kind.base):
-                    raise InputError(f"{type(self).__name__}.{f.name} is {kind.such}, but got {shown(value)}.")
-            elif _part(type(self), f.name):
-                _check_part(self, f.name, value)
-            else:
-                checked(list(value) if isinstance(value, tuple) else value, f.type, f"{type(self).__name__}.{f.name}")
-                most = DEEPEST if f.name == "layers" else MOST
-                if f.type in (Size, Size | None) and value is not None and value > most:
-                    raise InputError(
-                        f"{type(self).__name__}.{f.name} is {min(value, 10**300):.3g}, but should be {most:,} or less."
-                    )
-
-
-class _Written(_Checked):
-    """What a file holds: a spec, a baseline, a spec of points in space."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data with the version of the format; defaults are left out."""
-        return {"version": VERSION, **_plain(self)}
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
-    @staticmethod
-    def _unversioned(data: dict[str, Any], what: str) -> dict[str, Any]:
-        """A copy without its version. Raises InputError where this package does not read it."""
-        data = dict(data)
-        version = data.pop("version", VERSION)
-        if type(version) is not int or version != VERSION:
-            raise InputError(f"This {what} has version {shown(version)}, but this equiscope reads version {VERSION}.")
-        return data
-
-
-@dataclass(frozen=True)
-class Attention(_Checked):
+class Attention(SpecPart):
     """Who may look, with how many heads, knowing what of positions. head_width: D / heads unless said; value_width: as that.
 
     kv_heads  key heads, which groups of query heads share; as many as heads unless said
@@ -124,13 +53,13 @@ class Attention(_Checked):
     kv_heads: Size | None = None
     head_width: Size | None = None
     value_width: Size | None = None
-    position: Position = field(default_factory=NoPosition)
+    position: Position = field(default_factory=NoPosition, metadata=POSITION.field)
     causal: bool = False
     window: Size | None = None
-    mask: Mask = field(default_factory=Everything)
+    mask: Mask = field(default_factory=Everything, metadata=MASK.field)
     bias: bool | Literal["qkv", "output"] = False
     qk_norm: Literal["rms", "layer"] | None = None
-    score: Score = field(default_factory=ScaledDot)
+    score: Score = field(default_factory=ScaledDot, metadata=SCORE.field)
     scale: float | None = None
     cap: float | None = None
     kind: Any = "softmax"
@@ -188,7 +117,7 @@ class Attention(_Checked):
 
 
 @dataclass(frozen=True)
-class Norm(_Checked):
+class Norm(SpecPart):
     """kind "layer" or "rms"; order "pre" (before each part) or "post" (after its residual); bias: a shift, of "layer" only."""
 
     kind: Literal["layer", "rms"] = "layer"
@@ -203,7 +132,7 @@ class Norm(_Checked):
 
 
 @dataclass(frozen=True)
-class FeedForward(_Checked):
+class FeedForward(SpecPart):
     """inner: hidden features, 4 times the width unless said. gated: times the activated features of a second map (SwiGLU)."""
 
     inner: Size | None = None
@@ -213,7 +142,7 @@ class FeedForward(_Checked):
 
 
 @dataclass(frozen=True)
-class Block(_Checked):
+class Block(SpecPart):
     """One layer; norm and feed-forward may be None.
 
     cross     attention to an encoder's rows, between the two; None for none
@@ -245,7 +174,7 @@ class Block(_Checked):
 
 
 @dataclass(frozen=True)
-class Entry(_Checked):
+class Entry(SpecPart):
     """What tokens are made of, before the first layer.
 
     features   raw numbers of a token, [..., N, features], mapped to the width; None where tokens come as they are
@@ -309,7 +238,7 @@ class Entry(_Checked):
 
 
 @dataclass(frozen=True)
-class Head(_Checked):
+class Head(SpecPart):
     """The final linear map, to `outputs` of the spec.
 
     bias    whether it adds one
@@ -325,7 +254,7 @@ class Head(_Checked):
 
 
 @dataclass(frozen=True)
-class Spec(_Written):
+class Spec(ModelSpec):
     """A model of sequences.
 
     width       D
@@ -343,6 +272,8 @@ class Spec(_Written):
     skip        share of sequences for which the last layer's parts add nothing while it is trained; less for layers before it
     """
 
+    kind: ClassVar[str] = "sequence"
+
     width: Size
     vocabulary: Size | None = None
     entry: Entry = field(default_factory=Entry)
@@ -358,8 +289,6 @@ class Spec(_Written):
     skip: Share = 0.0
 
     def __post_init__(self) -> None:
-        from equiscope.models.readout import READOUTS
-
         super().__post_init__()
         if not isinstance(self.block, Block):
             object.__setattr__(self, "block", tuple(self.block))
@@ -434,161 +363,16 @@ class Spec(_Written):
         turns = 1 if isinstance(self.block, Block) else len(self.block)
         return replace(self, block=changed[0] if isinstance(self.block, Block) else changed[:turns])
 
-    def describe(self, tokens: int | None = None, source: int = 128) -> "Description":
-        """Shapes, parameters, multiply-adds of a sequence of so many tokens, and what the model respects; print it."""
-        from equiscope.models.describe import describe
+    @property
+    def rows_before(self) -> int:
+        return 1 + (self.entry.registers or 0) if self.readout == "class" else 0
 
-        return describe(self, tokens, source)
-
-    @classmethod
-    def of(cls, source: "Spec | dict[str, Any] | str | Path") -> "Spec":
-        """A spec from a spec, a dict, the name of a preset, or a JSON file.
-
-        raises  InputError naming the field that does not fit
-        """
-        from equiscope.models.presets import PRESETS
-
-        if isinstance(source, Spec):
-            return source
-        if not isinstance(source, (str, Path, dict)) or (not isinstance(source, dict) and folder_of(source)):
-            raise InputError(
-                f"A spec is a Spec, a dict, a preset or a JSON file, but got {shown(source)}. A checkpoint is read by load."
-            )
-        if isinstance(source, str) and source in PRESETS:
-            return PRESETS[source]()
-        data = (
-            dict(source)
-            if isinstance(source, dict)
-            else read_object(
-                Path(source),
-                f" Give a spec as a dict, a Spec, a JSON file, or a preset: {', '.join(PRESETS)}.",
-                "an object with the fields of Spec",
-            )
-        )
-        return _object(Spec, cls._unversioned(data, "spec"), "spec")
+    @property
+    def cells(self) -> tuple[int, ...] | None:
+        return self.entry.patch
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Spec) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash(self.to_json())
-
-
-_PARTS: dict[str, type] = {
-    "entry": Entry, "block": Block, "attention": Attention, "cross": Attention, "norm": Norm, "feedforward": FeedForward,
-    "head": Head, "encoder": Spec,
-}  # fmt: skip
-_ABSENT = ("norm", "feedforward", "cross", "encoder")  # the parts that may be None
-
-
-def folder_of(source: str | Path) -> Path | None:
-    """The folder that a source names. None where it is no folder, or a preset's name: a folder of that name is ./NAME.
-
-    raises  InputError for what cannot be a path
-    """
-    from equiscope.models.presets import PRESETS
-
-    if isinstance(source, str) and source in PRESETS:
-        return None
-    try:
-        return Path(source) if Path(source).is_dir() else None
-    except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte
-        raise InputError(f"{str(source)[:80]!r} is no path of a file: {getattr(error, 'strerror', None) or error}.") from error
-
-
-def _part(kind: type, name: str) -> bool:
-    """Whether a field holds a part, and not a switch of the same name."""
-    return name in _PARTS and not (kind in (Entry, Head) and name == "norm")
-
-
-def _check_part(owner: Any, name: str, value: Any) -> None:
-    """Raise where a part is no such part; a list of blocks is looked at one by one."""
-    kind, several = _PARTS[name], isinstance(owner, Spec) and name == "block" and isinstance(value, (tuple, list))
-    for one in value if several else (value,):
-        if not isinstance(one, kind) and not (one is None and name in _ABSENT):
-            raise InputError(
-                f"{type(owner).__name__}.{name} is a {kind.__name__}(...), but got {shown(one)}. Files are read by Spec.of."
-            )
-
-
-def _plain(part: Any) -> dict[str, Any]:
-    written: dict[str, Any] = {}
-    for f in fields(part):
-        value = getattr(part, f.name)
-        if f.name in NAMED:
-            if (plain := NAMED[f.name].to_json(value)) != NAMED[f.name].usual:
-                written[f.name] = plain
-        elif isinstance(value, tuple) and _part(type(part), f.name):
-            written[f.name] = [_plain(one) for one in value]
-        elif _part(type(part), f.name) and value is not None:
-            inner = _plain(value)
-            if inner or f.default is None:
-                written[f.name] = inner
-        elif value != f.default:
-            written[f.name] = list(value) if isinstance(value, tuple) else value
-    return written
-
-
-def _object(kind: type, data: Any, path: str) -> Any:
-    """A spec, or a part of one. Unknown fields and wrong types, at any depth, are found before what does not fit together."""
-    _check_types(kind, data, path)
-    return _build(kind, data, path)
-
-
-def _check_types(kind: type, data: Any, path: str) -> None:
-    if not isinstance(data, dict):
-        raise WrongValue(path, data, f"it should be an object with the fields of {kind.__name__}")
-    known = {f.name: f.type for f in fields(kind)}
-    for name in data:
-        if name not in known:
-            raise UnknownField(path, name, sorted(known))
-    for name, value in data.items():
-        where = f"{path}.{name}"
-        if name in NAMED or (value is None and name in _ABSENT):  # from_json checks a position
-            continue
-        if not _part(kind, name):
-            checked(value, known[name], where)
-        elif name == "block" and isinstance(value, list):
-            for i, one in enumerate(value):
-                _check_types(Block, one, f"{where}[{i}]")
-        else:
-            _check_types(_PARTS[name], value, where)
-
-
-def _build(kind: type, data: dict[str, Any], path: str) -> Any:
-    hints = {f.name: f.type for f in fields(kind)}
-    try:
-        return kind(**{name: _value(kind, name, value, hints[name], f"{path}.{name}") for name, value in data.items()})
-    except TypeError as error:
-        raise InputError(f"{path} is incomplete: {error}.") from error
-
-
-def _value(kind: type, name: str, value: Any, hint: Any, path: str) -> Any:
-    if name in NAMED:
-        return NAMED[name].from_json(value)
-    if not _part(kind, name):
-        return checked(value, hint, path)
-    if value is None and name in _ABSENT:
-        return None
-    if name == "block" and isinstance(value, list):
-        return tuple(_build(Block, one, f"{path}[{i}]") for i, one in enumerate(value))
-    return _build(_PARTS[name], value, path)
-
-
-def read_object(path: Path, missing: str = "", what: str = "an object") -> dict[str, Any]:
-    """The object in a JSON file. Raises InputError where it is not there (and says `missing`), or is none."""
-    try:
-        data = parsed(text(path))
-    except FileNotFoundError as error:
-        raise InputError(f"There is no file {printable(path)}.{missing}") from error
-    except OSError as error:
-        raise InputError(f"{printable(path)} cannot be read: {reason(error)}.{missing}") from error
-    except ValueError as error:  # no JSON, no text, a number of thousands of digits
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path} is not JSON: {reason(error)}.") from error
-    if not isinstance(data, dict):
-        raise InputError(f"{path} should hold {what}.")
-    if too_deep(data):
-        raise InputError(f"{path} is not read: {TOO_DEEP}.")
-    return data

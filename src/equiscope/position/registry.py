@@ -1,14 +1,14 @@
 """Schemes by name: for the command line, for files, and for nothing else; in Python a scheme is an object."""
 
 import inspect
-import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
-from equiscope.errors import InputError, UnknownName, WrongValue, reason, shown
+from equiscope.errors import InputError, UnknownName, reason, shown
 from equiscope.position.base import Position
+from equiscope.spec_base import checked
 
 T = TypeVar("T")
 
@@ -50,22 +50,6 @@ def subclasses(base: type[T]) -> dict[str, type[T]]:
         if (name := kind.__dict__.get("name")) is not None and not ours:
             found[name] = kind
     return found
-
-
-def checked(value: Any, hint: Any, path: str) -> Any:
-    """A value out of a file, if it is of the type that a field wants. Raises InputError naming the field where it is not."""
-    if any(isinstance(one, float) and not math.isfinite(one) for one in (value if isinstance(value, list | tuple) else [value])):
-        raise WrongValue(path, value, "it should be finite")
-    try:
-        return msgspec.convert(value, hint)
-    except (
-        msgspec.ValidationError,
-        TypeError,
-        OverflowError,
-        RecursionError,
-        UnicodeError,
-    ) as error:  # TypeError: an object that no file holds
-        raise WrongValue(path, value, reason(error)) from error
 
 
 def to_json(scheme: Position) -> dict[str, Any]:

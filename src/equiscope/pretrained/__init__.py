@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import EquiscopeError, InputError, UnknownName
-from equiscope.models import Baseline, Built, Model, Network, PointSpec, SpaceModel, Spec, spec_of
+from equiscope.models import Built, Model, ModelSpec, Network, SpaceModel, spec_of
 from equiscope.models.build import possible_sizes
 from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, runs, strict, t5, vit
 from equiscope.pretrained.family import Family
@@ -59,7 +59,7 @@ def load(folder: str | Path, dtype: torch.dtype | None = None) -> Built:
     return model.eval()
 
 
-def read_spec(folder: str | Path) -> Spec | Baseline | PointSpec:
+def read_spec(folder: str | Path) -> ModelSpec:
     """The spec of a Hugging Face folder, by its config.json alone, or of a run. Raises InputError as `load` does."""
     folder = files.path_of(folder)
     if (folder / RUN).is_file():

@@ -20,7 +20,7 @@ from typing import Any
 
 from equiscope.errors import InputError
 from equiscope.models import Spec
-from equiscope.models.spec import MOST
+from equiscope.spec_base import MOST
 
 REQUIRED: Any = object()
 EVERYWHERE = frozenset({  # fields of any family that change no number of a forward pass

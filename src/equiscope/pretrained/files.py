@@ -12,7 +12,7 @@ from torch import Tensor
 
 from equiscope import __version__
 from equiscope.errors import InputError
-from equiscope.models.spec import read_object
+from equiscope.spec_base import read_object
 
 CONFIG, ONE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")

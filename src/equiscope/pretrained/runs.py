@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from equiscope import budgets
 from equiscope.errors import InputError
-from equiscope.models import Baseline, Built, PointSpec, Spec, build, spec_of
+from equiscope.models import Built, ModelSpec, build, spec_of
 from equiscope.record import Run, read_run
 
 MANIFEST, WEIGHTS, AVERAGE, BEST, STEPS = "checkpoint.json", "model.safetensors", "average.safetensors", "best", "checkpoints"
@@ -149,7 +149,7 @@ def _was_unused(model: nn.Module, name: str) -> bool:
     return bool(norm) and getattr(model.get_submodule(layer), "feedforward", model) is None
 
 
-def filled(spec: Spec | Baseline | PointSpec, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> Built:
+def filled(spec: ModelSpec, tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> Built:
     """A model with these parameters."""
     model: Built = build(spec)  # other buffers are computed, not loaded
     more = sorted(name for name in tensors.keys() - kept(model).keys() if not _was_unused(model, name))

@@ -19,10 +19,10 @@ import torch
 from torch import nn
 
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.models.spec import read_object
 from equiscope.pretrained import files, strict
 from equiscope.pretrained.fields import EVERYWHERE, architectures
 from equiscope.pretrained.strict import Fit, Misshapen
+from equiscope.spec_base import read_object
 
 GENERATION = "generation_config.json"
 UNSAFE = re.compile(  # fields by which a config chooses code, files or kernels to be fetched: never passed on

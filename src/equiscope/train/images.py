@@ -18,7 +18,7 @@ from equiscope.data.images import Pictures, normal, unlabelled_block
 from equiscope.data.picture_files import address, converted, picture
 from equiscope.data.views import Views
 from equiscope.errors import InputError
-from equiscope.models import Built, Model, Spec
+from equiscope.models import Built, Model
 from equiscope.record import Line, Sample, pack
 from equiscope.record.heads import patches
 from equiscope.train.looking import NUMBERS, attention_of, due
@@ -214,10 +214,9 @@ class ImagesTask(Task):
             raise InputError(f"There is no picture {said}. Give the path of a file that Pillow reads, e.g. PNG or JPEG.")
         pixels = converted(picture(Path(said), said), self.sight.size, self.sight.channels)
         spec, line = model.spec, Line(name="picture", kind="patches", labels=[], picture=address(pixels))
-        if isinstance(spec, Spec) and spec.entry.patch is not None:
-            grid = [size // side for size, side in zip(self.sight.size, spec.entry.patch, strict=True)]
-            front = 1 + (spec.entry.registers or 0) if spec.readout == "class" else 0
-            line = patches(grid, front, line.picture)
+        if spec.cells is not None:
+            grid = [size // side for size, side in zip(self.sight.size, spec.cells, strict=True)]
+            line = patches(grid, spec.rows_before, line.picture)
         return Asked((self.sight.seen(torch.tensor(pixels)[None]).to(next(model.parameters()).device),), [line])
 
     @torch.no_grad()
@@ -251,7 +250,7 @@ class ImagesTask(Task):
         row = {"first": 0, "last": len(names) - 1}.get(model.spec.readout, middle)
         shown, before = names[row], 0
         if model.spec.readout == "class":
-            row, shown, before = 0, "class", 1 + (model.spec.entry.registers or 0)
+            row, shown, before = 0, "class", model.spec.rows_before
         attention = attention_of(model, x, rows=slice(row, row + 1), columns=slice(before, None))
         return found | {"tokens": [shown], "source": names, "grid": [down, across], "attention": attention}
 

@@ -17,8 +17,9 @@ import msgspec
 import torch
 
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.models import Baseline, Built, Model, PointSpec, Spec, build
-from equiscope.pretrained.runs import BEST, STEPS, WEIGHTS, Checkpoint, identity, weights_of
+from equiscope.models import Built, Model, ModelSpec, build, count
+from equiscope.pretrained import load
+from equiscope.pretrained.runs import BEST, STEPS, WEIGHTS, Checkpoint, identity, load_run, weights_of
 from equiscope.record.run import Entry, Point, Run, Score, write_run
 from equiscope.train import checkpoint, folder, state
 from equiscope.train.cost import best_rate
@@ -74,12 +75,10 @@ def train(
         ) from error
 
 
-def begun_model(recipe: Recipe, spec: Spec | Baseline | PointSpec) -> Built:
+def begun_model(recipe: Recipe, spec: ModelSpec) -> Built:
     """Fresh weights by the seed, or those of the checkpoint or run that a recipe starts from."""
     model: Built = build(spec)
     if "start" in recipe.model:
-        from equiscope.pretrained import load
-
         model.load_state_dict(load(recipe.model["start"], torch.float32).state_dict(), strict=True)
     return model
 
@@ -100,20 +99,20 @@ def tried(model: Built, task: Task) -> Built:
     return model
 
 
-def fresh(recipe: Recipe, task: Task, spec: Spec | Baseline | PointSpec, engine: Engine, beside: Path | None) -> Run:
+def fresh(recipe: Recipe, task: Task, spec: ModelSpec, engine: Engine, beside: Path | None) -> Run:
     """The record of a run that has not begun."""
     return Run(
         title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=json.loads(spec.to_json()), data=task.sources,
         seed=recipe.seed,
         versions=folder.versions(), machine=folder.machine(), beside=str((beside or Path()).absolute()),
-        processes=engine.processes.count, steps=recipe.budget.steps, parameters=spec.describe(1, 1).parameters,
+        processes=engine.processes.count, steps=recipe.budget.steps, parameters=count(spec),
         multiply_adds=task.multiply_adds(spec, task.batch(0)), notes=[*task.notes, *orderless(task, engine.model)],
     )  # fmt: skip
 
 
 class _Loop:
     def __init__(
-        self, recipe: Recipe, task: Task, spec: Spec | Baseline | PointSpec, engine: Engine, out: Path, run: Run, watcher: Watcher
+        self, recipe: Recipe, task: Task, spec: ModelSpec, engine: Engine, out: Path, run: Run, watcher: Watcher
     ) -> None:  # fmt: skip
         self.recipe, self.task, self.spec, self.engine, self.out, self.run, self.watcher = (
             recipe, task, spec, engine, out, run, watcher,
@@ -290,8 +289,6 @@ class _Loop:
 
     def _finish(self) -> Run:
         """Measure every part with the best weights, once."""
-        from equiscope.pretrained.runs import load_run
-
         result = {}
         if self.engine.first:
             model = load_run(self.out).to(self.engine.device)

@@ -21,14 +21,15 @@ from equiscope import budgets, position
 from equiscope.budgets import DEEP, TOO_DEEP, too_deep
 from equiscope.data import Molecules
 from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, shown
-from equiscope.models import BASELINES, PRESETS, Baseline, PointSpec, Spec
+from equiscope.models import BASELINES, PRESETS, Baseline, ModelSpec, PointSpec, Spec
 from equiscope.models.baselines import foreign
-from equiscope.models.spec import NAMED, Attention, Block, Entry, FeedForward, Head, Norm
+from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm
+from equiscope.spec_base import named_fields
 from equiscope.train import fields
 from equiscope.train.fields import written
 from equiscope.train.recipe import TASKS, Data, Recipe
 
-Kind = type[Spec] | type[Baseline] | type[PointSpec]  # of a model
+Kind = type[ModelSpec]
 
 
 def read_recipe(path: Path, changes: list[str] | None = None, small: bool = False) -> Recipe:
@@ -376,7 +377,7 @@ def _parts_without_none(model: Any) -> Any:
     if not isinstance(model, dict):
         return model
     return {
-        name: None if held == "none" and name in _optional() else held if name in NAMED else _parts_without_none(held)
+        name: None if held == "none" and name in _optional() else held if name in named_fields(Spec) else _parts_without_none(held)
         for name, held in model.items()
     }
 

@@ -14,7 +14,7 @@ from equiscope.data import Sounds
 from equiscope.data.changes import most_samples
 from equiscope.data.sounds import Hearing, Recordings, bands, check_samples, features, most_tokens, needed_samples, tokens_of
 from equiscope.errors import InputError
-from equiscope.models import Built, Model, Spec
+from equiscope.models import Built, Model
 from equiscope.record import Line, Sample
 from equiscope.tokens import Tokens, read_sound
 from equiscope.train.looking import attention_of, due, room
@@ -197,8 +197,7 @@ class SoundsTask(Task):
 
     def asked(self, model: Built, said: str) -> Asked:
         heard = tokens_of(self.config, self.hearing, [self._wave(said, LOOKED)]).to(device=next(model.parameters()).device)
-        spec = model.spec
-        front = 1 + (spec.entry.registers or 0) if isinstance(spec, Spec) and spec.readout == "class" else 0
+        front = model.spec.rows_before
         at, config = heard.at.reshape(-1, heard.at.shape[-1])[:, 0].tolist(), self.config
         many = config.patch[0] if config.tokens == "patches" else 1  # windows of a slice
         lasts = (config.window_ms + (many - 1) * config.hop_ms) / 1000
@@ -231,6 +230,6 @@ class SoundsTask(Task):
         few = Tokens(x=heard.x[0, some], at=heard.at[0, some], order=heard.order[some])
         unit = " s" if self.config.places == "seconds" else ""
         names = [f"{place:.3g}{unit}" for place in few.at[:, 0].tolist()]
-        before = 1 + (model.spec.entry.registers or 0) if model.spec.readout == "class" else 0  # rows that the read-out adds
+        before = model.spec.rows_before  # rows that the read-out adds
         kept = slice(before, None)
         return {"tokens": names, "attention": attention_of(model, few, rows=kept, columns=kept)}

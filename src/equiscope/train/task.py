@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
-from equiscope.models import Baseline, Built, Model, PointSpec, Spec
+from equiscope.models import Baseline, Built, Model, ModelSpec, PointSpec, Spec, describe, spec_of
+from equiscope.pretrained import read_spec
 from equiscope.record import Line, Sample, Source
 from equiscope.symmetry import Permute, derive
 from equiscope.train.reading import merged
@@ -212,9 +213,9 @@ class Task(ABC):
         """What the model makes of fixed examples."""
         return []
 
-    def multiply_adds(self, spec: Spec | Baseline | PointSpec, batch: Batch) -> float:
+    def multiply_adds(self, spec: ModelSpec, batch: Batch) -> float:
         """Of one forward pass over a batch."""
-        return float(spec.describe(max(batch.length, 1), max(batch.source, 1)).multiply_adds * batch.size)
+        return float(describe(spec, max(batch.length, 1), max(batch.source, 1)).multiply_adds * batch.size)
 
 
 def orderless(task: Task, model: Built) -> list[str]:
@@ -235,7 +236,7 @@ def _knows_no_order(model: Model) -> bool:
     return claim.holds or (claim.decided_by == "readout" and model.readout.name in ("first", "last"))
 
 
-def settle(task: Task) -> Spec | Baseline | PointSpec:
+def settle(task: Task) -> ModelSpec:
     """The model of a recipe: a preset's or a checkpoint's, with the fields that the recipe says and those that the data decides."""
     if task.name == "molecules":
         return _in_space(task)
@@ -243,8 +244,6 @@ def settle(task: Task) -> Spec | Baseline | PointSpec:
     preset, start = said.pop("preset", None), said.pop("start", None)
     base: dict[str, Any] = {}
     if start is not None:
-        from equiscope.pretrained import read_spec
-
         if others := [name for name in task.recipe.model if name not in ("start", "dropout", "skip")]:
             raise InputError(
                 f"model.start = {start!r} brings its own spec, beside which model may say dropout and skip, "
@@ -252,14 +251,14 @@ def settle(task: Task) -> Spec | Baseline | PointSpec:
             )
         spec = read_spec(start)
         base = spec.to_dict()
-        if isinstance(spec, Baseline):
+        if spec.kind == "baseline":
             return _baseline(task, base | said, f"The checkpoint of model.start = {start!r} has")
-        if isinstance(spec, PointSpec):
+        if spec.kind == "points":
             raise InputError(f"The checkpoint of model.start = {start!r} is of points in space, which only molecules begin with.")
     elif "baseline" in said:
         return _baseline(task, said, "The recipe says")
     elif preset is not None:
-        base = Spec.of(preset).to_dict()
+        base = spec_of(preset).to_dict()
     fields = task.settled(merged(base, said) if start is None else base | said)
     made = Spec.of({name: value for name, value in fields.items() if value is not None or name in ("vocabulary", "outputs")})
     if task.name in ("language", "translation"):
@@ -277,10 +276,8 @@ def _in_space(task: Task) -> PointSpec | Spec:
     if start is None:
         fields = task.settled(said)
         return Spec.of(fields) if "block" in said else PointSpec.of(fields)
-    from equiscope.pretrained import read_spec
-
     spec = read_spec(start)
-    if said or not isinstance(spec, PointSpec):
+    if said or spec.kind != "points":
         what = f"beside which model says nothing, but got {', '.join(said)}" if said else "but that is none"
         raise InputError(f"model.start = {start!r} takes a run of molecules with a spec of its own, {what}.")
     return PointSpec.of(task.settled(spec.to_dict()))

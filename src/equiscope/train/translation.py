@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from equiscope.data.files import learned
 from equiscope.data.translation import END, PADDING, START, Pairs, Row, Translation, encoded, padded, special
 from equiscope.errors import InputError
-from equiscope.models import Baseline, Beams, Built, Model, PointSpec, Spec, generate, prepared
+from equiscope.models import Beams, Built, Model, ModelSpec, describe, generate, prepared
 from equiscope.record import Line, Sample
 from equiscope.tokens.labels import labels, words
 from equiscope.tokens.tokenizer import Tokenizer
@@ -228,11 +228,11 @@ class TranslationTask(TextTask):
                     said[i] = self.tokenizer.decode(row.tolist()).strip()
         return [text.lower() for text in said] if self.data.lower else said  # also of a model that wrote capitals before
 
-    def multiply_adds(self, spec: Spec | Baseline | PointSpec, batch: Batch) -> float:
+    def multiply_adds(self, spec: ModelSpec, batch: Batch) -> float:
         """Of one forward pass: a polynomial in both lengths, which vary too much to describe the model for each pair of them."""
         if self._cost is None:
             places = [(8, 8), (16, 8), (24, 8), (8, 16), (8, 24)]
-            known = [spec.describe(t, s).multiply_adds for t, s in places]
+            known = [describe(spec, t, s).multiply_adds for t, s in places]
             self._cost = np.linalg.solve([_powers(*place) for place in places], known)
         times = 2 if self.data.rdrop else 1
         return float(_powers(batch.length, batch.source) @ self._cost) * batch.size * times

@@ -1,0 +1,101 @@
+"""Kinds: every kind of model as data, and who builds and describes it. Whoever holds a spec need not ask of which kind it is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+from equiscope import spec_base
+from equiscope.errors import InputError
+from equiscope.models import describe as sequences
+from equiscope.models import described_space as points
+from equiscope.models import networks
+from equiscope.models.baselines import Baseline
+from equiscope.models.build import Model, possible_sizes
+from equiscope.models.description import Description
+from equiscope.models.networks import NETWORKS, Network
+from equiscope.models.presets import PRESETS
+from equiscope.models.space import PointSpec, SpaceModel
+from equiscope.models.spec import Spec
+from equiscope.spec_base import ModelSpec, read_object
+
+Built = Model | Network | SpaceModel
+Source = ModelSpec | dict[str, Any] | str | Path
+
+
+@dataclass(frozen=True)
+class Kind:
+    """marked: the field that only this kind has, by which a file is known; "" for the kind of all others."""
+
+    spec: type[ModelSpec]
+    marked: str
+    build: Callable[[Any], Built]
+    describe: Callable[[Any, int | None, int], Description]
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind(PointSpec, "elements", SpaceModel, points.described),
+    Kind(Baseline, "baseline", lambda spec: NETWORKS[spec.baseline](spec), networks.described),
+    Kind(Spec, "", Model, sequences.described),
+)
+
+
+def spec_of(source: Source) -> ModelSpec:
+    """The spec that a spec, a dict, the name of a preset, or a JSON file says: of points where it has elements, and so on.
+
+    raises  InputError naming the field that does not fit
+    """
+    if isinstance(source, ModelSpec):
+        return source
+    if isinstance(source, str) and source in PRESETS:
+        return PRESETS[source]()
+    if not isinstance(source, (str, Path, dict)) or (not isinstance(source, dict) and spec_base.folder(source)):
+        raise InputError(
+            f"A spec is a Spec, a dict, a preset or a JSON file, but got {spec_base.shown(source)}. A checkpoint is read by load."
+        )
+    hint = f" Give a spec as a dict, a Spec, a JSON file, or a preset: {', '.join(PRESETS)}."
+    data = source if isinstance(source, dict) else read_object(Path(source), hint, "an object with the fields of Spec")
+    return next(kind for kind in KINDS if kind.marked in data or not kind.marked).spec.of(data)
+
+
+@overload
+def build(source: Spec | str | Path) -> Model: ...
+@overload
+def build(source: Baseline) -> Network: ...
+@overload
+def build(source: PointSpec) -> SpaceModel: ...
+@overload
+def build(source: dict[str, Any] | ModelSpec) -> Built: ...
+
+
+def build(source: Source) -> Built:
+    """A model with fresh random parameters (torch's global seed). Raises where the spec does not fit together, and says where."""
+    spec = spec_of(source)
+    with possible_sizes():
+        return _kind(spec).build(spec)
+
+
+def describe(source: Source, tokens: int | None = None, source_tokens: int = 128) -> Description:
+    """Shapes, parameters, multiply-adds and what the model respects; print it.
+
+    tokens  of the sequence, or atoms, for which multiply-adds are counted; source_tokens: of the encoder's
+    """
+    spec = spec_of(source)
+    return _kind(spec).describe(spec, tokens, source_tokens)
+
+
+def count(source: Source) -> int:
+    """Parameters."""
+    return describe(source, 1, 1).parameters
+
+
+def folder_of(source: str | Path) -> Path | None:
+    """The folder that a source names. None where it is no folder, or a preset's name: a folder of that name is ./NAME.
+
+    raises  InputError for what cannot be a path
+    """
+    return None if isinstance(source, str) and source in PRESETS else spec_base.folder(source)
+
+
+def _kind(spec: ModelSpec) -> Kind:
+    return next(kind for kind in KINDS if isinstance(spec, kind.spec))

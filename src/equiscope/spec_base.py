@@ -1,0 +1,268 @@
+"""What every kind of spec shares: frozen parts that check themselves, and JSON both ways.
+
+A part is a frozen dataclass. Its fields hold numbers, texts, other parts (`Norm | None`, `Block | tuple[Block, ...]`), or objects
+that files hold by name (`named`: a position scheme, a mask). Defaults are left out of a file.
+"""
+
+import json
+import math
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+import msgspec
+
+from equiscope.budgets import TOO_DEEP, parsed, text, too_deep
+from equiscope.errors import InputError, UnknownField, WrongValue, printable, reason, shown
+
+VERSION = 1
+MOST = 2**31 - 1  # of anything in a model: a size beyond it is a mistake
+DEEPEST = 10_000  # layers, each of which is an object
+Size = Annotated[int, msgspec.Meta(ge=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+
+
+@dataclass(frozen=True)
+class Named:
+    """Objects of one kind that files hold by name: `field(metadata=named(...))`.
+
+    example  for messages: "a scheme, such as Rope()"
+    usual    the JSON of what a field holds unless said
+    """
+
+    base: type
+    example: str
+    usual: Any
+    to_json: Callable[[Any], Any]
+    from_json: Callable[[Any], Any]
+
+    @property
+    def field(self) -> dict[str, Any]:
+        """Metadata of a dataclass's field."""
+        return {"named": self}
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """What a field may hold. part: of which class; several: or a tuple of them; optional: or None."""
+
+    hint: Any
+    named: Named | None
+    part: "type[SpecPart] | None"
+    several: bool
+    optional: bool
+
+
+def _slots(kind: type[Any]) -> dict[str, _Slot]:
+    hints, made = typing.get_type_hints(kind, include_extras=True), {}
+    for f in fields(kind):
+        choices = [hints[f.name], *typing.get_args(hints[f.name])]
+        lists = [typing.get_args(one)[0] for one in choices if typing.get_origin(one) is tuple]
+        parts = [one for one in (*choices, *lists) if isinstance(one, type) and issubclass(one, SpecPart)]
+        several = any(one in parts for one in lists)
+        made[f.name] = _Slot(hints[f.name], f.metadata.get("named"), parts[0] if parts else None, several, type(None) in choices)
+    return made
+
+
+def named_fields(kind: "type[SpecPart]") -> frozenset[str]:
+    """The fields of a part, and of the parts in it, that files hold by name."""
+    found: set[str] = set()
+    rest, seen = [kind], set[type]()
+    while rest:
+        one = rest.pop()
+        seen.add(one)
+        found |= {name for name, slot in _slots(one).items() if slot.named is not None}
+        rest += [slot.part for slot in _slots(one).values() if slot.part is not None and slot.part not in seen]
+    return frozenset(found)
+
+
+class SpecPart:
+    """Every field is looked at when a part is made, in Python as from a file."""
+
+    def __post_init__(self) -> None:
+        for name, slot in _slots(type(self)).items():
+            value, path = getattr(self, name), f"{type(self).__name__}.{name}"
+            if slot.named is not None:
+                if not isinstance(value, slot.named.base):
+                    raise InputError(f"{path} is {slot.named.example}, but got {shown(value)}.")
+            elif slot.part is not None:
+                _check_part(slot, value, path)
+            else:
+                checked(list(value) if isinstance(value, tuple) else value, slot.hint, path)
+                most = DEEPEST if name == "layers" else MOST
+                if slot.hint in (Size, Size | None) and value is not None and value > most:
+                    raise InputError(f"{path} is {min(value, 10**300):.3g}, but should be {most:,} or less.")
+
+
+class ModelSpec(SpecPart):
+    """A whole model as data, of whatever kind: `build`, `describe` and `count` take any; to and from JSON without loss.
+
+    kind  "sequence", "baseline" or "points"
+    """
+
+    kind: ClassVar[str]
+    called: ClassVar[str] = "spec"  # in messages
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data with the version of the format; defaults are left out."""
+        return {"version": VERSION, **plain(self)}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def of(cls, source: "ModelSpec | dict[str, Any] | str | Path") -> Self:
+        """A spec of this kind from a spec, a dict, or a JSON file.
+
+        raises  InputError naming the field that does not fit
+        """
+        if isinstance(source, cls):
+            return source
+        if isinstance(source, dict):
+            return cls._of_data(_unversioned(source, cls.called))
+        if not isinstance(source, (str, Path)) or folder(source):
+            raise InputError(
+                f"A spec is a {cls.__name__}, a dict or a JSON file, but got {shown(source)}. A checkpoint is read by load."
+            )
+        hint = f" Give a spec as a dict, a {cls.__name__}, or a JSON file."
+        return cls.of(read_object(Path(source), hint, f"an object with the fields of {cls.__name__}"))
+
+    @classmethod
+    def _of_data(cls, data: dict[str, Any]) -> Self:
+        """Unknown fields and wrong types, at any depth, are found before what does not fit together."""
+        _check_types(cls, data, "spec")
+        made: Self = _made(cls, data, "spec")
+        return made
+
+    @property
+    def rows_before(self) -> int:
+        """Rows that the model puts before the tokens: a class token and registers."""
+        return 0
+
+    @property
+    def cells(self) -> tuple[int, ...] | None:
+        """Samples of a cell along each axis, where a picture, a sound or a video is cut into cells."""
+        return None
+
+
+def _unversioned(data: dict[str, Any], what: str) -> dict[str, Any]:
+    """A copy without its version. Raises InputError where this package does not read it."""
+    data = dict(data)
+    version = data.pop("version", VERSION)
+    if type(version) is not int or version != VERSION:
+        raise InputError(f"This {what} has version {shown(version)}, but this equiscope reads version {VERSION}.")
+    return data
+
+
+def _check_part(slot: _Slot, value: Any, path: str) -> None:
+    """Raise where a part is no such part; a list of parts is looked at one by one."""
+    assert slot.part is not None
+    for one in value if slot.several and isinstance(value, (tuple, list)) else (value,):
+        if not isinstance(one, slot.part) and not (one is None and slot.optional):
+            raise InputError(f"{path} is a {slot.part.__name__}(...), but got {shown(one)}. Files are read by Spec.of.")
+
+
+def plain(part: SpecPart) -> dict[str, Any]:
+    """A part as plain data."""
+    written: dict[str, Any] = {}
+    slots = _slots(type(part))
+    for f in fields(part):  # type: ignore[arg-type]
+        value, slot = getattr(part, f.name), slots[f.name]
+        if slot.named is not None:
+            if (said := slot.named.to_json(value)) != slot.named.usual:
+                written[f.name] = said
+        elif isinstance(value, tuple) and slot.part is not None:
+            written[f.name] = [plain(one) for one in value]
+        elif slot.part is not None and value is not None:
+            inner = plain(value)
+            if inner or f.default is None:
+                written[f.name] = inner
+        elif value != f.default:
+            written[f.name] = list(value) if isinstance(value, tuple) else value
+    return written
+
+
+def _check_types(kind: type[SpecPart], data: Any, path: str) -> None:
+    if not isinstance(data, dict):
+        raise WrongValue(path, data, f"it should be an object with the fields of {kind.__name__}")
+    known = _slots(kind)
+    for name in data:
+        if name not in known:
+            raise UnknownField(path, name, sorted(known))
+    for name, value in data.items():
+        slot, where = known[name], f"{path}.{name}"
+        if slot.named is not None or (value is None and slot.optional):  # what reads a name checks it
+            continue
+        if slot.part is None:
+            checked(value, slot.hint, where)
+        elif slot.several and isinstance(value, list):
+            for i, one in enumerate(value):
+                _check_types(slot.part, one, f"{where}[{i}]")
+        else:
+            _check_types(slot.part, value, where)
+
+
+def _made(kind: type[SpecPart], data: dict[str, Any], path: str) -> Any:
+    slots = _slots(kind)
+    try:
+        return kind(**{name: _value(slots[name], value, f"{path}.{name}") for name, value in data.items()})
+    except TypeError as error:
+        raise InputError(f"{path} is incomplete: {error}.") from error
+
+
+def _value(slot: _Slot, value: Any, path: str) -> Any:
+    if slot.named is not None:
+        return slot.named.from_json(value)
+    if slot.part is None:
+        return checked(value, slot.hint, path)
+    if value is None and slot.optional:
+        return None
+    if slot.several and isinstance(value, list):
+        return tuple(_made(slot.part, one, f"{path}[{i}]") for i, one in enumerate(value))
+    return _made(slot.part, value, path)
+
+
+def checked(value: Any, hint: Any, path: str) -> Any:
+    """A value out of a file, if it is of the type that a field wants. Raises InputError naming the field where it is not."""
+    if any(isinstance(one, float) and not math.isfinite(one) for one in (value if isinstance(value, list | tuple) else [value])):
+        raise WrongValue(path, value, "it should be finite")
+    try:
+        return msgspec.convert(value, hint)
+    except (
+        msgspec.ValidationError,
+        TypeError,
+        OverflowError,
+        RecursionError,
+        UnicodeError,
+    ) as error:  # TypeError: an object that no file holds
+        raise WrongValue(path, value, reason(error)) from error
+
+
+def folder(source: str | Path) -> Path | None:
+    """The folder that a source names; None where it is none. Raises InputError for what cannot be a path."""
+    try:
+        return Path(source) if Path(source).is_dir() else None
+    except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte
+        raise InputError(f"{str(source)[:80]!r} is no path of a file: {getattr(error, 'strerror', None) or error}.") from error
+
+
+def read_object(path: Path, missing: str = "", what: str = "an object") -> dict[str, Any]:
+    """The object in a JSON file. Raises InputError where it is not there (and says `missing`), or is none."""
+    try:
+        data = parsed(text(path))
+    except FileNotFoundError as error:
+        raise InputError(f"There is no file {printable(path)}.{missing}") from error
+    except OSError as error:
+        raise InputError(f"{printable(path)} cannot be read: {reason(error)}.{missing}") from error
+    except ValueError as error:  # no JSON, no text, a number of thousands of digits
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is not JSON: {reason(error)}.") from error
+    if not isinstance(data, dict):
+        raise InputError(f"{path} should hold {what}.")
+    if too_deep(data):
+        raise InputError(f"{path} is not read: {TOO_DEEP}.")
+    return data
