@@ -12,9 +12,10 @@ import torch
 from safetensors.torch import save
 
 from equiscope.errors import InputError
-from equiscope.pretrained.runs import MANIFEST, WEIGHTS, checkpoints, identity, load_run, read_checkpoint, seal
+from equiscope.pretrained import run_folder
+from equiscope.pretrained.run_folder import MANIFEST, WEIGHTS, checkpoints, identity, load_run, read_checkpoint, seal
 from equiscope.record import read_run
-from equiscope.train import Watcher, checkpoint, train
+from equiscope.train import Watcher, train
 from equiscope.train.state import OPTIMISER
 from tests.train.small import files, small, told
 
@@ -44,7 +45,7 @@ def taken(run):
             found.tensors(name)
         return found.step
 
-    return checkpoint.newest(run, fits, said.append, identity(read_run(run))), said
+    return run_folder.newest(run, fits, said.append, identity(read_run(run))), said
 
 
 def resealed(folder, **changes):
@@ -220,11 +221,11 @@ def test_a_kill_while_a_checkpoint_takes_the_place_of_another_loses_neither(fini
     with monkeypatch.context() as patch:
         patch.setattr(pathlib.Path, "rename", killed)
         with pytest.raises(Killed):
-            checkpoint.write(best, found.step, {WEIGHTS: found.tensors(WEIGHTS)}, found.facts, identity(read_run(run)))
+            run_folder.write_checkpoint(best, found.step, {WEIGHTS: found.tensors(WEIGHTS)}, found.facts, identity(read_run(run)))
     assert not best.exists()
-    checkpoint.restore(run)
+    run_folder.restore(run)
     assert read_checkpoint(best, identity(read_run(run))).step == found.step
-    checkpoint.write(best, found.step, {WEIGHTS: found.tensors(WEIGHTS)}, found.facts, identity(read_run(run)))
+    run_folder.write_checkpoint(best, found.step, {WEIGHTS: found.tensors(WEIGHTS)}, found.facts, identity(read_run(run)))
     assert [path.name for path in best.parent.iterdir()] == [best.name]
     assert files(run) == files(undisturbed)
 
@@ -232,7 +233,7 @@ def test_a_kill_while_a_checkpoint_takes_the_place_of_another_loses_neither(fini
 @pytest.mark.parametrize("failing", range(1, 12, 3))
 def test_a_full_disk_keeps_what_was_saved_and_going_on_afterwards_works(finished, tmp_path, monkeypatch, failing):
     recipe, task, undisturbed = finished
-    count, put = 0, checkpoint._put
+    count, put = 0, run_folder._put
 
     def full(path, content):
         nonlocal count
@@ -244,7 +245,7 @@ def test_a_full_disk_keeps_what_was_saved_and_going_on_afterwards_works(finished
 
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "_put", full)
+        patch.setattr(run_folder, "_put", full)
         with pytest.raises(InputError, match=r"No space left on device.*the same command"):
             train(recipe, task, run)
     assert read_run(run).state == "failed"

@@ -5,9 +5,9 @@ import os
 import pytest
 
 from equiscope.errors import InputError
-from equiscope.record.run import METRICS, Point, read_entries
+from equiscope.pretrained.run_folder import held
+from equiscope.record.run import METRICS, Entries, Point, read_entries
 from equiscope.train import train
-from equiscope.train.folder import Entries, held
 from tests.train.small import small
 
 

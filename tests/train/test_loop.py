@@ -12,7 +12,7 @@ import torch
 from equiscope.errors import InputError
 from equiscope.models import Spec, build
 from equiscope.pretrained import save
-from equiscope.pretrained.runs import checkpoints, filled, load_run
+from equiscope.pretrained.run_folder import checkpoints, filled, load_run
 from equiscope.record import read_run, write_run
 from equiscope.record.run import Point, Score
 from equiscope.tokens.tokenizer import by_characters
@@ -309,7 +309,7 @@ def begun(tmp_path):
 def test_old_checkpoints_that_a_kill_left_are_gone_at_the_end(tmp_path, monkeypatch):
     found, task = small(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr(loop.checkpoint, "thin", lambda *given: None)
+        patched.setattr(loop.run_folder, "thin", lambda *given: None)
         made = train(found, task, tmp_path / "run")
     write_run(msgspec.structs.replace(made, state="running"), tmp_path / "run")  # as after a kill before the end
     assert len(checkpoints(tmp_path / "run")) > found.evaluation.keep

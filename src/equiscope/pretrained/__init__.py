@@ -14,7 +14,7 @@ from torch import Tensor
 from equiscope.errors import EquiscopeError, InputError, UnknownName
 from equiscope.models import Built, Model, ModelSpec, Network, SpaceModel, spec_of
 from equiscope.models.build import possible_sizes
-from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, runs, strict, t5, vit
+from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, run_folder, strict, t5, vit
 from equiscope.pretrained.family import Family
 from equiscope.pretrained.fields import Reading
 from equiscope.pretrained.strict import FLOATS, WeightsError
@@ -46,7 +46,7 @@ def load(folder: str | Path, dtype: torch.dtype | None = None) -> Built:
     if dtype is not None and dtype not in FLOATS:
         raise InputError(f"The dtype of a model is one of torch's {', '.join(FLOATS.values())}, but got {dtype!r}.")
     if (folder / RUN).is_file():
-        return runs.load_run(folder, dtype=dtype)
+        return run_folder.load_run(folder, dtype=dtype)
     config = files.read_config(folder)
     family = _family(config, folder)
     reading = _read(family, config)

@@ -4,6 +4,8 @@ On disk a run is a folder: run.json is this record without its long lists, metri
 written as they come, so that a run that is killed has lost none of them.
 """
 
+import errno
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -183,6 +185,32 @@ def read_entries(folder: Path, until: int | None = None) -> list[Entry]:
         if until is None or entry.step <= until:
             found.append(entry)
     return found
+
+
+class Entries:
+    """The lines of metrics.jsonl, up to a step at first: what came later is computed again.
+
+    steps   how many of them are of a step
+    """
+
+    def __init__(self, folder: Path, until: int) -> None:
+        kept = read_entries(folder, until=until)
+        self.steps = sum(isinstance(entry, Point) for entry in kept)
+        outputs.put(folder / METRICS, b"".join(msgspec.json.encode(entry) + b"\n" for entry in kept))
+        self._file = (folder / METRICS).open("ab", buffering=0)
+
+    def add(self, entry: Entry) -> None:
+        """Write a line. Raises OSError where the disk is full."""
+        line = msgspec.json.encode(entry) + b"\n"
+        if self._file.write(line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file.name))
+
+    def settle(self) -> None:
+        """They are on the disk, before a checkpoint says that they are done."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def write_run(run: Run, folder: Path) -> None:

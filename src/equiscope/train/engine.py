@@ -16,7 +16,7 @@ from equiscope import blocks
 from equiscope.data.order import number
 from equiscope.errors import InputError
 from equiscope.models import Built, Mixed, SpaceModel
-from equiscope.pretrained.runs import AVERAGE, WEIGHTS, filled
+from equiscope.pretrained.run_folder import AVERAGE, WEIGHTS, filled
 from equiscope.train import state
 from equiscope.train.optimiser import Average, optimisers, set_rates, share, uphill
 from equiscope.train.processes import processes

@@ -1,6 +1,5 @@
-"""Folder: where a run lives. One process at a time writes it; what is there is never lost."""
+"""Folder: what a run keeps of its task, and whether a folder holds this very run."""
 
-import errno
 import filecmp
 import os
 import platform
@@ -12,37 +11,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import msgspec
 import torch
-from filelock import FileLock, Timeout
 
-from equiscope import __version__, outputs
+from equiscope import __version__
 from equiscope.errors import InputError
-from equiscope.record.run import METRICS, RUN, Entry, Point, Run, Source, read_entries, read_run, write_run
+from equiscope.record.run import RUN, Run, Source, read_run, write_run
 from equiscope.train.reading import differences, recipe
 from equiscope.train.task import Task
 
-LOCK = ".lock"
 TASK = ".task-"  # what folders begin with in which a task is written down
-
-
-@contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Nobody else trains in this folder meanwhile. Raises InputError where somebody does, or it cannot be made."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file, but a run is a folder. Choose another one with --out.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / LOCK)
-        lock.acquire(timeout=0)  # of the system's kind: it is gone when its process is, also by a kill
-    except Timeout as error:
-        raise InputError(f"Another process is training in {folder}. Wait for it, or choose another folder with --out.") from error
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}. Choose another folder with --out.") from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def begun(folder: Path, fresh: Run, task: Task) -> Run:
@@ -103,32 +80,6 @@ def _same(folder: Path, changed: list[str]) -> None:
             f"{folder} holds a run of another recipe, which going on would spoil: {'; '.join(changed[:5])}"
             f"{f'; and {len(changed) - 5} more' if len(changed) > 5 else ''}. Choose another folder with --out."
         )
-
-
-class Entries:
-    """The lines of metrics.jsonl, up to a step at first: what came later is computed again.
-
-    steps   how many of them are of a step
-    """
-
-    def __init__(self, folder: Path, until: int) -> None:
-        kept = read_entries(folder, until=until)
-        self.steps = sum(isinstance(entry, Point) for entry in kept)
-        outputs.put(folder / METRICS, b"".join(msgspec.json.encode(entry) + b"\n" for entry in kept))
-        self._file = (folder / METRICS).open("ab", buffering=0)
-
-    def add(self, entry: Entry) -> None:
-        """Write a line. Raises OSError where the disk is full."""
-        line = msgspec.json.encode(entry) + b"\n"
-        if self._file.write(line) != len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file.name))
-
-    def settle(self) -> None:
-        """They are on the disk, before a checkpoint says that they are done."""
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def moved(there: Run) -> list[str]:

@@ -18,10 +18,10 @@ import torch
 
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import Built, Model, ModelSpec, build, count
-from equiscope.pretrained import load
-from equiscope.pretrained.runs import BEST, STEPS, WEIGHTS, Checkpoint, identity, load_run, weights_of
-from equiscope.record.run import Entry, Point, Run, Score, write_run
-from equiscope.train import checkpoint, folder, state
+from equiscope.pretrained import load, run_folder
+from equiscope.pretrained.run_folder import BEST, STEPS, WEIGHTS, Checkpoint, identity, load_run, weights_of
+from equiscope.record.run import Entries, Entry, Point, Run, Score, write_run
+from equiscope.train import folder, state
 from equiscope.train.cost import best_rate
 from equiscope.train.engine import Diverged, Engine
 from equiscope.train.processes import counted
@@ -61,14 +61,14 @@ def train(
         with ExitStack() as stack:
 
             def begin() -> Run:
-                stack.enter_context(folder.held(out))
+                stack.enter_context(run_folder.held(out))
                 task.folder = out
                 return folder.begun(out, fresh(recipe, task, spec, engine, beside), task)
 
             run = engine.processes.told(begin)
             return _Loop(recipe, task, spec, engine, out, run, watcher if watcher and engine.first else Watcher()).go()
     except OSError as error:
-        kept = checkpoint.checkpoints(out)
+        kept = run_folder.checkpoints(out)
         raise InputError(
             f"{error.filename or out}: {error.strerror or error}. {f'{kept[0]} is whole' if kept else 'Nothing was saved yet'}; "
             "put this right, and give the same command to go on."
@@ -124,7 +124,7 @@ class _Loop:
         self.best: float | None = None
         self.seconds = 0.0
         self.saved = -1  # the step of the newest checkpoint
-        self.entries: folder.Entries | None = None
+        self.entries: Entries | None = None
         self.costs: dict[tuple[int, int], float] = {}
 
     def go(self) -> Run:
@@ -230,7 +230,7 @@ class _Loop:
             return
         facts = {"best": self.best, "seconds": self.seconds, "versions": folder.versions()}
         try:
-            self._write(step, self.engine.state(), facts, checkpoint.STEPS, keep or self.recipe.evaluation.keep)
+            self._write(step, self.engine.state(), facts, run_folder.STEPS, keep or self.recipe.evaluation.keep)
         except Diverged as error:
             raise Diverged(f"After step {step}: {error} {self._kept()}") from error
         self.saved = step
@@ -240,8 +240,8 @@ class _Loop:
         def written() -> None:
             if self.entries is not None:
                 self.entries.settle()
-            checkpoint.write(checkpoint.place(self.out, step, kind), step, files, facts, self.identity)
-            checkpoint.thin(self.out, keep, step, kind)
+            run_folder.write_checkpoint(run_folder.place(self.out, step, kind), step, files, facts, self.identity)
+            run_folder.thin(self.out, keep, step, kind)
 
         self.engine.processes.told(written)
 
@@ -253,12 +253,12 @@ class _Loop:
             self.best, self.seconds = found.facts["best"], found.facts["seconds"]
             return found.step
 
-        self.engine.processes.told(lambda: checkpoint.restore(self.out))
-        step = checkpoint.newest(self.out, fits, self.watcher.say, self.identity)
+        self.engine.processes.told(lambda: run_folder.restore(self.out))
+        step = run_folder.newest(self.out, fits, self.watcher.say, self.identity)
         if len(set(self.engine.processes.listed(step))) > 1:
             raise InputError(f"The processes see different checkpoints in {self.out}. Use a folder that all of them share.")
         if self.engine.first:
-            self.entries = folder.Entries(self.out, -1 if step is None else step)
+            self.entries = Entries(self.out, -1 if step is None else step)
         self.saved = -1 if step is None else step
         if step and step < self.steps:
             self.watcher.say(f"Going on after step {step} of {self.steps}.")
@@ -295,7 +295,7 @@ class _Loop:
             with kept_random():
                 result = {part: self.task.final(model, part) for part in self.task.parts if part != "train"}
             for kind, keep in ((STEPS, self.recipe.evaluation.keep), (BEST, 1)):  # a kill may have left some
-                checkpoint.thin(self.out, keep, self.steps, kind)
+                run_folder.thin(self.out, keep, self.steps, kind)
         return self._record(state="finished", result=result)
 
     def _diverged(self, error: Diverged, step: int) -> Diverged:
@@ -306,7 +306,7 @@ class _Loop:
 
     def _kept(self) -> str:
         kept = (
-            f"The weights before it are kept in {checkpoint.place(self.out, self.saved)}" if self.saved >= 0 else "Nothing is lost"
+            f"The weights before it are kept in {run_folder.place(self.out, self.saved)}" if self.saved >= 0 else "Nothing is lost"
         )
         return f"{kept}. Try a lower optimiser.rate, more warmup, or a smaller optimiser.clip, with another --out."
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
-from equiscope.pretrained.runs import kept
+from equiscope.pretrained.run_folder import kept
 
 OPTIMISER = "optimiser.safetensors"
 
