@@ -5,11 +5,15 @@ Hartree and bohr are measured: values of CODATA 2022.
 """
 
 from collections.abc import Mapping
+from typing import Literal
 
 from equiscope.errors import UnknownName
 
 ELECTRON, AVOGADRO = 1.602176634e-19, 6.02214076e23  # C and 1/mol, by definition of the SI (2019)
 HARTREE, BOHR = 27.211386245981, 0.529177210544  # eV and angstrom, CODATA 2022
+
+Energy = Literal["eV", "meV", "kcal/mol", "kJ/mol", "hartree", "Ry"]
+Length = Literal["angstrom", "nm", "bohr"]
 
 ENERGIES: Mapping[str, float] = {  # in eV
     "eV": 1.0,

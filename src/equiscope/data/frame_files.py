@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,10 +25,8 @@ from equiscope.errors import InputError
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.molecule_files import xyz
 from equiscope.tokens.points import Points, read_frames
-from equiscope.units import angstrom, electronvolts
+from equiscope.units import Energy, Length, angstrom, electronvolts
 
-Energy = Literal["eV", "meV", "kcal/mol", "kJ/mol", "hartree", "Ry"]
-Length = Literal["angstrom", "nm", "bohr"]
 ENDINGS = (".npz", ".xyz", ".extxyz", ".sdf", ".cjson")
 
 
