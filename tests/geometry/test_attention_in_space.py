@@ -4,9 +4,8 @@ import pytest
 import torch
 from tests.geometry.space import apart, features, places, randomised, turn
 
-from equiscope.attention import space
 from equiscope.errors import ShapeError
-from equiscope.geometry import Features, SpaceAttention, everyone, neighbours
+from equiscope.geometry import Features, SpaceAttention, attend, everyone, neighbours
 
 WIDTHS = {"E(3)": {"0e": 8, "0o": 2, "1o": 4, "1e": 2}, "SE(3)": {"0": 8, "1": 4}}
 FORMS = {
@@ -83,7 +82,7 @@ def test_dense_is_the_plain_formula(learned):
     generator = torch.Generator().manual_seed(0)
     q, k, v, u = (torch.randn(2, 3, 5, n, generator=generator, dtype=torch.float64) for n in (4, 4, 6, 2))
     at, sharp = places().requires_grad_(learned), torch.tensor([0.1, 0.7, 0.0], dtype=torch.float64)
-    values, ways = space.dense(q, k, v, u, at, sharp, 0.5)
+    values, ways = attend.dense(q, k, v, u, at, sharp, 0.5)
     way = at[:, None, :] - at[:, :, None]
     scores = 0.5 * q @ k.mT - sharp[:, None, None] * way.square().sum(-1)[:, None]
     weights = scores.softmax(-1)
@@ -102,7 +101,7 @@ def test_a_point_that_leaves_the_cutoff_leaves_smoothly():
         if envelope:
             return part(x, at, near)["0e"][0, 0].detach()
         q, k, v, u = part._ready(x)
-        return space.local(q, k, v, u, near, part.sharp.detach() * 0, 1.0)[0][0, :, 0].detach()
+        return attend.local(q, k, v, u, near, part.sharp.detach() * 0, 1.0)[0][0, :, 0].detach()
 
     step = 1e-6
     before, at_edge, after = seen(5.0 - step), seen(5.0), seen(5.0 + step)
@@ -138,6 +137,6 @@ def test_what_does_not_fit_is_refused():
         SpaceAttention({"0e": 8, "1o": 4}, 3)
     q = torch.randn(1, 2, 4, 3)
     with pytest.raises(ShapeError, match=r"coordinates \[B, N, 3\]"):
-        space.dense(q, q, q, q, torch.randn(1, 4, 2), torch.ones(2), 1.0)
+        attend.dense(q, q, q, q, torch.randn(1, 4, 2), torch.ones(2), 1.0)
     with pytest.raises(ShapeError, match="Queries and keys"):
-        space.dense(q, q[:, :, :2], q, q, torch.randn(1, 4, 3), torch.ones(2), 1.0)
+        attend.dense(q, q[:, :, :2], q, q, torch.randn(1, 4, 3), torch.ones(2), 1.0)

@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equiscope.attention import space
 from equiscope.errors import InputError, ShapeError
 from equiscope.explore.computation import computation, pushed
-from equiscope.geometry import PLAIN, Features
+from equiscope.geometry import PLAIN, Features, attend
 from equiscope.models.space import SpaceModel
 from equiscope.record.computation import Computation
 
@@ -63,7 +62,7 @@ def told(model: SpaceModel, rows: Tensor, positions: Tensor) -> dict[str, Tensor
 def looking() -> Iterator[list[Tensor]]:
     """Inside, every attention in space also says who looks at whom, [B, H, N, N]: what comes home of values that tell all apart."""
     found: list[Tensor] = []
-    before = {name: getattr(space, name) for name in ("dense", "local")}
+    before = {name: getattr(attend, name) for name in ("dense", "local")}
 
     def asked(look: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
         def both(*given: Any, **named: Any) -> tuple[Tensor, Tensor]:
@@ -79,8 +78,8 @@ def looking() -> Iterator[list[Tensor]]:
 
     try:
         for name, look in before.items():
-            setattr(space, name, asked(look))
+            setattr(attend, name, asked(look))
         yield found
     finally:
         for name, look in before.items():
-            setattr(space, name, look)
+            setattr(attend, name, look)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from equiscope.attention.space import Neighbours
+from equiscope.geometry.attend import Neighbours
 from equiscope.geometry.features import Features, Group, Widths
 from equiscope.geometry.look import SpaceAttention
 from equiscope.geometry.maps import Gated, Norm

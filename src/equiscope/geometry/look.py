@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope.attention import space
-from equiscope.attention.space import Neighbours
 from equiscope.errors import ShapeError
+from equiscope.geometry import attend
+from equiscope.geometry.attend import Neighbours
 from equiscope.geometry.features import PLAIN, Features, Group, Widths, checked, is_arrow
 from equiscope.geometry.maps import IN_SPACE, Map
 from equiscope.geometry.radial import Radial, envelope
@@ -80,7 +80,7 @@ class SpaceAttention(nn.Module):
             if self.radial is not None and self.steer is not None:
                 square = (at.unsqueeze(2) - at.unsqueeze(1)).square().sum(-1)
                 bias = self.steer(self.radial(square).to(q.dtype)).movedim(-1, 1)
-            values, ways = space.dense(q, k, v, u, at, g, self.scale, valid, bias, self.pointing)
+            values, ways = attend.dense(q, k, v, u, at, g, self.scale, valid, bias, self.pointing)
         else:
             neighbours = everyone(at, valid) if neighbours is None else neighbours
             values, ways = self._local(q, k, v, u, neighbours, g)
@@ -94,7 +94,7 @@ class SpaceAttention(nn.Module):
             if self.filter is not None:
                 filters = self._filters(1 + self.filter(basis))
         ends = None if self.cutoff is None else envelope(near.square, self.cutoff)
-        return space.local(q, k, v, u, near, g, self.scale, bias, ends, filters, self.pointing)
+        return attend.local(q, k, v, u, near, g, self.scale, bias, ends, filters, self.pointing)
 
     def _filters(self, filters: Tensor) -> Tensor:
         """Of each channel one factor, [B, N, J, H·n] to [B, H, N, J, V + U]: the three components of an arrow share theirs."""

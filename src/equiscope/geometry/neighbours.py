@@ -10,8 +10,8 @@ import math
 import torch
 from torch import Tensor
 
-from equiscope.attention.space import Neighbours, listed
 from equiscope.errors import InputError, ShapeError
+from equiscope.geometry.attend import Neighbours, listed
 
 MANY = 10**7  # images of points in cells around that are looked through
 FEW = 128  # points up to which all pairs are compared, where nothing is periodic

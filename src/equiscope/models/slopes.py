@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from equiscope.attention.space import Neighbours, listed
+from equiscope.geometry.attend import Neighbours, listed
 from equiscope.models.space import SpaceModel
 
 Lost = Callable[[Tensor, Tensor | None, dict[str, Tensor]], Tensor]  # energies [B], forces [B, N, 3] and the batch to one number

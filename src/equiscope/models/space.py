@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope.attention.space import Neighbours
 from equiscope.errors import InputError, ShapeError
 from equiscope.geometry import PLAIN, Features, Norm, SpaceBlock, everyone, length, neighbours
+from equiscope.geometry.attend import Neighbours
 from equiscope.spec_base import Count, ModelSpec, Size
 from equiscope.symmetry.actions import Action, Permute
 from equiscope.symmetry.space import Reflect, Rotate, Translate
