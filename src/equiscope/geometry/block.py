@@ -3,8 +3,8 @@
 from torch import Tensor, nn
 
 from equiscope.geometry.attend import Neighbours
+from equiscope.geometry.attention import SpaceAttention
 from equiscope.geometry.features import Features, Group, Widths
-from equiscope.geometry.look import SpaceAttention
 from equiscope.geometry.maps import Gated, Norm
 
 
