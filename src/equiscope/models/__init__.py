@@ -6,7 +6,6 @@ from equiscope.models.beam import Beams, Found, search
 from equiscope.models.build import Memory, Model
 from equiscope.models.calculator import calculator
 from equiscope.models.compiled import Compiled
-from equiscope.models.description import Description
 from equiscope.models.export import export_onnx
 from equiscope.models.generate import generate, stream
 from equiscope.models.kinds import KINDS, Built, build, count, describe, folder_of, spec_of
@@ -22,6 +21,7 @@ from equiscope.models.space import Answer, PointSpec, SpaceModel
 from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 from equiscope.models.speculate import Draft
 from equiscope.models.window import windowed
+from equiscope.record.description import Description
 from equiscope.spec_base import ModelSpec
 
 __all__ = [

@@ -9,8 +9,8 @@ from torch import nn
 from equiscope.errors import InputError
 from equiscope.geometry import Map, SpaceBlock
 from equiscope.geometry.features import is_arrow
-from equiscope.models.description import Description, Part
 from equiscope.models.space import PointSpec, SpaceModel
+from equiscope.record.description import Description, Part
 from equiscope.symmetry import derive
 
 READ = {

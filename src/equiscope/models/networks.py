@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.models.baselines import Baseline
-from equiscope.models.description import Description, Part
 from equiscope.record import Claim
+from equiscope.record.description import Description, Part
 from equiscope.symmetry import Action, Shift, derive
 from equiscope.tokens import Tokens
 

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
-from equiscope.record import Claim
+from equiscope.record.explorable import Claim
 
 
 @dataclass(frozen=True)
