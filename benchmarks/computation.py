@@ -22,7 +22,7 @@ import torch
 from benchmarks.machine import ROOT, machine, versions
 
 from equiscope.explore.in_space import in_space
-from equiscope.models import PointSpec, SpaceModel
+from equiscope.geometry import PointSpec, SpaceModel
 
 WEB = ROOT / "web"
 ELEMENTS = ("H", "C", "O")

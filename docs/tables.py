@@ -18,7 +18,8 @@ from msgspec import Struct
 
 from equiscope.attention import Causal, MultiHeadAttention, Plan
 from equiscope.audit import PROPERTIES
-from equiscope.models import Baseline, PointSpec
+from equiscope.geometry import PointSpec
+from equiscope.models import Baseline
 from equiscope.position import SCHEMES, Position
 from equiscope.symmetry import ACTIONS, CLAIMED
 from equiscope.tokens import Tokens

@@ -10,7 +10,7 @@ from benchmarks.geometry.points import CUTOFF, ELEMENTS
 from torch import nn
 
 from equiscope.geometry import pairs
-from equiscope.models.space import PointSpec, SpaceModel
+from equiscope.geometry.model import PointSpec, SpaceModel
 
 
 def ours(channels, form):

@@ -38,7 +38,7 @@ _NAMES = {
     "Head": "models",
     "Norm": "models",
     "Run": "record",
-    "PointSpec": "models",
+    "PointSpec": "geometry",
     "Spec": "models",
     "Tokens": "tokens",
     "Trace": "record",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.calculated import Calculated
-from equiscope.models.space import PointSpec, SpaceModel
+from equiscope.geometry.model import PointSpec, SpaceModel
 from tests.audit.case import Case
 
 CUTOFF = 2.5

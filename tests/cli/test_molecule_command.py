@@ -10,7 +10,7 @@ from tests.explore.molecules import ethanol, handed, xyz
 
 import equiscope as eq
 from equiscope.cli.molecule import is_molecule
-from equiscope.models import PointSpec
+from equiscope.geometry import PointSpec
 from equiscope.record import Molecule
 from equiscope.train import load_run, recall
 from equiscope.train.plainly import Plain

@@ -8,7 +8,7 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.explore.computed import ETHANOL, SMALL, SPECS, drawn, drawn_model
 from equiscope.explore.in_space import in_space
 from equiscope.geometry import PLAIN, everyone
-from equiscope.models.space import PointSpec, SpaceModel
+from equiscope.geometry.model import PointSpec, SpaceModel
 from equiscope.symmetry.space import Rotate
 
 

@@ -9,7 +9,7 @@ from tests.geometry.space import places, randomised
 
 from equiscope.errors import InputError
 from equiscope.geometry import neighbours, pairs
-from equiscope.models.space import PointSpec, SpaceModel
+from equiscope.geometry.model import PointSpec, SpaceModel
 
 KINDS = {
     "dense": {}, "dense, SE(3)": {"group": "SE(3)", "products": 4}, "dense, typed": {"mirrored": 4, "products": 4},

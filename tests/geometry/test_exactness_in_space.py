@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.geometry.space import places, randomised, turn
 
-from equiscope.models.space import PointSpec, SpaceModel
+from equiscope.geometry.model import PointSpec, SpaceModel
 
 FORMS = {"dense": {}, "local": {"cutoff": 4.0}, "filtered": {"cutoff": 4.0, "filtered": True}}
 GROUPS = {"E(3)": {"mirrored": 4, "products": 4}, "SE(3)": {"products": 4}}

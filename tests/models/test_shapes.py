@@ -7,7 +7,7 @@ from tests.geometry.space import places, randomised, turn
 
 import equiscope as eq
 from equiscope.errors import InputError
-from equiscope.models import PointSpec, SpaceModel
+from equiscope.geometry import PointSpec, SpaceModel
 from equiscope.models.calculator import calculator
 from equiscope.tokens.points import read_points
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from equiscope.errors import InputError
-from equiscope.models import PointSpec, build
+from equiscope.geometry import PointSpec
+from equiscope.models import build
 from equiscope.models.slopes import Slopes
 
 ETHANOL = torch.tensor([[6, 6, 8, 1, 1, 1, 1, 1, 1]])

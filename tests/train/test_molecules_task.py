@@ -14,7 +14,7 @@ import torch
 
 import equiscope as eq
 from equiscope.errors import InputError
-from equiscope.models import PointSpec, SpaceModel
+from equiscope.geometry import PointSpec, SpaceModel
 from equiscope.pretrained import read_spec
 from equiscope.train import load_run, open_task, read_recipe, recall, recipe, settle, train
 from equiscope.train.loop import begun_model

@@ -16,7 +16,8 @@ from torch import Tensor
 from equiscope.cli.piped import piped
 from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.errors import InputError
-from equiscope.models import Beams, Draft, Model, Prepared, Sampling, SpaceModel, generate, prepared, stream, windowed
+from equiscope.geometry import SpaceModel
+from equiscope.models import Beams, Draft, Model, Prepared, Sampling, generate, prepared, stream, windowed
 from equiscope.models.speculate import speculate
 from equiscope.pretrained import load
 from equiscope.spec_base import read_object

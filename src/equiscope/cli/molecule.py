@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from equiscope.explore.solvers import Solving
-    from equiscope.models import PointSpec
+    from equiscope.geometry import PointSpec
 
 KINDS = (".xyz", ".extxyz", ".cjson", ".sdf")
 OTHER = "Give the folder of a run that learned molecules, or a spec (.json) with elements."
@@ -57,7 +57,8 @@ def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
     """The model of a run or of a spec. Raises InputError where it is no model of points in space, or reads no energy."""
     from equiscope.data.molecules import Levels
     from equiscope.explore.solvers import drawn, in_space, learned
-    from equiscope.models import Model, SpaceModel
+    from equiscope.geometry import SpaceModel
+    from equiscope.models import Model
     from equiscope.pretrained import load
     from equiscope.train.molecules import LEVELS
 
@@ -75,7 +76,7 @@ def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
 
 
 def _spec(path: Path) -> "PointSpec":
-    from equiscope.models import PointSpec
+    from equiscope.geometry import PointSpec
     from equiscope.spec_base import read_object
 
     if path.suffix != ".json":

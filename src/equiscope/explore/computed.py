@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from equiscope import record
 from equiscope.explore.computation import Function, computation, pushed
 from equiscope.explore.in_space import in_space, told
-from equiscope.models.space import PointSpec, SpaceModel
+from equiscope.geometry.model import PointSpec, SpaceModel
 from equiscope.record.computation import Computation
 from equiscope.symmetry.space import Rotate
 

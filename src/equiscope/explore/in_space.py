@@ -12,7 +12,7 @@ from torch import Tensor
 from equiscope.errors import InputError, ShapeError
 from equiscope.explore.computation import computation, pushed
 from equiscope.geometry import PLAIN, Features, attend
-from equiscope.models.space import SpaceModel
+from equiscope.geometry.model import SpaceModel
 from equiscope.record.computation import Computation
 
 

@@ -16,7 +16,8 @@ from equiscope.data.molecules import Levels
 from equiscope.errors import InputError
 from equiscope.explore.computation import pushed
 from equiscope.explore.in_space import told
-from equiscope.models import Attention, Block, Entry, Model, PointSpec, SpaceModel, Spec, build
+from equiscope.geometry import PointSpec, SpaceModel
+from equiscope.models import Attention, Block, Entry, Model, Spec, build
 from equiscope.models.readout import READOUTS
 from equiscope.tokens import Tokens
 from equiscope.tokens.elements import NUMBERS, SYMBOLS

@@ -17,7 +17,6 @@ from equiscope.models.readout import READOUTS, ClassToken, Concatenation, Each, 
 from equiscope.models.resize import resized
 from equiscope.models.rollout import rollout, weights
 from equiscope.models.sampling import Sampling
-from equiscope.models.space import Answer, PointSpec, SpaceModel
 from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 from equiscope.models.speculate import Draft
 from equiscope.models.window import windowed
@@ -29,7 +28,6 @@ __all__ = [
     "KINDS",
     "PRESETS",
     "READOUTS",
-    "Answer",
     "Attention",
     "Baseline",
     "Beams",
@@ -57,11 +55,9 @@ __all__ = [
     "ModelSpec",
     "Network",
     "Norm",
-    "PointSpec",
     "Prepared",
     "Readout",
     "Sampling",
-    "SpaceModel",
     "Spec",
     "build",
     "calculator",

@@ -7,7 +7,7 @@ import torch
 from ase.calculators.calculator import Calculator, PropertyNotImplementedError, all_changes
 
 from equiscope.errors import InputError
-from equiscope.models.space import SpaceModel
+from equiscope.geometry.model import SpaceModel
 
 
 class SpaceCalculator(Calculator):

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from equiscope.errors import InputError
-from equiscope.models.space import SpaceModel
+from equiscope.geometry.model import SpaceModel
 from equiscope.tokens.extra import needed
 from equiscope.units import angstrom, electronvolts
 

@@ -7,14 +7,14 @@ from typing import Any, overload
 
 from equiscope import spec_base
 from equiscope.errors import InputError
+from equiscope.geometry import describe as points
+from equiscope.geometry.model import PointSpec, SpaceModel
 from equiscope.models import describe as sequences
-from equiscope.models import described_space as points
 from equiscope.models import networks
 from equiscope.models.baselines import Baseline
 from equiscope.models.build import Model, possible_sizes
 from equiscope.models.networks import NETWORKS, Network
 from equiscope.models.presets import PRESETS
-from equiscope.models.space import PointSpec, SpaceModel
 from equiscope.models.spec import Spec
 from equiscope.record.description import Description
 from equiscope.spec_base import ModelSpec, read_object

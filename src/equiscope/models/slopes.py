@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from equiscope.geometry.attend import Neighbours, listed
-from equiscope.models.space import SpaceModel
+from equiscope.geometry.model import SpaceModel
 
 Lost = Callable[[Tensor, Tensor | None, dict[str, Tensor]], Tensor]  # energies [B], forces [B, N, 3] and the batch to one number
 STEP = 8  # lists are padded to multiples of it, so that shapes repeat

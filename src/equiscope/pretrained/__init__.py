@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import EquiscopeError, InputError, UnknownName
-from equiscope.models import Built, Model, ModelSpec, Network, SpaceModel, spec_of
+from equiscope.geometry import SpaceModel
+from equiscope.models import Built, Model, ModelSpec, Network, spec_of
 from equiscope.models.build import possible_sizes
 from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, run_folder, strict, t5, vit
 from equiscope.pretrained.family import Family

@@ -15,7 +15,8 @@ from equiscope.data.files import learned
 from equiscope.data.language import IGNORED
 from equiscope.data.line import Unknown, held
 from equiscope.errors import InputError, UnknownName
-from equiscope.models import Built, Model, Sampling, SpaceModel, generate
+from equiscope.geometry import SpaceModel
+from equiscope.models import Built, Model, Sampling, generate
 from equiscope.record import Line, Sample
 from equiscope.tokens.labels import labels
 from equiscope.tokens.tokenizer import Tokenizer

@@ -17,7 +17,8 @@ from equiscope.data.frame_files import frames
 from equiscope.data.molecules import Frame, Frames, Levels, Molecules, joined
 from equiscope.data.turns import turn
 from equiscope.errors import InputError
-from equiscope.models import Built, Model, SpaceModel
+from equiscope.geometry import SpaceModel
+from equiscope.models import Built, Model
 from equiscope.models.slopes import Slopes
 from equiscope.record import Sample
 from equiscope.train.plainly import Plain, plain_spec

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from equiscope.data.molecules import Levels
 from equiscope.errors import InputError
-from equiscope.models import Answer, Model
+from equiscope.geometry import Answer
+from equiscope.models import Model
 from equiscope.tokens import Tokens
 from equiscope.tokens.elements import NUMBERS, named
 

@@ -21,7 +21,8 @@ from equiscope import budgets, position
 from equiscope.budgets import DEEP, TOO_DEEP, too_deep
 from equiscope.data import Molecules
 from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, shown
-from equiscope.models import BASELINES, PRESETS, Baseline, ModelSpec, PointSpec, Spec
+from equiscope.geometry import PointSpec
+from equiscope.models import BASELINES, PRESETS, Baseline, ModelSpec, Spec
 from equiscope.models.baselines import foreign
 from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm
 from equiscope.spec_base import named_fields

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
-from equiscope.models import Baseline, Built, Model, ModelSpec, PointSpec, Spec, describe, spec_of
+from equiscope.geometry import PointSpec
+from equiscope.models import Baseline, Built, Model, ModelSpec, Spec, describe, spec_of
 from equiscope.pretrained import read_spec
 from equiscope.record import Line, Sample, Source
 from equiscope.symmetry import Permute, derive

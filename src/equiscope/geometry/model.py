@@ -11,8 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
-from equiscope.geometry import PLAIN, Features, Norm, SpaceBlock, everyone, length, neighbours
 from equiscope.geometry.attend import Neighbours
+from equiscope.geometry.attention import everyone
+from equiscope.geometry.block import SpaceBlock
+from equiscope.geometry.features import PLAIN, Features
+from equiscope.geometry.maps import Norm, length
+from equiscope.geometry.neighbours import neighbours
 from equiscope.spec_base import Count, ModelSpec, Size
 from equiscope.symmetry.actions import Action, Permute
 from equiscope.symmetry.space import Reflect, Rotate, Translate

@@ -5,7 +5,7 @@ import torch
 from tests.geometry.space import places, randomised, turn
 
 from equiscope.errors import InputError, ShapeError
-from equiscope.models.space import PointSpec, SpaceModel
+from equiscope.geometry.model import PointSpec, SpaceModel
 from equiscope.symmetry import derive
 
 SPECS = {

@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from equiscope.errors import InputError
-from equiscope.geometry import Map, SpaceBlock
+from equiscope.geometry.block import SpaceBlock
 from equiscope.geometry.features import is_arrow
-from equiscope.models.space import PointSpec, SpaceModel
+from equiscope.geometry.maps import Map
+from equiscope.geometry.model import PointSpec, SpaceModel
 from equiscope.record.description import Description, Part
 from equiscope.symmetry import derive
 
