@@ -36,7 +36,7 @@ class Compiled(nn.Module):
 
     def __init__(self, inside):
         super().__init__()
-        from equiscope.models.slopes import Slopes
+        from equiscope.geometry.forces import Slopes
 
         self.inside = inside
         self.slopes = Slopes(inside, lambda energy, forces, _: missed(energy, forces))

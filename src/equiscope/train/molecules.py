@@ -18,8 +18,8 @@ from equiscope.data.molecules import Frame, Frames, Levels, Molecules, joined
 from equiscope.data.turns import turn
 from equiscope.errors import InputError
 from equiscope.geometry import SpaceModel
+from equiscope.geometry.forces import Slopes
 from equiscope.models import Built, Model
-from equiscope.models.slopes import Slopes
 from equiscope.record import Sample
 from equiscope.train.plainly import Plain, plain_spec
 from equiscope.train.recipe import Recipe

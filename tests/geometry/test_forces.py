@@ -5,8 +5,8 @@ import torch
 
 from equiscope.errors import InputError
 from equiscope.geometry import PointSpec
+from equiscope.geometry.forces import Slopes
 from equiscope.models import build
-from equiscope.models.slopes import Slopes
 
 ETHANOL = torch.tensor([[6, 6, 8, 1, 1, 1, 1, 1, 1]])
 KINDS = {
