@@ -8,7 +8,7 @@ from tests.geometry.space import places, randomised, turn
 import equiscope as eq
 from equiscope.errors import InputError
 from equiscope.geometry import PointSpec, SpaceModel
-from equiscope.models.calculator import calculator
+from equiscope.geometry.calculator import calculator
 from equiscope.tokens.points import read_points
 
 SPECS = {

@@ -2,6 +2,7 @@
 
 from equiscope.geometry.attention import SpaceAttention, everyone
 from equiscope.geometry.block import SpaceBlock
+from equiscope.geometry.calculator import calculator
 from equiscope.geometry.features import KINDS, PLAIN, Features, Group, Widths, product_kinds
 from equiscope.geometry.maps import Gated, Map, Norm, Products, length
 from equiscope.geometry.model import Answer, PointSpec, SpaceModel
@@ -24,6 +25,7 @@ __all__ = [
     "SpaceBlock",
     "SpaceModel",
     "Widths",
+    "calculator",
     "distance",
     "envelope",
     "everyone",

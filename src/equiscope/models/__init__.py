@@ -4,7 +4,6 @@ from equiscope.models.baselines import KINDS as BASELINES
 from equiscope.models.baselines import Baseline
 from equiscope.models.beam import Beams, Found, search
 from equiscope.models.build import Memory, Model
-from equiscope.models.calculator import calculator
 from equiscope.models.compiled import Compiled
 from equiscope.models.export import export_onnx
 from equiscope.models.generate import generate, stream
@@ -60,7 +59,6 @@ __all__ = [
     "Sampling",
     "Spec",
     "build",
-    "calculator",
     "count",
     "describe",
     "export_onnx",

@@ -17,9 +17,9 @@ from ase.optimize import BFGS
 from tests.geometry.space import randomised
 
 from equiscope.errors import InputError, UnknownName
+from equiscope.geometry.calculator import calculator
 from equiscope.geometry.model import PointSpec, SpaceModel
 from equiscope.models import Model, Spec
-from equiscope.models.calculator import calculator
 from equiscope.units import electronvolts
 
 
