@@ -21,6 +21,7 @@ _ROOMS = (
     "models",
     "position",
     "pretrained",
+    "program",
     "record",
     "study",
     "symmetry",

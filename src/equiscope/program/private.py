@@ -1,0 +1,90 @@
+"""Private names of torch that the capture of a program calls: what each is for, and what happens where a torch has it no longer.
+
+torch._C._functorch.is_functorch_wrapped_tensor
+    Whether a tensor is one that vmap or grad of torch.func wraps. Without it none is taken to be: such models fail to be watched.
+Tensor.untyped_storage()._cdata
+    The identity of a storage, by which aliases are found. Without it each tensor is alone, and a write is not seen by its aliases.
+Tensor._version
+    How often a tensor was written in place. Without it a write that no name and no schema tells is not noticed.
+torch._C.TensorBase
+    Methods of tensors in C. Without it methods in Python that call them are opened, and torch opens them without end.
+has_torch_function, has_torch_function_unary, has_torch_function_variadic in the globals of torch's Python functions
+    Their question whether somebody overrides them. Where they ask otherwise, the function is recorded by its ATen calls.
+torch.ops.aten.NAME.OVERLOAD, its _schema and its tags
+    Which arguments a call writes, and whether it draws by chance. An operation without them is taken to do neither.
+torch.ops.aten._safe_softmax
+    The softmax of fused attention: a row without any position is 0. Without it such a row is not a number.
+"""
+
+import types
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_wrapped: Any = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)
+_GUARDS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+_Base: Any = getattr(torch._C, "TensorBase", Tensor)
+_safe_softmax: Any = getattr(torch.ops.aten, "_safe_softmax", None)
+
+
+def is_wrapped(t: Tensor) -> bool:
+    """Whether vmap or grad of torch.func wraps it, so that its numbers are not its own."""
+    return _wrapped is not None and bool(_wrapped(t))
+
+
+def storage_of(t: Tensor) -> int:
+    """The same number for tensors that share their memory."""
+    try:
+        return int(t.untyped_storage()._cdata)
+    except (AttributeError, NotImplementedError, RuntimeError):  # sparse tensors have none
+        return id(t)
+
+
+def version(t: Tensor) -> int:
+    """How often it was written in place; -1 where torch does not count."""
+    return -1 if t.is_inference() else int(getattr(t, "_version", -1))
+
+
+def opened(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """A Python function of torch that no longer asks whether somebody overrides it, so that a watcher sees its inside."""
+    if not isinstance(function, types.FunctionType) or not str(function.__module__).startswith("torch"):
+        return None
+    if hasattr(_Base, function.__name__) and getattr(Tensor, function.__name__) is function:
+        return None  # a method of tensors that calls the one in C, which torch reports by the name of this one
+    guards = set(_GUARDS) & set(function.__code__.co_names) & function.__globals__.keys()
+    return _opened(function) if guards else None
+
+
+@cache
+def _opened(function: types.FunctionType) -> Callable[..., Any]:
+    space = {**function.__globals__, **dict.fromkeys(_GUARDS, lambda *_: False)}
+    made = types.FunctionType(function.__code__, space, function.__name__, function.__defaults__, function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def writes(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Arguments that an ATen call says it writes."""
+    schema = getattr(function, "_schema", None)
+    if schema is None or not getattr(schema, "is_mutable", False):
+        return []
+    given = {argument.name: value for argument, value in zip(schema.arguments, args, strict=False)} | kwargs
+    return [given.get(a.name) for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+
+
+@cache
+def draws(function: Any) -> bool:
+    """Whether torch says that a function draws by chance: some overload of its name, where it is no ATen call."""
+    if hasattr(function, "_schema"):
+        return torch.Tag.nondeterministic_seeded in function.tags
+    packet = getattr(torch.ops.aten, str(getattr(function, "__name__", "")), None)
+    overloads = packet.overloads() if packet is not None and hasattr(packet, "overloads") else []
+    return any(torch.Tag.nondeterministic_seeded in getattr(packet, name).tags for name in overloads)
+
+
+def safe_softmax(scores: Tensor) -> Tensor:
+    """Softmax along the last axis, as fused attention has it."""
+    return scores.softmax(-1) if _safe_softmax is None else _safe_softmax.default(scores, -1)
