@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
-from equiscope.explore.computation import computation, pushed
 from equiscope.geometry import PLAIN, Features, attend
 from equiscope.geometry.model import SpaceModel
+from equiscope.program.loops import computation, pushed
 from equiscope.record.computation import Computation
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from equiscope.budgets import regular
 from equiscope.errors import InputError
 from equiscope.explore import elements, page
-from equiscope.explore.computation import computation
 from equiscope.explore.page import PLAIN
 from equiscope.explore.solvers import Answers, Solving, formula, untrained
+from equiscope.program.loops import computation
 from equiscope.record import Molecule, pack, unpack
 from equiscope.record.molecule import Answered, Solver, Species
 from equiscope.symmetry.measure import PRECISION, relative_error

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from equiscope.data.molecules import Levels
 from equiscope.errors import InputError
-from equiscope.explore.computation import pushed
 from equiscope.explore.in_space import told
 from equiscope.geometry import PointSpec, SpaceModel
 from equiscope.models import Attention, Block, Entry, Model, Spec, build
 from equiscope.models.readout import READOUTS
+from equiscope.program.loops import pushed
 from equiscope.tokens import Tokens
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope import record
-from equiscope.trace.axes import output_axes
+from equiscope.program.axes import output_axes
 
 
 @dataclass(frozen=True)

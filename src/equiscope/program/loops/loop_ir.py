@@ -1,4 +1,4 @@
-"""A tape: steps over strided numbers, written while a function of tensors is read, and at the end a `record.Computation`.
+"""The loop IR: steps over strided numbers, written while a function of tensors is read, and at the end a `record.Computation`.
 
 What is the same is written once, what does not depend on an input is a constant, and axes along which all operands repeat
 themselves are left out: a product with an expanded number costs no more than with the number.
@@ -48,7 +48,7 @@ class Value:
         return torch.empty(max(last, 0) + 1, device="meta", dtype=self.dtype).as_strided(self.shape, self.strides, self.offset)
 
 
-class Tape:
+class LoopIR:
     """Steps that were written, and slots of inputs, constants and results."""
 
     def __init__(self) -> None:

@@ -3,14 +3,14 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.explore.machine import run
 from torch import nn
 
 from equiscope.errors import InputError
-from equiscope.explore.computation import computation, pushed
 from equiscope.explore.computed import OPERATIONS, drawn, pushing
 from equiscope.models import Attention, Block, Entry, Spec, build
+from equiscope.program.loops import computation, pushed
 from equiscope.tokens import Tokens
+from tests.explore.machine import run
 
 
 def agrees(function, tolerance=1e-12, **inputs):

@@ -1,4 +1,4 @@
-"""torch's operations, by name, and who writes each on a tape: arithmetic in `arithmetic.py`, what is only moved in `moves.py`.
+"""torch's operations, by name, and who lowers each to loops: `lower_math` computes, `lower_views` only moves numbers.
 
 What is not in the list torch takes apart into what is (`parts`), and of a view torch itself says how it strides.
 """
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
-Lowered = Callable[..., Any]  # (tape, *arguments, **named) to a Value, or to a tuple of them
+Lowered = Callable[..., Any]  # (ir, *arguments, **named) to a Value, or to a tuple of them
 LOWERED: dict[str, Lowered] = {}
 
 VIEWS = {

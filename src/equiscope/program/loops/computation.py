@@ -15,10 +15,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from equiscope.errors import InputError
-from equiscope.explore import arithmetic  # noqa: F401  # enters its operations into the list
-from equiscope.explore.aten import ALIASES, LIKE, LOWERED, VIEWS, known, name_of, parts
-from equiscope.explore.moves import viewed
-from equiscope.explore.tape import Tape, Value
+from equiscope.program.loops import lower_math  # noqa: F401  # enters its operations into the list
+from equiscope.program.loops.aten import ALIASES, LIKE, LOWERED, VIEWS, known, name_of, parts
+from equiscope.program.loops.loop_ir import LoopIR, Value
+from equiscope.program.loops.lower_views import viewed
 from equiscope.record.computation import Computation
 
 Function = Callable[..., dict[str, Tensor]]
@@ -46,10 +46,10 @@ def computation(function: Function, inputs: dict[str, Tensor]) -> Computation:
         return list(found.values())
 
     graph = traced(flat, list(inputs.values()))
-    tape = Tape()
-    given = {name: tape.fresh(x.shape, x.dtype) for name, x in inputs.items()}
-    values = _Reader(tape, graph).read(list(given.values()))
-    return tape.computation(given, dict(zip(outputs, values, strict=True)))
+    ir = LoopIR()
+    given = {name: ir.fresh(x.shape, x.dtype) for name, x in inputs.items()}
+    values = _Reader(ir, graph).read(list(given.values()))
+    return ir.computation(given, dict(zip(outputs, values, strict=True)))
 
 
 def pushed(function: Function) -> Function:
@@ -87,10 +87,10 @@ def traced(function: Callable[..., list[Tensor]], inputs: list[Tensor]) -> Graph
 
 
 class _Reader:
-    """Walks a graph in its order; a node is a value on the tape, a tuple of them, or None."""
+    """Walks a graph in its order; a node is a value of the loop IR, a tuple of them, or None."""
 
-    def __init__(self, tape: Tape, graph: GraphModule) -> None:
-        self.tape, self.graph = tape, graph
+    def __init__(self, ir: LoopIR, graph: GraphModule) -> None:
+        self.ir, self.graph = ir, graph
         self.values: dict[Node, Any] = {}
         self.met: dict[Any, Any] = {}
 
@@ -101,7 +101,7 @@ class _Reader:
                 self.values[node] = next(rest)
             elif node.op == "get_attr":
                 found = _attribute(self.graph, str(node.target))
-                self.values[node] = self.tape.constant(found) if isinstance(found, Tensor) else found
+                self.values[node] = self.ir.constant(found) if isinstance(found, Tensor) else found
             elif node.op == "output":
                 return list(self._known(node.args[0]))
             else:
@@ -114,35 +114,35 @@ class _Reader:
 
     def _made(self, node: Node, arguments: Any, named: Any) -> Any:
         op: Any = node.target
-        name, tape = name_of(op), self.tape
+        name, ir = name_of(op), self.ir
         if name == "getitem":
             return arguments[0][arguments[1]]
         if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()):
             raise InputError(f"A computation is the same each time, but {name} draws by chance. Call model.eval() first.")
         values = [x for x in _leaves([arguments, named]) if isinstance(x, Value)]
-        if name in LIKE or all(x.slot in tape.bases for x in values):
+        if name in LIKE or all(x.slot in ir.bases for x in values):
             made = op(*_each(arguments, self._told), **_each(named, self._told))
-            return _each(made, lambda x: tape.constant(x) if isinstance(x, Tensor) else x)
+            return _each(made, lambda x: ir.constant(x) if isinstance(x, Tensor) else x)
         if name in VIEWS and op is not torch.ops.aten.view.dtype:
-            return viewed(tape, op, arguments[0], arguments[1:], named)
+            return viewed(ir, op, arguments[0], arguments[1:], named)
         if name in ALIASES:
             return arguments[0]
         if name not in LOWERED:
             raise InputError(
-                f"A computation has no steps for {op}; it has {len(known())} other operations: equiscope.explore.aten.known(). "
-                "Write the model with these, or add it to explore/arithmetic.py."
+                f"A computation has no steps for {op}; it has {len(known())} others: equiscope.program.loops.aten.known(). "
+                "Write the model with these, or add it to program/loops/lower_math.py."
             )
         self._double(op, node)
         named = {
             key: x for key, x in named.items() if key not in ("memory_format", "layout", "device", "pin_memory", "non_blocking")
         }
-        return LOWERED[name](tape, *arguments, **named)
+        return LOWERED[name](ir, *arguments, **named)
 
     def _told(self, x: Any) -> Any:
         """The tensor of a constant, or one of the same shape where only that is read."""
         if not isinstance(x, Value):
             return x
-        return self.tape.tensor(x) if x.slot in self.tape.bases else torch.zeros(x.shape, dtype=x.dtype)
+        return self.ir.tensor(x) if x.slot in self.ir.bases else torch.zeros(x.shape, dtype=x.dtype)
 
     def _double(self, op: Any, node: Node) -> None:
         meta = node.meta.get("tensor_meta")
