@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from tests.explore.machine import run
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.explore.computed import ETHANOL, SMALL, SPECS, drawn, drawn_model
 from equiscope.explore.in_space import in_space
 from equiscope.geometry import PLAIN, everyone
 from equiscope.geometry.model import PointSpec, SpaceModel
+from equiscope.program.loops.interpret import run
 from equiscope.symmetry.space import Rotate
 
 

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.explore.machine import run
 from tests.explore.molecules import ball, ethanol, handed, turned, xyz
 
 from equiscope.errors import InputError
@@ -14,6 +13,7 @@ from equiscope.explore import elements
 from equiscope.explore.molecule import ANGLES, ATOMS, molecule, plain_page, turn
 from equiscope.explore.page import html, write
 from equiscope.explore.solvers import formula, plain, untrained
+from equiscope.program.loops.interpret import run
 from equiscope.record import Molecule, unpack
 from equiscope.symmetry import relative_error
 from equiscope.tokens.elements import SYMBOLS

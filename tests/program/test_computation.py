@@ -9,8 +9,8 @@ from equiscope.errors import InputError
 from equiscope.explore.computed import OPERATIONS, drawn, pushing
 from equiscope.models import Attention, Block, Entry, Spec, build
 from equiscope.program.loops import computation, pushed
+from equiscope.program.loops.interpret import run
 from equiscope.tokens import Tokens
-from tests.explore.machine import run
 
 
 def agrees(function, tolerance=1e-12, **inputs):

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
@@ -74,6 +75,9 @@ class _Capture:
         self.paths = {id(module): path for path, module in model.named_modules()}
         self.scope, self.turns = [("", 0)], defaultdict[str, int](int)
         self.given = dict(_named(model))
+        for path, module in model.named_modules():
+            for name, called in getattr(module, "legend", {}).items():
+                self.program.legend[f"{path}.{name}" if path else name] = called
 
     # --- the two nets
     def function(self, net: _Upper, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -84,8 +88,8 @@ class _Capture:
             return func(*args, **kwargs)  # of gradients and vmap the lower net sees the inside
         if name in NOTHING or (attribute and name not in PROPERTIES):
             return func(*args, **kwargs)
-        if func in COMPOSITES:
-            return self._apart(net, func, args, kwargs)
+        if func in COMPOSITES and (found := self._apart(net, func, args, kwargs)) is not NotImplemented:
+            return found
         inner = None if name in EXITS else opened(func)
         if inner is not None:
             with net:
@@ -96,15 +100,17 @@ class _Capture:
             return self.call(func, args, kwargs, "function")
 
     def _apart(self, net: _Upper, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if drawn(args, kwargs):
-            with net:
-                return COMPOSITES[func](*args, **kwargs)
-        with self.silence():
-            result = func(*args, **kwargs)
+        """A call as its parts, which run beside it; NotImplemented where it has none on these arguments."""
+        whole = func is F.scaled_dot_product_attention and drawn(args, kwargs)
         with net:
             parts = COMPOSITES[func](*args, **kwargs)
+        if whole or parts is NotImplemented:
+            return parts
         with self.silence():
-            self.values.know(result, self.ref(parts).id)
+            result = func(*args, **kwargs)
+            for t, part in zip(leaves_of(result), leaves_of(parts), strict=True):
+                if isinstance(t, Tensor):
+                    self.values.know(t, self.ref(part).id)
         return result
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> Any:

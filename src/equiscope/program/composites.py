@@ -29,9 +29,52 @@ def attention(
     return torch.matmul(torch.dropout(weights, dropout_p, True) if dropout_p else weights, value)
 
 
+def multi_head_attention(
+    query: Tensor, key: Tensor, value: Tensor, width: int, heads: int, in_weight: Tensor | None, in_bias: Tensor | None,
+    bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float, out_weight: Tensor,
+    out_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None, need_weights: bool = True,
+    attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None,
+    static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
+) -> Any:  # fmt: skip
+    """F.multi_head_attention_forward, with the batch first, as formulas have it; NotImplemented for what is seldom asked for."""
+    unusual = use_separate_proj_weight or add_zero_attn or any(x is not None for x in (bias_k, bias_v, static_k, static_v))
+    if unusual or in_weight is None or query.ndim != 3 or (dropout_p and training):
+        return NotImplemented
+    q, k, v = (t.unflatten(-1, (heads, -1)).transpose(-3, -2) for t in _projected(query, key, value, width, in_weight, in_bias))
+    scores = torch.matmul(q, k.transpose(-2, -1)) * (1 / math.sqrt(q.shape[-1]))
+    for mask in (attn_mask, None if key_padding_mask is None else key_padding_mask[:, None, None, :]):
+        if mask is not None:
+            mask = mask.unflatten(0, (-1, heads)) if mask.ndim == 3 else mask
+            scores = scores.masked_fill(mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+    weights = scores.softmax(-1) if need_weights else safe_softmax(scores)
+    joined = torch.matmul(weights, v).transpose(-3, -2).flatten(-2)
+    output = F.linear(joined, out_weight, out_bias).transpose(0, 1)
+    if not need_weights:
+        return output, None
+    return output, weights.mean(1) if average_attn_weights else weights
+
+
+def _projected(query: Tensor, key: Tensor, value: Tensor, width: int, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, ...]:
+    """Queries, keys and values [B, N, D] from one packed matrix: at once where all are of the same tokens."""
+    if query is key and key is value:
+        packed = F.linear(query.transpose(0, 1), weight, bias)
+        return packed[..., :width], packed[..., width : 2 * width], packed[..., 2 * width :]
+    columns = weight.t()
+    made = []
+    for i, x in enumerate((query, key, value)):
+        own = slice(i * width, (i + 1) * width)
+        y = torch.matmul(x.transpose(0, 1), columns[:, own])
+        made.append(y if bias is None else y + bias[own])
+    return tuple(made)
+
+
 def drawn(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call of attention drops weights: what it drew cannot be seen beside it, so its parts run in its place."""
+    """Whether a call of scaled_dot_product_attention drops weights: what it drew is not seen, so its parts run in its place."""
     return bool(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0.0))
 
 
-COMPOSITES: dict[Any, Callable[..., Tensor]] = {F.scaled_dot_product_attention: attention}
+COMPOSITES: dict[Any, Callable[..., Any]] = {
+    F.scaled_dot_product_attention: attention,
+    F.multi_head_attention_forward: multi_head_attention,
+}

@@ -113,6 +113,7 @@ class Program:
 
     outputs  value by path in what the model returned; output: that itself
     names    value by name: leaves as the model calls them, what steps made as "layers.0.attention.softmax"
+    legend   by name of a parameter or buffer what its module calls it: symbol, axes in words, label
     notes    what was seen and could not be followed
     """
 
@@ -122,6 +123,7 @@ class Program:
     names: dict[str, int] = field(default_factory=dict)
     outputs: dict[str, int] = field(default_factory=dict)
     output: Any = None
+    legend: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def id(self, value: int | str) -> int:

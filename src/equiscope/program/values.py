@@ -149,9 +149,11 @@ def spread(base: Tensor, size: int, shape: Sequence[int], strides: Sequence[int]
 
 def put(whole: Tensor, part: Tensor, shape: Sequence[int], strides: Sequence[int], offset: int) -> Tensor:
     """The memory after these numbers were written."""
+    if whole.dtype == part.dtype:
+        return whole.as_strided_scatter(part, shape, strides, offset)
     return whole.view(part.dtype).as_strided_scatter(part, shape, strides, offset).view(whole.dtype)
 
 
 def read(whole: Tensor, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int], offset: int) -> Tensor:
     """What a tensor of this layout reads."""
-    return whole.view(dtype).as_strided(shape, strides, offset)
+    return (whole if whole.dtype == dtype else whole.view(dtype)).as_strided(shape, strides, offset)

@@ -2,9 +2,10 @@
 
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from equiscope.record.array import Array
+from equiscope.record.computation import Computation
 
 VERSION = 1
 
@@ -33,10 +34,11 @@ class Leaf(Struct, frozen=True, kw_only=True):
 class Step(Struct, frozen=True, kw_only=True):
     """Numbers that an operation made from others.
 
-    op      a name in the closed list of operations (`equiscope.trace.ops.OPERATIONS`)
+    op      a name in the closed list of operations (`equiscope.trace.ops.OPERATIONS`), or "loops"
     inputs  ids of leaves and earlier steps
     where   the module it happened in, e.g. "blocks.0.attention"
     array   the numbers, kept where a test wants them; a page computes them again
+    loops   of an operation "loops": what it computes, y of x0, x1, ... in the order of the inputs
     """
 
     id: str
@@ -48,6 +50,7 @@ class Step(Struct, frozen=True, kw_only=True):
     params: dict[str, Parameter] = field(default_factory=dict)
     where: str = ""
     array: Array | None = None
+    loops: Computation | UnsetType = UNSET
 
 
 class Trace(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from equiscope import record
 from equiscope.errors import InputError, UnknownName
+from equiscope.program.loops.interpret import interpret
 from equiscope.trace.ops import OPERATIONS
 
 
@@ -23,6 +24,11 @@ def replay(trace: record.Trace, leaves: Mapping[str, Tensor] | None = None) -> d
             raise UnknownName("leaf", name, sorted(known))
     values = {leaf.id: leaves[leaf.id] if leaf.id in leaves else _tensor(leaf) for leaf in trace.leaves}
     for step in trace.steps:
+        if isinstance(step.loops, record.Computation):
+            inputs = {f"x{i}": values[x] for i, x in enumerate(step.inputs)}
+            made = interpret(step.loops, inputs)["y"]
+            values[step.id] = made.to(getattr(torch, str(step.params.get("dtype", "float64"))))
+            continue
         if step.op not in OPERATIONS:
             raise UnknownName("operation", step.op, sorted(OPERATIONS))
         values[step.id] = OPERATIONS[step.op](*[values[i] for i in step.inputs], **_params(step))

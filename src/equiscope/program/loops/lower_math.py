@@ -245,6 +245,36 @@ def _addmm(ir: LoopIR, c: Value, a: Value, b: Value, beta: float = 1, alpha: flo
     return ir.apply("add", made, c if beta == 1 else ir.apply("mul", c, beta))
 
 
+@lowered("convolution")
+def _convolution(
+    ir: LoopIR, x: Value, weight: Value, bias: Value | None, stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
+) -> Value:  # fmt: skip
+    """Every window of x times the kernel: a sum over channels and over the kernel's places."""
+    if transposed:
+        raise InputError("A computation has no steps for a transposed convolution.")
+    axes, kernel = len(x.shape) - 2, weight.shape[2:]
+    wide = LOWERED["constant_pad_nd"](ir, x, [n for pad in reversed(padding) for n in (pad, pad)])
+    spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    outs = [(n - span) // s + 1 for n, span, s in zip(wide.shape[2:], spans, stride, strict=True)]
+    batch, channels, many = x.shape[0], x.shape[1] // groups, weight.shape[0] // groups
+    step = wide.strides
+    windows = wide.seen(
+        (batch, groups, 1, *outs, channels, *kernel),
+        (
+            step[0], channels * step[1], 0, *(s * own for s, own in zip(stride, step[2:], strict=True)), step[1],
+            *(d * own for d, own in zip(dilation, step[2:], strict=True)),
+        ),
+        wide.offset,
+    )  # fmt: skip
+    own = weight.strides
+    kernels = weight.seen(
+        (1, groups, many, *([1] * axes), channels, *kernel), (0, many * own[0], own[0], *([0] * axes), *own[1:]), weight.offset
+    )
+    made = ir.dot(windows, kernels, range(-1 - axes, 0)).along(lambda t: t.flatten(1, 2))
+    return made if bias is None else ir.apply("add", made, bias.along(lambda t: t.view(-1, *([1] * axes))))
+
+
 @lowered("linalg_cross")
 def _cross(ir: LoopIR, a: Value, b: Value, dim: int = -1) -> Value:
     def rolled(x: Value, by: int) -> Value:

@@ -59,6 +59,20 @@ LOWERED["select_scatter"] = _replacing(torch.ops.aten.select.int)
 LOWERED["diagonal_scatter"] = _replacing(torch.diagonal)
 
 
+@lowered("as_strided")
+def _as_strided(ir: LoopIR, x: Value, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Value:
+    """Of numbers that lie row by row: the strides are those of the whole."""
+    return ir.copy(x).seen(shape, strides, offset)
+
+
+@lowered("as_strided_scatter")
+def _as_strided_scatter(ir: LoopIR, x: Value, part: Value, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Value:
+    made = ir.fresh(x.shape, x.dtype)
+    ir.step("copy", made, x)
+    ir.step("copy", made.seen(shape, strides, offset), part.expanded(shape))
+    return made
+
+
 @lowered("copy")
 def _copied(ir: LoopIR, to: Value, x: Value) -> Value:
     return x.expanded(to.shape)

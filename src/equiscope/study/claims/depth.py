@@ -7,8 +7,7 @@ from torch import nn
 
 from equiscope.attention import MultiHeadAttention
 from equiscope.blocks import norm as norm_of
-from equiscope.models import Attention, Block, Spec, build
-from equiscope.models import Norm
+from equiscope.models import Attention, Block, Norm, Spec, build
 from equiscope.study import depth
 from equiscope.study.base import Finding, shown
 from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, curve, normal, picture, ruled, text

@@ -1,0 +1,5 @@
+"""From a program to a record that a page can run."""
+
+from equiscope.program.lower.record import lowered
+
+__all__ = ["lowered"]

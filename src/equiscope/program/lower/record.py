@@ -1,0 +1,217 @@
+"""From a program to the page's record: page operations, and loops for what is left.
+
+Each value that an output needs is planned once, from the outputs back: lifted with the calls before it, moved, one operation, or
+loops. What has none of these is a leaf with its recorded numbers, and the record says so.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equiscope import record
+from equiscope.program.axes import output_axes
+from equiscope.program.lower.direct import DIRECT
+from equiscope.program.lower.graph import Apply, Expression, Graph
+from equiscope.program.lower.lift import LIFTED
+from equiscope.program.lower.loops import Loops
+from equiscope.program.lower.movement import Movement
+from equiscope.program.lower.names import axes_of, named_leaf, named_step, symbol_of
+from equiscope.program.lower.roles import with_roles
+from equiscope.program.lower.shapes import shape_of
+from equiscope.program.program import Program, Ref
+
+
+def lowered(
+    program: Program, arrays: bool = True, title: str = "", packed: dict[bytes, record.Array] | None = None
+) -> record.Trace:
+    """The program as a record that a page can run.
+
+    arrays  keep the numbers of steps too; leaves always keep theirs
+    packed  arrays already written down, by their bytes: records that share this dict share their arrays
+    """
+    plans = _Plans(program)
+    writer = _Writer(program, plans, arrays, {} if packed is None else packed)
+    for step in program.steps:
+        for value, _ in step.outputs:
+            if value in plans.chosen:
+                writer.write(value)
+    outputs = [writer.emit(Ref(value)) for value in dict.fromkeys(program.outputs.values())]
+    trace = record.Trace(title=title, leaves=writer.leaves, steps=writer.steps, outputs=outputs)
+    return with_roles(trace)
+
+
+class _Plans:
+    """What each needed value is made of on the page; None where the page cannot make it.
+
+    chosen  by value, for those that steps make of what can change
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.graph = Graph(program)
+        self.movement = Movement(self.graph)
+        self.loops = Loops(self.graph, self.movement)
+        self.chosen: dict[int, Expression | None] = {}
+        self._simple: dict[int, Expression | None] = {}
+        needed = set(program.outputs.values())
+        for step in reversed(program.steps):
+            for value, _ in step.outputs:
+                if value in needed and value in self.graph.moving:
+                    plan = self.simple(value) or self.loops.of(value, self.shown)
+                    self.chosen[value] = plan
+                    needed.update(_reads(plan))
+
+    def shown(self, value: int) -> bool:
+        """Whether the page shows a value other than by loops."""
+        return value not in self.graph.maker or value not in self.graph.moving or self.simple(value) is not None
+
+    def simple(self, value: int) -> Expression | None:
+        """The operations that a value is, where there are such."""
+        if value not in self._simple:
+            self._simple[value] = self._operations(value)
+        return self._simple[value]
+
+    def _operations(self, value: int) -> Expression | None:
+        step, place = self.graph.maker[value]
+        numbers = self.graph.program.values
+        if isinstance(place, int) and len(step.outputs) == 1:
+            for lift in LIFTED.get(step.op, ()):
+                if (found := lift(self.graph, step)) is not None:
+                    return found
+        moved = self.movement.expression(value, self.shown)
+        if moved is not None:
+            return moved
+        if numbers[value].is_complex():
+            return None
+        found = DIRECT[step.op](self.graph, step) if step.op in DIRECT else None
+        if found is None or step.outputs[0][0] != value or any(numbers[x].is_complex() for x in _reads(found)):
+            return None
+        return found
+
+
+def _reads(plan: Expression | None) -> set[int]:
+    """The values in an expression."""
+    if isinstance(plan, Ref):
+        return {plan.id}
+    return {value for x in plan.inputs for value in _reads(x)} if isinstance(plan, Apply) else set()
+
+
+class _Writer:
+    """Writes leaves and steps in order, each once."""
+
+    def __init__(self, program: Program, plans: _Plans, arrays: bool, packed: dict[bytes, record.Array]) -> None:
+        self.program, self.plans, self.arrays, self.packed = program, plans, arrays, packed
+        self.given = {leaf.id: leaf for leaf in program.leaves}
+        self.names = {value: name for name, value in reversed(program.names.items())}
+        self.leaves: list[record.Leaf] = []
+        self.steps: list[record.Step] = []
+        self.ids: dict[object, str] = {}
+        self.taken = set(program.names)  # by what is not a value of the program
+        self.axes: dict[str, tuple[str, ...]] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+
+    def write(self, value: int) -> None:
+        """What makes a value, with the value's own name and numbers."""
+        plan = self.plans.chosen[value]
+        if plan is None:
+            self._opaque(value)
+        elif isinstance(plan, Apply):
+            self.ids[value] = self._step(plan, value)
+        else:
+            self.ids[value] = self.emit(plan)
+
+    def emit(self, x: Expression, where: str = "", part: str = "") -> str:
+        """The id of an expression, which is written where nobody needed it before. part: of which value it is a part."""
+        if isinstance(x, Apply):
+            return self._step(x, None, where, part)
+        if isinstance(x, Tensor):
+            return self._constant(x, where)
+        if x.id not in self.ids:
+            self.ids[x.id] = self._leaf(x.id)
+        return self.ids[x.id]
+
+    def _step(self, plan: Apply, value: int | None, where: str = "", part: str = "") -> str:
+        if value is not None:
+            where, part = self.plans.graph.maker[value][0].where, self.names[value]
+        inputs = [self.emit(x, where, part) for x in plan.inputs]
+        key = (plan.op, tuple(inputs), str(plan.params), id(plan.loops) if plan.loops else None)
+        if key in self.ids:
+            return self.ids[key]
+        shapes = [self.shapes[i] for i in inputs]
+        numbers = self.program.values[value] if value is not None else None
+        shape = shape_of(plan.op, shapes, plan.params) if numbers is None else tuple(numbers.shape)
+        axes = self._axes(plan, inputs, shapes, shape)
+        ident = part if value is not None else self._unique(f"{part}.{plan.op}")
+        symbol, label = named_step(plan, where, value is not None)
+        self.steps.append(
+            record.Step(
+                id=ident, symbol=symbol, label=label, axes=list(axes), op=plan.op, inputs=inputs, params=plan.params, where=where,
+                array=self._array(numbers) if self.arrays and numbers is not None else None,
+                **({"loops": plan.loops} if plan.loops is not None else {}),
+            )
+        )  # fmt: skip
+        return self._remember(key, ident, axes, shape)
+
+    def _axes(self, plan: Apply, inputs: list[str], shapes: list[tuple[int, ...]], shape: tuple[int, ...]) -> tuple[str, ...]:
+        if plan.op != "loops":
+            found = tuple(output_axes(plan.op, [self.axes[i] for i in inputs], shapes, plan.params))
+            if len(found) == len(shape):
+                return found
+        return axes_of(shape, [self.axes[i] for i in inputs], shapes)
+
+    def _leaf(self, value: int) -> str:
+        leaf, t = self.given.get(value), self.program.values[value]
+        if leaf is None:  # it follows from constants alone
+            return self._constant(t, self.plans.graph.maker[value][0].where)
+        made = named_leaf(leaf, self.program.legend.get(leaf.name))
+        return self._given(leaf.name, t, *made)
+
+    def _constant(self, t: Tensor, where: str) -> str:
+        numbers = tuple(t.detach().flatten().tolist()) if t.numel() < 64 else id(t)
+        key = ("constant", str(t.dtype), tuple(t.shape), numbers)
+        if key not in self.ids:
+            symbol = symbol_of(t)
+            axes = axes_of(tuple(t.shape), [], [])
+            ident = self._unique(f"{where}.constant" if where else "constant")
+            self.ids[key] = self._given(ident, t, symbol, "a constant of the model's code", axes, "constant", where)
+        return self.ids[key]
+
+    def _opaque(self, value: int) -> None:
+        step = self.plans.graph.maker[value][0]
+        label = f"{step.op}: the page has no steps for it, so it stays as it was when changes reach it"
+        axes = axes_of(tuple(self.program.values[value].shape), [], [])
+        self.ids[value] = self._given(self.names[value], self.program.values[value], step.op, label, axes, "opaque", step.where)
+
+    def _given(
+        self, ident: str, t: Tensor, symbol: str, label: str, axes: tuple[str, ...], kind: record.trace.Kind, where: str
+    ) -> str:
+        array = self._array(t.real if t.is_complex() else t)
+        made = record.Leaf(id=ident, symbol=symbol, label=label, axes=list(axes), kind=kind, where=where, array=array)
+        self.leaves.append(made)
+        return self._remember(None, ident, axes, tuple(t.shape))
+
+    def _remember(self, key: object, ident: str, axes: tuple[str, ...], shape: tuple[int, ...]) -> str:
+        self.axes[ident], self.shapes[ident] = tuple(axes), shape
+        if key is not None:
+            self.ids[key] = ident
+        return ident
+
+    def _unique(self, name: str) -> str:
+        found, n = name, 1
+        while found in self.taken:
+            n += 1
+            found = f"{name}~{n}"
+        self.taken.add(found)
+        return found
+
+    def _array(self, t: Tensor) -> record.Array:
+        values: np.ndarray = _plain(t.detach().cpu()).numpy()
+        key = str((values.dtype, values.shape)).encode() + values.tobytes()
+        if key not in self.packed:
+            self.packed[key] = record.pack(values)
+        return self.packed[key]
+
+
+def _plain(t: Tensor) -> Tensor:
+    if t.dtype in (torch.bfloat16, torch.float16):
+        return t.float()
+    return t if t.dtype.is_floating_point or t.dtype == torch.bool else t.long()

@@ -1,0 +1,95 @@
+"""The page's record of any module: in Python it computes what the model computes, and reads as short as a person would write it."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+from equiscope.program import watch
+from equiscope.program.lower import lowered
+from equiscope.record import unpack
+from equiscope.trace import replay
+from tests.program.test_capture import error
+from tests.program.zoo import ZOO, another, built
+
+DOUBLE, SINGLE = 1e-12, 1e-6  # the page computes in float64: a model that casts to float32 differs by that rounding
+CASTS = ("Llama", "Llama, padded", "Llama with a cache", "T5", "casts")
+LEFT = {  # what the page has no steps for, and shows as it was
+    "writes through complex views": 1, "NumPy": 1, "thread": 1, "flexible attention": 1, "odd functions": 4,
+}  # fmt: skip
+
+
+def record(name):
+    case = ZOO[name]
+    program = watch(built(case), *case.args(), kwargs=case.kwargs())
+    return program, lowered(program)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_record_computes_what_the_program_computes(name, unchecked):
+    program, trace = record(name)
+    values = replay(trace)
+    tolerance = SINGLE if name in CASTS else DOUBLE
+    named = [step.id for step in trace.steps if step.array is not None]
+    assert len(named) >= len(trace.steps) // 3 or name in LEFT
+    for ident in named:
+        seen = program.values[program.names[ident]]
+        assert error(values[ident].double(), seen.double()) < tolerance * max(1.0, seen.double().abs().nan_to_num(0, 0, 0).max()), (
+            ident
+        )
+    assert sum(leaf.kind == "opaque" for leaf in trace.leaves) == LEFT.get(name, 0)
+
+
+FOLLOWS = [name for name, case in ZOO.items() if name not in LEFT and not case.again and case.make]
+
+
+@pytest.mark.parametrize("name", FOLLOWS)
+def test_the_record_on_other_numbers_is_the_program_on_them(name, unchecked):
+    program, trace = record(name)
+    changes = {leaf.name: another(leaf.value) for leaf in program.leaves if leaf.kind == "input"}
+    expected = program.run(changes)
+    leaves = {name: t for name, t in changes.items() if name in {leaf.id for leaf in trace.leaves}}
+    values = replay(trace, leaves)
+    tolerance = SINGLE if name in CASTS else DOUBLE
+    for ident, value in zip(trace.outputs, dict.fromkeys(program.outputs.values()), strict=True):
+        seen = expected.values[value].double()
+        assert error(values[ident].double(), seen) < tolerance * max(1.0, seen.abs().max()), ident
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("hand-written attention", 21), ("encoder layer", 33), ("GPT-2", 68), ("Llama", 120), ("timm ViT", 78), ("transformer", 101)],
+)
+def test_foreign_models_read_as_short_as_ours(name, most):
+    _, trace = record(name)
+    assert len(trace.steps) <= most
+    assert Counter(step.op for step in trace.steps)["loops"] <= 2
+
+
+@pytest.mark.parametrize("name", ["hand-written attention", "encoder layer", "GPT-2", "Llama", "BERT", "ViT", "timm ViT"])
+def test_the_parts_of_attention_are_named_by_structure(name):
+    _, trace = record(name)
+    found = Counter(step.symbol for step in trace.steps)
+    layers = 1 if name in ("hand-written attention", "encoder layer") else 2
+    assert [found[symbol] for symbol in "SAZ"] == [layers] * 3
+    heads = {step.symbol: step for step in trace.steps}
+    assert heads["A"].axes[-2:] == heads["S"].axes[-2:]
+    rows = torch.from_numpy(unpack(heads["A"].array)).sum(-1)
+    assert torch.allclose(rows, torch.ones_like(rows))
+
+
+def test_what_is_left_is_loops_that_the_page_runs_or_a_leaf_that_says_so():
+    _, trace = record("odd functions")
+    loops = [step for step in trace.steps if step.op == "loops"]
+    assert {"einsum", "logsumexp"} <= {step.params["call"] for step in loops}
+    left = [leaf for leaf in trace.leaves if leaf.kind == "opaque"]
+    assert all("stays as it was" in leaf.label for leaf in left)
+
+
+def test_a_legend_names_a_parameter():
+    class Named(torch.nn.Linear):
+        legend = {"weight": ("W_x", "row column", "the map")}  # noqa: RUF012
+
+    trace = lowered(watch(Named(2, 3), torch.randn(4, 2)))
+    weight = next(leaf for leaf in trace.leaves if leaf.id == "weight")
+    assert (weight.symbol, weight.axes, weight.label) == ("W_x", ["row", "column"], "the map")
