@@ -46,6 +46,7 @@ _NAMES = {
     "build": "models",
     "check": "audit",
     "describe": "models",
+    "export": "explore.notebook",
     "load": "pretrained",
     "save": "pretrained",
     "show": "explore.notebook",

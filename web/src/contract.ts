@@ -15,7 +15,8 @@ export type Contract =
   | Cost
   | Tokenised
   | Molecule
-  | Computation;
+  | Computation
+  | Trace;
 
 /**
  * A page's content.
@@ -91,6 +92,7 @@ export interface Program {
  * A program with its numbers: leaves first, then steps in the order in which they happened.
  *
  *     outputs ids of what the model returned
+ *     notes   what the record does not follow, in sentences
  */
 export interface Trace {
   version?: number;
@@ -98,6 +100,7 @@ export interface Trace {
   leaves: Leaf[];
   steps: Step[];
   outputs: string[];
+  notes?: string[];
 }
 /**
  * Numbers that were given to the program.
@@ -129,10 +132,11 @@ export interface Array {
 /**
  * Numbers that an operation made from others.
  *
- *     op      a name in the closed list of operations (`equiscope.trace.ops.OPERATIONS`)
+ *     op      a name in the closed list of operations (`equiscope.trace.ops.OPERATIONS`), or "loops"
  *     inputs  ids of leaves and earlier steps
  *     where   the module it happened in, e.g. "blocks.0.attention"
  *     array   the numbers, kept where a test wants them; a page computes them again
+ *     loops   of an operation "loops": what it computes, y of x0, x1, ... in the order of the inputs
  */
 export interface Step {
   id: string;
@@ -146,6 +150,53 @@ export interface Step {
   };
   where?: string;
   array?: Array | null;
+  loops?: Computation;
+}
+/**
+ * Steps in an order in which they can be run, in float64; integers and booleans are numbers.
+ *
+ *     sizes    how many numbers each slot holds; a slot may be written by several steps, all of them before it is read
+ *     outputs  by name; those who want only some run the steps that these need
+ */
+export interface Computation {
+  version?: number;
+  inputs: {
+    [k: string]: Place;
+  };
+  outputs: {
+    [k: string]: Place;
+  };
+  constants: Constant[];
+  sizes: number[];
+  steps: Loop[];
+}
+/**
+ * Where an input is put, or an output is read: a whole slot, in row-major order.
+ */
+export interface Place {
+  slot: number;
+  shape: number[];
+}
+/**
+ * A slot that no input changes: weights, tables of rows, masks.
+ */
+export interface Constant {
+  slot: number;
+  array: Array;
+}
+/**
+ * One operation at every index of `shape`.
+ *
+ *     to     the view that is written. Where its stride is 0 on a longer axis, the operation joins what it finds there: `sum`, `dot`
+ *            (the sum of products of two), `amax`, `amin`, `prod` begin with 0, 0, -inf, inf, 1
+ *     of     views that are read, or numbers. `gather` reads of[0] so many numbers further as of[1] says; `scatter` (adds) and `put`
+ *            (writes) so move `to`, and leave what is there before
+ */
+export interface Loop {
+  op: string;
+  shape: number[];
+  to: number[];
+  of: (number[] | number)[];
 }
 /**
  * What a built model says about one action, and the part that decides it.
@@ -1447,50 +1498,4 @@ export interface Answered {
   energy: number;
   each: number[];
   forces: Array;
-}
-/**
- * Steps in an order in which they can be run, in float64; integers and booleans are numbers.
- *
- *     sizes    how many numbers each slot holds; a slot may be written by several steps, all of them before it is read
- *     outputs  by name; those who want only some run the steps that these need
- */
-export interface Computation {
-  version?: number;
-  inputs: {
-    [k: string]: Place;
-  };
-  outputs: {
-    [k: string]: Place;
-  };
-  constants: Constant[];
-  sizes: number[];
-  steps: Loop[];
-}
-/**
- * Where an input is put, or an output is read: a whole slot, in row-major order.
- */
-export interface Place {
-  slot: number;
-  shape: number[];
-}
-/**
- * A slot that no input changes: weights, tables of rows, masks.
- */
-export interface Constant {
-  slot: number;
-  array: Array;
-}
-/**
- * One operation at every index of `shape`.
- *
- *     to     the view that is written. Where its stride is 0 on a longer axis, the operation joins what it finds there: `sum`, `dot`
- *            (the sum of products of two), `amax`, `amin`, `prod` begin with 0, 0, -inf, inf, 1
- *     of     views that are read, or numbers. `gather` reads of[0] so many numbers further as of[1] says; `scatter` (adds) and `put`
- *            (writes) so move `to`, and leave what is there before
- */
-export interface Loop {
-  op: string;
-  shape: number[];
-  to: number[];
-  of: (number[] | number)[];
 }

@@ -2,7 +2,7 @@
 import type { Explorable, Leaf, Program as ProgramRecord } from "./contract";
 import { leavesOf, poolOf, Program } from "./program";
 import type { State } from "./state";
-import { edited, tensor, type Tensor } from "./tensor";
+import { changed, tensor, type Tensor } from "./tensor";
 import { spelled } from "./words";
 
 export type Setting = "plain" | "causal" | "padded" | "padded-causal" | "class" | "class-causal";
@@ -16,8 +16,9 @@ export interface Input {
   valid?: boolean[];
 }
 
-/** A program at work: its record, and its numbers for one input. */
+/** A program at work: its record, and its numbers for one input. free: every number can be changed, those of steps too. */
 export interface Run {
+  free?: boolean;
   record: ProgramRecord;
   program: Program;
   leaves: Map<string, Tensor>;
@@ -116,14 +117,4 @@ export class Lab {
     this.made.set(slot, { text, value });
     return value;
   }
-}
-
-export function changed(given: Tensor, cells: Record<string, number> | undefined): Tensor {
-  let value = given;
-  for (const [cell, number] of Object.entries(cells ?? {})) {
-    const index = cell.split(",").map(Number);
-    if (index.length === given.shape.length && index.every((i, axis) => i < given.shape[axis]))
-      value = edited(value, index, number);
-  }
-  return value;
 }

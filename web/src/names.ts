@@ -30,6 +30,7 @@ const SHORT: Record<string, string> = { matmul: "·", multiply: "×", column: "�
 export function symbolOf(found: Leaf | Step, trace: Trace): string {
   if (found.symbol || !("op" in found)) return found.symbol || found.id;
   if (found.op === "function" || found.op === "activation") return String(found.params?.kind);
+  if (found.op === "loops") return String(found.params?.call);
   if (found.op !== "transpose") return SHORT[found.op] ?? found.op;
   const [base, under] = symbolOf(named(trace, found.inputs[0]), trace).split("_");
   const turned = base.endsWith("ᵀ") ? base.slice(0, -1) : `${/[+−·]/.test(base) ? `(${base})` : base}ᵀ`;
@@ -38,6 +39,7 @@ export function symbolOf(found: Leaf | Step, trace: Trace): string {
 
 /** The key under which edits of a leaf are kept, or nothing where the page sets the numbers itself. */
 export function editKey(run: Run, id: string): string | undefined {
+  if (run.free) return id;
   const leaf = run.record.trace.leaves.find((l) => l.id === id);
   if (!leaf) return undefined;
   if (leaf.kind === "content") return run.source ? "words" : undefined;

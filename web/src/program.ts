@@ -1,7 +1,7 @@
 // Program: a trace that runs. Leaves may change; a step runs again only if one of its inputs is another object than before.
 import type { Array as ArrayRecord, Leaf, Step, Trace } from "./contract";
 import { type Cell, type Explanation, OPERATIONS } from "./ops";
-import { map, type Tensor, unpack } from "./tensor";
+import { changed, map, type Tensor, unpack } from "./tensor";
 
 export interface Values {
   get(id: string): Tensor;
@@ -27,12 +27,17 @@ interface Memo {
   inputs: Tensor[];
   result: Tensor | StepError;
   version: number;
+  held?: Cells; // numbers that were set by hand when it was made
 }
+
+/** Numbers by cell, "1,0". */
+export type Cells = Record<string, number>;
 
 export class Program implements Values {
   private readonly steps: Map<string, Step>;
   private readonly leaves: Map<string, Tensor>;
   private readonly memos = new Map<string, Memo>();
+  private held: Record<string, Cells> = {};
   private version = 0;
 
   constructor(
@@ -51,6 +56,13 @@ export class Program implements Values {
       this.leaves.set(id, value);
       this.version++;
     }
+  }
+
+  /** Numbers of steps that are what a person says, whatever their inputs give, by id and cell. */
+  hold(cells: Record<string, Cells>): void {
+    if (cells === this.held) return;
+    this.held = cells;
+    this.version++;
   }
 
   /** The numbers of a leaf or step: the same object as last time if nothing under it changed. */
@@ -82,11 +94,15 @@ export class Program implements Values {
     const [step, version] = [this.steps.get(id), this.version];
     try {
       const inputs = step ? step.inputs.map((input) => this.get(input)) : [this.leaf(id)];
-      if (memo && inputs.length === memo.inputs.length && inputs.every((x, i) => x === memo.inputs[i])) return { ...memo, version };
+      const held = step ? this.held[id] : undefined;
+      const same =
+        memo && held === memo.held && inputs.length === memo.inputs.length && inputs.every((x, i) => x === memo.inputs[i]);
+      if (same) return { ...memo, version };
       try {
-        return { inputs, result: this.rounded(step ? run(step, inputs) : inputs[0]), version };
+        const made = step ? changed(run(step, inputs), held) : inputs[0];
+        return { inputs, result: this.rounded(made), version, held };
       } catch (error) {
-        return { inputs, result: failure(step, id, error), version };
+        return { inputs, result: failure(step, id, error), version, held };
       }
     } catch (error) {
       if (error instanceof StepError) return { inputs: [], result: error, version };
@@ -114,7 +130,7 @@ function failure(step: Step | undefined, id: string, error: unknown): StepError 
 function run(step: Step, inputs: Tensor[]): Tensor {
   const op = OPERATIONS[step.op];
   if (!op) throw new Error(`There is no operation called '${step.op}'. Known: ${Object.keys(OPERATIONS).join(", ")}.`);
-  return op.evaluate(inputs, step.params ?? {});
+  return op.evaluate(inputs, step.params ?? {}, step.loops);
 }
 
 /** A cell of a leaf or step, by id. */

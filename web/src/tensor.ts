@@ -120,6 +120,17 @@ export function edited(x: Tensor, index: number[], value: number): Tensor {
   return { shape: x.shape, data };
 }
 
+/** The same tensor but for some numbers, by cell ("1,0"); a cell that it does not have is passed over. */
+export function changed(given: Tensor, cells: Record<string, number> | undefined): Tensor {
+  let value = given;
+  for (const [cell, number] of Object.entries(cells ?? {})) {
+    const index = cell === "" ? [] : cell.split(",").map(Number);
+    if (index.length === given.shape.length && index.every((i, axis) => i < given.shape[axis]))
+      value = edited(value, index, number);
+  }
+  return value;
+}
+
 // --- one matrix --------------------------------------------------------------------------------------------------------
 /** The matrix at given leading indices, sharing the numbers; a list is one row, a single number 1 by 1. */
 export function matrixAt(x: Tensor, lead: number[] = []): Tensor {

@@ -86,3 +86,28 @@ function thrown(act: () => unknown): unknown {
   }
   return undefined;
 }
+
+test("a number of a step that is set by hand stays, and what follows is computed from it", () => {
+  const program = new Program(toy, leavesOf(toy));
+  const before = program.get("Y");
+  program.hold({ Q: { "0,1": 100 } });
+  expect(program.get("Q").data[1]).toBe(100);
+  expect(program.get("Y")).not.toEqual(before);
+  program.hold({});
+  expect(program.get("Y")).toEqual(before);
+});
+
+test("a step of loops runs what Python lowered, and explains no cell", () => {
+  const loops = {
+    inputs: { x0: { slot: 0, shape: [2, 2] } },
+    outputs: { y: { slot: 1, shape: [2] } },
+    constants: [],
+    sizes: [4, 2],
+    steps: [{ op: "sum", shape: [2, 2], to: [1, 0, 1, 0], of: [[0, 0, 2, 1]] }],
+  };
+  const sum = { ...step("y", "loops", ["x"], { call: "sum" }), loops };
+  const trace = { leaves: [leaf("x", [[1, 2], [3, 4]])], steps: [sum], outputs: ["y"] }; // prettier-ignore
+  const program = new Program(trace, leavesOf(trace));
+  expect(program.get("y")).toEqual(of([3, 7]));
+  expect(program.operands("y", [1])).toMatchObject({ terms: [], value: 7, note: expect.stringContaining("explains no cell") });
+});

@@ -129,6 +129,43 @@ def stem() -> record.Trace:
     return watch(made, rows(words(WIDE.sentence), WIDE).T, arrays=False, title="a convolutional stem")
 
 
+class Plain(nn.Module):
+    """Attention as a person writes it in torch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(8, 8) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (p(x).unflatten(-1, (2, 4)).transpose(-3, -2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        weights = torch.softmax(q @ k.transpose(-1, -2) / 2, -1)
+        return self.o_proj((weights @ v).transpose(-3, -2).flatten(-2))
+
+
+class Vectors(nn.Module):
+    """An equivariant layer: differences of rows, weighed by a function of their distance; much of it has no operation of ours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(1, 4), nn.Linear(4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        apart = x[:, None, :] - x[None, :, :]
+        distance = (apart.square().sum(-1, keepdim=True) + 1e-6).sqrt()
+        weights = torch.softmax(self.down(nn.functional.silu(self.up(distance))), 1)
+        return x + (weights * apart).sum(1)
+
+
+def foreign() -> dict[str, tuple[nn.Module, Tensor]]:
+    """Modules that are not ours, as torch's users write them, on the words of `WIDE`."""
+    x = rows(words(WIDE.sentence), WIDE)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    made: dict[str, tuple[nn.Module, Tensor]] = {"plain": (Plain(), x), "layer": (layer, x), "vectors": (Vectors(), x)}
+    for module, _ in made.values():
+        _numbered(module.double())
+    return made
+
+
 def drawn() -> dict[str, Spec]:
     """Models whose drawings the page's layout is tested with: a T5, parallel parts, layers that take turns, and presets."""
     own = Attention(heads=8, head_width=64, scale=1.0, causal=True, position=T5Bias(both=False))
@@ -162,6 +199,7 @@ def cases() -> dict[str, Case]:
     made |= {f"attention-{name}": case(_layer(name, *one)) for name, one in attentions().items()}
     made |= {f"block-{name}": case(_layer(name, one)) for name, one in blocks().items()}
     made["stem"] = case(stem())
+    made |= {f"foreign-{name}": case(watch(module, x, arrays=False, title=name)) for name, (module, x) in foreign().items()}
     return made | {f"tour-{name}": case(trace) for name, trace in tour().items()}
 
 
@@ -238,13 +276,13 @@ def write() -> None:
     (folder / "words.json").write_text(json.dumps(_spellings(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     (FOLDER / "drawings.json").write_text(json.dumps(plans(), ensure_ascii=False) + "\n", encoding="utf-8")
     computed.write(FOLDER / "computations")
-    (FOLDER / "operations.json").write_text(json.dumps(list(OPERATIONS)) + "\n", encoding="utf-8")
+    (FOLDER / "operations.json").write_text(json.dumps([*OPERATIONS, "loops"]) + "\n", encoding="utf-8")
 
 
 def stale() -> list[str]:
     """Names of cases that are missing or no longer agree."""
     found = [name for name, made in cases().items() if not _agrees(FOLDER / "cases" / f"{name}.json", made)]
-    if json.loads((FOLDER / "operations.json").read_text(encoding="utf-8")) != list(OPERATIONS):
+    if json.loads((FOLDER / "operations.json").read_text(encoding="utf-8")) != [*OPERATIONS, "loops"]:
         found.append("operations")
     if json.loads((FOLDER / "drawings.json").read_text(encoding="utf-8")) != plans():
         found.append("drawings")

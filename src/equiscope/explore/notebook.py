@@ -33,6 +33,8 @@ from equiscope.explore.given import given, inner
 from equiscope.explore.heads import Looked
 from equiscope.explore.voices import of_target
 from equiscope.models import Model, ModelSpec
+from equiscope.program import Program
+from equiscope.program.lower import lowered
 from equiscope.record import Audit, Comparison, Course, Heads, Layer, Report, Run, course, read_run
 from equiscope.record import report as reported
 from equiscope.record.run import RUN
@@ -57,6 +59,7 @@ def show(
         eq.show(model, "the dog", tokenizer=its)   of a text; eq.show(model, processor(images=photo)) of whatever a mapping says
         eq.show(model)                             the drawing of one of ours, or of its spec
         eq.show(audit), eq.show("runs/mine")       the report of a check; the page of a run
+        eq.show(eq.watch(module, x))               every number of any module, and the step that made it
 
     kwargs, tokenizer, labels  as in `given.given`: named inputs; who turns a text into ids; what the tokens are called
     selection                  what is chosen at first: as `Shown.selection`
@@ -75,6 +78,17 @@ def show(
     from equiscope.explore.widget import Widget
 
     return Widget(found, looked, link, height)
+
+
+def export(what: Any, path: str | Path, title: str = "") -> Path:
+    """Write the page of an audit, a run, a drawing, a program or any other record as one file that works offline.
+
+        eq.export(eq.watch(model, x), "model.html")    every number of a module, and the step that made it
+
+    raises  InputError where there is no page of such a thing; Unwritable
+    """
+    content = _content(what, title)
+    return page.write(content, Path(path), _plain(content))
 
 
 class Shown:
@@ -205,6 +219,8 @@ def _content(what: Any, title: str) -> page.Content:
         return course(what)
     if isinstance(what, Choice):
         return explorable(what)
+    if isinstance(what, Program):
+        return lowered(what, arrays=False, title=title)
     if isinstance(what, (Model, ModelSpec)):
         return drawing(what, title)
     if isinstance(what, (str, Path)) and (Path(what) / RUN).is_file():

@@ -9,9 +9,22 @@ import msgspec
 
 from equiscope import outputs
 from equiscope.errors import InputError
-from equiscope.record import Comparison, Cost, Course, Drawing, Explorable, Heads, Masks, Messages, Molecule, Report, Tokenised
+from equiscope.record import (
+    Comparison,
+    Cost,
+    Course,
+    Drawing,
+    Explorable,
+    Heads,
+    Masks,
+    Messages,
+    Molecule,
+    Report,
+    Tokenised,
+    Trace,
+)
 
-Content = Explorable | Drawing | Report | Course | Comparison | Heads | Masks | Messages | Cost | Tokenised | Molecule
+Content = Explorable | Drawing | Report | Course | Comparison | Heads | Masks | Messages | Cost | Tokenised | Molecule | Trace
 
 BUNDLE = Path(__file__).parent / "page"
 OWN: dict[type, str] = {  # bundles of their own; others share one

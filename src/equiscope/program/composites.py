@@ -37,34 +37,43 @@ def multi_head_attention(
     k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None,
     static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
 ) -> Any:  # fmt: skip
-    """F.multi_head_attention_forward, with the batch first, as formulas have it; NotImplemented for what is seldom asked for."""
+    """F.multi_head_attention_forward, with the batch first, as formulas have it; NotImplemented for what is seldom asked for.
+
+    query [N, B, D], or [N, D] of one sequence; returns the output like it, and weights [B, N, M] or [N, M] where they are wanted
+    """
     unusual = use_separate_proj_weight or add_zero_attn or any(x is not None for x in (bias_k, bias_v, static_k, static_v))
-    if unusual or in_weight is None or query.ndim != 3 or (dropout_p and training):
+    if unusual or in_weight is None or (dropout_p and training):
         return NotImplemented
     q, k, v = (t.unflatten(-1, (heads, -1)).transpose(-3, -2) for t in _projected(query, key, value, width, in_weight, in_bias))
     scores = torch.matmul(q, k.transpose(-2, -1)) * (1 / math.sqrt(q.shape[-1]))
-    for mask in (attn_mask, None if key_padding_mask is None else key_padding_mask[:, None, None, :]):
+    for mask in (attn_mask, None if key_padding_mask is None else key_padding_mask[..., None, None, :]):
         if mask is not None:
-            mask = mask.unflatten(0, (-1, heads)) if mask.ndim == 3 else mask
+            apart = mask is attn_mask and mask.ndim == query.ndim == 3  # a mask for each head of each sequence
+            mask = mask.unflatten(0, (-1, heads)) if apart else mask
             scores = scores.masked_fill(mask, -math.inf) if mask.dtype == torch.bool else scores + mask
     weights = scores.softmax(-1) if need_weights else safe_softmax(scores)
     joined = torch.matmul(weights, v).transpose(-3, -2).flatten(-2)
-    output = F.linear(joined, out_weight, out_bias).transpose(0, 1)
+    output = _batched(F.linear(joined, out_weight, out_bias))
     if not need_weights:
         return output, None
-    return output, weights.mean(1) if average_attn_weights else weights
+    return output, weights.mean(-3) if average_attn_weights else weights
+
+
+def _batched(x: Tensor) -> Tensor:
+    """[N, B, D] to [B, N, D], and back; one sequence [N, D] as it is."""
+    return x.transpose(0, 1) if x.ndim == 3 else x
 
 
 def _projected(query: Tensor, key: Tensor, value: Tensor, width: int, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, ...]:
     """Queries, keys and values [B, N, D] from one packed matrix: at once where all are of the same tokens."""
     if query is key and key is value:
-        packed = F.linear(query.transpose(0, 1), weight, bias)
+        packed = F.linear(_batched(query), weight, bias)
         return packed[..., :width], packed[..., width : 2 * width], packed[..., 2 * width :]
     columns = weight.t()
     made = []
     for i, x in enumerate((query, key, value)):
         own = slice(i * width, (i + 1) * width)
-        y = torch.matmul(x.transpose(0, 1), columns[:, own])
+        y = torch.matmul(_batched(x), columns[:, own])
         made.append(y if bias is None else y + bias[own])
     return tuple(made)
 

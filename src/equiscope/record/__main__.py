@@ -21,6 +21,7 @@ from equiscope.record import (
     Numbers,
     Report,
     Tokenised,
+    Trace,
 )  # fmt: skip
 
 SCHEMA = Path(__file__).parents[3] / "contract" / "schema.json"
@@ -30,7 +31,7 @@ def schema() -> str:
     """JSON Schema of every record that leaves Python."""
     records = [
         Explorable, Drawing, Report, Audit, Course, News, Comparison, Heads, Numbers, Masks, Messages, Cost, Tokenised, Molecule,
-        Computation,
+        Computation, Trace,
     ]  # fmt: skip
     pages, definitions = msgspec.json.schema_components(records, ref_template="#/$defs/{name}")
     text = msgspec.json.encode({"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": pages, "$defs": definitions})

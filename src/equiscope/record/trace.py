@@ -57,6 +57,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     """A program with its numbers: leaves first, then steps in the order in which they happened.
 
     outputs ids of what the model returned
+    notes   what the record does not follow, in sentences
     """
 
     version: int = VERSION
@@ -64,3 +65,4 @@ class Trace(Struct, frozen=True, kw_only=True):
     leaves: list[Leaf]
     steps: list[Step]
     outputs: list[str]
+    notes: list[str] = field(default_factory=list)

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from equiscope import record
 from equiscope.errors import InputError
+from equiscope.program import watch as capture
+from equiscope.program.lower import lowered
 from equiscope.trace.recorder import Given, Recorder, using
 
 
@@ -30,7 +32,8 @@ def watch(
     only    path of one submodule, e.g. "blocks.0.attention": the rest runs at full speed and is not written down
     arrays  keep the numbers of steps too; leaves always keep theirs
     packed  arrays already written down, by their bytes: traces that share this dict share their arrays
-    raises  InputError where the model makes no step of ours (it is then a model for `equiscope check`)
+
+    A model that is not made of our operations is captured from outside: `equiscope.program`.
     """
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps: a compiled graph has no steps to watch
     modules = dict(model.named_modules())
@@ -43,14 +46,11 @@ def watch(
         _introduce_parameters(recorder, path, module)
     with torch.no_grad(), _scopes(recorder, modules), using(recorder):
         output = model(*inputs, **(kwargs or {}))
-    if not recorder.steps:
-        raise InputError(
-            f"{type(model).__name__} ran, but made none of the operations that equiscope can write down. "
-            "Build it with equiscope.build, or call equiscope.trace.ops in its forward."
-        )
     outputs = [recorder.ids[id(t)] for t in _tensors(output) if id(t) in recorder.ids]
-    if not outputs and not only:
-        raise InputError(f"What {type(model).__name__} returned was not made by a recorded step. End its forward with one of ours.")
+    if not outputs and not (only and recorder.steps):
+        if only:
+            raise InputError(f"{type(modules[only]).__name__} makes none of our operations in {only!r}. Watch the whole model.")
+        return lowered(capture(model, *inputs, kwargs=kwargs), arrays, title or type(model).__name__, packed)
     return record.Trace(title=title, leaves=recorder.leaves, steps=recorder.steps, outputs=outputs or [recorder.steps[-1].id])
 
 

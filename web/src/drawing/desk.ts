@@ -1,10 +1,10 @@
 // The desk of a drawing: one traced program, and names for the rows and columns of its numbers.
 import { behindClass, Desk } from "../app";
 import type { Box, Drawing, Leaf } from "../contract";
-import { changed, type Run } from "../lab";
+import type { Run } from "../lab";
 import { COLOURS, type Name } from "../names";
 import { leavesOf, poolOf, Program } from "../program";
-import type { Tensor } from "../tensor";
+import { changed, type Tensor } from "../tensor";
 import { type DrawingState, toHash } from "./state";
 
 export class DrawingDesk extends Desk<DrawingState> {

@@ -2,10 +2,10 @@
 import { Desk } from "../app";
 import type { Messages, Trace } from "../contract";
 import { brief, visible } from "../heads/labels";
-import { changed, type Run } from "../lab";
+import type { Run } from "../lab";
 import { COLOURS, type Name } from "../names";
 import { leavesOf, Program } from "../program";
-import { type Tensor, tensor } from "../tensor";
+import { changed, type Tensor, tensor } from "../tensor";
 import { count, without } from "./edges";
 import { type GraphState, toHash } from "./state";
 

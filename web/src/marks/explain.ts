@@ -95,7 +95,9 @@ export function explainer(app: Desk): HTMLElement {
         );
     }
     line.append(" = ", h("b.result", write(id)(result)));
-    note.textContent = [operands.note, unprinted(operands.more.length)].filter(Boolean).join("; ");
+    const set = app.state.edits[editKey(run, id) ?? ""]?.[index.join()] !== undefined;
+    const said = set ? "set by hand, whatever the line gives" : "";
+    note.textContent = [said, operands.note, unprinted(operands.more.length)].filter(Boolean).join("; ");
   }
 
   function write(target: Target, number: number): void {

@@ -22,6 +22,7 @@ import { gather } from "./gather";
 import { heads } from "./heads";
 import { join } from "./join";
 import { later } from "./later";
+import { loops } from "./loops";
 import { mask } from "./mask";
 import { matmul } from "./matmul";
 import { maximum } from "./maximum";
@@ -94,4 +95,5 @@ export const OPERATIONS: Record<string, Op> = {
   mean,
   pick,
   flatten,
+  loops,
 };

@@ -36,8 +36,31 @@ def lowered(
             if value in plans.chosen:
                 writer.write(value)
     outputs = [writer.emit(Ref(value)) for value in dict.fromkeys(program.outputs.values())]
-    trace = record.Trace(title=title, leaves=writer.leaves, steps=writer.steps, outputs=outputs)
+    notes = [*program.notes, *_exits(program), *_left(writer.leaves)]
+    trace = record.Trace(title=title, leaves=writer.leaves, steps=writer.steps, outputs=outputs, notes=notes)
     return with_roles(trace)
+
+
+def _exits(program: Program) -> list[str]:
+    """Numbers that left torch and follow from an input: what the model does next was fixed by them."""
+    moving = program.following("input", "parameter", "chance")
+    found = [step for step in program.steps if step.exits and any(x in moving for x in step.inputs)]
+    if not found:
+        return []
+    places = ", ".join(dict.fromkeys(step.where or "the model itself" for step in found))
+    return [
+        f"Python asked for {len(found)} numbers ({places}) and may have branched on them. This page keeps the branch that was "
+        "watched; watch the model again on other numbers."
+    ]
+
+
+def _left(leaves: list[record.Leaf]) -> list[str]:
+    found = [leaf.id for leaf in leaves if leaf.kind == "opaque"]
+    if not found:
+        return []
+    return [
+        f"{len(found)} values have no steps here and stay as they were when something before them changes: {', '.join(found[:6])}."
+    ]
 
 
 class _Plans:

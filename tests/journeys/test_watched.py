@@ -1,0 +1,96 @@
+"""The page of any module's program: numbers are read, changed, and what follows is what Python computes."""
+
+import pytest
+import torch
+
+import equiscope as eq
+from equiscope import program
+from tests.program.zoo import ZOO, built
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("watched")]
+NAMES = ["hand-written attention", "encoder layer", "GPT-2", "Llama", "timm ViT"]
+ROUNDING = {"Llama": 1e-6}  # it casts to float32, and the page computes in float64
+NUMBERS = """async ([edits, ids]) => {
+  equiscope.running.watched.set({ edits });
+  const { program } = equiscope.running.watched.run;
+  return ids.map((id) => [...program.get(id).data]);
+}"""
+
+
+@pytest.fixture
+def opened(watched, tmp_path):
+    """Opens the page of a module of the zoo: opened(name) -> (tab, the program in Python)."""
+
+    def open_page(name, fragment=""):
+        case = ZOO[name]
+        model, args, kwargs = built(case), case.args(), case.kwargs()
+        made = program.watch(model, *args, kwargs=kwargs)
+        path = eq.export(eq.watch(model, *args, kwargs=kwargs, arrays=False, title=name), tmp_path / "page.html")
+        tab = watched()
+        tab.goto(f"{path.as_uri()}#{fragment}")
+        tab.wait_for_selector("main .matrix")
+        return tab, made
+
+    return open_page
+
+
+def answer(tab, made, edits):
+    ids = list(dict.fromkeys(made.name(value) for value in made.outputs.values()))
+    found = tab.evaluate(NUMBERS, [edits, ids])
+    return {name: torch.tensor(numbers, dtype=torch.float64) for name, numbers in zip(ids, found, strict=True)}
+
+
+def changed(t, number=0.25):
+    """Its first number replaced."""
+    t = t.clone()
+    t[(0,) * t.ndim] = number
+    return t
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_page_computes_is_what_python_computes(opened, name):
+    """As it is, with a weight of the model changed, with an attention weight changed, and with both."""
+    tab, made = opened(name)
+    weight = next(leaf.name for leaf in made.leaves if leaf.kind == "parameter" and leaf.value.ndim == 2)
+    attention = next(made.name(step.outputs[0][0]) for step in made.steps if "softmax" in step.op)
+    for some in ([], [weight], [attention], [weight, attention]):
+        expected, edits = made.run(), {}
+        for value in some:  # the other cells of a changed step are what they are after the change before it
+            before = expected[value]
+            edits[value] = {",".join("0" * before.ndim): 0.25}
+            expected = made.run({other: expected[other] for other in edits if other != value} | {value: changed(before)})
+        for ident, numbers in answer(tab, made, edits).items():
+            wanted = expected[ident].double().flatten()
+            assert (numbers - wanted).abs().max() < ROUNDING.get(name, 1e-10) * max(1.0, wanted.abs().max()), (some, ident)
+
+
+def test_a_person_opens_a_module_reads_a_number_and_changes_it(opened):
+    tab, made = opened("hand-written attention")
+    tab.locator("details[data-module=q_proj] summary").click()
+    cell = tab.locator('details[data-module=q_proj] figure[data-id="q_proj.linear"] .cell').first
+    cell.click()
+    assert "=" in tab.locator(".arithmetic").inner_text()
+    out = tab.locator('.ends figure[data-id="o_proj.linear"] .cell').first
+    before = out.inner_text()
+    cell.dblclick()
+    tab.keyboard.type("5")
+    tab.keyboard.press("Enter")
+    tab.wait_for_function("(before) => document.querySelector('.ends figure:last-of-type .cell').textContent !== before", arg=before)
+    assert "set by hand" in tab.locator(".explain .note").inner_text()
+    expected = made.run({"q_proj.linear": changed(made.run()["q_proj.linear"], 5.0)}).outputs[""]
+    assert out.inner_text().replace("−", "-") == f"{expected[0, 0, 0]:.3f}"
+    tab.locator("button", has_text="Undo").click()
+    assert tab.locator('.ends figure[data-id="o_proj.linear"] .cell').first.inner_text() == before
+
+
+def test_a_link_brings_back_what_was_opened_and_changed(opened):
+    tab, _ = opened("hand-written attention", "digits=2&edits=%7B%22input.0%22%3A%7B%220%2C0%2C0%22%3A7%7D%7D")
+    assert tab.locator('.ends figure[data-id="input.0"] .cell').first.inner_text() in ("7", "7.00")
+
+
+def test_loops_say_that_they_explain_no_cell(opened):
+    tab, _ = opened("equivariant vectors")
+    tab.locator("details summary").first.click()
+    figure = tab.locator(".step", has=tab.locator(".equation", has_text="sum(")).locator("figure").last
+    figure.locator(".cell").first.click()
+    assert "explains no cell" in tab.locator(".explain .note").inner_text()

@@ -1,0 +1,50 @@
+// The desk of a watched program: any module's steps, each number of which can be changed.
+import { Desk } from "../app";
+import type { Trace } from "../contract";
+import type { Run } from "../lab";
+import { type Name, numbered } from "../names";
+import { type Cells, leavesOf, Program } from "../program";
+import { changed, type Tensor } from "../tensor";
+import { toHash, type WatchedState } from "./state";
+
+const NAMED = 64; // rows of a longer axis are too many to be numbered
+
+export class WatchedDesk extends Desk<WatchedState> {
+  private readonly given: Map<string, Tensor>;
+  private readonly kept: Run;
+  private readonly steps: Set<string>;
+  private followed: WatchedState["edits"] | undefined;
+
+  constructor(
+    readonly trace: Trace,
+    state: WatchedState,
+  ) {
+    super(state);
+    this.given = leavesOf(trace);
+    this.steps = new Set(trace.steps.map(({ id }) => id));
+    const leaves = new Map(this.given);
+    const record = { scheme: "", setting: "", trace, claims: [], roles: {} };
+    this.kept = { record, program: new Program(trace, leaves), leaves, free: true };
+  }
+
+  /** Tokens are numbered from 1; other axes have no names. */
+  names(axis: string, length: number): Name[] | undefined {
+    return axis === "token" && length <= NAMED ? numbered(Array.from({ length }, (_, i) => i + 1)) : undefined;
+  }
+
+  link(): string {
+    return toHash(this.state);
+  }
+
+  /** The program, with the numbers that a person changed. */
+  get run(): Run {
+    const { edits } = this.state;
+    if (this.followed !== edits) {
+      this.kept.program.change([...this.given].map(([id, t]): [string, Tensor] => [id, changed(t, edits[id])]));
+      const held = Object.entries(edits).filter(([id]) => this.steps.has(id));
+      this.kept.program.hold(Object.fromEntries(held) as Record<string, Cells>);
+      this.followed = edits;
+    }
+    return this.kept;
+  }
+}

@@ -1,0 +1,179 @@
+// The page of a watched program: what went in and came out, and the steps of every module in the order in which they ran.
+import type { Leaf, Step, Trace } from "../contract";
+import { button, h, numbered, select } from "../dom";
+import { save } from "../figure";
+import { explainer } from "../marks/explain";
+import { graph } from "../marks/graph";
+import { matrix } from "../marks/matrix";
+import { equation, reveal } from "../marks/steps";
+import { part } from "../drawing/panel";
+import { WatchedDesk } from "./desk";
+import { fromHash, initial, toHash } from "./state";
+
+const DRAWN = 40; // steps of a module up to which their graph is drawn
+
+/** Steps that ran one after another in one module. */
+interface Passage {
+  key: string;
+  where: string;
+  steps: Step[];
+}
+
+export function watched(trace: Trace, root: HTMLElement): WatchedDesk {
+  const parts = passages(trace);
+  const keys = parts.map(({ key }) => key);
+  const heads = Math.max(1, ...trace.steps.filter((s) => s.symbol === "A").map((s) => headsOf(s, trace)));
+  const desk = new WatchedDesk(trace, fromHash(location.hash, keys, heads));
+  const main = h("main", { id: "story", tabindex: -1 });
+  const controls = h("div.controls");
+  desk.rebuild = () => {
+    controls.replaceChildren(...choices(desk, heads));
+    main.replaceChildren(
+      h(
+        "div.figure",
+        ends(desk),
+        parts.map((one) => section(desk, one)),
+      ),
+    );
+  };
+  root.replaceChildren(
+    h(
+      "header",
+      top(desk, main),
+      h("h2", trace.title || "A program"),
+      h(
+        "p.lede",
+        `${trace.steps.length} steps in ${parts.length} passages. Point at a number to see what it is made of; change any number, and what follows is computed again.`,
+      ),
+      controls,
+      (trace.notes ?? []).map((note) => h("p.notice", note)),
+    ),
+    main,
+    explainer(desk),
+    h(
+      "footer",
+      "equiscope: every number is computed in your browser, from the program of a real module. It works offline and sends nothing anywhere.",
+    ),
+  );
+  desk.replace(desk.state);
+  window.addEventListener("hashchange", () => {
+    if (location.hash.slice(1) !== toHash(desk.state)) desk.replace(fromHash(location.hash, keys, heads));
+  });
+  document.addEventListener("keydown", (event) => {
+    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || (event.target as HTMLElement).tagName === "INPUT")
+      return;
+    event.preventDefault();
+    if (event.shiftKey) desk.redo();
+    else desk.undo();
+  });
+  return desk;
+}
+
+function passages(trace: Trace): Passage[] {
+  const found: Passage[] = [];
+  for (const step of trace.steps) {
+    const where = step.where ?? "";
+    const last = found.at(-1);
+    if (last?.where === where) last.steps.push(step);
+    else found.push({ key: step.id, where, steps: [step] });
+  }
+  return found;
+}
+
+function headsOf(step: Step, trace: Trace): number {
+  const split = trace.steps.find((s) => s.op === "heads" && step.axes.includes("head") && s.params?.count);
+  return Number(split?.params?.count ?? 1);
+}
+
+function top(desk: WatchedDesk, main: HTMLElement): HTMLElement {
+  const saved = (kind: "svg" | "png") => {
+    desk.pin(undefined);
+    save(main, "equiscope-program", kind);
+  };
+  return h(
+    "div.top",
+    h("h1", "equiscope"),
+    h(
+      "div.buttons",
+      button("↶ Undo", "Take the last change back (Ctrl+Z)", () => desk.undo()),
+      button("Reset", "Back to the beginning", () => desk.set({ ...initial(), open: desk.state.open }, { structure: true })),
+      button("SVG", "Save this page as an SVG picture", () => saved("svg")),
+      button("PNG", "Save this page as a PNG picture", () => saved("png")),
+    ),
+  );
+}
+
+function choices(desk: WatchedDesk, heads: number): HTMLElement[] {
+  const { state } = desk;
+  const head = select("head", numbered(Array.from({ length: heads }, (_, i) => i + 1)), String(state.head + 1), (chosen) =>
+    desk.set({ head: Number(chosen) - 1 }),
+  );
+  const digits = select("digits", numbered([0, 1, 2, 3, 4, 6]), String(state.digits), (chosen) =>
+    desk.set({ digits: Number(chosen) }),
+  );
+  return [...(heads > 1 ? [head] : []), digits];
+}
+
+/** What goes in, and what comes out. */
+function ends(desk: WatchedDesk): HTMLElement {
+  const { trace } = desk;
+  const inputs = trace.leaves.filter((leaf) => leaf.kind === "content");
+  const of = (ids: string[]) =>
+    h(
+      "div.row",
+      ids.map((id) => matrix(desk, () => desk.run, id)),
+    );
+  return h("section.part.ends", h("h3", "In and out"), of(inputs.map(({ id }) => id)), of([...new Set(trace.outputs)]));
+}
+
+/** A module's steps, built when they are opened. */
+function section(desk: WatchedDesk, { key, where, steps }: Passage): HTMLElement {
+  const body = h("div.steps");
+  const symbols = [...new Set(steps.map((s) => s.symbol).filter(Boolean))].slice(0, 8).join(" ");
+  const open = desk.state.open.includes(key);
+  const fold = h<HTMLDetailsElement>(
+    "details.part",
+    { "data-module": where, "data-key": key, open },
+    h("summary", h("b", where || "the model itself"), h("span.quiet", ` ${count(steps.length)} ${symbols}`)),
+    body,
+  );
+  const fill = () => body.childElementCount || body.append(...built(desk, steps));
+  if (open) fill();
+  fold.addEventListener("toggle", () => {
+    if (fold.open) fill();
+    const others = desk.state.open.filter((one) => one !== key);
+    desk.set({ open: fold.open ? [...others, key] : others }, { undoable: false });
+  });
+  return fold;
+}
+
+const count = (many: number): string => (many === 1 ? "1 step" : `${many} steps`);
+
+function built(desk: WatchedDesk, steps: Step[]): HTMLElement[] {
+  const run = () => desk.run;
+  const own = part(
+    desk.trace,
+    steps.map(({ id }) => id),
+  );
+  const given = new Map<string, Leaf>(own.leaves.map((leaf) => [leaf.id, leaf]));
+  const root: HTMLElement[] = [];
+  if (steps.length > 1 && steps.length <= DRAWN) root.push(graph(own, own.outputs, (id) => reveal(root[0].parentElement!, id)));
+  const shown = new Set<string>();
+  for (const step of steps) {
+    const fresh = step.inputs.filter((id) => given.has(id) && !shown.has(id));
+    for (const id of fresh) shown.add(id);
+    root.push(
+      h(
+        "div.step",
+        { "data-step": step.id },
+        h("div.formula-line", equation(run(), step.id)),
+        h(
+          "div.row",
+          fresh.map((id) => matrix(desk, run, id)),
+          matrix(desk, run, step.id),
+        ),
+      ),
+    );
+  }
+  return root;
+}
