@@ -10,10 +10,10 @@ from tests.program.zoo import ZOO, built
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("watched")]
 NAMES = ["hand-written attention", "encoder layer", "GPT-2", "Llama", "timm ViT"]
 ROUNDING = {"Llama": 1e-6}  # it casts to float32, and the page computes in float64
-NUMBERS = """async ([edits, ids]) => {
-  equiscope.running.watched.set({ edits });
-  const { program } = equiscope.running.watched.run;
-  return ids.map((id) => [...program.get(id).data]);
+NUMBERS = """async (edits) => {
+  const desk = equiscope.running.watched;
+  desk.set({ edits });
+  return desk.trace.outputs.map((id) => [...desk.run.program.get(id).data]);
 }"""
 
 
@@ -35,9 +35,10 @@ def opened(watched, tmp_path):
 
 
 def answer(tab, made, edits):
-    ids = list(dict.fromkeys(made.name(value) for value in made.outputs.values()))
-    found = tab.evaluate(NUMBERS, [edits, ids])
-    return {name: torch.tensor(numbers, dtype=torch.float64) for name, numbers in zip(ids, found, strict=True)}
+    """What the page's program returns, by value of the program in Python."""
+    values = dict.fromkeys(made.outputs.values())
+    found = tab.evaluate(NUMBERS, edits)
+    return {value: torch.tensor(numbers, dtype=torch.float64) for value, numbers in zip(values, found, strict=True)}
 
 
 def changed(t, number=0.25):
@@ -59,9 +60,12 @@ def test_what_the_page_computes_is_what_python_computes(opened, name):
             before = expected[value]
             edits[value] = {",".join("0" * before.ndim): 0.25}
             expected = made.run({other: expected[other] for other in edits if other != value} | {value: changed(before)})
-        for ident, numbers in answer(tab, made, edits).items():
-            wanted = expected[ident].double().flatten()
-            assert (numbers - wanted).abs().max() < ROUNDING.get(name, 1e-10) * max(1.0, wanted.abs().max()), (some, ident)
+        for value, numbers in answer(tab, made, edits).items():
+            wanted = expected[value].double().flatten()
+            assert (numbers - wanted).abs().max() < ROUNDING.get(name, 1e-10) * max(1.0, wanted.abs().max()), (
+                some,
+                made.name(value),
+            )
 
 
 def test_a_person_opens_a_module_reads_a_number_and_changes_it(opened):
@@ -75,7 +79,9 @@ def test_a_person_opens_a_module_reads_a_number_and_changes_it(opened):
     cell.dblclick()
     tab.keyboard.type("5")
     tab.keyboard.press("Enter")
-    tab.wait_for_function("(before) => document.querySelector('.ends figure:last-of-type .cell').textContent !== before", arg=before)
+    tab.wait_for_function(
+        "(before) => document.querySelector('.ends figure:last-of-type .cell').textContent !== before", arg=before
+    )
     assert "set by hand" in tab.locator(".explain .note").inner_text()
     expected = made.run({"q_proj.linear": changed(made.run()["q_proj.linear"], 5.0)}).outputs[""]
     assert out.inner_text().replace("−", "-") == f"{expected[0, 0, 0]:.3f}"
