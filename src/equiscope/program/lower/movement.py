@@ -132,8 +132,8 @@ def _steps(x: Tensor, to: Tensor) -> Iterator[tuple[str, dict[str, Any], Tensor]
             yield "heads", {"count": count}, x.unflatten(-1, (count, -1)).transpose(-3, -2)
     if rank >= 3:
         yield "join", {}, x.transpose(-3, -2).flatten(-2)
-        if to.ndim >= 3 and to.shape[-3] % x.shape[-3] == 0 and to.shape[-3] > x.shape[-3]:
-            times = to.shape[-3] // x.shape[-3]
+        times = to.shape[-3] // x.shape[-3] if to.ndim >= 3 else 1
+        if times > 1 and times * x.numel() == to.numel():
             yield "repeat_heads", {"times": times}, x.repeat_interleave(times, -3)
     found = (x == first).nonzero()
     if len(found):
