@@ -368,7 +368,7 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor | None, name: str = "", label
 
 
 def linear(layer: nn.Module, x: Tensor, name: str = "", label: str = "") -> Tensor:
-    """`layer(x)`, of an `nn.Linear` or what took its place (LoRA): a product with the transposed weight, and a sum with the bias."""
+    """`layer(x)`: a product with the transposed weight, and a sum with the bias. What replaced an `nn.Linear` is called."""
     if not recording() or not isinstance(layer, nn.Linear):
         y: Tensor = layer(x)
         return y
