@@ -17,6 +17,7 @@ from equiscope.init import linear
 from equiscope.models import spec as specs
 from equiscope.tokens import Stem, Tokens, patches, tubelets
 from equiscope.tokens.images import check_whole, times
+from equiscope.tokens.text import outside
 from equiscope.trace import constant, ops
 
 
@@ -102,7 +103,7 @@ class Entry(nn.Module):
             if types.shape[-1] != x.shape[-2]:
                 raise ShapeError(f"There are {x.shape[-2]} tokens, but {types.shape[-1]} types. Give one a token.")
             known = self.types.num_embeddings
-            if types.numel() and not 0 <= int(types.min()) <= int(types.max()) < known:
+            if outside(types, known):
                 raise InputError(f"This model knows the types 0..{known - 1}, but got {int(types.min())}..{int(types.max())}.")
         rows = ops.gather(self.types.weight, kinds, name="K", label="rows of the kinds")
         return ops.add(x, rows, name="X+K", label="with their kinds")

@@ -6,6 +6,7 @@ from torch import Tensor
 from equiscope.errors import InputError
 from equiscope.models.decoding import Texts, known, rows_of
 from equiscope.models.networks import Lstm, Network
+from equiscope.tokens.text import outside
 
 
 class Recurrence:
@@ -21,7 +22,7 @@ class Recurrence:
         self.model, self.texts = model, rows_of(prompts, model, "Prompts", "A prompt")
         rows = model.embedding.num_embeddings
         for text in self.texts:
-            if not 0 <= int(text.min()) <= int(text.max()) < rows:
+            if outside(text, rows):
                 raise InputError(f"This model knows the ids 0..{rows - 1}, but got {int(text.min())}..{int(text.max())}.")
         longest = max(map(len, self.texts))
         self.ids = torch.stack([torch.nn.functional.pad(row, (longest - len(row), 0)) for row in self.texts])

@@ -66,6 +66,11 @@ def _hash(text: str) -> int:
     return h ^ h >> 16
 
 
+def outside(ids: Tensor, rows: int) -> bool:
+    """Whether some id has no row in a table."""
+    return bool(((ids < 0) | (ids >= rows)).any())
+
+
 class Embedding(nn.Embedding):
     """A table: ids [..., N] to features [..., N, D].
 
@@ -86,9 +91,9 @@ class Embedding(nn.Embedding):
     def forward(self, ids: Tensor) -> Tensor:
         if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
             raise InputError(f"Ids are whole numbers, but got {ids.dtype}. Use ids.long().")
-        if not torch.compiler.is_compiling() and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(self.weight):
+        if not torch.compiler.is_compiling() and outside(ids, self.num_embeddings):
             raise InputError(
-                f"The embedding has ids 0..{len(self.weight) - 1}, but got {int(ids.min())}..{int(ids.max())}. "
+                f"The embedding has ids 0..{self.num_embeddings - 1}, but got {int(ids.min())}..{int(ids.max())}. "
                 "Use the vocabulary that the model was built with."
             )
         return ops.gather(self.weight, ids, name="X", label="what the words are")
