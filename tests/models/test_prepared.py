@@ -2,7 +2,6 @@
 
 import copy
 import importlib
-import threading
 
 import pytest
 import torch
@@ -16,16 +15,12 @@ from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Sampling, Spec, build, generate
 from equiscope.models.beam import Beams
 from equiscope.models.decoding import Decoding
-from equiscope.models.packed import NARROW, WAYS, Packed, Ways, past_onednn, quickest
+from equiscope.models.packed import Packed
 from equiscope.models.prepared import prepared
 from equiscope.position import Alibi, Learned, NoPosition, Rope
 from equiscope.symmetry import relative_error
 
 TEXTS = [ids()[0], ids()[1, :7]]
-
-THERE = [way for way in WAYS if way != "packed" or torch.backends.mkldnn.is_available()]
-THERE_TOO = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-SHORT = NARROW if THERE_TOO else ("plain",)  # in bfloat16
 
 
 def loaded(name, folder, dtype=torch.float64):
@@ -71,7 +66,7 @@ def test_long_prompts_are_read_by_the_model_itself(name, tmp_path, monkeypatch):
 @pytest.mark.parametrize("texts", [ids()[:1], ids()], ids=["one text", "several"])
 def test_a_layer_written_out_gives_what_its_parts_give(texts, dtype):
     made = model(dtype, attention={"position": NoPosition()}, feedforward=FeedForward(activation="gelu-tanh"))
-    fast = prepared(made, measured=False)
+    fast = prepared(made)
     assert fast.why == ""
     assert all(layer.flat for layer in fast.layers)
     written_out = answers(fast, texts)
@@ -102,11 +97,8 @@ def test_with_any_scheme_it_answers_alike_or_says_why_not(scheme):
     assert bool(fast.why) == (not fast.layers)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "way", "near"),
-    [*((torch.float32, way, 1e-5) for way in THERE), *((torch.bfloat16, way, 0.05) for way in SHORT)],
-    ids=str,
-)
+@pytest.mark.parametrize("onednn", [True, False], ids=["oneDNN's blocks", "torch's product"])
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)], ids=str)
 @pytest.mark.parametrize(
     "block",
     [{}, {"norm": Norm("rms"), "feedforward": FeedForward(activation="silu", gated=True, bias=False)}, {"parallel": True},
@@ -115,12 +107,12 @@ def test_with_any_scheme_it_answers_alike_or_says_why_not(scheme):
      {"feedforward": FeedForward(activation="gelu-tanh")}, {"feedforward": FeedForward(activation="tanh")}],
     ids=str,
 )  # fmt: skip
-def test_packed_products_keep_the_numbers(block, dtype, way, near, monkeypatch):
-    monkeypatch.setattr("equiscope.models.packed.quickest", lambda *shape: way)
+def test_packed_products_keep_the_numbers(block, dtype, near, onednn, monkeypatch):
+    if not onednn:
+        monkeypatch.setattr("equiscope.kernels.private.packs", lambda weight: False)
     made = model(dtype, **dict(block))
     fast = prepared(made)
     assert fast.why == ""
-    assert fast.layers[0].asking.way == way
     exact = answers(model(torch.float64, **dict(block)), TEXTS)
     assert relative_error(answers(fast, TEXTS).double(), exact) < near
     alone, exact = answers(fast, TEXTS[0]), answers(model(torch.float64, **dict(block)), TEXTS[0])
@@ -262,86 +254,28 @@ def test_a_table_that_ends_is_still_said():
 
 
 def test_a_wrong_product_is_noticed_and_not_used(monkeypatch):
-    from equiscope.models import packed
-
-    product = packed.Packed.product
-    monkeypatch.setattr(packed.Packed, "product", lambda self, x: 1.001 * product(self, x))
+    product = Packed.__call__
+    monkeypatch.setattr(Packed, "__call__", lambda self, x: 1.001 * product(self, x))
     assert "away from the model's" in prepared(model()).why
 
 
-@pytest.mark.parametrize(
-    ("dtype", "way"),
-    [*((torch.float32, way) for way in THERE), *((torch.bfloat16, way) for way in SHORT), (torch.float64, "plain")],
-    ids=str,
-)
+@pytest.mark.parametrize("onednn", [True, False], ids=["oneDNN's blocks", "torch's product"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
 @pytest.mark.parametrize("shape", [(192, 576), (768, 192), (128, 9001), (16, 8), (191, 600)], ids=str)
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_every_way_is_the_product(shape, dtype, way, threads, monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+def test_a_packed_product_is_the_product(shape, dtype, onednn, monkeypatch):
+    if not onednn:
+        monkeypatch.setattr("equiscope.kernels.private.packs", lambda weight: False)
     torch.manual_seed(0)
     weight, bias = torch.randn(shape, dtype=dtype) / shape[0] ** 0.5, torch.randn(shape[1], dtype=dtype)
     for rows in (1, 3):
         x, to = torch.randn(rows, shape[0], dtype=dtype), torch.randn(rows, shape[1], dtype=dtype)
         wanted = x.double() @ weight.double() + bias.double()
-        made = Packed([weight], [bias], way=way)
+        made = Packed([weight], [bias])
         assert relative_error(made(x).double(), wanted) < 16 * torch.finfo(dtype).eps
         assert relative_error(made.added(x, to).double(), wanted + to.double()) < 16 * torch.finfo(dtype).eps
-        with past_onednn():
-            assert relative_error(made(x).double(), wanted) < 16 * torch.finfo(dtype).eps
-        both = Packed([weight, weight], [bias, None], "gelu", way)(x).double()
+        both = Packed([weight, weight], [bias, None], "gelu")(x).double()
         gelu = torch.nn.functional.gelu(torch.cat([wanted, wanted - bias.double()], -1))
         assert relative_error(both, gelu) < 16 * torch.finfo(dtype).eps
-
-
-def test_the_quickest_way_is_measured_once_a_size(monkeypatch):
-    ways, large = Ways(), torch.zeros(192, 576)
-    found = ways.of(large)
-    assert found in WAYS
-    monkeypatch.setattr("equiscope.models.packed._seconds", lambda some, x: 1 / 0)  # it would be asked again
-    assert ways.of(large) == found
-    assert Ways(measured=False).of(large) == "plain"
-    assert ways.of(torch.zeros(64, 64)) == "plain"
-    assert ways.of(large.double()) == "plain"
-    assert Ways(measured=False).of(large.bfloat16()) == SHORT[0]
-    monkeypatch.setattr("equiscope.models.packed._seconds", lambda some, x: {"columns": 0.9, "rows": 0.94}.get(some[0].way, 1.0))
-    assert quickest(192, 576) == "rows"  # the simplest that hardly another is faster than
-
-
-@pytest.mark.skipif(len(SHORT) < 2, reason="this CPU reads bfloat16 in one way")
-def test_in_bfloat16_one_row_and_several_are_read_as_each_is_fast(monkeypatch):
-    monkeypatch.setattr("equiscope.models.packed.quickest", lambda *shape: "turned")
-    made = model(torch.bfloat16)
-    fast, exact = prepared(made), model(torch.float64)
-    ways = {product.way for product in fast._products()}
-    assert relative_error(answers(fast, TEXTS[1][None]).double(), answers(exact, TEXTS[1][None])) < 0.05
-    again = prepared(made)
-    generate(again, TEXTS[1], 3)
-    assert {product.way for product in again._products()} == ways == {"turned"}  # a prompt, then one token after another
-    generate(again, TEXTS, 3)
-    assert {product.way for product in again._products()} == {"packed"}
-    assert relative_error(answers(again, TEXTS).double(), answers(exact, TEXTS)) < 0.05
-    assert relative_error(answers(again, TEXTS[0]).double(), answers(exact, TEXTS[0])) < 0.05
-
-
-@pytest.mark.skipif(len(SHORT) < 2, reason="this CPU reads bfloat16 in one way")
-def test_weights_may_be_laid_anew_while_another_thread_multiplies():
-    torch.manual_seed(0)
-    weight, x = torch.randn(768, 768, dtype=torch.bfloat16), torch.randn(1, 768, dtype=torch.bfloat16)
-    wanted, wrong, ended = x.float() @ weight.float(), [], threading.Event()
-    products = [Packed([weight], [None], way="turned") for _ in range(60)]
-
-    def multiply():
-        while not ended.is_set():
-            wrong.extend(error for p in products if (error := relative_error(p(x).float(), wanted)) > 0.02)
-
-    other = threading.Thread(target=multiply)
-    other.start()
-    for product in products:
-        product.for_several()
-    ended.set()
-    other.join()
-    assert wrong == []
-    assert {product.way for product in products} == {"packed"}
 
 
 def test_it_is_prepared_under_autocast_and_with_frozen_switches(monkeypatch):
@@ -350,38 +284,6 @@ def test_it_is_prepared_under_autocast_and_with_frozen_switches(monkeypatch):
         assert prepared(model()).why == ""
     monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", False)  # as disable_global_flags() does
     assert generate(prepared(made), TEXTS[0], 3)[0].shape == (3,)
-
-
-def test_passing_by_onednn_ends_when_the_last_one_leaves(monkeypatch):
-    switch = torch.backends.mkldnn
-    before = switch.enabled
-    first, second = past_onednn(), past_onednn()
-    first.__enter__()
-    assert not switch.enabled
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert not switch.enabled  # the second, in another thread, still passes by
-    second.__exit__(None, None, None)
-    assert switch.enabled == before
-    with pytest.raises(RuntimeError), past_onednn():
-        raise RuntimeError
-    assert switch.enabled == before
-
-
-def test_what_is_measured_is_float32_on_the_cpu_whatever_stands_around(monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        "equiscope.models.packed._seconds", lambda some, x: seen.append((x, some[0].product(x), some[0].weight.shape)) or 1.0
-    )
-    torch.set_default_dtype(torch.float64)
-    try:
-        with torch.device("meta"), torch.autocast("cpu", torch.bfloat16):
-            Ways().of(torch.zeros(192, 576, dtype=torch.float32, device="cpu"))
-            Ways().of(torch.zeros(8, 9000, dtype=torch.float32, device="cpu"))
-    finally:
-        torch.set_default_dtype(torch.float32)
-    assert {(t.dtype, t.device.type) for x, y, _ in seen for t in (x, y)} == {(torch.float32, "cpu")}
-    assert max(max(shape) for *_, shape in seen) <= 8192  # a vocabulary is not copied
 
 
 def test_weights_that_find_no_room_are_said_and_the_model_writes(monkeypatch):

@@ -3,6 +3,8 @@
 torch.ops.aten._scaled_dot_product_flash_attention_for_cpu, and its backward
     Attention on a CPU that takes a causal mask beside a bias, and returns the logarithms of the softmax's sums, from which the
     gradient of a bias is recomputed. Without them a bias goes through the public call, as a dense table.
+torch.ops.mkldnn._linear_pointwise, _reorder_linear_weight, _is_mkldnn_bf16_supported
+    A linear map whose weights lie in oneDNN's blocks, with what follows it. Without them torch's product of matrices.
 torch._C._are_functorch_transforms_active
     Whether vmap, grad or jvp of torch.func are at work. Without it they are taken to be, so the plain formulas run.
 """
@@ -16,6 +18,10 @@ from torch.autograd import forward_ad
 flash: Any = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)
 flash_backward: Any = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu_backward", None)
 _functorch_active: Any = getattr(torch._C, "_are_functorch_transforms_active", None)
+# overloads are named where they are called, or torch looks through them each time
+linear_pointwise: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+reorder_linear_weight: Any = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
+_bfloat16_packs: Any = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
 
 
 def functorch_active() -> bool:
@@ -28,3 +34,13 @@ def transformed(*tensors: Tensor | None) -> bool:
     if torch.compiler.is_compiling() or functorch_active():
         return True
     return any(forward_ad.unpack_dual(t).tangent is not None for t in tensors if t is not None)
+
+
+def packs(weight: Tensor) -> bool:
+    """Whether oneDNN lays out and multiplies weights such as these."""
+    there = torch.backends.mkldnn.is_available() and None not in (linear_pointwise, reorder_linear_weight)
+    if not there or weight.device.type != "cpu" or not weight.numel():
+        return False
+    return weight.dtype == torch.float32 or (
+        weight.dtype == torch.bfloat16 and _bfloat16_packs is not None and bool(_bfloat16_packs())
+    )

@@ -21,7 +21,7 @@ from equiscope import attention, blocks
 from equiscope.attention.mask import Both
 from equiscope.errors import InputError
 from equiscope.models.build import Memory, Model
-from equiscope.models.packed import Packed, Ways, past_onednn
+from equiscope.models.packed import Packed
 from equiscope.position import Position
 from equiscope.position.base import Role
 from equiscope.symmetry import relative_error
@@ -29,38 +29,33 @@ from equiscope.trace import ops
 from equiscope.trace.ops import Activation
 
 FAR = {torch.float64: 1e-10, torch.float32: 1e-4}  # how far one step may be from the reference; other dtypes: 0.1
-SEVERAL = 32  # rows of a step, texts or tokens, up to which reading weights takes longer than multiplying them
 
 
 class Prepared:
     """A model made ready to write: give it to `generate` or `stream` in the model's place.
 
-    measured whether weights are laid out as is fastest here, which is measured, and anew when several texts are written; if not,
-             numbers repeat on one machine
-    why      what keeps the short way from being taken, in words; empty where it is taken
-    raises   InputError (from `fresh`) where the model's parameters changed since
+    why     what keeps the short way from being taken, in words; empty where it is taken
+    raises  InputError (from `fresh`) where the model's parameters changed since
     """
 
-    def __init__(self, model: Model, measured: bool = True) -> None:
+    def __init__(self, model: Model) -> None:
         if not isinstance(model, Model):
             raise InputError(f"Prepared is made of a model of build or load with attention, but got {type(model).__name__}.")
-        self.model, self._made_of, self.ways = model, _marks(model), Ways(measured)
+        self.model, self._made_of = model, _marks(model)
         self._seen = _some(model)
         self._held = [torch.cat(few) for few in self._seen]
         self.layers: list[_Layer] = []
-        self._alone = self._tried = False  # whether weights lie for one row alone, and whether a step was compared
         self.why = _why_not(model)
         if not self.why:
             self.why = self._pack() or self._differs()
-        self._tried = True
         if self.why:
             self.layers = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Prepared":
-        return type(self)(copy.deepcopy(self.model, memo), self.ways.measured)
+        return type(self)(copy.deepcopy(self.model, memo))
 
     def __reduce__(self) -> Any:
-        return type(self), (self.model, self.ways.measured)
+        return type(self), (self.model,)
 
     def fresh(self) -> "Prepared":
         """Itself. Raises InputError where parameters changed after they were copied."""
@@ -83,11 +78,6 @@ class Prepared:
         x = rows.placed(x, at, model.schemes)
         x = (x if model.entry.norm is None else model.entry.norm(x)).flatten(0, 1)
         shared = _Shared(model, rows, at, order, valid)
-        if self._alone and ids.numel() == 1:
-            with past_onednn():
-                return self._read(x, shared, 1)
-        if self._alone and self._tried and shared.start and ids.numel() <= SEVERAL:  # no prompt, so more of them will come
-            self._for_several()
         return self._read(x, shared, answers)
 
     def _read(self, x: Tensor, shared: "_Shared", answers: int | None) -> Tensor:
@@ -102,16 +92,6 @@ class Prepared:
         y = y if s.head.scale is None else y * s.head.scale
         return self.head(y).view(batch, -1, self.head.outputs)
 
-    def _for_several(self) -> None:
-        """Lay weights anew, so that steps of several texts or tokens read them fast too."""
-        for product in self._products():
-            product.for_several()
-        self._alone = False
-
-    def _products(self) -> list[Packed]:
-        parts = [part for layer in self.layers for part in vars(layer).values()]
-        return [part for part in [*parts, self.head] if isinstance(part, Packed)]
-
     def _pack(self) -> str:
         """Copy the weights; in words, why that could not be done."""
         try:
@@ -124,12 +104,11 @@ class Prepared:
         model = self.model
         numbers = zip(cast(list[blocks.Block], list(model.blocks)), model._own, strict=True)
         with torch.no_grad():
-            self.layers = [_Layer(block, model.schemes[i], self.ways) for block, i in numbers]
+            self.layers = [_Layer(block, model.schemes[i]) for block, i in numbers]
             head, norm = cast(Any, model.head), cast(Any, model.norm)
             self.table = cast(Any, model.embedding).weight
             self.norm = _Brought.of(norm)
-            self.head = _packed([head.lm_head], self.ways)
-            self._alone = any(product.passes for product in self._products())
+            self.head = _packed(head.lm_head)
 
     @torch.no_grad()
     def _differs(self) -> str:
@@ -155,12 +134,9 @@ class Prepared:
         return "" if far < allowed else f"its answers are {far:.1e} away from the model's, more than {allowed:g}"
 
 
-def prepared(model: Model, measured: bool = True) -> Prepared:
-    """Copy a model's weights for fast writing. Where that is not possible, `why` says so, and the model itself is used.
-
-    measured  whether weights are laid out as is fastest here, which is measured; if not, numbers repeat on one machine
-    """
-    return Prepared(model, measured)
+def prepared(model: Model) -> Prepared:
+    """Copy a model's weights for fast writing. Where that is not possible, `why` says so, and the model itself is used."""
+    return Prepared(model)
 
 
 @dataclass
@@ -346,29 +322,29 @@ Flat = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # x [B, D]; of this r
 class _Layer:
     """One block, row by row: x [B*N, D] to the same. What a module holds is looked up once, not in every step."""
 
-    def __init__(self, block: blocks.Block, scheme: Position, ways: Ways) -> None:
+    def __init__(self, block: blocks.Block, scheme: Position) -> None:
         own, f, cross = block.attention, block.feedforward, block.cross
         self.scheme, self.parallel, self.residual, self.pre = scheme, block.parallel, block.residual, block.order == "pre"
         self.heads, self.groups, self.width = own.heads, own.kv_heads, own.head_width
         self.parts, self.turns = (own.heads, 2 * own.kv_heads), scheme.acts("turn")
         self.scale, self.window = own.score.factor(own.head_width), own.mask.horizon
-        self.asking = _packed([own.q_proj, own.k_proj, own.v_proj], ways)
-        self.output = _packed([cast(nn.Linear, own.o_proj)], ways)
+        self.asking = _packed(own.q_proj, own.k_proj, own.v_proj)
+        self.output = _packed(cast(nn.Linear, own.o_proj))
         self.normed = _of_heads(own)
         self.attention_norm, self.cross_norm, self.feedforward_norm = (
             _Brought.of(norm) for norm in (block.attention_norm, block.cross_norm, block.feedforward_norm)
         )
         self.cross = cross
-        self.crossing = None if cross is None else _packed([cross.q_proj], ways)
-        self.crossed = None if cross is None else _packed([cast(nn.Linear, cross.o_proj)], ways)
+        self.crossing = None if cross is None else _packed(cross.q_proj)
+        self.crossed = None if cross is None else _packed(cast(nn.Linear, cross.o_proj))
         self.cross_normed = None if cross is None else _of_heads(cross)
         self.inward = self.outward = self.gate = None
         if f is not None:
-            self.outward = _packed([f.down_proj], ways)
+            self.outward = _packed(f.down_proj)
             if f.gate_proj is None:
-                self.inward = _packed([f.up_proj], ways, f.activation)
+                self.inward = _packed(f.up_proj, activation=f.activation)
             else:
-                self.inward, self.gate = _packed([f.gate_proj, f.up_proj], ways), f.activation
+                self.inward, self.gate = _packed(f.gate_proj, f.up_proj), f.activation
         self.flat = self._flat()
 
     def __call__(self, x: Tensor, number: int, shared: _Shared) -> Tensor:
@@ -492,9 +468,9 @@ class _Brought:
         return torch.rms_norm(x, self.gain.shape, self.gain, self.eps)
 
 
-def _packed(layers: Sequence[nn.Linear], ways: Ways, activation: Activation | None = None) -> Packed:
+def _packed(*layers: nn.Linear, activation: Activation | None = None) -> Packed:
     """Linear maps of the same rows as one product."""
-    return Packed([layer.weight.mT for layer in layers], [layer.bias for layer in layers], activation, ways)
+    return Packed([layer.weight.mT for layer in layers], [layer.bias for layer in layers], activation)
 
 
 # --- what can be prepared ---------------------------------------------------------------------------------------------

@@ -217,7 +217,7 @@ class TranslationTask(TextTask):
         order = sorted((i for i, text in enumerate(texts) if text), key=lambda i: len(ids[i]))
         said = [""] * len(texts)
         assert isinstance(model, Model)  # `settle` lets no baseline translate
-        ready, search = prepared(model, measured=False), Beams(beams, self.data.length_penalty) if beams > 1 else None
+        ready, search = prepared(model), Beams(beams, self.data.length_penalty) if beams > 1 else None
         for steps, alike in groupby(order, lambda i: most(len(ids[i]))):
             group = list(alike)
             for some in (group[first : first + AT_ONCE] for first in range(0, len(group), AT_ONCE)):
