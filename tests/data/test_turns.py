@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from equiscope.data.frame_files import Frame, Keys
+from equiscope.data.frame import Frame
+from equiscope.data.frame_files import Keys
 from equiscope.data.molecules import Frames, Molecules
 from equiscope.data.turns import turn, turned
 

@@ -20,6 +20,7 @@ from torch import Tensor
 from equiscope import budgets
 from equiscope.budgets import DAMAGED, OPENERS, archive
 from equiscope.data.files import found, hides, is_archive, member, opened
+from equiscope.data.frame import Frame
 from equiscope.data.lone_atoms import charge, is_lone
 from equiscope.errors import InputError
 from equiscope.tokens.elements import SYMBOLS
@@ -43,30 +44,6 @@ class Keys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     forces: str | None = "forces"
     places: str = "coords"
     numbers: str = "nuclear_charges"
-
-
-@dataclass(frozen=True)
-class Frame:
-    """A molecule as it was at one moment.
-
-    name     its file, and which of several it is
-    number   of the frame in its file, counted from 0; of a file of its own, the number in that one's name
-    numbers  [N] atomic numbers; at: [N, 3] in Å; energy: in eV; forces: [N, 3] in eV/Å
-    cell     [3, 3] of what is periodic
-    lone     whether it is an atom by itself, which is a reference; charge: that the file says, in electrons that lack
-    lacks    why there are no forces, where forces were looked for
-    """
-
-    name: str
-    number: int
-    numbers: Tensor
-    at: Tensor
-    energy: float
-    forces: Tensor | None = None
-    cell: Tensor | None = None
-    lone: bool = False
-    charge: float = 0.0
-    lacks: str = ""
 
 
 @dataclass(frozen=True)

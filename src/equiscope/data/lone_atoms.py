@@ -3,16 +3,14 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from equiscope.data.frame import Frame
 from equiscope.errors import InputError
 from equiscope.tokens.elements import SYMBOLS
-
-if TYPE_CHECKING:
-    from equiscope.data.frame_files import Frame
 
 MARKS = ("isolatedatom", "isolatedatoms", "singleatom", "freeatom", "loneatom")  # what config_type says of one, letters only
 CHARGES = ("charge", "total_charge", "tot_charge", "net_charge", "system_charge")
@@ -45,7 +43,7 @@ def charge(values: Mapping[str, Any]) -> float:
     return 0.0
 
 
-def energies(lone: Sequence["Frame"]) -> tuple[dict[int, float], list[str]]:
+def energies(lone: Sequence[Frame]) -> tuple[dict[int, float], list[str]]:
     """What an atom of each element has alone, in eV, and sentences about atoms that are no reference.
 
     Ions are left out. Of several atoms of one element the lowest is the ground state.

@@ -15,14 +15,15 @@ from msgspec import Struct
 from torch import Tensor
 
 from equiscope.data.files import sources
-from equiscope.data.frame_files import Energy, Frame, Keys, Length, Manner, finite, frames
+from equiscope.data.frame import Frame
+from equiscope.data.frame_files import Keys, Manner, finite, frames
 from equiscope.data.lone_atoms import energies, fit_bonds
 from equiscope.data.one_length import of_one_length
 from equiscope.data.order import Order, number
 from equiscope.data.turns import turn, turned
 from equiscope.errors import InputError
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
-from equiscope.units import ENERGIES
+from equiscope.units import ENERGIES, Energy, Length
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import torch
 
-from equiscope.data.frame_files import Frame, Length
+from equiscope.data.frame import Frame
 from equiscope.errors import InputError
-from equiscope.units import LENGTHS
+from equiscope.units import LENGTHS, Length
 
 SAME = 0.03  # how near the ratio of two lengths is to that of two units, where it is taken for one
 SOME = 100  # frames that are looked at

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from equiscope.data.frame_files import Frame
+from equiscope.data.frame import Frame
 from equiscope.data.order import generator
 
 
