@@ -48,30 +48,21 @@ def test_what_a_room_lists_is_there(room):
 
 
 def test_every_room_is_reachable_from_the_top():
-    rooms = {m.name for m in pkgutil.iter_modules(equiscope.__path__)} - {
-        "__main__",
-        "budgets",
-        "cli",
-        "outputs",
-        "shapes",
-        "spec_base",
-    }
+    below = {"__main__", "budgets", "cli", "outputs", "shapes", "spec_base"}
+    rooms = {m.name for m in pkgutil.iter_modules(equiscope.__path__)} - below
     assert rooms <= set(equiscope.__all__)
 
 
 CIRCLES = {"models/prepared.py"}  # compares itself with the plain decoding, which takes it in a model's place
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for p in MODULES if name(p).split("/")[0] in ("attention", "blocks", "geometry", "models", "study", "train")],
-    ids=name,
-)
+LAYERED = ("attention", "blocks", "data", "geometry", "models", "study", "train")
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if name(p).split("/")[0] in LAYERED], ids=name)
 def test_no_import_within_a_function_hides_a_circle(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    inner = [
-        n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.col_offset and (n.module or "").startswith("equiscope")
-    ]
+    imports = [n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.ImportFrom)]
+    inner = [n for n in imports if n.col_offset and (n.module or "").startswith("equiscope")]
     assert not inner or name(path) in CIRCLES, f"line {inner[0].lineno}"
 
 
