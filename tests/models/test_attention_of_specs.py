@@ -30,9 +30,10 @@ from equiscope.attention import (
     mask_from_json,
     score_from_json,
 )
+from equiscope.attention.static import StaticCache
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore.drawing import drawing
-from equiscope.models import tiny
+from equiscope.models import generate, prepared, tiny, windowed
 from equiscope.models.spec import MASK, POSITION, SCORE
 from equiscope.position import Alibi, NoPosition, Rope, Sinusoidal, T5Bias
 from equiscope.symmetry import CLAIMED, Shift, derive, measure, relative_error
@@ -129,6 +130,44 @@ def test_a_cache_gives_what_the_full_pass_gives_or_is_refused(case):
         part = Tokens(x=text.x[row], at=text.at[row], order=text.order[row], document=document)
         found.append(model(part, caches))
     assert relative_error(torch.cat(found), model(text)) < ROUNDING
+
+
+def writer(mask, score):
+    attention = eq.Attention(heads=2, mask=mask, score=score, cap=3.0, causal=True, position=Rope())
+    spec = eq.Spec(16, 30, layers=2, outputs=30, block=eq.Block(attention, norm=eq.Norm("rms")))
+    return randomised(eq.build(spec)).eval()
+
+
+WRITERS = [
+    (mask, score) for mask, score in zip(FACTORS["mask"], itertools.cycle(FACTORS["score"])) if not isinstance(mask, Documents)
+]
+
+
+@pytest.mark.parametrize(("mask", "score"), WRITERS, ids=lambda part: getattr(part, "title", part.name))
+def test_what_is_written_is_what_the_full_pass_would_write(mask, score):
+    """Of prompts of two lengths side by side: ranks begin anew with each, so masks that count them see the same as alone."""
+    model, prompts = writer(mask, score), [torch.tensor([3, 1, 4]), torch.tensor([1, 5, 9, 2, 6])]
+    written = []
+    for prompt in prompts:
+        ids = prompt
+        for _ in range(6):
+            ids = torch.cat([ids, model(ids)[-1].argmax()[None]])
+        written.append(ids[len(prompt) :])
+    for way in (model, prepared(model)):
+        assert [row.tolist() for row in generate(way, prompts, 6)] == [row.tolist() for row in written]
+    narrow = windowed(model, 3)
+    assert eq.Spec.of(narrow.spec.to_dict()) == narrow.spec
+    other = eq.build(narrow.spec).double().eval()
+    other.load_state_dict(model.state_dict())
+    assert relative_error(narrow(prompts[1]), other(prompts[1])) < ROUNDING
+
+
+@pytest.mark.parametrize(("mask", "score"), WRITERS, ids=lambda part: getattr(part, "title", part.name))
+def test_a_static_cache_gives_the_same(mask, score):
+    model, ids = writer(mask, score), torch.randint(30, (2, 9), generator=torch.Generator().manual_seed(1))
+    caches = [StaticCache(cache.mask, 12) for cache in model.caches()]
+    found = [model(model.tokens(ids[:, i : i + 1], i), caches) for i in range(9)]
+    assert relative_error(torch.cat(found, 1), model(ids)) < ROUNDING
 
 
 @cases

@@ -16,7 +16,7 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.position.base import arguments
 from equiscope.symmetry import CLAIMED, Action, Reverse, Shift
 from equiscope.tokens import Tokens
-from equiscope.trace import constant, ops
+from equiscope.trace import constant, ops, recording
 
 ROOM = 64  # tokens that a miniature may have
 
@@ -191,7 +191,8 @@ class Edges(Mask):
     def check(self, queries: Tokens, keys: Tokens) -> None:
         if torch.compiler.is_compiling() or queries.order.device.type != "cpu":
             return
-        ranks = [end for t in (queries, keys) if t.order.numel() for end in (int(t.order.min()), int(t.order.max()))]
+        real = [t.order if t.valid is None else t.order.expand(t.valid.shape)[t.valid] for t in (queries, keys)]
+        ranks = [end for order in real if order.numel() for end in (int(order.min()), int(order.max()))]
         if ranks and not 0 <= min(ranks) <= max(ranks) < self.nodes:
             raise InputError(
                 f"The graph has nodes 0..{self.nodes - 1}, but the tokens have ranks {min(ranks)}..{max(ranks)}. "
@@ -337,7 +338,8 @@ def visible(mask: Mask, queries: Tokens, keys: Tokens) -> Tensor | None:
     """The mask, the padding and the documents of two sequences joined: bool [..., N, M], or None where nothing is hidden."""
     _check(mask, queries, keys)
     parts: list[Tensor] = []
-    by_rank = None if isinstance(mask, Everything) else mask.visible(ops.column(queries.order), ops.row(keys.order))
+    ranks_q, ranks_k = _ranks(mask, queries), _ranks(mask, keys)
+    by_rank = None if isinstance(mask, Everything) else mask.visible(ops.column(ranks_q), ops.row(ranks_k))
     if by_rank is not None:
         parts.append(by_rank)
     if keys.valid is not None:
@@ -357,7 +359,7 @@ class Pairwise:
     def __init__(self, mask: Mask, queries: Tokens, keys: Tokens) -> None:
         _check(mask, queries, keys)
         self.mask = mask
-        self.order_q, self.order_k = _batched(queries.order), _batched(keys.order)
+        self.order_q, self.order_k = _batched(_ranks(mask, queries)), _batched(_ranks(mask, keys))
         self.document_q, self.document_k = _batched(queries.document), _batched(keys.document)
         self.valid = _batched(keys.valid)
 
@@ -378,6 +380,13 @@ def _check(mask: Mask, queries: Tokens, keys: Tokens) -> None:
     if (queries.document is None) != (keys.document is None):
         raise InputError("One sequence says which document its tokens belong to, the other does not. Give both or neither.")
     mask.check(queries, keys)
+
+
+def _ranks(mask: Mask, tokens: Tokens) -> Tensor:
+    """Ranks as the mask reads them. Those of padding may be any number, which a graph would look up in its table."""
+    if tokens.valid is None or recording() or not any(isinstance(part, Edges) for part in mask.modules()):
+        return tokens.order
+    return torch.where(tokens.valid, tokens.order, 0)
 
 
 def blocks(seen: Callable[..., Tensor], batch: int, n: int, m: int, device: torch.device) -> BlockMask:
