@@ -112,3 +112,33 @@ def test_a_sentence_that_is_a_presets_name_says_how_the_preset_is_drawn(equi, tm
     code, _, said = equi("explore", "bert-base", "--export", tmp_path / "page.html")
     assert (code, "To draw that model: equiscope explore --model bert-base" in said) == (0, True)
     assert "preset" not in equi("explore", "Love conquers all", "--export", tmp_path / "page.html")[2]
+
+
+def test_numbers_of_any_model_are_a_program(equi, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import torch\n\n\ndef layer():\n    made = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)\n"
+        "    return made, torch.randn(1, 3, 8)\n",
+        encoding="utf-8",
+    )
+    code, out, _ = equi("explore", "--model", f"{path}:layer", "--numbers", "--json")
+    trace = json.loads(out)
+    assert code == 0
+    assert {"Q", "K", "V", "S", "A", "Z"} <= {step["symbol"] for step in trace["steps"]}
+    assert "No input was given" in trace["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["a b"], "--numbers needs a model"),
+        (["--model", "vit-ti", "--causal"], "without --causal"),
+        (["--model", "FILE:large"], "at most 20 million parameters, but"),
+    ],
+)
+def test_numbers_need_a_model_that_fits_a_page(equi, tmp_path, given, sentence):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import torch\n\n\ndef large():\n    return torch.nn.Linear(5000, 4100), torch.randn(1, 5000)\n", encoding="utf-8"
+    )
+    refused(equi("explore", *(word.replace("FILE", str(path)) for word in given), "--numbers"), sentence)

@@ -61,6 +61,9 @@ def explore(
     compact: Annotated[
         bool, typer.Option("--compact", help="With --export or --json, of all heads: a small file, whose numbers are rounded.")
     ] = False,
+    numbers: Annotated[
+        bool, typer.Option("--numbers", help="With --model: every number of it and the step that made it, instead of all heads.")
+    ] = False,
     position: Annotated[str, typer.Option(help="Position scheme to begin with; an unknown name lists the known ones.")] = "none",
     width: Annotated[int | None, typer.Option(min=1, help="Features of a word; 2 for each head unless said.")] = None,
     heads: Annotated[int, typer.Option(min=1, help="Attention heads; they divide the width.")] = 1,
@@ -95,6 +98,12 @@ def explore(
         molecule.frameless(frame)
     if (image or audio or video) and model is None:
         refuse("--image" if image else "--audio" if audio else "--video")
+    if numbers:
+        from equiscope.cli import heads as looked
+
+        others = said + [option for option, given in {"--beside": beside, "--compact": compact}.items() if given]
+        looked.numbers(model, looked.Asked(sentence, image, audio), others, export, seed, port, open_browser, json)
+        return
     if model is not None and (sentence is not None or image or audio or beside or ":" in model):
         from equiscope.cli import heads as looked
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from equiscope.audit.targets import Target, target
 from equiscope.cli import voices
 from equiscope.cli.beside import fed, names
-from equiscope.cli.explore import is_run, serve, wrote
+from equiscope.cli.explore import is_run, serve, show, wrote
 from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.data.picture_files import address, converted, picture
 from equiscope.errors import InputError
@@ -32,6 +32,7 @@ from equiscope.record import Line
 from equiscope.spec_base import read_object
 from equiscope.tokens import Tokens, read_sound
 from equiscope.tokens.labels import labels, told, words
+from equiscope.trace import watch
 from equiscope.trace.places import places_of
 from equiscope.train import load_run, recall
 
@@ -40,6 +41,7 @@ SILENT = "The sound is silent: all its samples are alike."
 CELLS = 14  # patches along a side, of a model whose places go on: as ViT cuts 224 pixels
 PREPROCESSOR = "preprocessor_config.json"
 RATE, FASTEST = 16000, 1_000_000  # samples a second: of models that say none, and of any sound
+NUMBERS = 20_000_000  # parameters of a model whose numbers a page holds
 LARGE = 8_000_000  # bytes of a file from which on a smaller one is offered
 
 
@@ -113,6 +115,32 @@ def run(
     else:
         print(_memory(looked, models), flush=True)
         serve(html(looked.content, policy=POLICY), port, open_browser, {"/head": looked.answer}, {"/again": looked.again})
+
+
+def numbers(
+    source: str | None, asked: Asked, said: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool
+) -> None:
+    """The page of a model's program on an input: every number, and the step that made it.
+
+    raises  InputError without a model, for options of other pages, and for a model with more numbers than a page holds
+    """
+    if source is None:
+        raise InputError("--numbers needs a model. Add --model: a checkpoint folder, module:factory, timm:NAME or a run.")
+    if said:
+        raise InputError(f"--numbers shows one model without {' and '.join(said)}. Leave that out.")
+    if sum(given is not None for given in (asked.text, asked.image, asked.audio)) > 1:
+        raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
+    ready = _ready(source, asked, seed)
+    many = sum(p.numel() for p in ready.model.parameters())
+    if many > NUMBERS:
+        raise InputError(
+            f"A page of numbers holds at most {NUMBERS / 1e6:.0f} million parameters, but {source} has {many / 1e6:.0f} million. "
+            "Leave --numbers out to see its heads, or use eq.watch in Python."
+        )
+    title = f"{Path(source).resolve().name if folder_of(source) else source}: {asked.told}"
+    trace = watch(ready.model, *ready.args, kwargs=ready.kwargs, arrays=False, title=title)
+    notes = [*ready.origin, *ready.notes, *trace.notes]
+    show(msgspec.structs.replace(trace, notes=notes), export, port, open_browser, json)
 
 
 def _memory(looked: Looked, models: Sequence[nn.Module]) -> str:
