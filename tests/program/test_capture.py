@@ -5,11 +5,12 @@ import time
 
 import pytest
 import torch
+from torch import nn
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.program import WatchAgain, watch
 from equiscope.program.capture import tensors
-from tests.program.zoo import ZOO, Branch, Hand, Linear, another, built, small, wide
+from tests.program.zoo import ZOO, Branch, Hand, Linear, another, built, encoder_layer, small, wide
 
 UNCOPIED = ("scripted",)
 ROUNDING = 1e-12  # float64; measured 2e-15
@@ -88,6 +89,19 @@ def test_a_branch_is_found_where_it_would_be_another():
     far = program.run({"input.0": program.values[0] * 1e6}, strict=False)
     assert [left.step.op for left in far.left] == ["bool"]
     assert "Watch it again" in str(far.left[0])
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's, of nested tensors
+def test_torchs_fast_path_is_off_and_the_program_says_so():
+    encoder = nn.TransformerEncoder(encoder_layer(), 2).double().eval()
+    (x,), hidden = wide(), torch.tensor([[False, False, False, True, True], [False] * 5])
+    program = watch(encoder, x, kwargs={"src_key_padding_mask": hidden})
+    assert any("fast path" in note for note in program.notes)
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        assert error(program.output, plain(encoder, (x,), {"src_key_padding_mask": hidden})) < ROUNDING
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
 
 
 @pytest.mark.slow

@@ -264,6 +264,23 @@ class Vectors(nn.Module):
         return positions + (weights * apart).sum(-2)
 
 
+def points():
+    """Features and positions through layers of e3nn, whose code is made as it runs."""
+    pytest.importorskip("e3nn")
+    from e3nn import o3
+
+    class Points(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mix = o3.Linear("2x0e+1x1o", "4x0e+2x1o")
+            self.product = o3.FullyConnectedTensorProduct("4x0e+2x1o", "1x0e+1x1o", "2x0e+1x1o")
+
+        def forward(self, x, positions):
+            return self.product(self.mix(x), o3.spherical_harmonics("1x0e+1x1o", positions, normalize=True))
+
+    return Points()
+
+
 def scripted():
     class Inner(nn.Module):
         def __init__(self):
@@ -389,6 +406,7 @@ ZOO = {
     "T5": Case(lambda: transformer("t5"), kwargs=lambda: {"input_ids": ids(), "decoder_input_ids": ids(4)}),
     "timm ViT": Case(timm_vit, lambda: (torch.randn(1, 3, 32, 32, dtype=DOUBLE),)),
     "equivariant vectors": Case(Vectors, lambda: (torch.randn(2, 5, 3, dtype=DOUBLE),)),
+    "e3nn": Case(points, lambda: (torch.randn(5, 5, dtype=DOUBLE), torch.randn(5, 3, dtype=DOUBLE))),
     "vmap": Case(lambda: Around(lambda h, x: torch.vmap(h)(x)), wide),
     "functional_call": Case(lambda: Around(doubled), wide),
     "writes in place": Case(InPlace, small),

@@ -75,6 +75,8 @@ class _Capture:
         self.paths = {id(module): path for path, module in model.named_modules()}
         self.scope, self.turns = [("", 0)], defaultdict[str, int](int)
         self.given = dict(_named(model))
+        layers = (m for m in model.modules() if isinstance(m, (nn.TransformerEncoder, nn.TransformerEncoderLayer)))
+        self.fast = torch.backends.mha.get_fastpath_enabled() and any(not m.training for m in layers)
         for path, module in model.named_modules():
             for name, called in getattr(module, "legend", {}).items():
                 self.program.legend[f"{path}.{name}" if path else name] = called
@@ -252,6 +254,11 @@ class _Capture:
         program.outputs = {path: self.ref(t).id for path, t in tensors(output)}
         for leaf in program.leaves:
             leaf.value = program.values[leaf.id]
+        if self.fast and any(leaf.kind == "input" and leaf.value.dtype == torch.bool for leaf in program.leaves):
+            self.note(
+                "Unwatched, torch may run its layers on a fast path, where rows that are padding are 0. Watched it runs the plain "
+                "path: compare with torch.backends.mha.set_fastpath_enabled(False)."
+            )
         unknown = [leaf.name for leaf in program.leaves if leaf.kind == "unknown"]
         if unknown:
             self.note(

@@ -3,8 +3,11 @@
 import math
 from typing import Any
 
+import torch
+
 from equiscope.program.lower.direct import Rule
 from equiscope.program.lower.graph import Apply, Expression, Graph, argument, listed
+from equiscope.program.lower.movement import Movement, places_of
 from equiscope.program.program import Ref, Step
 
 
@@ -109,4 +112,67 @@ def _affine(graph: Graph, step: Step) -> Expression | None:
     return matmul if bias is None else Apply("add", (matmul, bias))
 
 
-LIFTED: dict[str, tuple[Rule, ...]] = {"mul": (_norm, _gelu), "view": (_affine,), "reshape": (_affine,)}
+def _rotary(graph: Graph, step: Step) -> Expression | None:
+    """x cos + (−x₂, x₁) sin, where both tables are of the same angles twice: pairs (w, w + W) turn."""
+    for first, second in (graph.pair(step), graph.pair(step)[::-1]):
+        plain, crossed = graph.step(first, "mul"), graph.step(second, "mul")
+        if plain is None or crossed is None:
+            continue
+        for x, cosine in (graph.pair(plain), graph.pair(plain)[::-1]):
+            for half, sine in (graph.pair(crossed), graph.pair(crossed)[::-1]):
+                angles = _same_angles(graph, cosine, sine)
+                if angles is not None and isinstance(x, Ref) and _is_half_turn(graph, half, x) and _fits(graph, x, angles):
+                    return Apply("rotate", (x, angles), {"layout": "half"})
+    return None
+
+
+def _same_angles(graph: Graph, cosine: Any, sine: Any) -> Any:
+    """[B, N, W] of tables [B, 1, N, 2W]: what both are the cosine and the sine of, in halves that are the same."""
+    found = []
+    for x, name in ((cosine, "cos"), (sine, "sin")):
+        table = graph.step(_beneath(graph, x), name)
+        twice = graph.step(table.args[0], "cat") if table is not None else None
+        parts = listed(argument(twice, 0, "tensors")) if twice is not None else []
+        if twice is None or len(parts) != 2 or parts[0] != parts[1]:
+            return None
+        if argument(twice, 1, "dim", 0) not in (-1, graph.tensor(parts[0]).ndim - 1):
+            return None
+        found.append(parts[0])
+    return found[0] if found[0] == found[1] else None
+
+
+def _beneath(graph: Graph, x: Any) -> Any:
+    """A table before casts, a scale by 1, and a new axis for heads."""
+    while True:
+        before, x = x, graph.uncast(x)
+        step = graph.step(x, "mul", "unsqueeze")
+        if step is not None and (step.op == "unsqueeze" or graph.number(argument(step, 1, "other")) == 1):
+            x = step.args[0]
+        if x == before:
+            return x
+
+
+def _is_half_turn(graph: Graph, half: Any, x: Ref) -> bool:
+    """Whether it is (−x₂, x₁), of the two halves of x's columns."""
+    joined = graph.step(half, "cat")
+    parts = listed(argument(joined, 0, "tensors")) if joined is not None else []
+    negative = graph.step(parts[0], "neg") if len(parts) == 2 else None
+    if joined is None or negative is None or argument(joined, 1, "dim", 0) not in (-1, graph.tensor(x).ndim - 1):
+        return False
+    movement, width = Movement(graph), graph.tensor(x).shape[-1]
+    base, places = movement.of(x.id) or (x.id, places_of(graph.tensor(x)))
+    halves = (places[..., width // 2 :], places[..., : width // 2])
+    for part, wanted in zip((negative.args[0], parts[1]), halves, strict=True):
+        found = movement.of(part.id)
+        if found is None or found[0] != base or not torch.equal(found[1], wanted):
+            return False
+    return True
+
+
+def _fits(graph: Graph, x: Ref, angles: Ref) -> bool:
+    """Whether angles [B, N, W] are of all heads of x [B, H, N, 2W]."""
+    wide, own = graph.tensor(x).shape, graph.tensor(angles).shape
+    return len(wide) == 4 and len(own) == 3 and own[1:] == (wide[2], wide[3] // 2) and own[0] in (1, wide[0])
+
+
+LIFTED: dict[str, tuple[Rule, ...]] = {"add": (_rotary,), "mul": (_norm, _gelu), "view": (_affine,), "reshape": (_affine,)}

@@ -80,6 +80,6 @@ def _named(letter: str, x: str, maker: dict[str, Step]) -> dict[str, str]:
         if step.op not in MOVED or step.op == "columns":
             return found | {x: letter}
         if step.op != "transpose":
-            found[x] = f"{letter}_h"
+            found[x] = f"{letter}′" if step.op == "rotate" else f"{letter}_h"
         x = step.inputs[0]
     return found
