@@ -9,7 +9,7 @@ from torch import nn
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.program import WatchAgain, watch
-from equiscope.program.capture import tensors
+from equiscope.program.origins import tensors
 from tests.program.zoo import ZOO, Branch, Hand, Linear, another, built, encoder_layer, small, wide
 
 UNCOPIED = ("scripted",)

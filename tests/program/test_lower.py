@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import torch
 
-from equiscope.program import watch
+from equiscope.program import semantic, watch
 from equiscope.program.lower import lowered
 from equiscope.record import unpack
 from equiscope.trace import replay
@@ -84,6 +84,27 @@ def test_what_is_left_is_loops_that_the_page_runs_or_a_leaf_that_says_so():
     assert {"einsum", "logsumexp"} <= {step.params["call"] for step in loops}
     left = [leaf for leaf in trace.leaves if leaf.kind == "opaque"]
     assert all("stays as it was" in leaf.label for leaf in left)
+
+
+def test_a_function_of_ours_is_one_step_of_a_program_and_one_operation_of_the_page():
+    @semantic("rotate")
+    def turned(x, angles, layout="half"):
+        a, b = x.chunk(2, -1)
+        cosine, sine = angles.cos(), angles.sin()
+        return torch.cat([a * cosine - b * sine, a * sine + b * cosine], -1)
+
+    class Turning(torch.nn.Linear):
+        def forward(self, x):
+            return turned(super().forward(x), x[..., :2])
+
+    model, x = Turning(4, 4).double(), torch.randn(3, 4, dtype=torch.float64)
+    program = watch(model, x)
+    assert [step.op for step in program.steps] == ["linear", "getitem", "turned"]
+    assert error(program.run({"input.0": x + 1}).outputs[""], model(x + 1)) < DOUBLE
+    trace = lowered(program)
+    assert trace.steps[-1].op == "rotate"
+    assert trace.steps[-1].params == {"layout": "half"}
+    assert error(replay(trace, {"input.0": x + 1})[trace.outputs[0]], model(x + 1)) < DOUBLE
 
 
 def test_a_legend_names_a_parameter():

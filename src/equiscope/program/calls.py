@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from equiscope.program.private import writes
@@ -12,6 +13,7 @@ EXITS = {
     "__contains__", "__format__", "__repr__", "__array__", "_local_scalar_dense",
 }  # fmt: skip
 NOTHING = {"requires_grad_", "detach_", "share_memory_", "retain_grad", "register_hook", "record_stream", "grad"}
+DROPOUT = {"dropout", "feature_dropout"}  # a product with what is drawn
 PROPERTIES = {"T", "mT", "H", "mH", "real", "imag", "data"}
 IN_PLACE = {
     "iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "div", "ifloordiv": "floor_divide", "imod": "remainder", "ipow": "pow",
@@ -55,3 +57,16 @@ def written(function: Any, in_place: bool, args: tuple[Any, ...], kwargs: dict[s
     found += [args[place] for place in SILENT.get(raw_name(function), ()) if place < len(args)]
     flat = [x for one in found for x in (one if isinstance(one, Sequence) else [one])]
     return list({id(t): t for t in flat if isinstance(t, Tensor)}.values())
+
+
+def generator_state(t: Tensor) -> Tensor:
+    """The state of the generator that calls on this tensor draw from."""
+    return torch.cuda.get_rng_state(t.device) if t.is_cuda else torch.get_rng_state()
+
+
+def set_generator_state(t: Tensor, state: Tensor) -> None:
+    """Draw again from there."""
+    if t.is_cuda:
+        torch.cuda.set_rng_state(state, t.device)
+    else:
+        torch.set_rng_state(state)

@@ -19,6 +19,7 @@ from equiscope.program.lower.names import axes_of, named_leaf, named_step, symbo
 from equiscope.program.lower.roles import with_roles
 from equiscope.program.lower.shapes import shape_of
 from equiscope.program.program import Program, Ref
+from equiscope.program.semantic import operation_of, parameters
 
 
 def lowered(
@@ -105,6 +106,9 @@ class _Plans:
             return moved
         if numbers[value].is_complex():
             return None
+        if operation_of(step.call):
+            inputs, params = parameters(step.call, step.args, step.kwargs)
+            return Apply(operation_of(step.call), tuple(inputs), params)
         found = DIRECT[step.op](self.graph, step) if step.op in DIRECT else None
         if found is None or step.outputs[0][0] != value or any(numbers[x].is_complex() for x in _reads(found)):
             return None

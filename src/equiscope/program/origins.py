@@ -1,0 +1,39 @@
+"""Where tensors come from: those of inputs and outputs by their path, and those that a model holds by their name."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.program.program import Kind
+from equiscope.program.values import lies
+
+
+def named(model: nn.Module) -> Iterator[tuple[Any, tuple[str, Kind]]]:
+    """The model's own tensors by where they lie: parameters, buffers, and what stands as a plain attribute of a module."""
+    for path, module in model.named_modules():
+        for name, x in vars(module).items():
+            for inner, t in tensors(x, name) if isinstance(x, (Tensor, list, tuple, dict)) and not name.startswith("_") else ():
+                yield lies(t), (f"{path}.{inner}" if path else inner, "constant")
+    for name, t in model.named_buffers():
+        yield lies(t), (name, "buffer")
+    for name, t in model.named_parameters():
+        yield lies(t), (name, "parameter")
+
+
+def tensors(some: Any, path: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Tensor]]:
+    """Tensors in arguments or outputs, also inside objects such as dataclasses and caches, each with its path."""
+    seen = set() if seen is None else seen
+    if isinstance(some, Tensor):
+        yield path, some
+    elif id(some) not in seen and not isinstance(some, (str, int, float, bool, type(None), torch.dtype, nn.Module, type)):
+        seen.add(id(some))
+        if isinstance(some, Mapping):
+            items: Any = some.items()
+        elif isinstance(some, (list, tuple)):
+            items = enumerate(some)
+        else:
+            items = getattr(some, "__dict__", {}).items()
+        for key, value in items:
+            yield from tensors(value, f"{path}.{key}" if path else str(key), seen)

@@ -1,0 +1,263 @@
+"""The program in the making: what the two nets hand over becomes leaves, steps and values.
+
+Each call is run once, and written down in silence: the capture's own arithmetic, and the inside of a call that is a step already,
+are hidden from both nets.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
+
+from equiscope.program.calls import (
+    DROPOUT,
+    EXITS,
+    NOTHING,
+    PROPERTIES,
+    generator_state,
+    op_name,
+    raw_name,
+    set_generator_state,
+    written,
+)
+from equiscope.program.composites import COMPOSITES, drawn
+from equiscope.program.origins import named, tensors
+from equiscope.program.private import draws, is_wrapped, opened, storage_of, version
+from equiscope.program.program import Kind, Leaf, Level, Program, Ref, Step, Written, each, leaves_of
+from equiscope.program.values import Values, lies
+
+
+class Recording:
+    """A program in the making. hidden: above 0 nothing is written down."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.program, self.hidden, self.count = Program(), 0, 0
+        self.values = Values(self.program.values, self._own)
+        self.paths = {id(module): path for path, module in model.named_modules()}
+        self.scope, self.turns = [("", 0)], defaultdict[str, int](int)
+        self.given = dict(named(model))
+        layers = (m for m in model.modules() if isinstance(m, (nn.TransformerEncoder, nn.TransformerEncoderLayer)))
+        self.fast = torch.backends.mha.get_fastpath_enabled() and any(not m.training for m in layers)
+        for path, module in model.named_modules():
+            for name, called in getattr(module, "legend", {}).items():
+                self.program.legend[f"{path}.{name}" if path else name] = called
+
+    # --- the two nets
+    def function(self, net: TorchFunctionMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that the upper net saw."""
+        name, inputs = raw_name(func), [x for x in leaves_of((args, kwargs)) if isinstance(x, Tensor)]
+        attribute = getattr(func, "__name__", "") in ("__get__", "__set__", "__delete__")
+        if self.hidden or torch.is_grad_enabled() or any(is_wrapped(t) for t in inputs):
+            return func(*args, **kwargs)  # of gradients and vmap the lower net sees the inside
+        if name in NOTHING or (attribute and name not in PROPERTIES):
+            return func(*args, **kwargs)
+        if func in COMPOSITES and (found := self._apart(net, func, args, kwargs)) is not NotImplemented:
+            return found
+        if name in DROPOUT:
+            return self._dropped(func, args, kwargs)
+        inner = None if name in EXITS else opened(func)
+        if inner is not None:
+            with net:
+                return inner(*args, **kwargs)
+        if draws(func):
+            return func(*args, **kwargs)  # the lower net sees what is drawn
+        with self.silence():
+            return self.call(func, args, kwargs, "function")
+
+    def _apart(self, net: TorchFunctionMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call as its parts, which run beside it; NotImplemented where it has none on these arguments."""
+        whole = func is F.scaled_dot_product_attention and drawn(args, kwargs)
+        with net:
+            parts = COMPOSITES[func](*args, **kwargs)
+        if whole or parts is NotImplemented:
+            return parts
+        with self.silence():
+            result = func(*args, **kwargs)
+            for t, part in zip(leaves_of(result), leaves_of(parts), strict=True):
+                if isinstance(t, Tensor):
+                    self.values.know(t, self.ref(part).id)
+        return result
+
+    def _dropped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Dropout as a product with what was drawn: drawn once more on ones, from the generator's saved state."""
+        x = args[0] if args else kwargs["input"]
+        with self.silence():
+            before = generator_state(x)
+            result = func(*args, **kwargs)
+            if result is x:
+                return result
+            after = generator_state(x)
+            set_generator_state(x, before)
+            factor = func(torch.ones_like(x), *args[1:], **{name: given for name, given in kwargs.items() if name != "input"})
+            set_generator_state(x, after)
+            refs = self.ref(x), Ref(self.leaf(factor, self._unique("dropped"), "chance"))
+            self._write(Step("mul", torch.mul, refs, {}, [], *self.scope[-1]), [(0, result)], [], [])
+        return result
+
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> Any:
+        """Run a call and write it down, in silence."""
+        op, in_place = op_name(func)
+        frozen = each(args, self._frozen), each(kwargs, self._frozen)
+        given = [x for x in leaves_of((args, kwargs)) if isinstance(x, Tensor)]
+        targets = written(func, in_place, args, kwargs)
+        for t in targets:
+            self.values.keep(t)
+        versions = [version(t) for t in given]
+        chance = [generator_state(t) for t in given or [torch.empty(0)]] if draws(func) else []
+        result = func(*args, **kwargs)
+        by_chance = any(not torch.equal(a, generator_state(t)) for a, t in zip(chance, given or [torch.empty(0)], strict=False))
+        secret = [t for t, before in zip(given, versions, strict=True) if version(t) != before and not _shares(t, targets)]
+        if secret:
+            self.note(
+                f"{op} in {self.scope[-1][0] or 'the model'} writes an argument without saying so; what it was before is lost"
+            )
+        if raw_name(func) in EXITS:
+            self._push(Step(op, func, *frozen, [], *self.scope[-1], level, _kept(result), exits=True))
+            return result
+        made = [(i, x) for i, x in enumerate(leaves_of(result)) if isinstance(x, Tensor) and not any(x is t for t in given)]
+        if by_chance:
+            for t in targets:
+                self.values.written(t, self._leaf(t, self._unique(op), "chance"))
+            for _, t in made:
+                self.leaf(t, self._unique(op), "chance")
+        elif not targets and ("empty" in op or not any(isinstance(x, Ref) for x in leaves_of(frozen))):
+            for _, t in made:
+                self.leaf(t, self._unique(op), "constant")
+        elif made or targets or secret:
+            self._write(Step(op, func, *frozen, [], *self.scope[-1], level), made, given, targets + secret)
+        return result
+
+    def _write(self, step: Step, made: list[tuple[int, Tensor]], given: list[Tensor], targets: list[Tensor]) -> None:
+        for t in targets:
+            value = self._value(step.op)
+            step.outputs.append((value, Written(next(i for i, x in enumerate(given) if x is t))))
+            self.values.written(t, value)
+        for place, t in made:
+            value = self._value(step.op)
+            step.outputs.append((value, place))
+            self.values.know(t, value)
+        self._push(step)
+
+    # --- values
+    def ref(self, t: Tensor) -> Ref:
+        """The value that a tensor is; a leaf where nobody made it."""
+        found = self.values.find(t)
+        if found is None:
+            name, kind = self.given.get(lies(t), ("", "unknown"))
+            found = self.leaf(t, name or self._unique("unknown"), kind)
+        return Ref(found)
+
+    def _frozen(self, x: Any) -> Any:
+        return self.ref(x) if isinstance(x, Tensor) else x
+
+    def take(self, t: Tensor, name: str) -> None:
+        """An input; a tensor that is given twice is one leaf with two names."""
+        found = self.values.find(t)
+        if found is None:
+            self.leaf(t, name, "input")
+        else:
+            self.program.names[name] = found
+
+    def leaf(self, t: Tensor, name: str, kind: Kind) -> int:
+        """A leaf with the numbers of a tensor."""
+        found = self._leaf(t, name, kind)
+        self.values.know(t, found)
+        return found
+
+    def _leaf(self, t: Tensor, name: str, kind: Kind) -> int:
+        value = self._value(name, exact=True)
+        self.program.leaves.append(Leaf(value, name, kind, t, self.scope[-1][0]))
+        return value
+
+    def _value(self, name: str, exact: bool = False) -> int:
+        value, self.count = self.count, self.count + 1
+        name = name if exact and name not in self.program.names else self._unique(name)
+        self.program.names[name] = value
+        return value
+
+    def _unique(self, name: str) -> str:
+        where = self.scope[-1][0]
+        base = f"{where}.{name}" if where else name
+        names = self.program.names
+        if base not in names:
+            return base
+        self.turns[f"~{base}"] += 1
+        return f"{base}~{self.turns[f'~{base}'] + 1}"
+
+    # --- steps
+    def _own(self, op: str, func: Callable[..., Tensor], args: tuple[Any, ...]) -> int:
+        """A step of our own: the whole, and what is put into it, are values."""
+        value = self._value(op)
+        refs = 2 if op == "put" else 1
+        self._push(Step(op, func, (*map(Ref, args[:refs]), *args[refs:]), {}, [(value, 0)], *self.scope[-1], "alias"))
+        self.program.values[value] = func(*(self.program.values[x] for x in args[:refs]), *args[refs:])
+        return value
+
+    def _push(self, step: Step) -> None:
+        step.inputs = tuple(x.id for x in leaves_of((step.args, step.kwargs)) if isinstance(x, Ref))
+        self.program.steps.append(step)
+
+    def note(self, text: str) -> None:
+        if text not in self.program.notes:
+            self.program.notes.append(text)
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """Arithmetic of the capture's own, and the inside of a call that is a step already."""
+        self.hidden += 1
+        try:
+            yield
+        finally:
+            self.hidden -= 1
+
+    @contextmanager
+    def scopes(self) -> Iterator[None]:
+        """Inside, the scope ends with the module that runs, and which of its calls this is."""
+
+        def enter(module: nn.Module, _: Any) -> None:
+            path = self.paths.get(id(module), self.scope[-1][0])
+            self.scope.append((path, self.turns[path]))
+            self.turns[path] += 1
+
+        def leave(*_: Any) -> None:
+            self.scope.pop()
+
+        with ExitStack() as stack:
+            stack.callback(register_module_forward_pre_hook(enter).remove)
+            stack.callback(register_module_forward_hook(leave, always_call=True).remove)
+            yield
+
+    def finish(self, output: Any) -> Program:
+        """The program, with what the model returned."""
+        program = self.program
+        program.output = output
+        program.outputs = {path: self.ref(t).id for path, t in tensors(output)}
+        for leaf in program.leaves:
+            leaf.value = program.values[leaf.id]
+        if self.fast and any(leaf.kind == "input" and leaf.value.dtype == torch.bool for leaf in program.leaves):
+            self.note(
+                "Unwatched, torch may run its layers on a fast path, where rows that are padding are 0. Watched it runs the plain "
+                "path: compare with torch.backends.mha.set_fastpath_enabled(False)."
+            )
+        unknown = [leaf.name for leaf in program.leaves if leaf.kind == "unknown"]
+        if unknown:
+            self.note(
+                f"{len(unknown)} tensors were made by code that the capture did not see (a thread, another library): "
+                f"{', '.join(unknown[:4])}. What depends on them is as it was."
+            )
+        return program
+
+
+def _shares(t: Tensor, targets: list[Tensor]) -> bool:
+    return any(storage_of(t) == storage_of(other) for other in targets)
+
+
+def _kept(said: Any) -> Any:
+    """What was said, where it is memory that the model may still write."""
+    return said.copy() if hasattr(said, "copy") else said
