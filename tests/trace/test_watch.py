@@ -258,3 +258,19 @@ def test_a_leaf_without_numbers_says_so():
     with pytest.raises(InputError, match="Leaf 'X' has no numbers of its own"):
         replay(empty)
     assert replay(empty, {"X": torch.ones(2, 2)})["Y"].sum() == 8
+
+
+def test_a_foreign_module_runs_once():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x):
+            self.count += 1
+            return x * self.count
+
+    made = Counting()
+    trace = watch(made, torch.ones(2))
+    assert made.count == 1
+    assert torch.equal(replay(trace)[trace.outputs[0]], torch.ones(2).double())

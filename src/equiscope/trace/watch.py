@@ -45,12 +45,14 @@ def watch(
     for path, module in modules.items():
         _introduce_parameters(recorder, path, module)
     with torch.no_grad(), _scopes(recorder, modules), using(recorder):
-        output = model(*inputs, **(kwargs or {}))
+        foreign = not only and not any(type(module).__module__.startswith("equiscope.") for module in modules.values())
+        program = capture(model, *inputs, kwargs=kwargs) if foreign else None  # run once: it may write into what it is given
+        output = model(*inputs, **(kwargs or {})) if program is None else program.output
     outputs = [recorder.ids[id(t)] for t in _tensors(output) if id(t) in recorder.ids]
     if not outputs and not (only and recorder.steps):
         if only:
             raise InputError(f"{type(modules[only]).__name__} makes none of our operations in {only!r}. Watch the whole model.")
-        return lowered(capture(model, *inputs, kwargs=kwargs), arrays, title or type(model).__name__, packed)
+        return lowered(program or capture(model, *inputs, kwargs=kwargs), arrays, title or type(model).__name__, packed)
     return record.Trace(title=title, leaves=recorder.leaves, steps=recorder.steps, outputs=outputs or [recorder.steps[-1].id])
 
 
