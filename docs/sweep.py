@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 from equiscope.audit import check
 from equiscope.audit.given import inputs_for
-from equiscope.audit.lift import lifted
 from equiscope.audit.shrink import config_class_of, tiny
+from equiscope.audit.subject.promote_float64 import promote_float64
 from equiscope.audit.targets import model_of
 from equiscope.errors import EquiscopeError
 from equiscope.record import Row
@@ -69,7 +69,7 @@ def made(name: str, **fields: Any) -> nn.Module:
     transformers.logging.set_verbosity_error()
     found = getattr(transformers, name)
     torch.manual_seed(0)
-    with lifted():
+    with promote_float64():
         config = tiny(config_class_of(found), **fields)
         config._experts_implementation = "eager"  # grouped products of experts have no kernel for float64
         model = model_of(found, config)
@@ -81,7 +81,7 @@ def made(name: str, **fields: Any) -> nn.Module:
 
 def audited(model: nn.Module, words: Tensor | None = None, effort: str = "default") -> dict[str, Row]:
     """The rows of one class, by column. words: ids, where not those that fit its places."""
-    with lifted():
+    with promote_float64():
         given = inputs_for(model) if words is None else None
     ids = {"input_ids": words if given is None else given.kwargs.get("input_ids", given.args[0] if given.args else None)}
     asked = {"properties": PROPERTIES, "actions": "shift", "effort": effort, "seconds": SECONDS}
@@ -240,7 +240,7 @@ def wrapped(layers: dict[str, Any], around: dict[str, Any]) -> nn.Module:
     from x_transformers import Decoder, TransformerWrapper
 
     torch.manual_seed(0)
-    with lifted():
+    with promote_float64():
         decoder = Decoder(dim=32, depth=2, heads=4, attn_dim_head=16, verbose=False, **layers)
         return TransformerWrapper(num_tokens=101, max_seq_len=512, attn_layers=decoder, **around).double().eval()
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import equiscope as eq
-from equiscope.audit.undropped import undropped
+from equiscope.audit.subject.no_dropout import no_dropout
 from equiscope.blocks import DropPath, drop
 from equiscope.errors import InputError
 
@@ -38,7 +38,7 @@ def test_a_skipped_sequence_gets_nothing_and_the_mean_stays():
 
 
 def test_an_audit_leaves_nothing_out():
-    with undropped():
+    with no_dropout():
         made = nn.Dropout(0.5).train()(torch.ones(8192))
     assert torch.equal(made, torch.ones(8192))
 

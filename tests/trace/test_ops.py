@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from equiscope.audit.lift import lifted
+from equiscope.audit.subject.promote_float64 import promote_float64
 from equiscope.explore import golden
 from equiscope.trace import ops
 from equiscope.trace.ops import OPERATIONS
@@ -226,6 +226,6 @@ def test_rows_are_turned_however_they_lie(x, layout):
 
 def test_a_rotation_is_exact_where_casts_are_lifted():
     x, angles = A.float(), ANGLES.float()
-    with lifted():
+    with promote_float64():
         got = ops.rotate(x, angles, "interleaved")
     assert torch.allclose(got, ops.rotate(x, angles, "interleaved").to(got), atol=1e-6)

@@ -12,10 +12,10 @@ from torch import Generator, Tensor, nn
 
 from equiscope.audit.examples import varied
 from equiscope.audit.operations import Operation, culprit, operations
-from equiscope.audit.outputs import flat, of_size
 from equiscope.audit.pairs import Pair, error
 from equiscope.audit.pieces import joined, joins
 from equiscope.audit.subject import Crashed, Pass
+from equiscope.audit.subject.outputs import flat, of_size
 from equiscope.audit.where import RIGHT
 from equiscope.symmetry import Inputs
 

@@ -12,8 +12,8 @@ from torch import Generator, Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from equiscope.audit.examples import varied
-from equiscope.audit.outputs import finite
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject
+from equiscope.audit.subject.outputs import finite
 from equiscope.errors import InputError
 
 HALF = (torch.bfloat16, torch.float16)

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equiscope.audit.outputs import Picked, flat
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject
+from equiscope.audit.subject.outputs import Picked, flat
 from equiscope.symmetry import Inputs
 
 ENERGY = ("energy", "energies", "total_energy", "potential", "potential_energy", "e", "u")

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from equiscope.audit.state import State
 from equiscope.audit.subject import arguments
+from equiscope.audit.subject.state import State
 from equiscope.errors import InputError
 from equiscope.tokens import Tokens
 from equiscope.tokens.elements import NUMBERS

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.outputs import differing, of_size
 from equiscope.audit.subject import Pass
+from equiscope.audit.subject.outputs import differing, of_size
 from equiscope.symmetry import Action, relative_error
 from equiscope.symmetry.inputs import Inputs
 

@@ -116,7 +116,7 @@ class Work:
     def _known(self, run: Pass, random: bool) -> Pass:
         """What the model is like. One that draws random numbers is read without its dropout."""
         if not random and draws(run):
-            self.draws = self.subject.undropped = True
+            self.draws = self.subject.no_dropout = True
             run = self._ready(self.wide, False)
             self.restless = draws(run)
         self.constant["random" if random else "given"] = constant(run)

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equiscope.audit.outputs import flat
 from equiscope.audit.pairs import Pair, error
 from equiscope.audit.subject import Pass
+from equiscope.audit.subject.outputs import flat
 from equiscope.audit.where import Event, Place, descend, hooked, sketch, unpacked
 from equiscope.record.audit import Mark
 

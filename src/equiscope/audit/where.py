@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.outputs import flat
 from equiscope.audit.pairs import Pair, error
 from equiscope.audit.subject import Pass
+from equiscope.audit.subject.outputs import flat
 from equiscope.record.audit import Mark
 from equiscope.symmetry import Inputs
 from equiscope.symmetry.grids import layouts, size_of

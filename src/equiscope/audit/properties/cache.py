@@ -14,12 +14,12 @@ from torch import Generator, Tensor, nn
 
 from equiscope.audit.examples import sequence
 from equiscope.audit.lengths import BUDGETS, ladder, resized
-from equiscope.audit.outputs import Picked
 from equiscope.audit.pairs import Pair, Rows
 from equiscope.audit.properties.causal import says_causal
 from equiscope.audit.properties.padding import mask_name, ragged
 from equiscope.audit.statement import Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, arguments, first_tokens
+from equiscope.audit.subject.outputs import Picked
 from equiscope.errors import InputError
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs

@@ -15,11 +15,11 @@ from torch import Generator, Tensor
 from equiscope.audit.adapt import DECODED
 from equiscope.audit.examples import batched, changed_tokens, sequence
 from equiscope.audit.lengths import BUDGETS, Budget, cost, ladder, largest_batch, positions, resized
-from equiscope.audit.outputs import differing
 from equiscope.audit.pairs import Pair, Rows, error, measured
 from equiscope.audit.properties.padding import mask_name, ragged
 from equiscope.audit.statement import Screening, Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, shortened
+from equiscope.audit.subject.outputs import differing
 from equiscope.record import Coverage
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from equiscope.audit.forces import Forces
-from equiscope.audit.outputs import flat
 from equiscope.audit.properties.answered import Answered, Undecided
 from equiscope.audit.subject import Crashed, Pass, Subject
+from equiscope.audit.subject.outputs import flat
 from equiscope.audit.where import hooked, unpacked
 from equiscope.record import Counterexample, Row
 from equiscope.record.audit import Verdict

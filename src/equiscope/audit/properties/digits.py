@@ -9,9 +9,9 @@ errs as one in float32 does.
 import torch
 
 from equiscope.audit.forces import Forces, answers, places
-from equiscope.audit.outputs import finite
 from equiscope.audit.properties.answered import Answered, Undecided, apart
 from equiscope.audit.subject import Crashed, Pass, Subject
+from equiscope.audit.subject.outputs import finite
 from equiscope.record import Row
 from equiscope.record.audit import Verdict
 from equiscope.symmetry import Inputs

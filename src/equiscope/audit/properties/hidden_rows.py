@@ -12,11 +12,11 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.examples import batched, sequence
-from equiscope.audit.outputs import finite
 from equiscope.audit.properties.answered import Answered, Undecided
 from equiscope.audit.properties.padding import TORCH, mask_name, padded
 from equiscope.audit.properties.rotary_layout import asking, seen
 from equiscope.audit.subject import Crashed, Pass, Subject
+from equiscope.audit.subject.outputs import finite
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
 from equiscope.trace.attentions import Seen

@@ -16,12 +16,12 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.examples import batched, changed_tokens, lengthened, sequence, varied
-from equiscope.audit.outputs import finite
 from equiscope.audit.pairs import error
 from equiscope.audit.properties.answered import Answered, Undecided
 from equiscope.audit.properties.padding import mask_name, ragged
-from equiscope.audit.state import equal
 from equiscope.audit.subject import Crashed, Outputs, Pass, Seeds, Subject, shortened
+from equiscope.audit.subject.outputs import finite
+from equiscope.audit.subject.state import equal
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
 

@@ -7,10 +7,10 @@ wonders why validation differs from training wants to know where it begins.
 import torch
 from torch import nn
 
-from equiscope.audit.outputs import finite
 from equiscope.audit.pairs import error
 from equiscope.audit.properties.answered import Answered, Undecided, apart, judged
 from equiscope.audit.subject import Pass, Subject
+from equiscope.audit.subject.outputs import finite
 from equiscope.audit.where import events
 from equiscope.record import Row
 

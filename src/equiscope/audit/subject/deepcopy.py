@@ -1,4 +1,4 @@
-"""Copies: a model of somebody's, copied, whatever it holds.
+"""Deep copy: a copy of any model, whatever it holds.
 
 `copy.deepcopy` fails on old-style weight norm (a weight that is made, no leaf of the graph) and on whatever holds a lock or an open
 file. Made weights are copied as numbers, the rest is shared.
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 PLAIN = (int, float, bool, str, type(None), torch.Size, torch.dtype)
 
 
-def duplicate(model: nn.Module) -> nn.Module:
+def deepcopy(model: nn.Module) -> nn.Module:
     """A copy. Raises what deepcopy does where there is no way."""
     return copy.deepcopy(model, _known(model))
 

@@ -1,4 +1,4 @@
-"""Lift: run a model in float64 although its code casts to float32 inside.
+"""Promote to float64: run a model in float64 although its code casts to float32 inside.
 
 A `.double()` Llama still computes angles, norms and softmax in float32, and then nobody can tell a rounding from a bug. Below
 every function of torch lie a few operations that cast; here they keep float64.
@@ -19,7 +19,7 @@ WIDE = (torch.float64, torch.complex128)
 GROUPED = [o.default for o in [getattr(torch.ops.aten, "_grouped_mm", None)] if o is not None]  # has no kernel for float64
 
 
-class _Lift(TorchDispatchMode):
+class _PromoteFloat64(TorchDispatchMode):
     """Inside, what is asked for in a narrower dtype is made in float64."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
@@ -49,12 +49,12 @@ def _grouped(a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | No
 
 
 @contextmanager
-def lifted() -> Iterator[None]:
+def promote_float64() -> Iterator[None]:
     """Casts to narrower dtypes become float64, autocast is off, and numbers without a dtype are float64."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with torch.autocast("cpu", enabled=False), _Lift():
+        with torch.autocast("cpu", enabled=False), _PromoteFloat64():
             yield
     finally:
         torch.set_default_dtype(before)

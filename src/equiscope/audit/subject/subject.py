@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.copies import duplicate
-from equiscope.audit.lift import lifted
-from equiscope.audit.outputs import Picked, differing, flat
-from equiscope.audit.state import State
-from equiscope.audit.undropped import undropped
+from equiscope.audit.subject.deepcopy import deepcopy
+from equiscope.audit.subject.no_dropout import no_dropout
+from equiscope.audit.subject.outputs import Picked, differing, flat
+from equiscope.audit.subject.promote_float64 import promote_float64
+from equiscope.audit.subject.state import State
 from equiscope.errors import EquiscopeError
 from equiscope.symmetry.inputs import WORDS, Inputs
 
@@ -46,7 +46,7 @@ class Subject:
         self.passes: Counter[str] = Counter()  # calls of the model, by dtype
         self.sequences: Counter[str] = Counter()  # rows of the batches that these calls were given
         self.gradients = False  # whether the model needs them in its forward
-        self.undropped = False  # whether dropout that is on in evaluation too is left out
+        self.no_dropout = False  # whether dropout that is on in evaluation too is left out
         self.random = True  # whether random parameters are asked about too
         self.without: list[str] = []  # what every row was measured without, in words: "on copies of its inputs"
         self.effects: Any = None  # side effects of a call, once they are known (`properties.pure.Effects`)
@@ -67,7 +67,7 @@ class Subject:
     def follow(self, other: "Subject") -> None:
         """Take over what was learned of the model as another subject."""
         self.passes, self.sequences, self.without, self.writes = other.passes, other.sequences, other.without, other.writes
-        self.gradients, self.undropped, self.effects = other.gradients, other.undropped, other.effects
+        self.gradients, self.no_dropout, self.effects = other.gradients, other.no_dropout, other.effects
 
     def at(self, dtype: torch.dtype, random: bool = False) -> "Pass":
         """The model in this dtype. Its own dtype, parameters as given: the model itself, no copy."""
@@ -196,9 +196,9 @@ class Pass:
             stack.enter_context(_seeded(seed if isinstance(seed, Seeds) else Seeds(seed, seed, seed)))
             stack.enter_context(_mode(self.model, self.subject.mode))
             if self.wide:
-                stack.enter_context(lifted())
-            if self.subject.mode == "train" or self.subject.undropped:
-                stack.enter_context(undropped())
+                stack.enter_context(promote_float64())
+            if self.subject.mode == "train" or self.subject.no_dropout:
+                stack.enter_context(no_dropout())
             try:
                 yield
             finally:
@@ -303,7 +303,7 @@ def _numbers(t: Tensor) -> Tensor:
 def copied(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     """A copy in another dtype, plain attributes that are tensors too. Raises Crashed for what cannot be copied."""
     try:
-        made = duplicate(model)
+        made = deepcopy(model)
     except Exception as error:
         raise Crashed(
             f"the model cannot be copied ({type(error).__name__}: {_short(error)}), so only its own precision was tried"

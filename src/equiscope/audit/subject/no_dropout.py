@@ -1,4 +1,4 @@
-"""Undropped: training without dropout, however a model drops.
+"""No dropout: training without dropout, however a model drops.
 
 `nn.Dropout` has a rate that can be set to zero; attention drops inside torch's own functions, at rates of its own. Below them all
 lies one operation that draws which numbers stay: here it answers its mean, so that every number stays as it is.
@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 aten = torch.ops.aten
 
 
-class _Undropped(TorchDispatchMode):
+class _NoDropout(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         if func in (aten.bernoulli_.float, aten.bernoulli.p):
             rate = args[1] if len(args) > 1 else 0.5
@@ -25,7 +25,7 @@ class _Undropped(TorchDispatchMode):
 
 
 @contextmanager
-def undropped() -> Iterator[None]:
+def no_dropout() -> Iterator[None]:
     """Inside, dropout (and stochastic depth drawn with `bernoulli_`) leaves everything as it is."""
-    with _Undropped():
+    with _NoDropout():
         yield
