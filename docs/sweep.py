@@ -22,10 +22,10 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit import check
-from equiscope.audit.given import inputs_for
-from equiscope.audit.shrink import config_class_of, tiny
+from equiscope.audit.inputs.example_inputs import inputs_for
+from equiscope.audit.inputs.targets import model_of
+from equiscope.audit.inputs.tiny_config import config_class_of, tiny
 from equiscope.audit.subject.promote_float64 import promote_float64
-from equiscope.audit.targets import model_of
 from equiscope.errors import EquiscopeError
 from equiscope.record import Row
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from equiscope.audit import check
-from equiscope.audit.targets import target
+from equiscope.audit.inputs.targets import target
 
 from .healthy import FIXED, FOUND, HEALTHY, SHORT
 

@@ -11,7 +11,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import equiscope as eq
-from equiscope.audit.targets import target
+from equiscope.audit.inputs.targets import target
 from equiscope.errors import InputError
 from equiscope.pretrained import WeightsError
 

@@ -6,7 +6,7 @@ import transformers
 from tests.pictures_of_timm import vit
 from torch import nn
 
-from equiscope.audit.shrink import config_class_of, tiny
+from equiscope.audit.inputs.tiny_config import config_class_of, tiny
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Spec, build
 from equiscope.position import SCHEMES

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from equiscope.audit.examples import varied
+from equiscope.audit.inputs.variations import varied
 from equiscope.audit.operations import Operation, culprit, operations
 from equiscope.audit.pairs import Pair, error
 from equiscope.audit.pieces import joined, joins

@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from equiscope.audit.examples import varied
+from equiscope.audit.inputs.variations import varied
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject
 from equiscope.audit.subject.outputs import finite
 from equiscope.errors import InputError

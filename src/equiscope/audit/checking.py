@@ -14,10 +14,10 @@ import torch
 from torch import nn
 
 from equiscope import __version__
-from equiscope.audit.adapt import completed, of_decoder
 from equiscope.audit.asking import EFFORTS, asked_of
 from equiscope.audit.character import answers, modes_differ, numbers_exist
 from equiscope.audit.heard import tell
+from equiscope.audit.inputs.adapt import completed, of_decoder
 from equiscope.audit.passes import Progress, Work
 from equiscope.audit.proof.compared import with_proofs
 from equiscope.audit.statement import Output

@@ -9,7 +9,7 @@ import torch
 from torch import Generator
 
 from equiscope.audit.asking import Asked
-from equiscope.audit.examples import varied
+from equiscope.audit.inputs.variations import varied
 from equiscope.audit.lie import derivative
 from equiscope.audit.operations import bearer
 from equiscope.audit.pairs import Pair, Sample, measured

@@ -11,7 +11,7 @@ from torch import Generator
 
 from equiscope.audit.asking import EFFORTS, Asked
 from equiscope.audit.character import constant, draws, overflows
-from equiscope.audit.examples import varied
+from equiscope.audit.inputs.variations import varied
 from equiscope.audit.looking import Looking, differentiate
 from equiscope.audit.pairs import Sample, error, measured
 from equiscope.audit.saying import Saying

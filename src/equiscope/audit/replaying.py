@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Generator, nn
 
-from equiscope.audit.adapt import completed
 from equiscope.audit.asking import EFFORTS, asked_of
+from equiscope.audit.inputs.adapt import completed
 from equiscope.audit.pairs import Pair, measured
 from equiscope.audit.passes import other_words
 from equiscope.audit.statement import Output, Statement, Symmetry

@@ -17,9 +17,9 @@ from rich.progress import Progress as Bar
 
 from equiscope import outputs
 from equiscope.audit import PROPERTIES, check, table
+from equiscope.audit.inputs.targets import target
 from equiscope.audit.junit import junit
 from equiscope.audit.passes import Progress
-from equiscope.audit.targets import target
 from equiscope.errors import InputError
 from equiscope.record import Audit, Row
 from equiscope.symmetry import ACTIONS

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.targets import Target, target
+from equiscope.audit.inputs.targets import Target, target
 from equiscope.cli import voices
 from equiscope.cli.beside import fed, names
 from equiscope.cli.explore import is_run, serve, show, wrote

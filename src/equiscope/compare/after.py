@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from equiscope import outputs
 from equiscope.audit import check
-from equiscope.audit.given import inputs_for
+from equiscope.audit.inputs.example_inputs import inputs_for
 from equiscope.budgets import decoded, read
 from equiscope.data import Images, Language
 from equiscope.errors import EquiscopeError, InputError

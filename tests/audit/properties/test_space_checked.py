@@ -6,7 +6,7 @@ from ase.calculators.lj import LennardJones
 from torch import nn
 
 from equiscope.audit import Calculated, check, replay
-from equiscope.audit.given import inputs_for
+from equiscope.audit.inputs.example_inputs import inputs_for
 from equiscope.audit.properties.conservative import Conservative
 from equiscope.audit.properties.smooth import Smooth, said_cutoff
 from equiscope.audit.subject import Subject

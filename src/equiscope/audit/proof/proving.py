@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
-from equiscope.audit.adapt import completed
-from equiscope.audit.examples import batched, sequence, varied
-from equiscope.audit.lengths import LONGEST, constants, cost, longest, positions, resized
+from equiscope.audit.inputs.adapt import completed
+from equiscope.audit.inputs.lengths import LONGEST, constants, cost, longest, positions, resized
+from equiscope.audit.inputs.variations import batched, sequence, varied
 from equiscope.audit.pairs import Pair, Rows, measured
 from equiscope.audit.proof.formulas import Call, Formulas
 from equiscope.audit.proof.program import Leaf, Program, Unexported, leaves, program, rebuilt

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from torch import Generator
 
-from equiscope.audit.examples import batched, flagged, louder, moved, sequence, varied
-from equiscope.audit.lengths import cost, largest_batch
+from equiscope.audit.inputs.lengths import cost, largest_batch
+from equiscope.audit.inputs.variations import batched, flagged, louder, moved, sequence, varied
 from equiscope.audit.pairs import Pair, Rows
 from equiscope.audit.properties.padding import mask_name, ragged
 from equiscope.audit.statement import Statement

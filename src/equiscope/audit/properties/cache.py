@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from equiscope.audit.examples import sequence
-from equiscope.audit.lengths import BUDGETS, ladder, resized
+from equiscope.audit.inputs.lengths import BUDGETS, ladder, resized
+from equiscope.audit.inputs.variations import sequence
 from equiscope.audit.pairs import Pair, Rows
 from equiscope.audit.properties.causal import says_causal
 from equiscope.audit.properties.padding import mask_name, ragged

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from torch import Generator, Tensor
 
-from equiscope.audit.adapt import DECODED
-from equiscope.audit.examples import batched, changed_tokens, sequence
-from equiscope.audit.lengths import BUDGETS, Budget, cost, ladder, largest_batch, positions, resized
+from equiscope.audit.inputs.adapt import DECODED
+from equiscope.audit.inputs.lengths import BUDGETS, Budget, cost, ladder, largest_batch, positions, resized
+from equiscope.audit.inputs.variations import batched, changed_tokens, sequence
 from equiscope.audit.pairs import Pair, Rows, error, measured
 from equiscope.audit.properties.padding import mask_name, ragged
 from equiscope.audit.statement import Screening, Statement

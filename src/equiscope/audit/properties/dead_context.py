@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from equiscope.audit.examples import changed_tokens
+from equiscope.audit.inputs.variations import changed_tokens
 from equiscope.audit.properties.answered import Answered, Undecided
 from equiscope.audit.subject import Outputs, Pass, Subject
 from equiscope.record import Row

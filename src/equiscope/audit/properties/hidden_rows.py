@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Generator, Tensor
 
-from equiscope.audit.examples import batched, sequence
+from equiscope.audit.inputs.variations import batched, sequence
 from equiscope.audit.properties.answered import Answered, Undecided
 from equiscope.audit.properties.padding import TORCH, mask_name, padded
 from equiscope.audit.properties.rotary_layout import asking, seen

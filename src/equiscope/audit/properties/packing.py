@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from equiscope.audit.examples import sequence
+from equiscope.audit.inputs.variations import sequence
 from equiscope.audit.pairs import Pair, Rows, error
 from equiscope.audit.statement import Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, arguments

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from equiscope.audit.adapt import DECODED
-from equiscope.audit.examples import batched, changed_tokens, sequence, varied
+from equiscope.audit.inputs.adapt import DECODED
+from equiscope.audit.inputs.variations import batched, changed_tokens, sequence, varied
 from equiscope.audit.pairs import Pair, Rows, error, measured
 from equiscope.audit.statement import Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, arguments, shortened

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from equiscope.audit.examples import batched, changed_tokens, lengthened, sequence, varied
+from equiscope.audit.inputs.variations import batched, changed_tokens, lengthened, sequence, varied
 from equiscope.audit.pairs import error
 from equiscope.audit.properties.answered import Answered, Undecided
 from equiscope.audit.properties.padding import mask_name, ragged

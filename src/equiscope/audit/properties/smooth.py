@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.examples import sequence
 from equiscope.audit.forces import Forces, gap, places
+from equiscope.audit.inputs.variations import sequence
 from equiscope.audit.pairs import Pair, Same, Sides
 from equiscope.audit.properties.answered import Answered
 from equiscope.audit.subject import Crashed, Pass, Subject

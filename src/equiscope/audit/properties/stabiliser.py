@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from equiscope.audit.examples import sequence
 from equiscope.audit.forces import Forces, answers, gap, places
+from equiscope.audit.inputs.variations import sequence
 from equiscope.audit.pairs import Pair, Relation, Sides, error
 from equiscope.audit.statement import Statement, Symmetry
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject

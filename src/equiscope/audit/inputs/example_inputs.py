@@ -1,4 +1,4 @@
-"""Given: inputs for a model that comes without any, made from what the model says of itself.
+"""Example inputs: inputs for a model that comes without any, made from what the model says of itself.
 
 A configuration says how many words there are, how large a picture is, which ids mean something special. Where there is none, the
 first layers tell: a table of words takes ids, a convolution pictures, a linear map features. What is made is tried; the first
@@ -26,7 +26,7 @@ ATOMS = ("z", "atomic_numbers", "species", "numbers")
 
 
 @dataclass(frozen=True)
-class Given:
+class ExampleInputs:
     """What a model is called with. kinds: argument -> what it is, where the name does not tell."""
 
     args: tuple[Any, ...] = ()
@@ -39,7 +39,7 @@ class Given:
         return ", ".join(f"{n} {list(v.shape)}" if isinstance(v, Tensor) else n for n, v in named.items()) or "nothing"
 
 
-def inputs_for(model: nn.Module, config: Any = None, seed: int = 0) -> Given:
+def inputs_for(model: nn.Module, config: Any = None, seed: int = 0) -> ExampleInputs:
     """Inputs that this model takes. config: the model's own unless said.
 
     raises  InputError where none of those tried is answered, naming them and what the model said
@@ -57,7 +57,7 @@ def inputs_for(model: nn.Module, config: Any = None, seed: int = 0) -> Given:
     return _answered(model, tries)
 
 
-def _answered(model: nn.Module, tries: Iterator[Given]) -> Given:
+def _answered(model: nn.Module, tries: Iterator[ExampleInputs]) -> ExampleInputs:
     failed = []
     for given in tries:
         try:
@@ -90,7 +90,7 @@ def _asleep(model: nn.Module) -> Iterator[None]:
 # ------------------------------------------------------------------------------------------------------------ our own models
 
 
-def _ours(model: Any, generator: Generator) -> Iterator[Given]:
+def _ours(model: Any, generator: Generator) -> Iterator[ExampleInputs]:
     spec = model.spec
     extra = {}
     if spec.encoder is not None:
@@ -100,7 +100,9 @@ def _ours(model: Any, generator: Generator) -> Iterator[Given]:
         )
     if spec.vocabulary:
         for n in LENGTHS:
-            yield Given((torch.randint(spec.vocabulary, (1, n), generator=generator),), extra, {"source": "other"} if extra else {})
+            yield ExampleInputs(
+                (torch.randint(spec.vocabulary, (1, n), generator=generator),), extra, {"source": "other"} if extra else {}
+            )
         return
     if spec.entry.patch is not None:
         axes = len(spec.entry.patch)
@@ -109,18 +111,18 @@ def _ours(model: Any, generator: Generator) -> Iterator[Given]:
         for grid in (g for g in grids if len(g) == axes):
             sizes = [c * p for c, p in zip(grid, spec.entry.patch, strict=True)]
             shape = {1: sizes, 2: [channels, *sizes], 3: [sizes[0], channels, *sizes[1:]]}[axes]
-            yield Given((model.tokens(_noise(1, *shape, g=generator)),), extra)
+            yield ExampleInputs((model.tokens(_noise(1, *shape, g=generator)),), extra)
         return
     axes = getattr(model.position, "axes", None) or 1
     width = spec.entry.features or spec.width
     at = torch.randn(1, 13, axes, generator=generator) if axes > 1 else torch.arange(13.0)[None, :, None]
-    yield Given((model.tokens(Tokens(x=_noise(1, 13, width, g=generator), at=at, order=torch.arange(13)[None])),), extra)
+    yield ExampleInputs((model.tokens(Tokens(x=_noise(1, 13, width, g=generator), at=at, order=torch.arange(13)[None])),), extra)
 
 
 # ------------------------------------------------------------------------------------------------------ transformers and timm
 
 
-def _configured(model: nn.Module, config: Any, generator: Generator) -> Iterator[Given]:
+def _configured(model: nn.Module, config: Any, generator: Generator) -> Iterator[ExampleInputs]:
     """By `main_input_name`, then with what goes beside it: a decoder's ids, a picture with a text, a text with a picture."""
     taken, main = arguments(model), getattr(model, "main_input_name", "input_ids")
     made: dict[str, Any] = {}
@@ -134,10 +136,10 @@ def _configured(model: nn.Module, config: Any, generator: Generator) -> Iterator
     if "decoder_input_ids" in taken:
         decoder["decoder_input_ids"] = ids_for(model, config, generator, 11)
     if made:
-        yield Given((), made | decoder)
-        yield Given((), made)
+        yield ExampleInputs((), made | decoder)
+        yield ExampleInputs((), made)
     for name in beside:
-        yield Given((), made | {name: makers[name](model, config, generator)} | decoder)
+        yield ExampleInputs((), made | {name: makers[name](model, config, generator)} | decoder)
     yield from _guessed(model, generator)
 
 
@@ -229,21 +231,21 @@ def _wave(model: nn.Module, config: Any, generator: Generator) -> Tensor:
     return _noise(1, 4000, g=generator)
 
 
-def _pictured(model: Any, generator: Generator) -> Iterator[Given]:
+def _pictured(model: Any, generator: Generator) -> Iterator[ExampleInputs]:
     channels, height, width = model.default_cfg["input_size"]
     embed = getattr(model, "patch_embed", None)
     size = getattr(embed, "img_size", None)
     if isinstance(size, tuple):
-        yield Given((_noise(1, channels, *size, g=generator),))
+        yield ExampleInputs((_noise(1, channels, *size, g=generator),))
     for side in (64, 96):
-        yield Given((_noise(1, channels, side, side, g=generator),))
-    yield Given((_noise(1, channels, height, width, g=generator),))
+        yield ExampleInputs((_noise(1, channels, side, side, g=generator),))
+    yield ExampleInputs((_noise(1, channels, height, width, g=generator),))
 
 
 # --------------------------------------------------------------------------------------------------------- any other module
 
 
-def _guessed(model: nn.Module, generator: Generator) -> Iterator[Given]:
+def _guessed(model: nn.Module, generator: Generator) -> Iterator[ExampleInputs]:
     """Points where an argument is called so; else ids, features or pictures, whichever the first layer takes."""
     taken = arguments(model)
     needed = _required(model)
@@ -254,11 +256,11 @@ def _guessed(model: nn.Module, generator: Generator) -> Iterator[Given]:
     seen: set[tuple[int, ...]] = set()
     if table is not None:
         length = length_for(model)
-        yield Given(tuple(torch.randint(table.num_embeddings, (1, length), generator=generator) for _ in range(count)))
+        yield ExampleInputs(tuple(torch.randint(table.num_embeddings, (1, length), generator=generator) for _ in range(count)))
     for shape in _shapes(model):
         if shape not in seen:
             seen.add(shape)
-            yield Given(tuple(_noise(*shape, g=generator) for _ in range(count)))
+            yield ExampleInputs(tuple(_noise(*shape, g=generator) for _ in range(count)))
 
 
 def _shapes(model: nn.Module) -> Iterator[tuple[int, ...]]:
@@ -283,7 +285,7 @@ def _shapes(model: nn.Module) -> Iterator[tuple[int, ...]]:
     yield from ((1, n, 16), (1, 3, 32, 32))
 
 
-def _spatial(model: nn.Module, taken: tuple[str, ...], generator: Generator) -> Iterator[Given]:
+def _spatial(model: nn.Module, taken: tuple[str, ...], generator: Generator) -> Iterator[ExampleInputs]:
     """Points, with atoms or features beside them where there is an argument for these: of the elements that the model names."""
     named = getattr(getattr(model, "spec", None), "elements", ())
     known = torch.tensor([NUMBERS.get(symbol, 1) for symbol in named] or list(range(1, 9)))
@@ -294,7 +296,7 @@ def _spatial(model: nn.Module, taken: tuple[str, ...], generator: Generator) -> 
                 given[name] = _noise(*lead, 13, 3, g=generator)
             elif name in ATOMS:
                 given[name] = known[torch.randint(len(known), (*lead, 13), generator=generator)]
-        yield Given((), given)
+        yield ExampleInputs((), given)
 
 
 def _required(model: nn.Module) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Examples: inputs like the given ones, with other contents."""
+"""Variations: inputs like the given ones, with other contents."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -15,7 +15,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from equiscope.audit.examples import lengthened
+from equiscope.audit.inputs.variations import lengthened
 from equiscope.audit.subject import Crashed, Pass, Subject, shortened
 from equiscope.symmetry import Inputs
 

@@ -9,9 +9,9 @@ from torch import nn
 
 import equiscope as eq
 from equiscope.audit import check
-from equiscope.audit.given import inputs_for
-from equiscope.audit.shrink import tiny
-from equiscope.audit.targets import target
+from equiscope.audit.inputs.example_inputs import inputs_for
+from equiscope.audit.inputs.targets import target
+from equiscope.audit.inputs.tiny_config import tiny
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import PRESETS
 from equiscope.models import tiny as small

@@ -1,4 +1,4 @@
-"""Shrink: a configuration of transformers made tiny, so that any class of that library runs in a moment at random weights.
+"""Tiny configuration: a configuration of transformers made tiny, so that any of its classes runs in a moment.
 
 Sizes are known by their names, which the library's classes share: what is called a hidden size becomes 64, heads become 4 of 16
 features, layers as many as there are kinds of them. Everything else (activations, flags, kinds of norm) stays as it is.

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.given import inputs_for
-from equiscope.audit.shrink import config_class_of, tiny
+from equiscope.audit.inputs.example_inputs import inputs_for
+from equiscope.audit.inputs.tiny_config import config_class_of, tiny
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import PRESETS, build
 from equiscope.models import tiny as small

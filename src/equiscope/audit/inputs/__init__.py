@@ -1,0 +1,1 @@
+"""Inputs: the model and what it is called with, given or made, then varied, lengthened and completed."""
