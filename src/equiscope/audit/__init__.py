@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     )
     from equiscope.audit.calculated import Calculated
     from equiscope.audit.checking import check
-    from equiscope.audit.properties import PROPERTIES
     from equiscope.audit.replaying import replay
-    from equiscope.audit.statement import Statement, Symmetry
+    from equiscope.audit.statements.properties import PROPERTIES
+    from equiscope.audit.statements.statement import Statement, Symmetry
     from equiscope.audit.texts import summary, table
 
 _NAMES = {
     "Calculated": "calculated",
-    "PROPERTIES": "properties",
-    "Statement": "statement",
-    "Symmetry": "statement",
+    "PROPERTIES": "statements.properties",
+    "Statement": "statements.statement",
+    "Symmetry": "statements.statement",
     "assert_batch_independent": "asserts",
     "assert_cache_exact": "asserts",
     "assert_causal": "asserts",

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from equiscope.audit.pairs import Sample
-from equiscope.audit.properties import PROPERTIES
-from equiscope.audit.statement import Output, Statement, Symmetry
+from equiscope.audit.statements.pairs import Sample
+from equiscope.audit.statements.properties import PROPERTIES
+from equiscope.audit.statements.statement import Output, Statement, Symmetry
 from equiscope.audit.subject import Subject
 from equiscope.audit.verdicts import Found
 from equiscope.audit.where import Place

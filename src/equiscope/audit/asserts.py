@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from equiscope.audit.checking import check
-from equiscope.audit.statement import Output
+from equiscope.audit.statements.statement import Output
 from equiscope.record import Row
 from equiscope.record.report import finding
 

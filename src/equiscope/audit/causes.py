@@ -12,8 +12,8 @@ from torch import Generator, Tensor, nn
 
 from equiscope.audit.inputs.variations import varied
 from equiscope.audit.operations import Operation, culprit, operations
-from equiscope.audit.pairs import Pair, error
 from equiscope.audit.pieces import joined, joins
+from equiscope.audit.statements.pairs import Pair, error
 from equiscope.audit.subject import Crashed, Pass
 from equiscope.audit.subject.outputs import flat, of_size
 from equiscope.audit.where import RIGHT
@@ -78,7 +78,7 @@ def reaches(run: Pass, module: nn.Module, inputs: Inputs, first: int = 0) -> dic
 
     Asked of the last tokens, and of some from the `first` on.
     """
-    from equiscope.audit.properties.causal import later
+    from equiscope.audit.statements.sequences.causal import later
 
     n, generator = inputs.length or 0, Generator().manual_seed(run.subject.seed)
     plain, found = _made(run, module, inputs), {}

@@ -20,7 +20,7 @@ from equiscope.audit.heard import tell
 from equiscope.audit.inputs.adapt import completed, of_decoder
 from equiscope.audit.passes import Progress, Work
 from equiscope.audit.proof.compared import with_proofs
-from equiscope.audit.statement import Output
+from equiscope.audit.statements.statement import Output
 from equiscope.audit.subject import Subject, arguments
 from equiscope.errors import InputError, UnknownName
 from equiscope.record import Audit, Row

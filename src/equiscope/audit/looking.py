@@ -12,8 +12,8 @@ from equiscope.audit.asking import Asked
 from equiscope.audit.inputs.variations import varied
 from equiscope.audit.lie import derivative
 from equiscope.audit.operations import bearer
-from equiscope.audit.pairs import Pair, Sample, measured
-from equiscope.audit.statement import Symmetry
+from equiscope.audit.statements.pairs import Pair, Sample, measured
+from equiscope.audit.statements.statement import Symmetry
 from equiscope.audit.subject import Crashed, Pass
 from equiscope.audit.where import RIGHT, Place, locate
 from equiscope.record import Counterexample, pack

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from equiscope.audit.pairs import Pair, error
+from equiscope.audit.statements.pairs import Pair, error
 from equiscope.audit.subject import Pass
 from equiscope.audit.where import RIGHT
 from equiscope.symmetry import Inputs

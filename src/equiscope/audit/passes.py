@@ -13,9 +13,9 @@ from equiscope.audit.asking import EFFORTS, Asked
 from equiscope.audit.character import constant, draws, overflows
 from equiscope.audit.inputs.variations import varied
 from equiscope.audit.looking import Looking, differentiate
-from equiscope.audit.pairs import Sample, error, measured
 from equiscope.audit.saying import Saying
-from equiscope.audit.statement import Screening, Symmetry
+from equiscope.audit.statements.pairs import Sample, error, measured
+from equiscope.audit.statements.statement import Screening, Symmetry
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.audit.tables import SMALL, explained
 from equiscope.audit.verdicts import Found

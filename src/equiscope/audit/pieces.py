@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equiscope.audit.pairs import Pair, error
+from equiscope.audit.statements.pairs import Pair, error
 from equiscope.audit.subject import Pass
 from equiscope.audit.subject.outputs import flat
 from equiscope.audit.where import Event, Place, descend, hooked, sketch, unpacked

@@ -8,9 +8,9 @@ from torch import Generator, nn
 
 from equiscope.audit.asking import EFFORTS, asked_of
 from equiscope.audit.inputs.adapt import completed
-from equiscope.audit.pairs import Pair, measured
 from equiscope.audit.passes import other_words
-from equiscope.audit.statement import Output, Statement, Symmetry
+from equiscope.audit.statements.pairs import Pair, measured
+from equiscope.audit.statements.statement import Output, Statement, Symmetry
 from equiscope.audit.subject import Pass, Subject, arguments
 from equiscope.errors import InputError
 from equiscope.record import Row

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from equiscope.audit.pairs import Pair, error
+from equiscope.audit.statements.pairs import Pair, error
 from equiscope.audit.subject import Crashed, Pass
 from equiscope.symmetry import Inputs
 

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from equiscope.audit.pairs import Sample
+from equiscope.audit.statements.pairs import Sample
 from equiscope.record.audit import Verdict
 from equiscope.symmetry.measure import PRECISION, TOLERANCE, shrinks
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.pairs import Pair, error
+from equiscope.audit.statements.pairs import Pair, error
 from equiscope.audit.subject import Pass
 from equiscope.audit.subject.outputs import flat
 from equiscope.record.audit import Mark

@@ -21,15 +21,15 @@ from torch.fx import Node
 from equiscope.audit.inputs.adapt import completed
 from equiscope.audit.inputs.lengths import LONGEST, constants, cost, longest, positions, resized
 from equiscope.audit.inputs.variations import batched, sequence, varied
-from equiscope.audit.pairs import Pair, Rows, measured
 from equiscope.audit.proof.formulas import Call, Formulas
 from equiscope.audit.proof.program import Leaf, Program, Unexported, leaves, program, rebuilt
 from equiscope.audit.proof.variants import Beside, Later, Variant, besides, laters, orders
 from equiscope.audit.proof.walk import Random, Walk, module_of, operation
-from equiscope.audit.properties.batch import Batch
-from equiscope.audit.properties.causal import CausalOutput
-from equiscope.audit.properties.padding import mask_name, ragged
-from equiscope.audit.statement import Statement, Symmetry
+from equiscope.audit.statements.pairs import Pair, Rows, measured
+from equiscope.audit.statements.sequences.batch import Batch
+from equiscope.audit.statements.sequences.causal import CausalOutput
+from equiscope.audit.statements.sequences.padding import mask_name, ragged
+from equiscope.audit.statements.statement import Statement, Symmetry
 from equiscope.audit.subject import Crashed, Pass, Subject, shortened
 from equiscope.audit.where import RIGHT
 from equiscope.record import Proof

@@ -49,7 +49,7 @@ class Subject:
         self.no_dropout = False  # whether dropout that is on in evaluation too is left out
         self.random = True  # whether random parameters are asked about too
         self.without: list[str] = []  # what every row was measured without, in words: "on copies of its inputs"
-        self.effects: Any = None  # side effects of a call, once they are known (`properties.pure.Effects`)
+        self.effects: Any = None  # side effects of a call, once they are known (`numerics.pure.Effects`)
         self.writes = False  # whether a call changes parameters: then only copies are run
         self.notes: list[str] = []
         floats = [p for p in model.parameters() if p.is_floating_point()]

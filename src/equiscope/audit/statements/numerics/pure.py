@@ -16,9 +16,9 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.inputs.variations import batched, changed_tokens, lengthened, sequence, varied
-from equiscope.audit.pairs import error
-from equiscope.audit.properties.answered import Answered, Undecided
-from equiscope.audit.properties.padding import mask_name, ragged
+from equiscope.audit.statements.answered import Answered, Undecided
+from equiscope.audit.statements.pairs import error
+from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.subject import Crashed, Outputs, Pass, Seeds, Subject, shortened
 from equiscope.audit.subject.outputs import finite
 from equiscope.audit.subject.state import equal

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator
 
-from equiscope.audit.pairs import Moved, Pair, error
+from equiscope.audit.statements.pairs import Moved, Pair, error
 from equiscope.audit.subject import Pass, Subject, shortened
 from equiscope.record import Coverage, Row
 from equiscope.record.audit import Claimed, Verdict

@@ -14,8 +14,8 @@ import msgspec
 import torch
 from torch import Tensor
 
-from equiscope.audit.forces import Forces
-from equiscope.audit.properties.answered import Answered, Undecided
+from equiscope.audit.statements.answered import Answered, Undecided
+from equiscope.audit.statements.space.forces import Forces
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.audit.subject.outputs import flat
 from equiscope.audit.where import hooked, unpacked

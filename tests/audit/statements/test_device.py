@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from equiscope.audit import check
-from equiscope.audit.properties import device
+from equiscope.audit.statements.numerics import device
 from tests.drawn import SEEDS
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -1,7 +1,7 @@
 """Determinism: the same inputs give the same answer, whatever the seeds of random numbers are, and whatever was asked before."""
 
-from equiscope.audit.properties.answered import Answered, apart
-from equiscope.audit.properties.pure import effects
+from equiscope.audit.statements.answered import Answered, apart
+from equiscope.audit.statements.numerics.pure import effects
 from equiscope.audit.subject import Subject
 from equiscope.audit.verdicts import bound
 from equiscope.record import Row

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.properties.answered import Answered, apart, judged
+from equiscope.audit.statements.answered import Answered, apart, judged
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject, copied
 from equiscope.record import Row
 from equiscope.symmetry import Inputs

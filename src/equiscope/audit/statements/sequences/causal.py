@@ -15,9 +15,9 @@ from torch import Generator, Tensor
 from equiscope.audit.inputs.adapt import DECODED
 from equiscope.audit.inputs.lengths import BUDGETS, Budget, cost, ladder, largest_batch, positions, resized
 from equiscope.audit.inputs.variations import batched, changed_tokens, sequence
-from equiscope.audit.pairs import Pair, Rows, error, measured
-from equiscope.audit.properties.padding import mask_name, ragged
-from equiscope.audit.statement import Screening, Statement
+from equiscope.audit.statements.pairs import Pair, Rows, error, measured
+from equiscope.audit.statements.sequences.padding import mask_name, ragged
+from equiscope.audit.statements.statement import Screening, Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, shortened
 from equiscope.audit.subject.outputs import differing
 from equiscope.record import Coverage

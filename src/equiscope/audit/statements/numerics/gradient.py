@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.properties.answered import Answered, Undecided
+from equiscope.audit.statements.answered import Answered, Undecided
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.record import Row
 from equiscope.record.audit import Verdict

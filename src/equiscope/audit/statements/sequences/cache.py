@@ -14,10 +14,10 @@ from torch import Generator, Tensor, nn
 
 from equiscope.audit.inputs.lengths import BUDGETS, ladder, resized
 from equiscope.audit.inputs.variations import sequence
-from equiscope.audit.pairs import Pair, Rows
-from equiscope.audit.properties.causal import says_causal
-from equiscope.audit.properties.padding import mask_name, ragged
-from equiscope.audit.statement import Statement
+from equiscope.audit.statements.pairs import Pair, Rows
+from equiscope.audit.statements.sequences.causal import says_causal
+from equiscope.audit.statements.sequences.padding import mask_name, ragged
+from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, arguments, first_tokens
 from equiscope.audit.subject.outputs import Picked
 from equiscope.errors import InputError

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.forces import Forces, gap, places
 from equiscope.audit.inputs.variations import sequence
-from equiscope.audit.pairs import Pair, Same, Sides
-from equiscope.audit.properties.answered import Answered
+from equiscope.audit.statements.answered import Answered
+from equiscope.audit.statements.pairs import Pair, Same, Sides
+from equiscope.audit.statements.space.forces import Forces, gap, places
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.audit.where import locate
 from equiscope.record import Counterexample, Row

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from equiscope.audit.pairs import error
-from equiscope.audit.statement import Statement
+from equiscope.audit.statements.pairs import error
+from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import Crashed, Outputs, Subject
 from equiscope.audit.verdicts import Found, median
 from equiscope.record import Row

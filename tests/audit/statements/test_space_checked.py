@@ -7,8 +7,8 @@ from torch import nn
 
 from equiscope.audit import Calculated, check, replay
 from equiscope.audit.inputs.example_inputs import inputs_for
-from equiscope.audit.properties.conservative import Conservative
-from equiscope.audit.properties.smooth import Smooth, said_cutoff
+from equiscope.audit.statements.space.conservative import Conservative
+from equiscope.audit.statements.space.smooth import Smooth, said_cutoff
 from equiscope.audit.subject import Subject
 from equiscope.symmetry import inputs_of
 from tests.audit.zoo_molecules import Arrows, Field, molecule, ours

@@ -10,7 +10,7 @@ from equiscope.audit import check
 from equiscope.models import build
 from equiscope.models.presets import llama
 from equiscope.position import Rope
-from tests.audit.properties.conftest import LLAMA
+from tests.audit.statements.conftest import LLAMA
 from tests.drawn import SEEDS
 
 FACTS = {

@@ -8,8 +8,8 @@ errs as one in float32 does.
 
 import torch
 
-from equiscope.audit.forces import Forces, answers, places
-from equiscope.audit.properties.answered import Answered, Undecided, apart
+from equiscope.audit.statements.answered import Answered, Undecided, apart
+from equiscope.audit.statements.space.forces import Forces, answers, places
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.audit.subject.outputs import finite
 from equiscope.record import Row

@@ -12,9 +12,9 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.inputs.variations import batched, sequence
-from equiscope.audit.properties.answered import Answered, Undecided
-from equiscope.audit.properties.padding import TORCH, mask_name, padded
-from equiscope.audit.properties.rotary_layout import asking, seen
+from equiscope.audit.statements.answered import Answered, Undecided
+from equiscope.audit.statements.sequences.padding import TORCH, mask_name, padded
+from equiscope.audit.statements.sequences.rotary_layout import asking, seen
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.audit.subject.outputs import finite
 from equiscope.record import Row

@@ -13,8 +13,8 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.inputs.variations import sequence
-from equiscope.audit.pairs import Pair, Rows, error
-from equiscope.audit.statement import Statement
+from equiscope.audit.statements.pairs import Pair, Rows, error
+from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, arguments
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs

@@ -13,8 +13,8 @@ from torch import Generator, Tensor
 
 from equiscope.audit.inputs.adapt import DECODED
 from equiscope.audit.inputs.variations import batched, changed_tokens, sequence, varied
-from equiscope.audit.pairs import Pair, Rows, error, measured
-from equiscope.audit.statement import Statement
+from equiscope.audit.statements.pairs import Pair, Rows, error, measured
+from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, arguments, shortened
 from equiscope.audit.where import RIGHT
 from equiscope.symmetry import Inputs

@@ -6,9 +6,9 @@ from torch import Generator
 
 from equiscope.audit.inputs.lengths import cost, largest_batch
 from equiscope.audit.inputs.variations import batched, flagged, louder, moved, sequence, varied
-from equiscope.audit.pairs import Pair, Rows
-from equiscope.audit.properties.padding import mask_name, ragged
-from equiscope.audit.statement import Statement
+from equiscope.audit.statements.pairs import Pair, Rows
+from equiscope.audit.statements.sequences.padding import mask_name, ragged
+from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import Pass, Subject
 from equiscope.symmetry import Inputs
 

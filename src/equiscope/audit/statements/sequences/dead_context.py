@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.inputs.variations import changed_tokens
-from equiscope.audit.properties.answered import Answered, Undecided
+from equiscope.audit.statements.answered import Answered, Undecided
 from equiscope.audit.subject import Outputs, Pass, Subject
 from equiscope.record import Row
 

@@ -5,7 +5,7 @@ import torch
 from transformers import GptOssConfig, GptOssForCausalLM
 
 from equiscope.audit import check
-from tests.audit.properties.conftest import LLAMA
+from tests.audit.statements.conftest import LLAMA
 from tests.drawn import SEEDS
 
 EVERY = pytest.mark.parametrize("seed", SEEDS)

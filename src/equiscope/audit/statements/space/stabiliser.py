@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from equiscope.audit.forces import Forces, answers, gap, places
 from equiscope.audit.inputs.variations import sequence
-from equiscope.audit.pairs import Pair, Relation, Sides, error
-from equiscope.audit.statement import Statement, Symmetry
+from equiscope.audit.statements.pairs import Pair, Relation, Sides, error
+from equiscope.audit.statements.space.forces import Forces, answers, gap, places
+from equiscope.audit.statements.statement import Statement, Symmetry
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs, Kind

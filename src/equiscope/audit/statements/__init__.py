@@ -1,0 +1,1 @@
+"""Statements: what can be said of a model and measured: that it keeps a symmetry, or has a property."""
