@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from equiscope.audit.diagnose.localize import Place
 from equiscope.audit.statements.pairs import Sample
 from equiscope.audit.statements.properties import PROPERTIES
 from equiscope.audit.statements.statement import Output, Statement, Symmetry
 from equiscope.audit.subject import Subject
 from equiscope.audit.verdicts import Found
-from equiscope.audit.where import Place
 from equiscope.errors import InputError, UnknownName
 from equiscope.record import Counterexample, Coverage, Row
 from equiscope.symmetry import ACTIONS

@@ -1,7 +1,7 @@
 """Check: which statements hold for a model, with evidence.
 
 One model, four passes: at the given parameters in float64 and in the model's own precision, then at random parameters in both,
-since a table that begins at zero hides what it can do (`passes.py`). What breaks is looked into (`looking.py`), and every
+since a table that begins at zero hides what it can do (`passes.py`). What breaks is looked into (`diagnose`), and every
 statement gets its row (`saying.py`).
 """
 

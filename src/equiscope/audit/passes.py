@@ -11,13 +11,13 @@ from torch import Generator
 
 from equiscope.audit.asking import EFFORTS, Asked
 from equiscope.audit.character import constant, draws, overflows
+from equiscope.audit.diagnose.diagnosis import Diagnosis, differentiate
+from equiscope.audit.diagnose.float32_tables import SMALL, explained
 from equiscope.audit.inputs.variations import varied
-from equiscope.audit.looking import Looking, differentiate
 from equiscope.audit.saying import Saying
 from equiscope.audit.statements.pairs import Sample, error, measured
 from equiscope.audit.statements.statement import Screening, Symmetry
 from equiscope.audit.subject import Crashed, Pass, Subject
-from equiscope.audit.tables import SMALL, explained
 from equiscope.audit.verdicts import Found
 from equiscope.record import Row
 from equiscope.symmetry.inputs import Inputs
@@ -189,9 +189,9 @@ class Work:
             worst = max(found, key=lambda s: self.tolerance if s.error != s.error else s.error, default=None)
             if worst is not None and not worst.error < SMALL and one.worst is None:
                 one.tables = explained(run, worst.pair, worst.error)
-            if worst is not None and not worst.error < self._looking(run, axes).border and one.worst is None and not one.tables:
+            if worst is not None and not worst.error < self._diagnosis(run, axes).border and one.worst is None and not one.tables:
                 one.worst, one.at = worst, "random" if run.random else "given"
-                self._looking(run, axes).look(one, found)
+                self._diagnosis(run, axes).diagnose(one, found)
             if found and not run.random and self.wide == torch.float64:
                 differentiate(run, one)
         one.seconds += time.perf_counter() - begun
@@ -204,13 +204,13 @@ class Work:
         for sample in found:
             for name in sample.aside:
                 off = sample.outputs[name]
-                if off < self._looking(run, {}).border:
+                if off < self._diagnosis(run, {}).border:
                     one.aside.setdefault(name, "")
                 elif not one.aside.get(name):
                     one.aside[name] = one.statement.aside(run, sample.pair, name)
 
-    def _looking(self, run: Pass, axes: dict[str, tuple[int, ...]]) -> Looking:
-        return Looking(run, axes, self.effort.shrink, self.locating, self._over)
+    def _diagnosis(self, run: Pass, axes: dict[str, tuple[int, ...]]) -> Diagnosis:
+        return Diagnosis(run, axes, self.effort.shrink, self.locating, self._over)
 
     def _over(self) -> bool:
         over = (self.until is not None and time.perf_counter() > self.until) or (self.stop is not None and self.stop())

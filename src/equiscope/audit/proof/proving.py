@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
+from equiscope.audit.diagnose.localize import RIGHT
 from equiscope.audit.inputs.adapt import completed
 from equiscope.audit.inputs.lengths import LONGEST, constants, cost, longest, positions, resized
 from equiscope.audit.inputs.variations import batched, sequence, varied
@@ -31,7 +32,6 @@ from equiscope.audit.statements.sequences.causal import CausalOutput
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.statements.statement import Statement, Symmetry
 from equiscope.audit.subject import Crashed, Pass, Subject, shortened
-from equiscope.audit.where import RIGHT
 from equiscope.record import Proof
 from equiscope.symmetry import Inputs, Permute
 

@@ -91,7 +91,7 @@ class Statement:
 
     def cause(self, run: Pass, pair: Pair, where: str) -> str:
         """What is wrong, in words, beyond what the localisation says; empty where that says enough."""
-        from equiscope.audit.causes import cause  # it asks the properties in turn
+        from equiscope.audit.diagnose.cause import cause  # it asks the properties in turn
 
         return cause(self.name, run, pair, where)
 

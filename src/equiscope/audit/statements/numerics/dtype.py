@@ -16,11 +16,11 @@ import torch
 from torch import Generator, Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from equiscope.audit.diagnose.localize import Event, events
 from equiscope.audit.statements.answered import Answered, Undecided, apart
 from equiscope.audit.statements.pairs import error
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject, copied, scramble
 from equiscope.audit.subject.outputs import finite
-from equiscope.audit.where import Event, events
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
 from equiscope.trace.attentions import scoped

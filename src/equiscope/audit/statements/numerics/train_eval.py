@@ -7,11 +7,11 @@ wonders why validation differs from training wants to know where it begins.
 import torch
 from torch import nn
 
+from equiscope.audit.diagnose.localize import events
 from equiscope.audit.statements.answered import Answered, Undecided, apart, judged
 from equiscope.audit.statements.pairs import error
 from equiscope.audit.subject import Pass, Subject
 from equiscope.audit.subject.outputs import finite
-from equiscope.audit.where import events
 from equiscope.record import Row
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from equiscope.audit.diagnose.localize import RIGHT
 from equiscope.audit.inputs.adapt import DECODED
 from equiscope.audit.inputs.variations import batched, changed_tokens, sequence, varied
 from equiscope.audit.statements.pairs import Pair, Rows, error, measured
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, arguments, shortened
-from equiscope.audit.where import RIGHT
 from equiscope.symmetry import Inputs
 
 MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding_mask")

@@ -14,11 +14,11 @@ import msgspec
 import torch
 from torch import Tensor
 
+from equiscope.audit.diagnose.localize import hooked, unpacked
 from equiscope.audit.statements.answered import Answered, Undecided
 from equiscope.audit.statements.space.forces import Forces
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.audit.subject.outputs import flat
-from equiscope.audit.where import hooked, unpacked
 from equiscope.record import Counterexample, Row
 from equiscope.record.audit import Verdict
 

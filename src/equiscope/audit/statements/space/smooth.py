@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from equiscope.audit.diagnose.localize import localize
 from equiscope.audit.inputs.variations import sequence
 from equiscope.audit.statements.answered import Answered
 from equiscope.audit.statements.pairs import Pair, Same, Sides
 from equiscope.audit.statements.space.forces import Forces, gap, places
 from equiscope.audit.subject import Crashed, Pass, Subject
-from equiscope.audit.where import locate
 from equiscope.record import Counterexample, Row
 from equiscope.symmetry import Inputs
 
@@ -187,7 +187,7 @@ class Smooth(Answered):
         where = f"at a distance of {(a + b) / 2:.6g}" + (", the cutoff of the model" if _is(cutoff, a, b) else "")
         cause = f"a jump of {many} {where}, {words}; 1 is what is read at usual distances"
         try:
-            found = locate(run, Pair(path(a), path(b), Beside(), ""), True)
+            found = localize(run, Pair(path(a), path(b), Beside(), ""), True)
         except Crashed:
             found = None
         text = f"move one point from {a:.15g} to {b:.15g} away from another, {words}"

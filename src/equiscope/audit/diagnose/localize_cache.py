@@ -1,4 +1,4 @@
-"""Pieces: where reading with a cache first gives something else than one pass.
+"""Localize in a cache: where reading with a cache first gives something else than one pass.
 
 The model is called once and then once a piece. What a module made in the pieces is joined along the axis of tokens, and compared
 with what it made in the one pass; places, which are whole numbers, too.
@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equiscope.audit.diagnose.localize import Event, Place, descend, hooked, sketch, unpacked
 from equiscope.audit.statements.pairs import Pair, error
 from equiscope.audit.subject import Pass
 from equiscope.audit.subject.outputs import flat
-from equiscope.audit.where import Event, Place, descend, hooked, sketch, unpacked
 from equiscope.record.audit import Mark
 
 
@@ -33,7 +33,7 @@ class Joined:
     errors: list[float | None]
 
 
-def located(run: Pass, pair: Pair) -> Place | None:
+def localize_cache(run: Pass, pair: Pair) -> Place | None:
     """The culprit; None where the pieces call other modules than the whole."""
     found = joined(run, pair)
     if found is None:
@@ -101,4 +101,4 @@ def _watched(run: Pass, call: Any) -> list[Seen]:
     return found
 
 
-__all__ = ["Joined", "joined", "joins", "located"]
+__all__ = ["Joined", "joined", "joins", "localize_cache"]

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from equiscope.audit.diagnose.localize import RIGHT
 from equiscope.audit.statements.pairs import Pair, error
 from equiscope.audit.subject import Pass
-from equiscope.audit.where import RIGHT
 from equiscope.symmetry import Inputs
 
 ROOM = 2**23  # numbers that are kept of one reading; a fault is mostly near the beginning of the module that makes it

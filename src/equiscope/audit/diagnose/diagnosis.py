@@ -1,4 +1,4 @@
-"""Looking: what breaks is made small, what holds nevertheless is named, and the place is found."""
+"""Diagnosis: what breaks is made small, what holds nevertheless is named, and the module where it breaks is found."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,13 +9,13 @@ import torch
 from torch import Generator
 
 from equiscope.audit.asking import Asked
+from equiscope.audit.diagnose.lie_derivative import derivative
+from equiscope.audit.diagnose.localize import RIGHT, Place, localize
+from equiscope.audit.diagnose.operations import bearer
 from equiscope.audit.inputs.variations import varied
-from equiscope.audit.lie import derivative
-from equiscope.audit.operations import bearer
 from equiscope.audit.statements.pairs import Pair, Sample, measured
 from equiscope.audit.statements.statement import Symmetry
 from equiscope.audit.subject import Crashed, Pass
-from equiscope.audit.where import RIGHT, Place, locate
 from equiscope.record import Counterexample, pack
 from equiscope.symmetry import Inputs
 
@@ -23,7 +23,7 @@ STORED = 4096  # numbers of a counterexample's inputs that are written down
 
 
 @dataclass(frozen=True)
-class Looking:
+class Diagnosis:
     """One pass, looked into. shrink: candidates for a smaller counterexample; over: whether time is."""
 
     run: Pass
@@ -37,7 +37,7 @@ class Looking:
         """An error from which on it is worth looking."""
         return RIGHT if self.run.wide else 1e-3
 
-    def look(self, one: Asked, samples: Sequence[Sample]) -> None:
+    def diagnose(self, one: Asked, samples: Sequence[Sample]) -> None:
         """The smallest counterexample, what holds nevertheless, and where it breaks. samples: all that were measured."""
         assert one.worst is not None
         if one.worst.error != one.worst.error:
@@ -51,7 +51,7 @@ class Looking:
         shown = self._telling(one.worst, smallest, samples)
         if self.locating:
             try:
-                one.place = locate(self.run, shown, one.statement.inside, varied(shown.plain, Generator().manual_seed(5)))
+                one.place = localize(self.run, shown, one.statement.inside, varied(shown.plain, Generator().manual_seed(5)))
             except Crashed:
                 one.place = None
         one.cause = one.cause or one.statement.cause(self.run, shown, one.place.module if one.place else "")

@@ -1,4 +1,4 @@
-"""Tables: what a model computed once in float32 and keeps.
+"""Float32 tables: what a model computed once in float32 and keeps.
 
 Cosines made at construction stay rounded to float32 when the model is run in float64. Then an error of about 1e-8 is left that does
 not shrink, and looks like a small violation. It is told by moving every number of such tables by half of its last float32 digit: an

@@ -1,4 +1,4 @@
-"""Where: the first module at which a statement breaks.
+"""Localize: the first module at which a statement breaks.
 
 Both runs are watched from module to module. What goes in and comes out of each is kept as a sketch: its features projected on
 a few random directions, so that memory does not grow with the model's width, and an error stays what it was to a factor near
@@ -45,12 +45,12 @@ class Place:
     given: str = ""  # the last thing that was right
 
 
-def locate(run: Pass, pair: Pair, inside: bool, other: Inputs | None = None) -> Place | None:
+def localize(run: Pass, pair: Pair, inside: bool, other: Inputs | None = None) -> Place | None:
     """The culprit of one pair; None where the second run is no plain call. other: inputs with other words in the same places."""
     if not isinstance(pair.moved, Inputs):
-        from equiscope.audit.pieces import located  # it stands on this file
+        from equiscope.audit.diagnose.localize_cache import localize_cache  # it stands on this file
 
-        return located(run, pair)
+        return localize_cache(run, pair)
     plain, moved = events(run, pair.plain), events(run, pair.moved)
     elsewhere = events(run, other) if other is not None else plain
     if [(e.module, e.leaves) for e in plain] != [(e.module, e.leaves) for e in moved]:

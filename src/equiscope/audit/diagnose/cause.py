@@ -1,4 +1,4 @@
-"""Causes: what the module does wrong, in words, found by looking at how it behaves, never at what it is called.
+"""Cause: what the module does wrong, in words, found by looking at how it behaves, never at what it is called.
 
 One question for each kind of statement: how far ahead a token is seen, which places are not told apart, how queries and keys are
 turned, which operation first mixes what it must not, from which piece on a cache answers otherwise.
@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
+from equiscope.audit.diagnose.localize import RIGHT
+from equiscope.audit.diagnose.localize_cache import joined, joins
+from equiscope.audit.diagnose.operations import Operation, culprit, operations
 from equiscope.audit.inputs.variations import varied
-from equiscope.audit.operations import Operation, culprit, operations
-from equiscope.audit.pieces import joined, joins
 from equiscope.audit.statements.pairs import Pair, error
 from equiscope.audit.subject import Crashed, Pass
 from equiscope.audit.subject.outputs import flat, of_size
-from equiscope.audit.where import RIGHT
 from equiscope.symmetry import Inputs
 
 FAR = 4096  # a place that no limit in use reaches
