@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.calculated import Calculated
+from equiscope.audit.integrations.calculated import Calculated
 from equiscope.geometry.model import PointSpec, SpaceModel
 from tests.audit.case import Case
 

@@ -7,7 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from equiscope.audit.asserts import (
+    from equiscope.audit.checking import check
+    from equiscope.audit.integrations.asserts import (
         assert_batch_independent,
         assert_cache_exact,
         assert_causal,
@@ -16,25 +17,24 @@ if TYPE_CHECKING:
         assert_invariant,
         assert_padding_exact,
     )
-    from equiscope.audit.calculated import Calculated
-    from equiscope.audit.checking import check
+    from equiscope.audit.integrations.calculated import Calculated
     from equiscope.audit.replaying import replay
     from equiscope.audit.statements.properties import PROPERTIES
     from equiscope.audit.statements.statement import Statement, Symmetry
     from equiscope.audit.texts import summary, table
 
 _NAMES = {
-    "Calculated": "calculated",
+    "Calculated": "integrations.calculated",
     "PROPERTIES": "statements.properties",
     "Statement": "statements.statement",
     "Symmetry": "statements.statement",
-    "assert_batch_independent": "asserts",
-    "assert_cache_exact": "asserts",
-    "assert_causal": "asserts",
-    "assert_equivariant": "asserts",
-    "assert_holds": "asserts",
-    "assert_invariant": "asserts",
-    "assert_padding_exact": "asserts",
+    "assert_batch_independent": "integrations.asserts",
+    "assert_cache_exact": "integrations.asserts",
+    "assert_causal": "integrations.asserts",
+    "assert_equivariant": "integrations.asserts",
+    "assert_holds": "integrations.asserts",
+    "assert_invariant": "integrations.asserts",
+    "assert_padding_exact": "integrations.asserts",
     "check": "checking",
     "replay": "replaying",
     "summary": "texts",

@@ -18,7 +18,7 @@ from rich.progress import Progress as Bar
 from equiscope import outputs
 from equiscope.audit import PROPERTIES, check, table
 from equiscope.audit.inputs.targets import target
-from equiscope.audit.junit import junit
+from equiscope.audit.integrations.junit import junit
 from equiscope.audit.passes import Progress
 from equiscope.errors import InputError
 from equiscope.record import Audit, Row

@@ -9,6 +9,8 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
+PLUGIN = "equiscope.audit.integrations.pytest"
+
 SUITE = """
     import torch
     from equiscope.audit import assert_causal
@@ -22,8 +24,8 @@ SUITE = """
 
 
 def session(pytester, *arguments):
-    known = any(e.value == "equiscope.audit.plugin" for e in importlib.metadata.entry_points(group="pytest11"))
-    ours = () if known else ("-p", "equiscope.audit.plugin")  # an older installation from this clone does not list it yet
+    known = any(e.value == PLUGIN for e in importlib.metadata.entry_points(group="pytest11"))
+    ours = () if known else ("-p", "no:equiscope", "-p", PLUGIN)  # an older installation lists none, or another module
     return pytester.runpytest_subprocess(*ours, "-p", "no:cacheprovider", *arguments)
 
 
@@ -68,7 +70,5 @@ def test_a_suite_that_uses_none_of_it_does_not_load_torch(pytester):
 
 
 def test_the_plugin_itself_needs_neither_torch_nor_the_record():
-    code = (
-        "import sys, equiscope.audit.plugin; print(*sorted({'torch', 'numpy', 'msgspec', 'equiscope.record'} & set(sys.modules)))"
-    )
+    code = f"import sys, {PLUGIN}; print(*sorted({{'torch', 'numpy', 'msgspec', 'equiscope.record'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""

@@ -1,4 +1,4 @@
-"""Plugin: checks in a pytest suite. A fixture, and a file that holds every audit of the session.
+"""The pytest plugin: checks in a test suite. A fixture, and a file that holds every audit of the session.
 
 pytest reads this at every start, of every suite on the machine; so nothing of ours and no torch is imported before it is used.
 """

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import find, given, settings
 
-from equiscope.audit.strategies import elements
+from equiscope.audit.integrations.hypothesis import elements
 from equiscope.errors import InputError
 from equiscope.symmetry import Permute, Shift, inputs_of
 from tests.audit.zoo import Attend, Table

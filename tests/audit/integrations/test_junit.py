@@ -4,7 +4,7 @@ from xml.etree import ElementTree as xml
 
 import pytest
 
-from equiscope.audit.junit import junit
+from equiscope.audit.integrations.junit import junit
 from tests.explore.audits import CONTROL, HOSTILE, audit, hostile, planted, promised, row
 
 

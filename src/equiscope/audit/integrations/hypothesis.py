@@ -1,4 +1,4 @@
-"""Strategies: elements of an action for Hypothesis, so that a property test of yours draws them and shrinks them.
+"""Hypothesis: elements of an action as a strategy, so that a property test of yours draws them and shrinks them.
 
 Hypothesis is imported when it is asked for. A drawn element shrinks towards the simplest: a permutation towards one exchange of
 two neighbours, a shift towards 1.
