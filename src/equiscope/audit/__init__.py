@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from equiscope.audit.replaying import replay
     from equiscope.audit.statements.properties import PROPERTIES
     from equiscope.audit.statements.statement import Statement, Symmetry
-    from equiscope.audit.texts import summary, table
+    from equiscope.audit.terminal import summary, table
 
 _NAMES = {
     "Calculated": "integrations.calculated",
@@ -37,8 +37,8 @@ _NAMES = {
     "assert_padding_exact": "integrations.asserts",
     "check": "checking",
     "replay": "replaying",
-    "summary": "texts",
-    "table": "texts",
+    "summary": "terminal",
+    "table": "terminal",
 }
 
 __all__ = [

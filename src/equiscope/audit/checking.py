@@ -1,8 +1,8 @@
 """Check: which statements hold for a model, with evidence.
 
 One model, four passes: at the given parameters in float64 and in the model's own precision, then at random parameters in both,
-since a table that begins at zero hides what it can do (`passes.py`). What breaks is looked into (`diagnose`), and every
-statement gets its row (`saying.py`).
+since a table that begins at zero hides what it can do (`runner.py`). What breaks is looked into (`diagnose`), and every
+statement gets its row (`report_row.py`).
 """
 
 import platform
@@ -14,12 +14,12 @@ import torch
 from torch import nn
 
 from equiscope import __version__
-from equiscope.audit.asking import EFFORTS, asked_of
 from equiscope.audit.character import answers, modes_differ, numbers_exist
-from equiscope.audit.heard import tell
 from equiscope.audit.inputs.adapt import completed, of_decoder
-from equiscope.audit.passes import Progress, Work
+from equiscope.audit.listeners import notify
 from equiscope.audit.proof.compared import with_proofs
+from equiscope.audit.request import EFFORTS, requests_of
+from equiscope.audit.runner import Progress, Runner
 from equiscope.audit.statements.statement import Output
 from equiscope.audit.subject import Subject, arguments
 from equiscope.errors import InputError, UnknownName
@@ -72,32 +72,32 @@ def check(
     answers(subject)
     subject = completed(subject)
     decoder = of_decoder(subject)
-    asked = asked_of(subject, actions, properties, output, decoder)
+    requests = requests_of(subject, actions, properties, output, decoder)
     until = None if seconds is None else begun + seconds
     rows: dict[int, Row] = {}
     notes, finished, disagreements = list[str](), True, list[str]()
     for number, one in enumerate(filter(None, (subject, decoder))):
-        some = [a for a in asked if a.subject is one]
+        some = [a for a in requests if a.subject is one]
         if not some:
             continue
         if one is decoder:
             decoder.follow(subject)
-        share = _share(progress, len(some) / len(asked), number)
-        work = Work(one, some, effort, tolerance, until, share, stop, locating)
+        share = _share(progress, len(some) / len(requests), number)
+        runner = Runner(one, some, effort, tolerance, until, share, stop, locating)
         try:
-            made = work.rows(random)
+            made = runner.rows(random)
         except KeyboardInterrupt:
-            made, work.finished = work.concluded(), False
-        finished = finished and work.finished
+            made, runner.finished = runner.concluded(), False
+        finished = finished and runner.finished
         found, words = with_proofs([row for _, row in made], one, proof if output is None else False, finished)
         rows |= {id(a): row for (a, _), row in zip(made, found, strict=True)}
-        notes, disagreements = notes + work.notes, disagreements + words
+        notes, disagreements = notes + runner.notes, disagreements + words
     versions = {"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()}
     said = disagreements + _unmoved(subject) + modes_differ(subject) + subject.notes + notes
-    return tell(Audit(
+    return notify(Audit(
         target=target or type(model).__name__, model=type(model).__name__, parameters=sum(p.numel() for p in model.parameters()),
         dtype=str(subject.dtype).removeprefix("torch."), device=_device(model), inputs=subject.inputs.told(), seed=seed,
-        rows=[rows[id(a)] for a in asked if id(a) in rows], effort=effort, mode=mode, tolerance=tolerance, versions=versions,
+        rows=[rows[id(a)] for a in requests if id(a) in rows], effort=effort, mode=mode, tolerance=tolerance, versions=versions,
         passes=dict(subject.passes), sequences=dict(subject.sequences), seconds=time.perf_counter() - begun, finished=finished,
         notes=list(dict.fromkeys(said)),
     ))  # fmt: skip

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Generator, nn
 
-from equiscope.audit.asking import EFFORTS, asked_of
 from equiscope.audit.inputs.adapt import completed
-from equiscope.audit.passes import other_words
+from equiscope.audit.request import EFFORTS, requests_of
+from equiscope.audit.runner import other_words
 from equiscope.audit.statements.pairs import Pair, measured
 from equiscope.audit.statements.statement import Output, Statement, Symmetry
 from equiscope.audit.subject import Pass, Subject, arguments
@@ -33,7 +33,7 @@ def replay(model: nn.Module, row: Row, *inputs: Any, kwargs: Mapping[str, Any] |
     if run.random:
         other_words(run)
     named = ([row.name], []) if row.kind == "action" else ([], [row.name])
-    statement = asked_of(subject, *named, _said(row))[0].statement
+    statement = requests_of(subject, *named, _said(row))[0].statement
     if (own := statement.own(subject, TOLERANCE, EFFORTS["default"].wide)) is not None and own.counterexample is not None:
         return own.counterexample.error
     for pair in _candidates(statement, run):

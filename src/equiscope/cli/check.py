@@ -19,7 +19,7 @@ from equiscope import outputs
 from equiscope.audit import PROPERTIES, check, table
 from equiscope.audit.inputs.targets import target
 from equiscope.audit.integrations.junit import junit
-from equiscope.audit.passes import Progress
+from equiscope.audit.runner import Progress
 from equiscope.errors import InputError
 from equiscope.record import Audit, Row
 from equiscope.symmetry import ACTIONS

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Generator
 
-from equiscope.audit.asking import Asked
 from equiscope.audit.diagnose.lie_derivative import derivative
 from equiscope.audit.diagnose.localize import RIGHT, Place, localize
 from equiscope.audit.diagnose.operations import bearer
 from equiscope.audit.inputs.variations import varied
+from equiscope.audit.request import Request
 from equiscope.audit.statements.pairs import Pair, Sample, measured
 from equiscope.audit.statements.statement import Symmetry
 from equiscope.audit.subject import Crashed, Pass
@@ -37,7 +37,7 @@ class Diagnosis:
         """An error from which on it is worth looking."""
         return RIGHT if self.run.wide else 1e-3
 
-    def diagnose(self, one: Asked, samples: Sequence[Sample]) -> None:
+    def diagnose(self, one: Request, samples: Sequence[Sample]) -> None:
         """The smallest counterexample, what holds nevertheless, and where it breaks. samples: all that were measured."""
         assert one.worst is not None
         if one.worst.error != one.worst.error:
@@ -79,7 +79,7 @@ class Diagnosis:
         alike = [s for s in breaking if _one_length(s.pair)]
         return max(alike, key=lambda s: s.error, default=smallest if _one_length(smallest.pair) else worst).pair
 
-    def _smallest(self, one: Asked) -> Sample:
+    def _smallest(self, one: Request) -> Sample:
         worst = one.worst
         assert worst is not None
         for number, pair in enumerate(one.statement.simpler(self.run, worst.pair)):
@@ -93,7 +93,7 @@ class Diagnosis:
                 return sample
         return worst
 
-    def _subgroup(self, one: Asked) -> str:
+    def _subgroup(self, one: Request) -> str:
         budget = self.shrink
         for words, pairs in one.statement.subgroups(self.run):
             holds, before = bool(pairs), dict(getattr(one.statement, "found", {}))
@@ -123,7 +123,7 @@ def _one_length(pair: Pair) -> bool:
     return isinstance(pair.moved, Inputs) and pair.moved.length == pair.plain.length
 
 
-def differentiate(run: Pass, one: Asked) -> None:
+def differentiate(run: Pass, one: Request) -> None:
     """Of a continuous group, how fast the statement breaks at the identity."""
     statement = one.statement
     if not isinstance(statement, Symmetry) or not isinstance(statement.action, type) or not statement.listed:

@@ -55,7 +55,7 @@ class Report:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, Any, Any]:
-        from equiscope.audit.heard import listening
+        from equiscope.audit.listeners import listening
 
         with listening(self.hear):
             return (yield)

@@ -10,7 +10,7 @@ from typing import Any
 from equiscope.audit.statements.pairs import error
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import Crashed, Outputs, Subject
-from equiscope.audit.verdicts import Found, median
+from equiscope.audit.verdict import Found, median
 from equiscope.record import Row
 from equiscope.record.audit import Verdict
 

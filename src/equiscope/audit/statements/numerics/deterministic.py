@@ -3,7 +3,7 @@
 from equiscope.audit.statements.answered import Answered, apart
 from equiscope.audit.statements.numerics.pure import effects
 from equiscope.audit.subject import Subject
-from equiscope.audit.verdicts import bound
+from equiscope.audit.verdict import bound
 from equiscope.record import Row
 
 

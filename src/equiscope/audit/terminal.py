@@ -1,4 +1,4 @@
-"""Texts: an audit in the terminal. One table, and under it a few plain sentences for every row that fails.
+"""Terminal: an audit as text. One table, and under it a few plain sentences for every row that fails.
 
 The sentences are those of the report page (`record.report`); what stands in them may come from anybody's model, so nothing in
 them is read as markup or as an escape code.

@@ -1,4 +1,4 @@
-"""Heard: who is told of every audit that is made: the pytest plugin, while a session writes a report."""
+"""Listeners: who is notified of every audit that is made: the pytest plugin, while a session writes a report."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ def listening(listener: Listener) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def tell(audit: Audit) -> Audit:
+def notify(audit: Audit) -> Audit:
     """The same audit, after everybody heard of it."""
     for listener in _listeners:
         listener(audit)

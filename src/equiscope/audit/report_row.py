@@ -1,4 +1,4 @@
-"""Saying: from the errors of a statement to its row."""
+"""Report row: from the errors of a statement to its row."""
 
 import math
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from typing import Any
 
 import msgspec
 
-from equiscope.audit.asking import Asked
+from equiscope.audit.request import Request
 from equiscope.audit.subject import Subject
-from equiscope.audit.verdicts import BAD, Found, bound, median
+from equiscope.audit.verdict import BAD, Found, bound, median
 from equiscope.record import OutputVerdict, Row
 
 
 @dataclass(frozen=True)
-class Saying:
-    """What is known of the model besides: whether time sufficed, and what its character is."""
+class Reporter:
+    """Makes rows. It holds what is known of the model besides: whether time sufficed, and what its character is."""
 
     subject: Subject
     finished: bool
@@ -22,7 +22,7 @@ class Saying:
     restless: bool
     constant: dict[str, bool]
 
-    def row(self, one: Asked) -> Row:
+    def row(self, one: Request) -> Row:
         """What is said of one statement, and what it was measured without."""
         row = self._row(one)
         if self.subject.without and row.name != "pure" and row.verdict in BAD and row.error is not None:
@@ -30,7 +30,7 @@ class Saying:
             row = msgspec.structs.replace(row, note="; ".join(filter(None, [row.note, note])))
         return row
 
-    def _row(self, one: Asked) -> Row:
+    def _row(self, one: Request) -> Row:
         statement = one.statement
         claimed, reason = statement.claimed(self.subject)
         said = {"name": statement.name, "kind": statement.kind, "summary": statement.summary, "claimed": claimed, "reason": reason}
@@ -65,7 +65,7 @@ class Saying:
             passes=one.passes, lie=one.lie, seconds=one.seconds, **said,
         )  # fmt: skip
 
-    def _not_measured(self, one: Asked) -> str:
+    def _not_measured(self, one: Request) -> str:
         """Why nothing was measured; empty where something was."""
         if one.given is None or not one.given.wide:
             noted = "; ".join(dict.fromkeys(one.notes))
@@ -77,7 +77,7 @@ class Saying:
             return "no change of these inputs could be tried. Give larger inputs"
         return ""
 
-    def _notes(self, one: Asked, worst: Found, parameters: str, claimed: str, notes: list[str]) -> list[str]:
+    def _notes(self, one: Request, worst: Found, parameters: str, claimed: str, notes: list[str]) -> list[str]:
         """What else is to be said of a row that was measured, the most important first."""
         verdict, held = worst.verdict, worst.verdict == "holds"
         if self.draws and not self.restless:
@@ -95,14 +95,14 @@ class Saying:
             notes.insert(0, f"at the given parameters: {one.given.verdict} ({one.given.error:.1e})")
         return notes
 
-    def _where(self, one: Asked) -> str:
+    def _where(self, one: Request) -> str:
         """The module that breaks it; where that is the whole model, the part of it that its own claim names."""
         if one.place is None:
             return ""
         whole = one.place.module == type(self.subject.model).__name__
         return one.statement.decided if whole and one.statement.decided else one.place.module
 
-    def _fails(self, one: Asked, verdict: str, claimed: str) -> bool:
+    def _fails(self, one: Request, verdict: str, claimed: str) -> bool:
         return verdict in ("approximate", "broken") and (
             claimed == "yes" or one.requested or (one.statement.expected and claimed != "no")
         )

@@ -1,4 +1,4 @@
-"""Verdicts: from errors in two precisions to what they say. No tolerance is tuned to a case.
+"""Verdict: from errors in two precisions to what they say. No tolerance is tuned to a case.
 
 A rounding error shrinks with the precision, a violation does not (as in `symmetry.measure.verdict`). What was not found in n
 samples is bounded: with 95 % confidence it happens in less than 3 of n ("rule of three").

@@ -1,4 +1,4 @@
-"""Passes: the model at given and at random parameters, in a wide and a narrow precision, one after another.
+"""Runner: the model at given and at random parameters, in a wide and a narrow precision, one after another.
 
 Each pass keeps one copy of the model at most, and measures every statement before the next one begins.
 """
@@ -9,16 +9,16 @@ from collections.abc import Callable
 import torch
 from torch import Generator
 
-from equiscope.audit.asking import EFFORTS, Asked
 from equiscope.audit.character import constant, draws, overflows
 from equiscope.audit.diagnose.diagnosis import Diagnosis, differentiate
 from equiscope.audit.diagnose.float32_tables import SMALL, explained
 from equiscope.audit.inputs.variations import varied
-from equiscope.audit.saying import Saying
+from equiscope.audit.report_row import Reporter
+from equiscope.audit.request import EFFORTS, Request
 from equiscope.audit.statements.pairs import Sample, error, measured
 from equiscope.audit.statements.statement import Screening, Symmetry
 from equiscope.audit.subject import Crashed, Pass, Subject
-from equiscope.audit.verdicts import Found
+from equiscope.audit.verdict import Found
 from equiscope.record import Row
 from equiscope.symmetry.inputs import Inputs
 from equiscope.symmetry.measure import PRECISION
@@ -27,29 +27,29 @@ NARROW32, NARROW16 = PRECISION, 2.0**-16  # float64 over float32; float32 over b
 Progress = Callable[[float, str], None]  # share done, what is being done
 
 
-class Work:
+class Runner:
     """The passes, one after another."""
 
     def __init__(
-        self, subject: Subject, asked: list[Asked], effort: str, tolerance: float, until: float | None,
+        self, subject: Subject, requests: list[Request], effort: str, tolerance: float, until: float | None,
         progress: Progress | None, stop: Callable[[], bool] | None, locating: bool,
     ) -> None:  # fmt: skip
-        self.subject, self.asked, self.effort_name, self.tolerance, self.locating = subject, asked, effort, tolerance, locating
-        self.effort = EFFORTS[effort]
+        self.subject, self.requests, self.tolerance, self.locating = subject, requests, tolerance, locating
+        self.effort_name, self.effort = effort, EFFORTS[effort]
         self.until = until
         self.progress, self.stop = progress, stop
         self.finished, self.notes, self.done = True, list[str](), 0
-        self.steps = 4 * len(asked)
+        self.steps = 4 * len(requests)
         own = subject.dtype
         self.wide, self.narrow = torch.float64, own if own in (torch.float32,) else torch.float32
         self.precision = NARROW32
         self.draws = self.restless = False  # random numbers in evaluation; and even without dropout
         self.constant: dict[str, bool] = {}
 
-    def rows(self, random: bool) -> list[tuple[Asked, Row]]:
+    def rows(self, random: bool) -> list[tuple[Request, Row]]:
         """Every row; those that time did not allow are undecided."""
         self.subject.random = random
-        for one in sorted(self.asked, key=lambda one: one.statement.name != "pure"):  # it says what the others are measured without
+        for one in sorted(self.requests, key=lambda one: one.statement.name != "pure"):  # the others' rows name its findings
             if not one.why_not and not self._over():
                 self._own(one)
         for parameters in ("given", "random") if random else ("given",):
@@ -57,16 +57,17 @@ class Work:
                 break
         return self.concluded()
 
-    def concluded(self) -> list[tuple[Asked, Row]]:
+    def concluded(self) -> list[tuple[Request, Row]]:
         """Rows of all statements; what could not be asked of this model and was not asked for by name is left out."""
-        rows = [(one, Saying(self.subject, self.finished, self.draws, self.restless, self.constant).row(one)) for one in self.asked]
+        reporter = Reporter(self.subject, self.finished, self.draws, self.restless, self.constant)
+        rows = [(one, reporter.row(one)) for one in self.requests]
         idle = ("undecided", "not applicable")
         return [(one, row) for one, row in rows if one.requested or one.row is None or row.verdict not in idle]
 
-    def _open(self) -> list[Asked]:
-        return [one for one in self.asked if not one.why_not and one.row is None and not one.crashed]
+    def _open(self) -> list[Request]:
+        return [one for one in self.requests if not one.why_not and one.row is None and not one.crashed]
 
-    def _own(self, one: Asked) -> None:
+    def _own(self, one: Request) -> None:
         before = self.subject.passes.total()
         try:
             one.row = one.statement.own(self.subject, self.tolerance, self.effort.wide)
@@ -150,7 +151,7 @@ class Work:
         self.wide, self.narrow, self.precision = torch.float32, torch.bfloat16, NARROW16
         return self._measured("given")
 
-    def _samples(self, run: Pass, one: Asked, count: int, look: bool = False) -> list[Sample]:
+    def _samples(self, run: Pass, one: Request, count: int, look: bool = False) -> list[Sample]:
         """Errors of one statement; in the wide precision, what looks wrong is looked into at once."""
         if self._over():
             return []
@@ -199,7 +200,7 @@ class Work:
         self.done += 1
         return found
 
-    def _aside(self, run: Pass, one: Asked, found: list[Sample]) -> None:
+    def _aside(self, run: Pass, one: Request, found: list[Sample]) -> None:
         """What outputs that do not decide do where the others hold."""
         for sample in found:
             for name in sample.aside:

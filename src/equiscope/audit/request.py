@@ -1,4 +1,4 @@
-"""Asking: the statements of one check, how many samples each gets, and what is known of each so far."""
+"""Request: the statements of one check, how many samples each gets, and what is known of each so far."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from equiscope.audit.statements.pairs import Sample
 from equiscope.audit.statements.properties import PROPERTIES
 from equiscope.audit.statements.statement import Output, Statement, Symmetry
 from equiscope.audit.subject import Subject
-from equiscope.audit.verdicts import Found
+from equiscope.audit.verdict import Found
 from equiscope.errors import InputError, UnknownName
 from equiscope.record import Counterexample, Coverage, Row
 from equiscope.symmetry import ACTIONS
@@ -33,7 +33,7 @@ EFFORTS = {
 
 
 @dataclass
-class Asked:
+class Request:
     """A statement to check. requested: by name, so that it makes the check fail where it does not hold."""
 
     statement: Statement
@@ -64,10 +64,10 @@ class Asked:
     passes: int = 0
 
 
-def asked_of(
+def requests_of(
     subject: Subject, actions: str | Sequence[Any] | None, properties: str | Sequence[Any] | None, output: Output,
     decoder: Subject | None = None,
-) -> list[Asked]:  # fmt: skip
+) -> list[Request]:  # fmt: skip
     """Statements in the order of the report: properties first. With neither list given, all that can be asked. A name alone is a
     list of one. `pure` is asked in any case, in the end where nobody named it.
 
@@ -82,12 +82,12 @@ def asked_of(
                 if one not in known:
                     raise UnknownName("property", one, list(known))
                 one = known[one]
-            made.append(Asked(one() if isinstance(one, type) else one, properties is not None))
+            made.append(Request(one() if isinstance(one, type) else one, properties is not None))
     if actions is not None or properties is None:
         for one in [a for a in ACTIONS if a.usual] if actions is None else actions:
-            made.append(Asked(Symmetry(_action(one), output), actions is not None))
+            made.append(Request(Symmetry(_action(one), output), actions is not None))
     if not any(one.statement.name == "pure" for one in made):
-        made.append(Asked(known["pure"](), False))
+        made.append(Request(known["pure"](), False))
     for one in made:
         one.subject = decoder if decoder is not None and one.statement.of_decoder else subject
         one.why_not = one.statement.missing(one.subject)
