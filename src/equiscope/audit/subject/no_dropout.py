@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 aten = torch.ops.aten
@@ -29,3 +30,20 @@ def no_dropout() -> Iterator[None]:
     """Inside, dropout (and stochastic depth drawn with `bernoulli_`) leaves everything as it is."""
     with _NoDropout():
         yield
+
+
+@contextmanager
+def in_mode(model: nn.Module, mode: str) -> Iterator[None]:
+    """Inside, the model is in evaluation, or in training with the rates of its dropout layers set to zero."""
+    before = {m: m.training for m in model.modules()}
+    rates = {m: m.p for m in model.modules() if isinstance(m, nn.modules.dropout._DropoutNd)}
+    model.train(mode == "train")
+    for dropout in rates:
+        dropout.p = 0.0 if mode == "train" else dropout.p
+    try:
+        yield
+    finally:
+        for m, training in before.items():
+            m.training = training
+        for dropout, p in rates.items():
+            dropout.p = p

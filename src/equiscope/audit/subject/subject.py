@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.subject.deepcopy import deepcopy
-from equiscope.audit.subject.no_dropout import no_dropout
+from equiscope.audit.subject.no_dropout import in_mode, no_dropout
 from equiscope.audit.subject.outputs import Picked, differing, flat
 from equiscope.audit.subject.promote_float64 import promote_float64
 from equiscope.audit.subject.state import State
@@ -194,7 +194,7 @@ class Pass:
         with ExitStack() as stack:
             stack.enter_context(torch.set_grad_enabled(gradients))
             stack.enter_context(_seeded(seed if isinstance(seed, Seeds) else Seeds(seed, seed, seed)))
-            stack.enter_context(_mode(self.model, self.subject.mode))
+            stack.enter_context(in_mode(self.model, self.subject.mode))
             if self.wide:
                 stack.enter_context(promote_float64())
             if self.subject.mode == "train" or self.subject.no_dropout:
@@ -268,23 +268,6 @@ def _seeded(seeds: Seeds) -> Iterator[None]:
             random.setstate(python)
             if numpy is not None:
                 numpy.random.set_state(numbers)
-
-
-@contextmanager
-def _mode(model: nn.Module, mode: str) -> Iterator[None]:
-    """Evaluation, or training without dropout."""
-    before = {m: m.training for m in model.modules()}
-    rates = {m: m.p for m in model.modules() if isinstance(m, nn.modules.dropout._DropoutNd)}
-    model.train(mode == "train")
-    for dropout in rates:
-        dropout.p = 0.0 if mode == "train" else dropout.p
-    try:
-        yield
-    finally:
-        for m, training in before.items():
-            m.training = training
-        for dropout, p in rates.items():
-            dropout.p = p
 
 
 def _numbers(t: Tensor) -> Tensor:
