@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("watched")]
 NAMES = ["hand-written attention", "encoder layer", "GPT-2", "Llama", "timm ViT"]
 ROUNDING = {"Llama": 1e-6}  # it casts to float32, and the page computes in float64
 NUMBERS = """async (edits) => {
-  const desk = equiscope.running.watched;
+  const desk = equiscope.desk;
   desk.set({ edits });
   return desk.trace.outputs.map((id) => [...desk.run.program.get(id).data]);
 }"""

@@ -1,6 +1,6 @@
 // The page: reads the record that stands in it. Of an explorable it shows one story at a time; a drawing is a page of its own.
 import { App } from "./app";
-import type { Drawing, Explorable, Trace } from "./contract";
+import type { Drawing, Explorable } from "./contract";
 import { button, h, numbered, select } from "./dom";
 import type { DrawingDesk } from "./drawing/desk";
 import { draw } from "./drawing/page";
@@ -16,8 +16,6 @@ import { readouts } from "./stories/readouts";
 import { shuffle } from "./stories/shuffle";
 import { slide } from "./stories/slide";
 import type { Story } from "./stories/story";
-import { watched } from "./watched/page";
-import type { WatchedDesk } from "./watched/desk";
 import { split } from "./words";
 import "./style.css";
 
@@ -171,12 +169,11 @@ async function copy(app: App): Promise<void> {
 }
 
 /** What a script on the page may reach, as `equiscope`: the running app, and the replay that tests hold to Python's numbers. */
-export const running: { app?: App; desk?: DrawingDesk; watched?: WatchedDesk } = {};
+export const running: { app?: App; desk?: DrawingDesk } = {};
 export { replay } from "./replay";
 
 const place = document.getElementById("app");
-const [explorable, drawing, trace] = ["explorable", "drawing", "trace"].map((kind) => document.getElementById(kind));
+const [explorable, drawing] = ["explorable", "drawing"].map((kind) => document.getElementById(kind));
 const failed = unreadable(place!);
 if (place && explorable) read<Explorable>(explorable).then((page) => (running.app = start(page, place)), failed);
 if (place && drawing) read<Drawing>(drawing).then((page) => (running.desk = draw(page, place)), failed);
-if (place && trace) read<Trace>(trace).then((page) => (running.watched = watched(page, place)), failed);

@@ -1,16 +1,20 @@
 // Program: a trace that runs. Leaves may change; a step runs again only if one of its inputs is another object than before.
-import type { Array as ArrayRecord, Leaf, Step, Trace } from "./contract";
+import type { Array as ArrayRecord, Computation, Leaf, Step, Trace } from "./contract";
 import { type Cell, type Explanation, OPERATIONS } from "./ops";
-import { changed, map, type Tensor, unpack } from "./tensor";
+import { changed, map, tensor, type Tensor, unpack } from "./tensor";
 
 export interface Values {
   get(id: string): Tensor;
 }
 
-/** round: applied to every leaf and every step's output; Math.fround shows what float32 would lose. */
+/** round: applied to every leaf and every step's output; Math.fround shows what float32 would lose.
+ * loops: the machine for steps of loops, `computation`; pages without such steps do not carry it. */
 export interface Options {
   round?: (value: number) => number;
+  loops?: (record: Computation) => Machine;
 }
+
+type Machine = (inputs: Record<string, Float64Array>) => Record<string, Float64Array>;
 
 /** A step that could not be computed; whatever depends on it throws the same object. */
 export class StepError extends Error {
@@ -36,6 +40,7 @@ export type Cells = Record<string, number>;
 export class Program implements Values {
   private readonly steps: Map<string, Step>;
   private readonly leaves: Map<string, Tensor>;
+  private readonly machines = new Map<string, Machine>();
   private readonly memos = new Map<string, Memo>();
   private held: Record<string, Cells> = {};
   private version = 0;
@@ -99,7 +104,7 @@ export class Program implements Values {
         memo && held === memo.held && inputs.length === memo.inputs.length && inputs.every((x, i) => x === memo.inputs[i]);
       if (same) return { ...memo, version };
       try {
-        const made = step ? changed(run(step, inputs), held) : inputs[0];
+        const made = step ? changed(this.run(step, inputs), held) : inputs[0];
         return { inputs, result: this.rounded(made), version, held };
       } catch (error) {
         return { inputs, result: failure(step, id, error), version, held };
@@ -108,6 +113,14 @@ export class Program implements Values {
       if (error instanceof StepError) return { inputs: [], result: error, version };
       throw error;
     }
+  }
+
+  private run(step: Step, inputs: Tensor[]): Tensor {
+    const { loops } = this.options;
+    if (!step.loops || !loops) return run(step, inputs);
+    const machine = this.machines.get(step.id) ?? loops(step.loops);
+    this.machines.set(step.id, machine);
+    return tensor(step.loops.outputs.y.shape, machine(Object.fromEntries(inputs.map((x, i) => [`x${i}`, x.data]))).y);
   }
 
   private leaf(id: string): Tensor {
@@ -130,7 +143,7 @@ function failure(step: Step | undefined, id: string, error: unknown): StepError 
 function run(step: Step, inputs: Tensor[]): Tensor {
   const op = OPERATIONS[step.op];
   if (!op) throw new Error(`There is no operation called '${step.op}'. Known: ${Object.keys(OPERATIONS).join(", ")}.`);
-  return op.evaluate(inputs, step.params ?? {}, step.loops);
+  return op.evaluate(inputs, step.params ?? {});
 }
 
 /** A cell of a leaf or step, by id. */

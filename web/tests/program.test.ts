@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { computation } from "../src/computation";
 import { dependsOn, evaluate, leavesOf, poolOf, Program, StepError } from "../src/program";
 import { edited, of } from "../src/tensor";
 import { leaf, step, toy } from "./toy";
@@ -106,8 +107,18 @@ test("a step of loops runs what Python lowered, and explains no cell", () => {
     steps: [{ op: "sum", shape: [2, 2], to: [1, 0, 1, 0], of: [[0, 0, 2, 1]] }],
   };
   const sum = { ...step("y", "loops", ["x"], { call: "sum" }), loops };
-  const trace = { leaves: [leaf("x", [[1, 2], [3, 4]])], steps: [sum], outputs: ["y"] }; // prettier-ignore
-  const program = new Program(trace, leavesOf(trace));
+  const trace = {
+    leaves: [
+      leaf("x", [
+        [1, 2],
+        [3, 4],
+      ]),
+    ],
+    steps: [sum],
+    outputs: ["y"],
+  };
+  const program = new Program(trace, leavesOf(trace), { loops: computation });
   expect(program.get("y")).toEqual(of([3, 7]));
   expect(program.operands("y", [1])).toMatchObject({ terms: [], value: 7, note: expect.stringContaining("explains no cell") });
+  expect(() => new Program(trace, leavesOf(trace)).get("y")).toThrow("no machine for loops");
 });

@@ -29,7 +29,7 @@ Content = Explorable | Drawing | Report | Course | Comparison | Heads | Masks | 
 BUNDLE = Path(__file__).parent / "page"
 OWN: dict[type, str] = {  # bundles of their own; others share one
     Report: "report", Course: "run", Comparison: "compare", Heads: "heads",
-    Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens", Molecule: "molecule",
+    Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens", Molecule: "molecule", Trace: "watched",
 }  # fmt: skip
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:; "

@@ -1,6 +1,6 @@
 // What an operation is to the page: how it computes, how one cell came about, and how it is written. An explanation is data:
 // the page derives the highlighted cells, the line of arithmetic and the arrows from it.
-import type { Computation, Step } from "../contract";
+import type { Step } from "../contract";
 import { aligned, at, type Tensor } from "../tensor";
 
 export type Params = NonNullable<Step["params"]>;
@@ -28,7 +28,7 @@ export type Piece =
   { text: string } | { symbol: number } | { sup: Piece[] } | { sub: Piece[] } | { frac: [Piece[], Piece[]] } | { sqrt: Piece[] };
 
 export interface Op {
-  evaluate(inputs: Tensor[], params: Params, loops?: Computation): Tensor;
+  evaluate(inputs: Tensor[], params: Params): Tensor;
   explain(inputs: Tensor[], params: Params, index: number[], output: Tensor): Explanation;
   formula(symbols: string[], params: Params): Piece[];
 }

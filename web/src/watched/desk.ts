@@ -1,5 +1,6 @@
 // The desk of a watched program: any module's steps, each number of which can be changed.
 import { Desk } from "../app";
+import { computation } from "../computation";
 import type { Trace } from "../contract";
 import type { Run } from "../lab";
 import { type Name, numbered } from "../names";
@@ -24,7 +25,7 @@ export class WatchedDesk extends Desk<WatchedState> {
     this.steps = new Set(trace.steps.map(({ id }) => id));
     const leaves = new Map(this.given);
     const record = { scheme: "", setting: "", trace, claims: [], roles: {} };
-    this.kept = { record, program: new Program(trace, leaves), leaves, free: true };
+    this.kept = { record, program: new Program(trace, leaves, { loops: computation }), leaves, free: true };
   }
 
   /** Tokens are numbered from 1; other axes have no names. */

@@ -1,0 +1,13 @@
+// The page of a watched program: any module's numbers and the steps that made them.
+import type { Trace } from "../contract";
+import { read, unreadable } from "../read";
+import type { WatchedDesk } from "./desk";
+import { watched } from "./page";
+import "../style.css";
+
+/** What a script on the page may reach, as `equiscope.desk`. */
+export let desk: WatchedDesk | undefined;
+
+const place = document.getElementById("app");
+const record = document.getElementById("trace");
+if (place && record) read<Trace>(record).then((found) => (desk = watched(found, place)), unreadable(place));
