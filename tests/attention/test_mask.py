@@ -84,9 +84,10 @@ def test_the_mask_is_shown_where_the_module_is_printed():
     assert "mask=causal" in repr(MultiHeadAttention(8, 2, mask=Causal()))
 
 
-def test_ranks_of_padding_are_not_looked_up_in_a_graph():
+@pytest.mark.parametrize("backend", ["eager", "sdpa", "chunked"])
+def test_ranks_of_padding_are_not_looked_up_in_a_graph(backend):
     """Texts that are padded on the left begin at rank 0, so their padding has negative ranks."""
-    attention = MultiHeadAttention(8, mask=Edges([(0, 0), (1, 0), (1, 1)], nodes=2)).double()
+    attention = MultiHeadAttention(8, mask=Edges([(0, 0), (1, 0), (1, 1)], nodes=2), backend=backend).double()
     order, valid = torch.tensor([[-2, -1, 0, 1]]), torch.tensor([[False, False, True, True]])
     tokens = Tokens(x=torch.randn(1, 4, 8).double(), at=order.unsqueeze(-1).double(), order=order, valid=valid)
     alone = Tokens.of(tokens.x[0, 2:])

@@ -384,9 +384,8 @@ def _check(mask: Mask, queries: Tokens, keys: Tokens) -> None:
 
 def _ranks(mask: Mask, tokens: Tokens) -> Tensor:
     """Ranks as the mask reads them. Those of padding may be any number, which a graph would look up in its table."""
-    if tokens.valid is None or recording() or not any(isinstance(part, Edges) for part in mask.modules()):
-        return tokens.order
-    return torch.where(tokens.valid, tokens.order, 0)
+    graphs = [part.nodes for part in mask.modules() if isinstance(part, Edges)]
+    return tokens.order.clamp(0, min(graphs) - 1) if graphs and tokens.valid is not None and not recording() else tokens.order
 
 
 def blocks(seen: Callable[..., Tensor], batch: int, n: int, m: int, device: torch.device) -> BlockMask:

@@ -149,7 +149,7 @@ class Plan:
         q = self.queries
         few = Tokens(
             x=q.x[..., part, :], at=q.at[..., part, :], order=q.order[..., part],
-            document=None if q.document is None else q.document[..., part],
+            document=None if q.document is None else q.document[..., part], valid=None if q.valid is None else q.valid[..., part],
         )  # fmt: skip
         return Plan(self.position, few, self.keys, whole=False)
 
