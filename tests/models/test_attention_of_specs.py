@@ -23,6 +23,7 @@ from equiscope.attention import (
     Edges,
     Everything,
     General,
+    Kind,
     Prefix,
     ScaledDot,
     Score,
@@ -271,6 +272,31 @@ def test_the_description_says_them():
     assert "causal, blocks 4 or not prefix 2, concat, scores up to 5, " in str(eq.describe(eq.Spec(8, block=eq.Block(attention))))
 
 
+KINDS = [
+    Kind("sigmoid", bias=-2.0), Kind("linear", feature="relu"), Kind("linformer", longest=16, rank=4),
+    Kind("nystrom", landmarks=3, iterations=2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_a_kind_of_attention_may_be_said_with_its_own_settings(kind):
+    made = eq.Spec(8, block=eq.Block(eq.Attention(kind=kind)))
+    again = eq.Spec.of(json.loads(made.to_json()))
+    assert again == made
+    assert again.block.attention.kind == kind
+    part = eq.build(again).blocks[0].attention
+    for name, value in kind.settings.items():
+        assert getattr(part.weigh if name == "bias" else part, name) == value
+    assert str(kind) in str(eq.describe(made))
+
+
+def test_a_setting_that_is_the_default_is_left_out_of_a_kind():
+    assert Kind("linformer", rank=64) == Kind("linformer")
+    assert eq.Spec(8, block=eq.Block(eq.Attention(kind=Kind("linformer", rank=64)))).to_dict()["block"]["attention"] == {
+        "kind": "linformer"
+    }
+
+
 REFUSED = [
     ({"score": ScaledDot(scale=2.0), "scale": 3.0}, "scale is 3.0, but its score says 2.0"),
     ({"score": Dot(), "scale": 2.0}, "score dot has no scale"),
@@ -306,6 +332,10 @@ def test_attention_to_an_encoder_takes_no_mask_but_any_score():
 
 
 WRONG = [
+    ({"kind": "linea"}, "no kind of attention called 'linea'. Known: softmax"),
+    ({"kind": {"kind": "linformer", "rnk": 2}}, "has no setting 'rnk'. Its settings are longest, rank"),
+    ({"kind": {"kind": "linformer", "rank": "x"}}, "linformer.rank cannot be 'x'"),
+    ({"kind": {"kind": "softmax", "sink": True}}, "has no setting 'sink'. It has none"),
     ({"score": "bilinear"}, "no score called 'bilinear'. Known: scaled-dot, dot, general, additive, concat"),
     ({"mask": "graph"}, "no mask called 'graph'. Known: everything, causal, window, dilated, blocks, prefix, edges, documents"),
     ({"mask": "dilated"}, "dilated cannot be made from {}: missing a required argument: 'step'. Its settings are step"),

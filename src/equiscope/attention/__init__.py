@@ -4,8 +4,7 @@ from equiscope.attention.cache import Cache
 from equiscope.attention.differential import DifferentialAttention
 from equiscope.attention.graph import GraphAttention, edge_attention
 from equiscope.attention.heads import Held, MultiHeadAttention
-from equiscope.attention.kinds import KINDS
-from equiscope.attention.kinds import known as known_kinds
+from equiscope.attention.kinds import KINDS, Kind
 from equiscope.attention.kinds import make as of_kind
 from equiscope.attention.linear import LinearAttention, Sums
 from equiscope.attention.lowrank import Linformer, Nystrom
@@ -24,7 +23,7 @@ from equiscope.attention.mask import (
     Prefix,
     Window,
 )
-from equiscope.attention.names import mask_from_json, mask_to_json, score_from_json, score_to_json
+from equiscope.attention.names import kind_from_json, kind_to_json, mask_from_json, mask_to_json, score_from_json, score_to_json
 from equiscope.attention.plan import Plan
 from equiscope.attention.scores import SCORES, Additive, Concat, Dot, General, ScaledDot, Score, look_up, scaled_dot, score_split
 from equiscope.attention.special import (
@@ -57,6 +56,7 @@ __all__ = [
     "General",
     "GraphAttention",
     "Held",
+    "Kind",
     "LinearAttention",
     "Linformer",
     "Mask",
@@ -75,7 +75,8 @@ __all__ = [
     "convolution_as_attention",
     "convolution_as_dense",
     "edge_attention",
-    "known_kinds",
+    "kind_from_json",
+    "kind_to_json",
     "look_up",
     "mask_from_json",
     "mask_to_json",

@@ -1,13 +1,15 @@
-"""Scores and masks by name: for specs, files and the command line; in Python they are objects.
+"""Scores, masks and kinds of attention by name: for specs, files and the command line; in Python they are objects.
 
 "dot"                                   {"kind": "additive", "hidden": 16}
 "causal"                                {"kind": "blocks", "size": 8}
+"sigmoid"                               {"kind": "linformer", "rank": 16}
 {"and": ["causal", {"kind": "dilated", "step": 2}]}, and the same with "or"; {"not": "causal"}
 """
 
 from functools import reduce
 from typing import Any
 
+from equiscope.attention.kinds import Kind
 from equiscope.attention.mask import MASKS, Both, Either, Mask, Opposite
 from equiscope.attention.scores import SCORES, Score
 from equiscope.errors import InputError, shown
@@ -26,6 +28,17 @@ def score_to_json(score: Score) -> Data:
 def score_from_json(data: Any) -> Score:
     """The score that `score_to_json` wrote. Raises UnknownName with the list, InputError for settings that it does not have."""
     return of_name("score", Score, SCORES, *_split("score", data))
+
+
+def kind_to_json(kind: Kind) -> Data:
+    """The kind's name, or an object with those settings that are not its defaults."""
+    return _named(kind.name, kind.settings)
+
+
+def kind_from_json(data: Any) -> Kind:
+    """The kind that `kind_to_json` wrote. Raises UnknownName with the list, InputError for settings that it does not have."""
+    name, settings = _split("kind of attention", data)
+    return Kind(name, **settings)
 
 
 def mask_to_json(mask: Mask) -> Data:

@@ -358,7 +358,7 @@ class _Layer:
         one, number = modules[0], (tower.model._own if part == "attention" else tower.model._crossing)[self.numbers[0]]
         scheme = tower.model.schemes[number]
         places = [place for place in ACTS if scheme.acts(place)]
-        lines = [] if a.kind == "softmax" else [f"kind: {a.kind}"]
+        lines = [] if a.kind.name == "softmax" else [f"kind: {a.kind}"]
         lines += [f"{one.heads} head{'s'[: one.heads > 1]} of {_count(one.head_width)}"]
         lines += [f"{one.kv_heads} key head{'s'[: one.kv_heads > 1]}, shared"] if one.kv_heads != one.heads else []
         lines += [f"{'RMS' if a.qk_norm == 'rms' else 'layer'} norm of queries and keys"] if a.qk_norm else []

@@ -281,7 +281,7 @@ def _block(spec: "specs.Block", width: int, source: int | None, layer: int) -> b
 
 def _heads(a: "specs.Attention", width: int, source: int | None, eps: float, layer: int) -> attention.MultiHeadAttention:
     return attention.of_kind(
-        str(a.kind), width, heads=a.heads, head_width=a.head_width, value_width=a.value_width, source_width=source, bias=a.bias,
+        a.kind, width, heads=a.heads, head_width=a.head_width, value_width=a.value_width, source_width=source, bias=a.bias,
         backend=a.backend, mask=a.joint_mask, kv_heads=a.kv_heads, norm=a.qk_norm, eps=eps, layer=layer,
         score=None if a.joint_score.is_plain else a.joint_score,
     )  # fmt: skip

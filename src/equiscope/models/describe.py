@@ -123,12 +123,12 @@ def _looks(a: "specs.Attention") -> str:
     mask = "" if isinstance(a.mask, Everything) else f", {a.mask.title}"
     score = "" if isinstance(a.score, ScaledDot) else f", {a.score.name}"
     cap = f", scores up to {a.cap:g}" if a.cap is not None else ""
-    kind = "" if a.kind == "softmax" else f", {a.kind}"
+    kind = "" if a.kind.name == "softmax" else f", {a.kind}"
     return f"{a.heads} heads{shared}, {who}{window}{mask}{score}{cap}{kind}, {a.position.title}"
 
 
 def _attention(a: "specs.Attention", width: int, rows: int, keys: int, source: int) -> int:
-    twice = a.kind == "differential"  # a head is two halves, each of which mixes all values; head_width is of a half
+    twice = a.kind.name == "differential"  # a head is two halves, each of which mixes all values; head_width is of a half
     half = a.head_width or width // (2 * a.heads)
     k = 2 * half if twice else a.head_width or width // a.heads
     v, g = (k if twice else a.value_width or k), a.kv_heads or a.heads

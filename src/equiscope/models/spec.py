@@ -14,11 +14,14 @@ from equiscope.attention import (
     Causal,
     Dot,
     Everything,
+    Kind,
     Mask,
+    MultiHeadAttention,
     ScaledDot,
     Score,
     Window,
-    known_kinds,
+    kind_from_json,
+    kind_to_json,
     mask_from_json,
     mask_to_json,
     score_from_json,
@@ -31,6 +34,7 @@ from equiscope.spec_base import ModelSpec, Named, Share, Size, SpecPart
 
 POSITION = Named(Position, "a scheme, such as Rope()", to_json(NoPosition()), to_json, from_json)
 MASK = Named(Mask, "a mask, such as Blocks(8)", "everything", mask_to_json, mask_from_json)
+KIND = Named(Kind, 'a kind of attention, such as Kind("linformer", rank=8)', "softmax", kind_to_json, kind_from_json)
 SCORE = Named(Score, "a score, such as Dot()", "scaled-dot", score_to_json, score_from_json)
 
 
@@ -46,7 +50,7 @@ class Attention(SpecPart):
     score     how much a query asks for a key: ScaledDot(), Dot(), General(), Additive(), Concat()
     scale     factor of ScaledDot(); 1 / sqrt(K) unless said
     cap       no score beyond it, cap * tanh(score / cap); None for none
-    kind      a name of `attention.KINDS`, or a subclass of MultiHeadAttention of one's own (or its name)
+    kind      Kind("linformer", rank=8); a name of `attention.KINDS`; or a subclass of MultiHeadAttention of one's own
     """
 
     heads: Size = 1
@@ -62,22 +66,14 @@ class Attention(SpecPart):
     score: Score = field(default_factory=ScaledDot, metadata=SCORE.field)
     scale: float | None = None
     cap: float | None = None
-    kind: Any = "softmax"
+    kind: Any = field(default=Kind("softmax"), metadata=KIND.field)  # a name or a class becomes a Kind
     backend: Literal["auto", "eager", "sdpa", "flex", "chunked"] = "auto"
 
     def __post_init__(self) -> None:
-        given, known = self.kind, known_kinds()
-        if isinstance(given, type):
-            name = given.__dict__.get("name")
-            if name is None or name not in known or known[name][0] is not given:
-                raise InputError(
-                    f"{given.__name__} needs a `name` of its own that no other kind of attention has, but its name is {name!r}."
-                )
-            object.__setattr__(self, "kind", name)
+        if isinstance(self.kind, str) or (isinstance(self.kind, type) and issubclass(self.kind, MultiHeadAttention)):
+            object.__setattr__(self, "kind", Kind(self.kind))
         super().__post_init__()
-        if not isinstance(self.kind, str) or self.kind not in known:
-            raise UnknownName("kind of attention", self.kind, list(known))
-        if self.kind == "differential" and (
+        if self.kind.name == "differential" and (
             self.position.acts("term") or self.position.acts("mix") or self.position.name == "pope"
         ):
             raise InputError(f"Differential attention halves its heads, which {type(self.position).__name__} cannot read.")
@@ -160,9 +156,9 @@ class Block(SpecPart):
         super().__post_init__()
         if self.parallel and self.norm is not None and self.norm.order == "post":
             raise InputError('Parallel parts read one stream, so no norm can stand between them. Use order="pre".')
-        if self.cross is not None and self.cross.kind in ("linear", "linformer", "nystrom"):
+        if self.cross is not None and self.cross.kind.name in ("linear", "linformer", "nystrom"):
             raise InputError(
-                f"Attention of the kind {self.cross.kind!r} cannot hold an encoder's keys. Use another kind for cross."
+                f"Attention of the kind {self.cross.kind.name!r} cannot hold an encoder's keys. Use another kind for cross."
             )
         if self.cross is not None and self.parallel:
             raise InputError("Attention to an encoder stands between two parts, which parallel parts have no place for.")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Model, Spec
-from equiscope.models.spec import MASK, POSITION, SCORE
+from equiscope.models.spec import KIND, MASK, POSITION, SCORE
 from equiscope.pretrained import strict
 from equiscope.pretrained.fields import Reading
 from equiscope.pretrained.strict import Fit, Misshapen
@@ -241,7 +241,7 @@ def _difference(a: Any, b: Any, path: str) -> str:
     if is_dataclass(a) and type(a) is type(b) and not isinstance(a, type):
         pairs = [(f.name, getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.name != "backend"]
         return next((d for name, x, y in pairs if (d := _difference(x, y, f"{path}.{name}"))), "")
-    for kind in (POSITION, MASK, SCORE):
+    for kind in (POSITION, MASK, SCORE, KIND):
         if isinstance(a, kind.base) and isinstance(b, kind.base):
             a, b = kind.to_json(a), kind.to_json(b)
     return "" if a == b else f"{path.lstrip('.')} = {b!r}, this one has {a!r}"
