@@ -15,8 +15,7 @@ import numpy as np
 
 import equiscope as eq
 from equiscope.errors import InputError
-from equiscope.geometry import SpaceModel
-from equiscope.models import calculator
+from equiscope.geometry import SpaceModel, calculator
 from equiscope.tokens.extra import needed
 
 AT_REST = 0.01  # eV/Å, on any atom

@@ -10,8 +10,7 @@ from ase import io
 from ase.build import molecule
 
 from equiscope.errors import InputError
-from equiscope.geometry import PointSpec, SpaceModel
-from equiscope.models import calculator
+from equiscope.geometry import PointSpec, SpaceModel, calculator
 from equiscope.train import open_task, recipe, train
 from tests.geometry.space import randomised
 from tests.train.test_molecules_task import plain

@@ -111,7 +111,7 @@ def test_compilers_that_end_with_the_signal_or_fail_are_said(tmp_path, monkeypat
         raise CppCompileError(["g++"], "many lines\n" * 1000)
 
     monkeypatch.setattr(Engine, "step", failing)
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda self: None)
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **options: None)
     if stop:
         made = train(found, task, tmp_path / "run")
         assert (made.state, made.reason) == ("stopped", "SIGINT while the model was compiled; nothing was saved yet")
