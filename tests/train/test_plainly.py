@@ -97,11 +97,11 @@ def test_turned_frames_teach_what_a_turn_is(tmp_path):
     moved = []
     for turned in (False, True):
         found = ordinary(
-            data={"learned": 16, "turned": turned, "weights": {"forces": 0}}, budget={"steps": 150, "batch": 16},
-            evaluation={"every": 150, "samples": 0}, optimiser={"rate": 1e-2},
+            data={"learned": 16, "turned": turned, "weights": {"forces": 0}}, budget={"steps": 250, "batch": 16},
+            evaluation={"every": 250, "samples": 0}, optimiser={"rate": 3e-3},
         )  # fmt: skip
         moved.append(train(found, open_task(found), tmp_path / f"{turned}").result["validation"]["turned energy"])
-    assert moved[1] < 0.5 * moved[0]  # of frames that neither saw; measured 33 and 180 meV
+    assert moved[1] < 0.5 * moved[0]  # of frames that neither saw; measured 36 and 192 meV, with two other seeds 71 and 254, 41 and 552
 
 
 @pytest.mark.parametrize(
