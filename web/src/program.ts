@@ -1,20 +1,16 @@
 // Program: a trace that runs. Leaves may change; a step runs again only if one of its inputs is another object than before.
-import type { Array as ArrayRecord, Computation, Leaf, Step, Trace } from "./contract";
+import type { Array as ArrayRecord, Leaf, Step, Trace } from "./contract";
 import { type Cell, type Explanation, OPERATIONS } from "./ops";
-import { changed, map, tensor, type Tensor, unpack } from "./tensor";
+import { map, type Tensor, unpack } from "./tensor";
 
 export interface Values {
   get(id: string): Tensor;
 }
 
-/** round: applied to every leaf and every step's output; Math.fround shows what float32 would lose.
- * loops: the machine for steps of loops, `computation`; pages without such steps do not carry it. */
+/** round: applied to every leaf and every step's output; Math.fround shows what float32 would lose. */
 export interface Options {
   round?: (value: number) => number;
-  loops?: (record: Computation) => Machine;
 }
-
-type Machine = (inputs: Record<string, Float64Array>) => Record<string, Float64Array>;
 
 /** A step that could not be computed; whatever depends on it throws the same object. */
 export class StepError extends Error {
@@ -31,19 +27,13 @@ interface Memo {
   inputs: Tensor[];
   result: Tensor | StepError;
   version: number;
-  held?: Cells; // numbers that were set by hand when it was made
 }
-
-/** Numbers by cell, "1,0". */
-export type Cells = Record<string, number>;
 
 export class Program implements Values {
   private readonly steps: Map<string, Step>;
   private readonly leaves: Map<string, Tensor>;
-  private readonly machines = new Map<string, Machine>();
-  private readonly memos = new Map<string, Memo>();
-  private held: Record<string, Cells> = {};
-  private version = 0;
+  protected readonly memos = new Map<string, Memo>();
+  protected version = 0;
 
   constructor(
     readonly trace: Trace,
@@ -61,13 +51,6 @@ export class Program implements Values {
       this.leaves.set(id, value);
       this.version++;
     }
-  }
-
-  /** Numbers of steps that are what a person says, whatever their inputs give, by id and cell. */
-  hold(cells: Record<string, Cells>): void {
-    if (cells === this.held) return;
-    this.held = cells;
-    this.version++;
   }
 
   /** The numbers of a leaf or step: the same object as last time if nothing under it changed. */
@@ -99,15 +82,11 @@ export class Program implements Values {
     const [step, version] = [this.steps.get(id), this.version];
     try {
       const inputs = step ? step.inputs.map((input) => this.get(input)) : [this.leaf(id)];
-      const held = step ? this.held[id] : undefined;
-      const same =
-        memo && held === memo.held && inputs.length === memo.inputs.length && inputs.every((x, i) => x === memo.inputs[i]);
-      if (same) return { ...memo, version };
+      if (memo && inputs.length === memo.inputs.length && inputs.every((x, i) => x === memo.inputs[i])) return { ...memo, version };
       try {
-        const made = step ? changed(this.run(step, inputs), held) : inputs[0];
-        return { inputs, result: this.rounded(made), version, held };
+        return { inputs, result: this.rounded(step ? this.compute(step, inputs) : inputs[0]), version };
       } catch (error) {
-        return { inputs, result: failure(step, id, error), version, held };
+        return { inputs, result: failure(step, id, error), version };
       }
     } catch (error) {
       if (error instanceof StepError) return { inputs: [], result: error, version };
@@ -115,12 +94,11 @@ export class Program implements Values {
     }
   }
 
-  private run(step: Step, inputs: Tensor[]): Tensor {
-    const { loops } = this.options;
-    if (!step.loops || !loops) return run(step, inputs);
-    const machine = this.machines.get(step.id) ?? loops(step.loops);
-    this.machines.set(step.id, machine);
-    return tensor(step.loops.outputs.y.shape, machine(Object.fromEntries(inputs.map((x, i) => [`x${i}`, x.data]))).y);
+  /** The numbers of a step. */
+  protected compute(step: Step, inputs: Tensor[]): Tensor {
+    const op = OPERATIONS[step.op];
+    if (!op) throw new Error(`There is no operation called '${step.op}'. Known: ${Object.keys(OPERATIONS).join(", ")}.`);
+    return op.evaluate(inputs, step.params ?? {});
   }
 
   private leaf(id: string): Tensor {
@@ -140,12 +118,6 @@ function failure(step: Step | undefined, id: string, error: unknown): StepError 
   return new StepError(id, step?.label ? `${step.symbol || step.op}, ${step.label}: ${message}` : message);
 }
 
-function run(step: Step, inputs: Tensor[]): Tensor {
-  const op = OPERATIONS[step.op];
-  if (!op) throw new Error(`There is no operation called '${step.op}'. Known: ${Object.keys(OPERATIONS).join(", ")}.`);
-  return op.evaluate(inputs, step.params ?? {});
-}
-
 /** A cell of a leaf or step, by id. */
 export interface Place {
   id: string;
@@ -158,8 +130,13 @@ export interface Operands extends Omit<Explanation, "terms" | "more"> {
 }
 
 /** Every number of the program by id. Throws the first StepError. */
-export function evaluate(trace: Trace, leaves: ReadonlyMap<string, Tensor>, options: Options = {}): Map<string, Tensor> {
-  const program = new Program(trace, leaves, options);
+export function evaluate(
+  trace: Trace,
+  leaves: ReadonlyMap<string, Tensor>,
+  options: Options = {},
+  Kind = Program,
+): Map<string, Tensor> {
+  const program = new Kind(trace, leaves, options);
   return new Map([...trace.leaves, ...trace.steps].map(({ id }) => [id, program.get(id)]));
 }
 

@@ -2,7 +2,7 @@
 // call this one, outside the browser and inside, to hold both runtimes to the golden traces.
 import { type Action, permute, reverse, shift } from "./actions";
 import type { Trace } from "./contract";
-import { evaluate, leavesOf, type Options } from "./program";
+import { evaluate, leavesOf, Program } from "./program";
 import { edited, type Tensor } from "./tensor";
 
 export interface Act {
@@ -17,11 +17,11 @@ export interface Edit {
   value: number;
 }
 
-/** First the action, then the edits. */
-export function replay(trace: Trace, act: Act, edits: Edit[] = [], options: Options = {}): Map<string, Tensor> {
+/** First the action, then the edits. Kind: the class of the program, `Watched` where it has loops. */
+export function replay(trace: Trace, act: Act, edits: Edit[] = [], Kind = Program): Map<string, Tensor> {
   const leaves = actions(act).reduce((given, action) => action.onInput(trace, given), leavesOf(trace));
   for (const { leaf, index, value } of edits) leaves.set(leaf, edited(leaves.get(leaf)!, index, value));
-  return evaluate(trace, leaves, options);
+  return evaluate(trace, leaves, {}, Kind);
 }
 
 const actions = (act: Act): Action[] => [

@@ -1,11 +1,11 @@
 // The golden traces that Python wrote: the page must give every number again, after every move, and explain each truly.
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { computation } from "../src/computation";
 import type { Array as ArrayRecord, Trace } from "../src/contract";
 import { OPERATIONS } from "../src/ops";
 import { type Act, type Edit, replay } from "../src/replay";
 import { indexAt, type Tensor, unpack } from "../src/tensor";
+import { Watched } from "../src/watched/program";
 import { spelled } from "../src/words";
 import { reading } from "./reading";
 
@@ -34,7 +34,7 @@ test.each(names)("%s gives Python's numbers after every move, and explains each"
   const { trace, moves }: { trace: Trace; moves: Move[] } = json(`cases/${name}`);
   expect(moves.length).toBeGreaterThan(0);
   for (const move of moves) {
-    const values = replay(trace, move.action, move.edits, { loops: computation });
+    const values = replay(trace, move.action, move.edits, Watched);
     expect(Object.keys(move.values).length).toBeGreaterThan(0);
     for (const [id, array] of Object.entries(move.values)) {
       const wanted = unpack(array);

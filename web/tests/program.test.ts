@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { computation } from "../src/computation";
 import { dependsOn, evaluate, leavesOf, poolOf, Program, StepError } from "../src/program";
 import { edited, of } from "../src/tensor";
+import { Watched } from "../src/watched/program";
 import { leaf, step, toy } from "./toy";
 
 test("a program computes what is asked for", () => {
@@ -89,7 +89,7 @@ function thrown(act: () => unknown): unknown {
 }
 
 test("a number of a step that is set by hand stays, and what follows is computed from it", () => {
-  const program = new Program(toy, leavesOf(toy));
+  const program = new Watched(toy, leavesOf(toy));
   const before = program.get("Y");
   program.hold({ Q: { "0,1": 100 } });
   expect(program.get("Q").data[1]).toBe(100);
@@ -117,8 +117,8 @@ test("a step of loops runs what Python lowered, and explains no cell", () => {
     steps: [sum],
     outputs: ["y"],
   };
-  const program = new Program(trace, leavesOf(trace), { loops: computation });
+  const program = new Watched(trace, leavesOf(trace));
   expect(program.get("y")).toEqual(of([3, 7]));
-  expect(program.operands("y", [1])).toMatchObject({ terms: [], value: 7, note: expect.stringContaining("explains no cell") });
-  expect(() => new Program(trace, leavesOf(trace)).get("y")).toThrow("no machine for loops");
+  expect(program.operands("y", [1])).toMatchObject({ terms: [], value: 7, note: expect.stringContaining("explain no cell") });
+  expect(() => new Program(trace, leavesOf(trace)).get("y")).toThrow("no loops here");
 });

@@ -139,7 +139,7 @@ def numbers(
         )
     title = f"{Path(source).resolve().name if folder_of(source) else source}: {asked.told}"
     trace = watch(ready.model, *ready.args, kwargs=ready.kwargs, arrays=False, title=title)
-    notes = [*ready.origin, *ready.notes, *trace.notes]
+    notes = [*ready.origin, *ready.notes, *(trace.notes or [])]
     show(msgspec.structs.replace(trace, notes=notes), export, port, open_browser, json)
 
 

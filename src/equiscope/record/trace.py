@@ -65,4 +65,4 @@ class Trace(Struct, frozen=True, kw_only=True):
     leaves: list[Leaf]
     steps: list[Step]
     outputs: list[str]
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] | UnsetType = UNSET

@@ -95,9 +95,8 @@ export function explainer(app: Desk): HTMLElement {
         );
     }
     line.append(" = ", h("b.result", write(id)(result)));
-    const set = app.state.edits[editKey(run, id) ?? ""]?.[index.join()] !== undefined;
-    const said = set ? "set by hand, whatever the line gives" : "";
-    note.textContent = [said, operands.note, unprinted(operands.more.length)].filter(Boolean).join("; ");
+    const set = index.join() in (app.state.edits[editKey(run, id) ?? ""] ?? {}); // a number of a step, as `Watched` lets it be set
+    note.textContent = [set && "set by hand", operands.note, unprinted(operands.more.length)].filter(Boolean).join("; ");
   }
 
   function write(target: Target, number: number): void {

@@ -1,19 +1,12 @@
-// loops: what no other operation is, as steps over strided numbers that Python lowered. A program with a machine for them runs
-// them (see Options in program.ts); no cell of them is explained.
+// loops: what no other operation is, as steps over strided numbers that Python lowered. `Watched` in watched/program.ts runs them;
+// no cell of them is explained.
 import { at } from "../tensor";
-import { type Op, type Piece, pieces, symbol } from "./op";
+import { type Op, pieces, symbol } from "./op";
 
 export const loops: Op = {
   evaluate() {
-    throw new Error("This page has no machine for loops.");
+    throw new Error("no loops here");
   },
-  explain: (_, { call }, index, output) => ({
-    terms: [],
-    value: at(output, index),
-    note: `what torch's ${call} makes; this page computes it in loops and explains no cell of it`,
-  }),
-  formula: (symbols, { call }) => {
-    const list = symbols.flatMap<Piece>((_, i) => (i ? [{ text: ", " }, symbol(i)] : [symbol(i)]));
-    return pieces`${String(call)}(${list})`;
-  },
+  explain: (_, __, index, output) => ({ terms: [], value: at(output, index), note: "loops explain no cell" }),
+  formula: (symbols, { call }) => pieces`${String(call)}(${symbols.flatMap((_, i) => [{ text: i ? ", " : "" }, symbol(i)])})`,
 };

@@ -1,18 +1,18 @@
 // The desk of a watched program: any module's steps, each number of which can be changed.
 import { Desk } from "../app";
-import { computation } from "../computation";
 import type { Trace } from "../contract";
 import type { Run } from "../lab";
 import { type Name, numbered } from "../names";
-import { type Cells, leavesOf, Program } from "../program";
+import { leavesOf } from "../program";
 import { changed, type Tensor } from "../tensor";
+import { type Cells, Watched } from "./program";
 import { toHash, type WatchedState } from "./state";
 
 const NAMED = 64; // rows of a longer axis are too many to be numbered
 
 export class WatchedDesk extends Desk<WatchedState> {
   private readonly given: Map<string, Tensor>;
-  private readonly kept: Run;
+  private readonly kept: Run & { program: Watched };
   private readonly steps: Set<string>;
   private followed: WatchedState["edits"] | undefined;
 
@@ -25,7 +25,7 @@ export class WatchedDesk extends Desk<WatchedState> {
     this.steps = new Set(trace.steps.map(({ id }) => id));
     const leaves = new Map(this.given);
     const record = { scheme: "", setting: "", trace, claims: [], roles: {} };
-    this.kept = { record, program: new Program(trace, leaves, { loops: computation }), leaves, free: true };
+    this.kept = { record, program: new Watched(trace, leaves), leaves, free: true };
   }
 
   /** Tokens are numbered from 1; other axes have no names. */

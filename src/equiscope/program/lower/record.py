@@ -6,6 +6,7 @@ loops. What has none of these is a leaf with its recorded numbers, and the recor
 
 import numpy as np
 import torch
+from msgspec import UNSET
 from torch import Tensor
 
 from equiscope import record
@@ -38,7 +39,7 @@ def lowered(
                 writer.write(value)
     outputs = [writer.emit(Ref(value)) for value in dict.fromkeys(program.outputs.values())]
     notes = [*program.notes, *_exits(program), *_left(writer.leaves)]
-    trace = record.Trace(title=title, leaves=writer.leaves, steps=writer.steps, outputs=outputs, notes=notes)
+    trace = record.Trace(title=title, leaves=writer.leaves, steps=writer.steps, outputs=outputs, notes=notes or UNSET)
     return with_roles(trace)
 
 

@@ -1,0 +1,31 @@
+// The program of any module: its loops run on a machine of their own, and a step's numbers can be set by hand.
+import { computation, type Run } from "../computation";
+import type { Step } from "../contract";
+import { Program } from "../program";
+import { changed, tensor, type Tensor } from "../tensor";
+
+/** Numbers by cell, "1,0". */
+export type Cells = Record<string, number>;
+
+export class Watched extends Program {
+  private held: Record<string, Cells> = {};
+  private readonly machines = new Map<string, Run>();
+
+  /** Numbers of steps that are what a person says, whatever their inputs give, by id and cell. */
+  hold(cells: Record<string, Cells>): void {
+    for (const id of Object.keys({ ...this.held, ...cells })) if (this.held[id] !== cells[id]) this.memos.delete(id);
+    this.held = cells;
+    this.version++;
+  }
+
+  protected override compute(step: Step, inputs: Tensor[]): Tensor {
+    return changed(step.loops ? this.looped(step, inputs) : super.compute(step, inputs), this.held[step.id]);
+  }
+
+  private looped(step: Step, inputs: Tensor[]): Tensor {
+    const loops = step.loops!;
+    const machine = this.machines.get(step.id) ?? computation(loops);
+    this.machines.set(step.id, machine);
+    return tensor(loops.outputs.y.shape, machine(Object.fromEntries(inputs.map((x, i) => [`x${i}`, x.data]))).y);
+  }
+}
