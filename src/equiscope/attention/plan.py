@@ -20,7 +20,6 @@ from equiscope.tokens import Tokens
 from equiscope.trace import constant, ops, recording
 
 LARGE = 2.0**50  # places below it are counted exactly in float64
-EXACT = 2**24  # float32 counts so far
 WHOLE = 2**18  # pairs of rows whose bias is made in one go; more are made by rows
 
 
@@ -165,8 +164,6 @@ class Plan:
             return False, False
         if torch.compiler.is_compiling() or q.at.device.type != "cpu":
             return q.in_steps, q.in_steps  # the numbers lie elsewhere; looking at them would wait for the device
-        if _as_counted(q):
-            return True, True
         ranks = self._plain and bool((q.order.diff() > 0).all())
         return _steady(q), ranks
 
@@ -180,25 +177,13 @@ def _axes(at: Tensor) -> list[Tensor]:
     return [at] if at.shape[-1] == 1 else [ops.columns(at, a, a + 1, name=f"t{a}") for a in range(at.shape[-1])]
 
 
-def _as_counted(tokens: Tokens) -> bool:
-    """Whether places and ranks still are what `Tokens.of` made them: the most usual case, seen in one look."""
-    if not tokens.in_steps or tokens.at.ndim != 2 or not len(tokens.order):
-        return False
-    start = int(tokens.order[0])
-    stop = start + len(tokens.order)
-    if start < -EXACT or stop > EXACT:
-        return False
-    rows = torch.arange(start, stop, device=tokens.order.device)
-    return torch.equal(tokens.order, rows) and torch.equal(tokens.at[:, 0], rows.to(tokens.at.dtype))
-
-
 def _steady(tokens: Tokens) -> bool:
     """Whether i - j is the difference of the row numbers for every pair that may look, within one text."""
     at = tokens.at[..., 0].double()
     countable = at.abs() < LARGE
     if not at.shape[-1] or not bool((countable if tokens.valid is None else countable | ~tokens.valid).all()):
         return False
-    start = at - torch.arange(at.shape[-1], dtype=at.dtype)
+    start = at - torch.arange(at.shape[-1], dtype=at.dtype, device=at.device)
     if tokens.valid is None and tokens.document is None:
         return bool((start == start[..., :1]).all())
     if tokens.valid is not None and tokens.document is None:
