@@ -126,6 +126,11 @@ def test_watching_gpt_2_takes_less_than_four_plain_passes(unchecked):
     assert sum(storages.values()) - own < 200e6  # what it holds beside the weights; measured 137 MB
 
 
+def test_what_is_not_a_number_is_the_same_as_itself():
+    program = watch(Linear(lambda y, x: y * (x.sum() * float("nan")).item()).double(), *small())
+    assert program.run({"input.0": program.values[0] * 2}).outputs[""].isnan().all()
+
+
 def test_wrong_changes_are_refused():
     program = watch(Branch().double(), *small())
     with pytest.raises(UnknownName, match=r"l\.weight"):

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 import torch
+from msgspec import UNSET
 
 from equiscope.program import semantic, watch
 from equiscope.program.lower import lowered
@@ -84,6 +85,12 @@ def test_what_is_left_is_loops_that_the_page_runs_or_a_leaf_that_says_so():
     assert {"einsum", "logsumexp"} <= {step.params["call"] for step in loops}
     left = [leaf for leaf in trace.leaves if leaf.kind == "opaque"]
     assert all("stays as it was" in leaf.label for leaf in left)
+
+
+def test_a_record_says_that_the_model_may_branch():
+    _, trace = record("branch")
+    assert "may have branched" in trace.notes[0]
+    assert record("encoder layer")[1].notes is UNSET
 
 
 def test_a_function_of_ours_is_one_step_of_a_program_and_one_operation_of_the_page():

@@ -233,8 +233,10 @@ def laid_out(t: Tensor, like: Tensor) -> Tensor:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether Python heard the same."""
-    found = a == b
+    """Whether Python heard the same; what is not a number is the same as itself."""
+    if type(a) is not type(b):
+        return False
+    found = (a == b) | ((a != a) & (b != b))
     return bool(found.all()) if hasattr(found, "all") else bool(found)
 
 
