@@ -1,4 +1,4 @@
-"""What the fast ways behind `kernels.attention` save of a training step on a CPU, beside torch's public call.
+"""What the fast ways of attention save of a training step on a CPU, beside torch's public call or the formula step by step.
 
     python -m benchmarks.kernels            a table, and benchmarks/results
     python -m benchmarks.kernels --quick    tiny, two turns, nothing is saved
@@ -18,12 +18,14 @@ import torch.nn.functional as F
 from benchmarks.machine import ROOT, machine, versions
 
 import equiscope as eq
+from equiscope.attention import scores
 from equiscope.kernels import cpu, short
 from equiscope.models import PRESETS, Mixed
-from equiscope.position import Alibi, T5Bias
+from equiscope.position import Alibi, Shaw, T5Bias
 
 VOCABULARY = 65
-BIAS, SHORT = "a bias on the CPU (cpu.py)", "short rows in bfloat16 (short.py)"
+BIAS, SHORT, SHOWN = "a bias on the CPU (cpu.py)", "short rows in bfloat16 (short.py)", "weights that are returned (shown.py)"
+ROOMS = {BIAS: cpu, SHORT: short, SHOWN: scores}  # whose `takes` says whether the fast way serves
 CASES = {  # layers, width, heads, tokens, batch; the position; whether in bfloat16
     BIAS: {
         "ALiBi, 4x256, 256 tokens": ((4, 256, 4, 256, 8), Alibi(), False),
@@ -34,6 +36,10 @@ CASES = {  # layers, width, heads, tokens, batch; the position; whether in bfloa
     SHORT: {
         "4x128, 64 tokens": ((4, 128, 4, 64, 12), None, True),
         "6x384, 256 tokens": ((6, 384, 6, 256, 16), None, True),
+    },
+    SHOWN: {
+        "Shaw, 4x256, 256 tokens": ((4, 256, 4, 256, 8), Shaw(), False),
+        "Shaw, 4x256, 1024 tokens": ((4, 256, 4, 1024, 2), Shaw(), False),
     },
 }
 TINY = 1, 32, 2, 16, 2
@@ -63,7 +69,7 @@ def stepper(size, position, bfloat16):
 
 def measured(kind, step, turns):
     """Seconds of each turn with the fast way and without; the first turn, which warms up, is not one."""
-    module, spent = (cpu if kind == BIAS else short), {"fast": [], "public": []}
+    module, spent = ROOMS[kind], {"fast": [], "public": []}
     takes = module.takes
     try:
         for turn in range(turns + 1):

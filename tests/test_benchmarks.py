@@ -43,6 +43,13 @@ def test_what_fast_ways_of_attention_save_can_be_measured():
     done = run("benchmarks.kernels", "--quick")
     assert done.returncode == 0, done.stderr
     assert "| T5's bias, 4x256, 1024 tokens |" in done.stdout
+    assert "| Shaw, 4x256, 1024 tokens |" in done.stdout
+
+
+def test_what_muon_saves_can_be_measured():
+    done = run("benchmarks.muon", "--quick")
+    assert done.returncode == 0, done.stderr
+    assert "| ethanol |" in done.stdout
 
 
 def test_the_time_of_a_cold_start_can_be_measured():

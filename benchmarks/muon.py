@@ -1,0 +1,81 @@
+"""What does our Muon save of a training step, beside torch's? The recipe of ethanol, whose layers hold many small matrices.
+
+    python -m benchmarks.muon            compiled, as the recipe says (a minute or two to begin): a table, and benchmarks/results
+    python -m benchmarks.muon --quick    the recipe in small, two turns, nothing is saved
+
+Data, forces, gradient, both optimisers and the average, turn by turn in one process; seconds are those of the process. Ours stays
+where a step is at least 1.2 times as fast for some recipe.
+"""
+
+import argparse
+import datetime
+import json
+import time
+
+import torch
+from benchmarks.machine import ROOT, machine, versions
+
+from equiscope.models import build
+from equiscope.train import open_task, read_recipe, settle
+from equiscope.train import optimiser as rules
+from equiscope.train.engine import Engine
+from equiscope.train.muon import Muon
+
+WAYS = {"ours": Muon, "torch": torch.optim.Muon}
+RECIPE = ROOT / "recipes" / "ethanol.toml"
+SAMPLES = ("data.train=samples/ethanol.npz", "data.test=none", "data.learned=32", "data.held=8", "data.drop={}")
+
+
+def engine(kind, quick):
+    """An engine of the recipe, on its sample frames, that moves matrices by this optimiser; and its task."""
+    recipe = read_recipe(RECIPE, () if quick else SAMPLES, quick)
+    task, ours = open_task(recipe, RECIPE.parent), rules.Muon
+    torch.manual_seed(0)
+    model = task.begun(build(settle(task)))
+    rules.Muon = kind
+    try:
+        return Engine(recipe, model), task
+    finally:
+        rules.Muon = ours
+
+
+def measured(quick, turns, steps=4):
+    """Seconds of a step, turn by turn; the first turn, which compiles, is not one."""
+    engines = {name: engine(kind, quick) for name, kind in WAYS.items()}
+    spent = {name: [] for name in WAYS}
+    for turn in range(turns + 1):
+        for name, (made, task) in engines.items():
+            begin = time.process_time()
+            for step in range(steps):
+                made.step(task, turn * steps + step)
+            if turn:
+                spent[name].append((time.process_time() - begin) / steps)
+    return spent
+
+
+def markdown(results):
+    ours, theirs = (1e3 * sorted(times)[len(times) // 2] for times in results["seconds"].values())
+    ratios = sorted(b / a for a, b in zip(*results["seconds"].values(), strict=True))
+    n = len(ratios)
+    half = f"{ratios[n // 4]:.2f}-{ratios[3 * n // 4]:.2f}"
+    lines = [f"# A step with Muon ({results['date']})", "", f"{results['machine']}", "", f"{results['versions']}", ""]
+    lines += ["| step | ours, ms | torch, ms | times as fast | middle half |", "| --- " * 5 + "|"]
+    return "\n".join([*lines, f"| ethanol | {ours:.2f} | {theirs:.2f} | {ratios[n // 2]:.2f} | {half} |"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="in small, two turns, nothing saved")
+    parser.add_argument("--turns", type=int, default=11)
+    chosen = parser.parse_args()
+    results = {"date": datetime.date.today().isoformat(), "machine": machine(), "versions": versions()}
+    results["seconds"] = measured(chosen.quick, 2 if chosen.quick else chosen.turns)
+    print(markdown(results))
+    if not chosen.quick:
+        stem = ROOT / "benchmarks" / "results" / f"muon-{results['date']}"
+        stem.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
+        stem.with_suffix(".md").write_text(markdown(results) + "\n")
+
+
+if __name__ == "__main__":
+    main()
