@@ -107,7 +107,7 @@ def test_a_changed_weight_changes_what_comes_after_and_the_link_restores_it(look
     tab = look(fragment=f"box={ATTENTION}")
     output = f'.panel [data-step="model.{ATTENTION}.ΔE"] figure >> nth=-1'
     before = tab.locator(output).inner_text()
-    weight = tab.locator(f'.panel figure[data-id="model.{ATTENTION}.value"] .cell').first
+    weight = tab.locator(f'.panel figure[data-id="model.{ATTENTION}.v_proj.weight"] .cell').first
     weight.dblclick()
     tab.keyboard.type("9")
     tab.keyboard.press("Enter")

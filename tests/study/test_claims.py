@@ -12,7 +12,7 @@ import torch
 from tests.cli.test_cli import equi  # noqa: F401
 
 from equiscope.attention import MultiHeadAttention, Sigmoid, convolution_as_attention
-from equiscope.blocks import Norm
+from equiscope.blocks import norm
 from equiscope.errors import InputError
 from equiscope.position import Rope, Sinusoidal, T5Bias
 from equiscope.position.scaling import Yarn
@@ -178,7 +178,12 @@ BROKEN = {
     "attention-is-permutation-equivariant": ("symmetry", "NoPosition", Sinusoidal, "false"),
     "pooled-rows-ignore-the-order": ("symmetry", "NoPosition", Sinusoidal, "false"),
     "t5-buckets-saturate": ("biases", "T5Bias", lambda: T5Bias(far=512), "false"),
-    "layer-norm-ignores-shift-and-scale": ("depth", "Norm", lambda width, kind="layer", eps=1e-5: Norm(width, "rms", eps), "false"),
+    "layer-norm-ignores-shift-and-scale": (
+        "depth",
+        "norm_of",
+        lambda width, kind="layer", eps=1e-5: norm(width, "rms", eps),
+        "false",
+    ),
     "packing-changes-nothing": ("tokens", "pack", lambda parts: Tokens.of(torch.cat([p.x for p in parts])), "false"),
     "ninety-two-dimensions-turn": ("rotations", "Rope", lambda base=1e4: Rope(base=2 * base), "false"),
     "wavelengths-reach-ten-thousand": ("sinusoids", "Sinusoidal", lambda: Sinusoidal(base=100), "false"),

@@ -31,7 +31,7 @@ class Leaf(Struct, frozen=True, kw_only=True):
     pool: str | None = None
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class Step(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Numbers that an operation made from others.
 
     op      a name in the closed list of operations (`equiscope.trace.ops.OPERATIONS`), or "loops"
