@@ -3,33 +3,13 @@
 import pytest
 import torch
 from tests.drawn import attending, placed, title, words
+from tests.kernels.fused import N, gradients, made, rows, same
 
 from equiscope.attention import Causal, scores
 from equiscope.attention.shown import in_steps, shown, takes
 from equiscope.position import Alibi, Kerple, SwinBias, T5Bias
 from equiscope.symmetry import relative_error
 from equiscope.trace import ops
-
-N = 300  # more than two blocks, and a rest
-
-
-def made(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
-
-
-def rows(heads=3, n=N, batch=2, width=4):
-    return [made(batch, n, heads, width, seed=s).transpose(1, 2) for s in range(3)]
-
-
-def gradients(outputs, inputs):
-    return torch.autograd.grad(
-        sum((out * torch.linspace(-1, 1, out.numel()).view(out.shape)).sum() for out in outputs), inputs, retain_graph=True
-    )
-
-
-def same(ours, theirs, tolerance=1e-12):  # float64: rounding, measured 2e-15
-    for a, b in zip(ours, theirs, strict=True):
-        assert (a - b).norm() <= tolerance * b.norm()
 
 
 def hidden(kind):
@@ -112,8 +92,8 @@ def test_a_rotation_is_its_formula_with_all_derivatives(layout):
 
 def test_positions_of_each_sequence_rotate_its_rows():
     """As many sequences as heads or as rows: no axis is taken for another."""
-    for batch, heads, rows in ((2, 3, 7), (3, 3, 3), (1, 4, 4)):
-        x, angles = made(batch, heads, rows, 8), made(batch, rows, 4, seed=1).detach()
+    for batch, heads, n in ((2, 3, 7), (3, 3, 3), (1, 4, 4)):
+        x, angles = made(batch, heads, n, 8), made(batch, n, 4, seed=1).detach()
         one_by_one = torch.stack([ops.rotate(x[b], angles[b], "interleaved") for b in range(batch)])
         same([ops.rotate(x, angles, "interleaved")], [one_by_one])
 

@@ -5,31 +5,11 @@ import math
 
 import pytest
 import torch
+from tests.kernels.fused import N, gradients, made, rows, same
 
 from equiscope.kernels import DistanceBias, attention, cpu, private, reference, short
 from equiscope.kernels.bias import rounded
 from equiscope.symmetry import relative_error
-
-N = 300  # more than two blocks, and a rest
-
-
-def made(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
-
-
-def rows(heads=3, n=N, batch=2, width=4):
-    return [made(batch, n, heads, width, seed=s).transpose(1, 2) for s in range(3)]
-
-
-def gradients(outputs, inputs):
-    return torch.autograd.grad(
-        sum((out * torch.linspace(-1, 1, out.numel()).view(out.shape)).sum() for out in outputs), inputs, retain_graph=True
-    )
-
-
-def same(ours, theirs, tolerance=1e-12):  # float64: rounding, measured 2e-15
-    for a, b in zip(ours, theirs, strict=True):
-        assert (a - b).norm() <= tolerance * b.norm()
 
 
 def mask_of(kind):
@@ -226,8 +206,8 @@ def test_rows_with_a_bias_may_lie_in_any_way(learned):
     plain = [torch.randn(2, 3, 9, 8, dtype=torch.float64) for _ in range(3)]
     bias, g = torch.randn(9, 9, dtype=torch.float64, requires_grad=learned), torch.randn(2, 3, 9, 1, dtype=torch.float64)
     kinds = [plain, [x.mT.clone().mT for x in plain], [x[..., :1].expand_as(x) for x in plain]]
-    for rows in kinds:
-        lying, dense = [x.detach().requires_grad_() for x in rows], [x.clone().requires_grad_() for x in rows]
+    for some in kinds:
+        lying, dense = [x.detach().requires_grad_() for x in some], [x.clone().requires_grad_() for x in some]
         got, wanted = attention(*lying, scale=0.3, bias=bias), attention(*dense, scale=0.3, bias=bias)
         assert relative_error(got, wanted) < 1e-14
         slopes = torch.autograd.grad(got, lying, g.expand_as(got))

@@ -146,7 +146,7 @@ WRITERS = [
 
 @pytest.mark.parametrize(("mask", "score"), WRITERS, ids=lambda part: getattr(part, "title", part.name))
 def test_what_is_written_is_what_the_full_pass_would_write(mask, score):
-    """Of prompts of two lengths side by side: ranks begin anew with each, so masks that count them see the same as alone."""
+    """Ranks start at 0 in each prompt of a padded batch, so a mask that counts them gives what it gives for the prompt alone."""
     model, prompts = writer(mask, score), [torch.tensor([3, 1, 4]), torch.tensor([1, 5, 9, 2, 6])]
     written = []
     for prompt in prompts:

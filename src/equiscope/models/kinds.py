@@ -1,4 +1,4 @@
-"""Kinds: every kind of model as data, and who builds and describes it. Whoever holds a spec need not ask of which kind it is."""
+"""The kinds of models: how the spec of each is read, built and described, so that no other code tells the kinds apart."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ Source = ModelSpec | dict[str, Any] | str | Path
 
 
 @dataclass(frozen=True)
-class Kind:
-    """marked: the field that only this kind has, by which a file is known; "" for the kind of all others."""
+class ModelKind:
+    """marked: a field that only specs of this kind have, by which a file is recognised; "" for the kind of all other files."""
 
     spec: type[ModelSpec]
     marked: str
@@ -33,10 +33,10 @@ class Kind:
     describe: Callable[[Any, int | None, int], Description]
 
 
-KINDS: tuple[Kind, ...] = (
-    Kind(PointSpec, "elements", SpaceModel, points.described),
-    Kind(Baseline, "baseline", lambda spec: NETWORKS[spec.baseline](spec), networks.described),
-    Kind(Spec, "", Model, sequences.described),
+KINDS: tuple[ModelKind, ...] = (
+    ModelKind(PointSpec, "elements", SpaceModel, points.described),
+    ModelKind(Baseline, "baseline", lambda spec: NETWORKS[spec.baseline](spec), networks.described),
+    ModelKind(Spec, "", Model, sequences.described),
 )
 
 
@@ -97,5 +97,5 @@ def folder_of(source: str | Path) -> Path | None:
     return None if isinstance(source, str) and source in PRESETS else spec_base.folder(source)
 
 
-def _kind(spec: ModelSpec) -> Kind:
+def _kind(spec: ModelSpec) -> ModelKind:
     return next(kind for kind in KINDS if isinstance(spec, kind.spec))

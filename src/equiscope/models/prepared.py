@@ -34,7 +34,7 @@ FAR = {torch.float64: 1e-10, torch.float32: 1e-4}  # how far one step may be fro
 class Prepared:
     """A model made ready to write: give it to `generate` or `stream` in the model's place.
 
-    why     what keeps the short way from being taken, in words; empty where it is taken
+    why     the reason that `Model.forward` is used instead; empty where the prepared weights are used
     raises  InputError (from `fresh`) where the model's parameters changed since
     """
 

@@ -77,8 +77,10 @@ class Movement:
 
     def chain(self, value: int) -> Iterator[int]:
         """The values before, nearest first, to the beginning."""
-        while (value := self.source(value)) is not None:  # type: ignore[assignment]
-            yield value
+        found = self.source(value)
+        while found is not None:
+            yield found
+            found = self.source(found)
 
     def expression(self, value: int, known: Callable[[int], bool]) -> Expression | None:
         """The operation of the page that moves so, on the nearest earlier value for which there is one.
