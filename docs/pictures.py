@@ -15,8 +15,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import torch
 from playwright.sync_api import Browser, Page, sync_playwright
+from torch import nn
 
+import equiscope
 from equiscope import explore
 from equiscope.explore.compare import write_page
 from equiscope.explore.cost import cost
@@ -77,6 +80,17 @@ def pointing(value: str, row: int, column: int) -> Callable[[Page], None]:
     return point
 
 
+def inside(module: str, value: str, row: int, column: int) -> Callable[[Page], None]:
+    """Open the steps of a module, and point at one number in them."""
+
+    def open_and_point(page: Page) -> None:
+        page.locator(f'details[data-module="{module}"] summary').first.click()
+        page.wait_for_timeout(300)
+        pointing(value, row, column)(page)
+
+    return open_and_point
+
+
 def asked(page: Page) -> dict | None:
     """Both pictures of a molecule and what is measured, when the models have answered."""
     page.locator(".seen[data-stays=true]").wait_for()
@@ -105,6 +119,7 @@ SHOTS: dict[str, Shot] = {
     "drawing": ("box=blocks.0.cross", WIDE, around(".architecture")),
     "report": ("", WIDE, around("#app h1", ".card:has(.trail)", only=":has(.trail)")),
     "run": ("", WIDE, around(".heading", ".readout", ".curves h2")),
+    "watched": ("", {"viewport": {"width": 1200, "height": 760}}, inside("self_attn", "self_attn._safe_softmax", 1, 0)),
     "looking": ("head=3.2", WIDE, around(".learned")),
     "heads": ("", WIDE, around(".desk")),
     "comparison": ("", WIDE, around("#app h1", ".candidates")),
@@ -120,6 +135,7 @@ MADE = {
     "report": "report",
     "run": "run",
     "looking": "run",
+    "watched": "watched",
     "heads": "heads",
     "comparison": "comparison",
     "cost": "cost",
@@ -198,6 +214,14 @@ def graph_file(folder: Path) -> Path:
     return explore.write(graph("only who can prevent forest fires", 0), folder / "graph.html")
 
 
+def watched_file(folder: Path) -> Path:
+    """The layer of the page on any module."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).double().eval()
+    trace = equiscope.watch(layer, torch.randn(1, 3, 8, dtype=torch.float64), title="an encoder layer")
+    return equiscope.export(trace, folder / "watched.html")
+
+
 def tokens_file(folder: Path) -> Path:
     """A sound, a picture and a film that are made."""
     return explore.write(tokens(None, None, None), folder / "tokens.html")
@@ -242,7 +266,7 @@ def main(names: list[str]) -> None:
         make = {
             "drawing": drawing_file, "report": report_file, "run": run_file, "heads": heads_file, "comparison": comparison_file,
             "cost": cost_file, "graph": graph_file, "tokens": tokens_file,
-            "masks": masks_file, "molecule": molecule_file,
+            "masks": masks_file, "watched": watched_file, "molecule": molecule_file,
         }  # fmt: skip
         browser = playwright.chromium.launch(executable_path=browser_path(), args=list(QUIET))
         for name in names or SHOTS:

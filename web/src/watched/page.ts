@@ -13,14 +13,14 @@ import { fromHash, initial, toHash } from "./state";
 const DRAWN = 40; // steps of a module up to which their graph is drawn
 
 /** Steps that ran one after another in one module. */
-interface Passage {
+interface Part {
   key: string;
   where: string;
   steps: Step[];
 }
 
 export function watched(trace: Trace, root: HTMLElement): WatchedDesk {
-  const parts = passages(trace);
+  const parts = partsOf(trace);
   const keys = parts.map(({ key }) => key);
   const heads = Math.max(1, ...trace.steps.filter((s) => s.symbol === "A").map((s) => headsOf(s, trace)));
   const desk = new WatchedDesk(trace, fromHash(location.hash, keys, heads));
@@ -43,7 +43,7 @@ export function watched(trace: Trace, root: HTMLElement): WatchedDesk {
       h("h2", trace.title || "A program"),
       h(
         "p.lede",
-        `${trace.steps.length} steps in ${parts.length} passages. Point at a number to see what it is made of; change any number, and what follows is computed again.`,
+        `${trace.steps.length} steps in ${parts.length} parts. Point at a number to see what it is made of; change any number, and what follows is computed again.`,
       ),
       controls,
       (trace.notes ?? []).map((note) => h("p.notice", note)),
@@ -69,8 +69,8 @@ export function watched(trace: Trace, root: HTMLElement): WatchedDesk {
   return desk;
 }
 
-function passages(trace: Trace): Passage[] {
-  const found: Passage[] = [];
+function partsOf(trace: Trace): Part[] {
+  const found: Part[] = [];
   for (const step of trace.steps) {
     const where = step.where ?? "";
     const last = found.at(-1);
@@ -127,7 +127,7 @@ function ends(desk: WatchedDesk): HTMLElement {
 }
 
 /** A module's steps, built when they are opened. */
-function section(desk: WatchedDesk, { key, where, steps }: Passage): HTMLElement {
+function section(desk: WatchedDesk, { key, where, steps }: Part): HTMLElement {
   const body = h("div.steps");
   const symbols = [...new Set(steps.map((s) => s.symbol).filter(Boolean))].slice(0, 8).join(" ");
   const open = desk.state.open.includes(key);
