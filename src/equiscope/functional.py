@@ -27,7 +27,7 @@ def semantic(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function one step of a program, by its own name: its tensors are the inputs, its other arguments the parameters."""
     made: Any = wrap_torch_function(_tensors)(function)
     made.operation, made.signature = function.__name__, inspect.signature(function)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _tensors(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
@@ -136,7 +136,7 @@ def later(x: Tensor, at: Tensor) -> Tensor:
 def softmax(scores: Tensor) -> Tensor:
     """Weights along the last axis that sum to 1; a row of minus infinity gives 0, never NaN. In float32 or better."""
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    return torch.ops.aten._safe_softmax(wide, -1).to(scores.dtype)  # type: ignore[no-any-return]
+    return torch.ops.aten._safe_softmax(wide, -1).to(scores.dtype)
 
 
 @semantic

@@ -16,6 +16,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from equiscope import functional
 from equiscope.attention.cache import Cache
 from equiscope.attention.heads import Backend, Held, MultiHeadAttention, qk_norm
 from equiscope.attention.mask import Mask
@@ -26,7 +27,6 @@ from equiscope.errors import ShapeError
 from equiscope.position import Position
 from equiscope.position.base import Role
 from equiscope.tokens import Tokens
-from equiscope.trace import constant, ops
 
 Halves = tuple[Tensor, Tensor]
 
@@ -79,7 +79,7 @@ class DifferentialAttention(MultiHeadAttention):
     ) -> Tensor:  # fmt: skip
         """As `MultiHeadAttention.forward`: two look-ups that share their values, their mask and their plan."""
         q, k, v, plan = self._ready(tokens, position, source, plan, cache)
-        first, second = (self._attend(a, b, v, plan) for a, b in zip(_halves(q, "Q"), _halves(k, "K"), strict=True))
+        first, second = (self._attend(a, b, v, plan) for a, b in zip(_halves(q), _halves(k), strict=True))
         return self._closed(first, second)
 
     def look(
@@ -87,40 +87,35 @@ class DifferentialAttention(MultiHeadAttention):
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The output as from `forward`, and the weights [..., H, N, M]: the first less lambda times the second."""
         q, k, v, plan = self._ready(tokens, position, source, plan, None)
-        halves = zip(_halves(q, "Q"), _halves(k, "K"), strict=True)
+        halves = zip(_halves(q), _halves(k), strict=True)
         (z1, a1), (z2, a2) = (self._step_by_step(a, b, v, plan) for a, b in halves)
         return self._closed(z1, z2), a1 - self.by() * a2
 
-    def _turned(self, x: Tensor, tokens: Tokens, position: Position, role: Role) -> Tensor:
+    def _rotate(self, x: Tensor, tokens: Tokens, position: Position, role: Role) -> Tensor:
         """Each half is normed and turned by itself, then they lie side by side again: one row for the cache, and for `hold`."""
-        first, second = (
-            super(DifferentialAttention, self)._turned(half, tokens, position, role) for half in _halves(x, role[0].upper())
-        )
-        return ops.concat(first, second, name=f"{role[0].upper()}′", label="both halves of each head, turned")
-
-    def _turned_both(self, q: Tensor, k: Tensor, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor]:
-        return self._turned(q, tokens, position, "query"), self._turned(k, source, position, "key")
+        first, second = (super(DifferentialAttention, self)._rotate(half, tokens, position, role) for half in _halves(x))
+        return functional.concat(first, second)
 
     def by(self) -> Tensor:
         """lambda, [1, 1]."""
 
-        def exp(half: int) -> Tensor:
-            q, k = ops.row(ops.pick(self.query_lambda, half)), ops.column(ops.pick(self.key_lambda, half))
-            return ops.function(ops.matmul(q, k), "exp", name=f"exp{half + 1}", label="exp of a product")
-
-        grown = ops.subtract(exp(0), exp(1))
-        start = constant(torch.full((1, 1), self.start, dtype=grown.dtype, device=grown.device), "λ₀", "where lambda starts", ". .")
-        return ops.add(grown, start, name="λ", label="how much of the second is taken off")
+        q, k = self.query_lambda, self.key_lambda
+        exp_1 = (q.select(-2, 0).unsqueeze(-2) @ k.select(-2, 0).unsqueeze(-1)).exp()
+        exp_2 = (q.select(-2, 1).unsqueeze(-2) @ k.select(-2, 1).unsqueeze(-1)).exp()
+        grown = exp_1 - exp_2
+        lambda_ = grown + torch.full((1, 1), self.start, dtype=grown.dtype, device=grown.device)
+        return lambda_
 
     def _closed(self, first: Tensor, second: Tensor) -> Tensor:
         wide = torch.promote_types(first.dtype, torch.float32)
-        off = ops.multiply(ops.cast(second, wide), ops.cast(self.by(), wide), name="λZ₂", label="lambda times the second mix")
-        z = ops.cast(ops.subtract(ops.cast(first, wide), off, name="Z", label="the first mix less the second"), first.dtype)
-        z = ops.normed(self.norm, z, names=("Z_n", "Z_g"))
-        return self._close(ops.scale(z, 1 - self.start, name="Z′", label="times 1 less lambda's start"))
+        off = second.to(wide) * self.by().to(wide)
+        z = (first.to(wide) - off).to(first.dtype)
+        z = self.norm(z)
+        z = z * (1 - self.start)
+        return self._output(z)
 
 
-def _halves(x: Tensor, name: str) -> Halves:
+def _halves(x: Tensor) -> Halves:
+    """The two halves of each head."""
     half = x.shape[-1] // 2
-    parts = [ops.columns(x, i * half, (i + 1) * half, name=f"{name}{i + 1}", label=f"half {i + 1} of each head") for i in (0, 1)]
-    return parts[0], parts[1]
+    return x[..., :half], x[..., half : 2 * half]

@@ -17,7 +17,6 @@ from equiscope.attention.scores import look
 from equiscope.errors import InputError, ShapeError
 from equiscope.position import NoPosition, Position
 from equiscope.tokens import Tokens
-from equiscope.trace import constant, ops, recording
 
 
 def edge_attention(
@@ -101,10 +100,9 @@ class GraphAttention(nn.Module):
         q, k, v = self.attention.project(tokens, source, position)
         repeat = self.attention.heads // self.attention.kv_heads
         if repeat > 1:
-            k = ops.repeat_heads(k, repeat, name="K×", label="keys, one matrix a query head")
-            v = ops.repeat_heads(v, repeat, name="V×", label="values, one matrix a query head")
+            k, v = k.repeat_interleave(repeat, -3), v.repeat_interleave(repeat, -3)
         seen = _seen(tokens, source, edges)
-        if recording():
+        if self.attention.backend == "eager":
             z = self._as_table(q, k, v, edges, seen, Plan(position, tokens, source))
         else:
             bias, heads = self._bias(tokens, source, edges, position), q.ndim > 2
@@ -112,7 +110,7 @@ class GraphAttention(nn.Module):
             seen = seen.unsqueeze(-2) if seen is not None and heads and seen.ndim > 1 else seen
             scale = self.attention.score.factor(self.attention.head_width)  # a scheme may have widened queries and keys
             z = edge_attention(q, k, v, edges, bias, seen, scale)
-        return self.attention._close(z)
+        return self.attention._output(z)
 
     def _bias(self, tokens: Tokens, source: Tokens, edges: Tensor, position: Position) -> Tensor | None:
         """What the scheme adds to each edge, [..., H, E]; it is elementwise, so a list of pairs will do."""
@@ -127,19 +125,18 @@ class GraphAttention(nn.Module):
         return None if made is None else made.squeeze(-1)
 
     def _as_table(self, q: Tensor, k: Tensor, v: Tensor, edges: Tensor, seen: Tensor | None, plan: Plan) -> Tensor:
-        """The same with a dense table of scores, for those who watch: an edge that stands n times adds log n."""
+        """The same with a dense table of scores, every step written out: an edge that stands n times adds log n."""
         n, m = q.shape[-2], k.shape[-2]
         cell = edges[1].long() * m + edges[0].long()
         one = torch.ones(cell.shape, dtype=q.dtype, device=q.device) if seen is None else seen.to(q.dtype)
         count = one.new_zeros(*one.shape[:-1], n * m).scatter_add(-1, cell.expand(one.shape), one).unflatten(-1, (n, m))
         count = count.unsqueeze(-3) if count.ndim > 2 else count
-        axes = " ".join((*("batch",) * (count.ndim - 3), *("head",) * (count.ndim > 2), "token", "source"))
-        added = plan.table(self.attention.heads, q.ndim)
+        added = plan.table(self.attention.heads, q.ndim, plain=True)
         if bool((count > 1).any()):
-            often = constant(count.clamp(min=1).log(), "log n", "logarithm of how often an edge stands", axes)
-            added = often if added is None else ops.add(added, often, name="B", label="what the scheme and the edges add")
-        may = constant(count > 0, "G", "which edges there are", axes)
-        return look(q, k, v, added, may, self.attention.score, self.attention.weigh, self.attention.head_width)[0]
+            often = count.clamp(min=1).log()
+            added = often if added is None else added + often
+        edge = count > 0
+        return look(q, k, v, added, edge, self.attention.score, self.attention.weigh, self.attention.head_width, plain=True)[0]
 
 
 def _seen(tokens: Tokens, source: Tokens, edges: Tensor) -> Tensor | None:

@@ -7,7 +7,7 @@ Sources: Vaswani et al. 2017, section 3.2.2; Shazeer 2019 (one key head); Ainsli
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,6 @@ from equiscope.position import NoPosition, Position
 from equiscope.position.base import Role
 from equiscope.tokens import Tokens
 from equiscope.tokens.base import alike
-from equiscope.trace import ops, recording
 
 BLOCK = 128  # rows that FlexAttention takes at once
 SMALL = 2**22  # pairs of rows whose tables are worth keeping for speed; beyond it, blocks of rows
@@ -56,11 +55,16 @@ class MultiHeadAttention(nn.Module):
     norm         "rms" or "layer": queries and keys are brought to one size, with a gain, before they are turned; eps: of it
     output       whether a projection [H*V, D] follows; without it the result is [..., N, H*V]
     bias         whether the projections add one; "qkv" or "output": only those
-    backend      "auto" takes the fastest that can, and the readable one where somebody watches
+    backend      "auto" takes the fastest that can; "eager" is the plain reference, every step written out
     raises       ShapeError where D is not a multiple of H and no head width is given, or H not of kv_heads
     """
 
+    plain: ClassVar[dict[str, Any]] = {"backend": "eager"}  # attributes that a watcher sets, so that every step is written out
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "q_proj": ("Q", "", "queries"),
+        "k_proj": ("K", "", "keys"),
+        "v_proj": ("V", "", "values"),
+        "o_proj": ("ΔE", "", "what attention adds"),
         "q_proj.weight": ("W_Q", "feature channel", "query weights"),
         "k_proj.weight": ("W_K", "feature channel", "key weights"),
         "v_proj.weight": ("W_V", "feature channel", "value weights"),
@@ -118,8 +122,9 @@ class MultiHeadAttention(nn.Module):
         plan   what this layer shares with others of the same tokens and scheme; made here unless given
         cache  what was read before: tokens then are the rows that come next
         """
-        q, k, v, plan = self._ready(tokens, position, source, plan, cache)
-        return self._close(self._attend(q, k, v, plan))
+        q, k, v, plan = self._ready(tokens, position, source, plan, cache)  # project, rotate
+        z = self._attend(q, k, v, plan)
+        return self._output(z)  # project
 
     def look(
         self, tokens: Tokens, position: Position | None = None, source: Tokens | Held | None = None, plan: Plan | None = None
@@ -127,7 +132,7 @@ class MultiHeadAttention(nn.Module):
         """The output as from `forward`, and the weights [..., H, N, M] that made it; [N, M] of one head without a batch."""
         q, k, v, plan = self._ready(tokens, position, source, plan, None)
         z, weights = self._step_by_step(q, k, v, plan)
-        return self._close(z), weights
+        return self._output(z), weights
 
     def hold(self, source: Tokens, position: Position | None = None) -> Held:
         """Keys and values of tokens that answer many times, as an encoder's do in decoding: give the result as `source`."""
@@ -170,12 +175,10 @@ class MultiHeadAttention(nn.Module):
                 return f"{position.name} reads the weights"
             if not (self.score.fused and self.weigh.fused) or self.score.cap is not None:
                 return f"its scores are {self.score.name}, its weights {self.weigh.name}"
-        if backend == "chunked" and recording():
-            return "somebody watches"
         return ""
 
     def _runs(self, plan: Plan, ndim: int) -> Runs:
-        if recording() or self.backend == "eager":
+        if self.backend == "eager":
             return "eager"
         if self.backend == "auto":
             able = [b for b in self._wanted(plan) if not self.why_not(b, plan, ndim)]
@@ -208,26 +211,23 @@ class MultiHeadAttention(nn.Module):
             )
         if not alike(tokens.x.shape[:-2], source.at.shape[:-2]) or not alike(tokens.x.shape[:-2], source.x.shape[:-2]):
             raise ShapeError(f"A batch of {tuple(tokens.x.shape[:-2])} cannot ask one of {tuple(source.x.shape[:-2])}.")
-        if plan is None and cache is None and not recording():
-            plan = Plan(position, tokens, source)
-            _check(plan)
-        elif plan is None:  # who made a plan has checked the places
+        if plan is None:  # who made a plan has checked the places
             position.check(tokens.at)
-            position.check(source.at)
+            if source is not tokens:
+                position.check(source.at)
         if held is None:
             q, k, v = self.project(tokens, source, position)
         else:
             q, k, v = self.ask(tokens, position), held.k, held.v
         if cache is not None:
             k, v, source = cache.extend(k, v, source)
-        if plan is None or recording() or cache is not None:  # whoever watches one layer wants all its steps there
+        if plan is None or cache is not None:
             plan = Plan(position, tokens, source)
         if not torch.compiler.is_compiling():  # a size that is compared with a number is a guard
             self._small_enough(tokens.x.shape[:-1].numel() * source.at.shape[-2] * self.heads, q, k, plan)
         repeat = self.heads // self.kv_heads
         if repeat > 1:
-            k = ops.repeat_heads(k, repeat, name="K×", label="keys, one matrix a query head")
-            v = ops.repeat_heads(v, repeat, name="V×", label="values, one matrix a query head")
+            k, v = k.repeat_interleave(repeat, -3), v.repeat_interleave(repeat, -3)
         return q, k, v, plan
 
     def _small_enough(self, largest: int, q: Tensor, k: Tensor, plan: Plan) -> None:
@@ -239,47 +239,47 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys (turned by their places) and values, [..., H, N, K] each; [N, K] for one head without a batch."""
-        q, (k, v) = self._asked(tokens), self._pair(source)
-        return *self._turned_both(q, k, tokens, source, position), v
+        q, (k, v) = self._queries(tokens), self._keys_values(source)
+        q = self._rotate(q, tokens, position, "query")
+        k = self._rotate(k, source, position, "key")
+        return q, k, v
 
     def ask(self, tokens: Tokens, position: Position) -> Tensor:
         """Queries alone."""
-        return self._turned(self._asked(tokens), tokens, position, "query")
+        return self._rotate(self._queries(tokens), tokens, position, "query")
 
     def answer(self, source: Tokens, position: Position) -> tuple[Tensor, Tensor]:
         """Keys and values alone."""
-        k, v = self._pair(source)
-        return self._turned(k, source, position, "key"), v
+        k, v = self._keys_values(source)
+        return self._rotate(k, source, position, "key"), v
 
-    def _asked(self, tokens: Tokens) -> Tensor:
+    def _queries(self, tokens: Tokens) -> Tensor:
         x = _fitting(tokens, self.q_proj.in_features, "tokens")
-        return self._split(ops.linear(self.q_proj, x, name="Q", label="queries"), "Q", self.heads)
+        return self._split(self.q_proj(x), self.heads)
 
-    def _pair(self, source: Tokens) -> tuple[Tensor, Tensor]:
+    def _keys_values(self, source: Tokens) -> tuple[Tensor, Tensor]:
         x = _without_padding(source, _fitting(source, self.k_proj.in_features, "source"))
-        k = self._split(ops.linear(self.k_proj, x, name="K", label="keys"), "K", self.kv_heads)
-        v = self._split(ops.linear(self.v_proj, x, name="V", label="values"), "V", self.kv_heads)
+        k = self._split(self.k_proj(x), self.kv_heads)
+        v = self._split(self.v_proj(x), self.kv_heads)
         return k, v
 
-    def _turned(self, x: Tensor, tokens: Tokens, position: Position, role: Role) -> Tensor:
+    def _rotate(self, x: Tensor, tokens: Tokens, position: Position, role: Role) -> Tensor:
         return position.turn(self._of_one_size(x, role), tokens.at, role)
 
-    def _turned_both(self, q: Tensor, k: Tensor, tokens: Tokens, source: Tokens, position: Position) -> tuple[Tensor, Tensor]:
-        return self._turned(q, tokens, position, "query"), self._turned(k, source, position, "key")
-
     def _of_one_size(self, x: Tensor, role: Role) -> Tensor:
-        norm, name = (self.q_norm, "Q") if role == "query" else (self.k_norm, "K")
-        return x if norm is None else ops.normed(norm, x, names=(f"{name}_n", f"{name}_g"))
+        norm = self.q_norm if role == "query" else self.k_norm
+        return x if norm is None else norm(x)
 
-    def _split(self, x: Tensor, name: str, heads: int) -> Tensor:
+    def _split(self, x: Tensor, heads: int) -> Tensor:
+        """[..., N, H*K] to [..., H, N, K]: one matrix a head."""
         if self.heads == 1 and x.ndim == 2:
             return x
-        return ops.heads(x, heads, name=f"{name}_h", label="one matrix a head")
+        return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
 
-    def _close(self, z: Tensor) -> Tensor:
+    def _output(self, z: Tensor) -> Tensor:
         if z.ndim > 2:
-            z = ops.join(z, name="Z_all", label="the heads side by side")
-        return z if self.o_proj is None else ops.linear(self.o_proj, z, name="ΔE", label="what attention adds")
+            z = z.transpose(-3, -2).flatten(-2)  # the heads side by side
+        return z if self.o_proj is None else self.o_proj(z)
 
     # --- the look-up --------------------------------------------------------------------------------------------------
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> Tensor:
@@ -298,25 +298,26 @@ class MultiHeadAttention(nn.Module):
 
     def _step_by_step(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
         seen = _over_heads(plan.seen(self.mask), q)
-        extra = self._extra(q, k, plan, seen)
-        z, weights = look(q, k, v, extra, seen, self.score, self.weigh, self.head_width)
+        plain = self.backend == "eager"
+        bias = self._extra(q, k, plan, seen, plain)
+        z, weights = look(q, k, v, bias, seen, self.score, self.weigh, self.head_width, plain)
         if plan.position.acts("mix"):
-            more = plan.position.mix(ops.cast(weights, z.dtype), *plan.places())
+            more = plan.position.mix(weights.to(z.dtype), *plan.places())
             if more is not None and more.shape[-1] != z.shape[-1]:
                 raise ShapeError(
                     f"{plan.position.name} adds rows of {more.shape[-1]} numbers to the values, but they have {z.shape[-1]}. "
                     "Use a value_width equal to the head width."
                 )
-            z = z if more is None else ops.add(z, more, name="Z′", label="mix of the values and of their places")
+            z = z if more is None else z + more
         return z, weights
 
-    def _extra(self, q: Tensor, k: Tensor, plan: Plan, seen: Tensor | None) -> Tensor | None:
+    def _extra(self, q: Tensor, k: Tensor, plan: Plan, seen: Tensor | None, plain: bool = False) -> Tensor | None:
         """What the scheme adds to the scores, as a dense table."""
-        table = plan.table(self.heads, q.ndim)
+        table = plan.table(self.heads, q.ndim, plain)
         if not plan.position.acts("term"):
             return table
         term = plan.position.term(q, k, *plan.places(), seen)
-        return table if term is None else term if table is None else ops.add(table, term, name="B", label="what the scheme adds")
+        return table if term is None else term if table is None else table + term
 
     def _fused(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> Tensor:
         scale = self.score.factor(self.head_width)
@@ -365,15 +366,6 @@ def kv_minor(weight: Tensor, heads: int, kv_heads: int) -> Tensor:
     return kv_major(weight, heads, heads // max(kv_heads, 1))
 
 
-def _check(plan: Plan) -> None:
-    """Let the scheme look at all places, unless they are known to be such as any scheme of one axis reads."""
-    position = plan.position
-    if type(position).check is Position.check and position.axes in (None, 1) and plan.counts_rows:
-        return
-    for at in (plan.queries.at,) if plan.keys.at is plan.queries.at else (plan.queries.at, plan.keys.at):
-        position.check(at)
-
-
 def qk_norm(kind: Literal["rms", "layer"] | None, width: int, eps: float) -> nn.RMSNorm | nn.LayerNorm | None:
     """What brings each head's queries or keys to one size."""
     return None if kind is None else nn.RMSNorm(width, eps) if kind == "rms" else nn.LayerNorm(width, eps, bias=False)
@@ -390,9 +382,9 @@ def _fitting(tokens: Tokens, width: int, name: str) -> Tensor:
 
 def _without_padding(source: Tokens, x: Tensor) -> Tensor:
     """Features with 0 in rows of padding: nobody looks there, but 0 times infinity would be NaN."""
-    return x if source.valid is None or recording() else x.masked_fill(~source.valid.unsqueeze(-1), 0.0)
+    return x if source.valid is None else x.masked_fill(~source.valid.unsqueeze(-1), 0.0)
 
 
 def _over_heads(seen: Tensor | None, q: Tensor) -> Tensor | None:
     """[B, N, M] to [B, 1, N, M]: what a pair of tokens may do, it may do in every head."""
-    return seen if seen is None or seen.ndim == 2 else ops.broadcast_heads(seen)
+    return seen if seen is None or seen.ndim == 2 else seen.unsqueeze(-3)

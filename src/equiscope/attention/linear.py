@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from equiscope import functional
 from equiscope.attention.chunks import chunked
 from equiscope.attention.heads import Held, MultiHeadAttention, Runs
 from equiscope.attention.mask import Causal, Everything, Mask
@@ -24,21 +26,22 @@ from equiscope.errors import InputError
 from equiscope.position import NoPosition, Position
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
-from equiscope.trace import constant, ops, recording
 
 Feature = Literal["elu", "relu", "softplus", "exp"]
 FEATURES: tuple[Feature, ...] = ("elu", "relu", "softplus", "exp")
 CHUNK = 64  # rows that meet one another directly; what came before them meets them as a sum
 
 
-def feature(x: Tensor, kind: Feature, name: str = "", label: str = "") -> Tensor:
+def feature(x: Tensor, kind: Feature) -> Tensor:
     """phi, never negative: "elu" is elu(x) + 1 (Katharopoulos 2020), which is x + 1 above 0 and exp(x) below."""
     if kind == "relu":
-        return ops.activation(x, "relu", name=name, label=label)
-    if kind != "elu":
-        return ops.function(x, kind, name=name, label=label)
-    below = ops.function(ops.clamp(x, -(2.0**40), 0.0), "exp", label="exp(x) where x < 0, else 1")
-    return ops.add(ops.activation(x, "relu"), below, name=name, label=label)
+        return x.relu()
+    if kind == "softplus":
+        return F.softplus(x)
+    if kind == "exp":
+        return x.exp()
+    below = x.clamp(-(2.0**40), 0.0).exp()  # 1 where x > 0
+    return x.relu() + below
 
 
 @dataclass
@@ -111,8 +114,8 @@ class LinearAttention(MultiHeadAttention):
         rows = self._rows(tokens, source, position)
         if cache is not None:
             _check_next(cache, tokens)
-            return self._close(self._running(rows, source, cache).to(tokens.x.dtype))
-        plan = Plan(position, tokens, source) if plan is None or recording() else plan
+            return self._output(self._running(rows, source, cache).to(tokens.x.dtype))
+        plan = Plan(position, tokens, source) if plan is None else plan
         runs = self._way(plan)
         if runs == "eager":
             z = self._pairs(rows, plan)[0]
@@ -126,7 +129,7 @@ class LinearAttention(MultiHeadAttention):
                 return self._pairs(few, plan.rows(start, stop))[0]
 
             z = chunked(some, rows.q.shape[-2], ())
-        return self._close(ops.cast(z, tokens.x.dtype))
+        return self._output(z.to(tokens.x.dtype))
 
     def look(  # type: ignore[override]  # it has no held keys
         self, tokens: Tokens, position: Position | None = None, source: Tokens | None = None, plan: Plan | None = None
@@ -134,7 +137,7 @@ class LinearAttention(MultiHeadAttention):
         """The output as from `forward`, and the weights [..., H, N, M] that made it."""
         position, source = position or NoPosition(), source or tokens
         z, weights = self._pairs(self._rows(tokens, source, position), Plan(position, tokens, source))
-        return self._close(ops.cast(z, tokens.x.dtype)), weights
+        return self._output(z.to(tokens.x.dtype)), weights
 
     def hold(self, source: Tokens, position: Position | None = None) -> Held:
         """Refused: what is worth holding here are sums, and they are made for each call."""
@@ -148,8 +151,8 @@ class LinearAttention(MultiHeadAttention):
     def runs_on(
         self, tokens: Tokens | None = None, position: Position | None = None, source: Tokens | None = None
     ) -> Runs:  # fmt: skip
-        """Where somebody watches "eager", else "chunked": keys and values are summed, or pairs taken some at a time."""
-        return "eager" if recording() else "chunked"
+        """ "chunked": keys and values are summed, or pairs taken some at a time; "eager" where `backend` says so."""
+        return "eager" if self.backend == "eager" else "chunked"
 
     @torch.no_grad()
     def approximation_error(self, tokens: Tokens, position: Position | None = None) -> float:
@@ -173,17 +176,17 @@ class LinearAttention(MultiHeadAttention):
         position.check(source.at)
         q, k, v = self.project(tokens, source, NoPosition())
         wide = torch.promote_types(q.dtype, torch.float32)
-        q = feature(ops.cast(q, wide), self.feature, name="φ(Q)", label="features of the queries")
-        k = feature(ops.cast(k, wide), self.feature, name="φ(K)", label="features of the keys")
+        phi_q = feature(q.to(wide), self.feature)
+        phi_k = feature(k.to(wide), self.feature)
         if source.valid is not None:
-            real = ops.cast(ops.column(source.valid), wide, label="1 for real words")
-            k = ops.multiply(k, real if k.ndim == 2 or real.ndim == 2 else ops.broadcast_heads(real), name="φ(K)", label=REAL)
-        turned_q, turned_k = position.turn(q, tokens.at, "query"), position.turn(k, source.at, "key")
-        return _Rows(q, k, turned_q, turned_k, ops.cast(v, wide))
+            valid = source.valid.unsqueeze(-1).to(wide)
+            phi_k = phi_k * (valid if k.ndim == 2 or valid.ndim == 2 else valid.unsqueeze(-3))
+        turned_q, turned_k = position.turn(phi_q, tokens.at, "query"), position.turn(phi_k, source.at, "key")
+        return _Rows(phi_q, phi_k, turned_q, turned_k, v.to(wide))
 
     # --- three ways through -------------------------------------------------------------------------------------------
     def _way(self, plan: Plan) -> Literal["eager", "sums", "pairs"]:
-        if recording():
+        if self.backend == "eager":
             return "eager"
         q, k = plan.queries, plan.keys
         if isinstance(self.mask, Everything):
@@ -198,23 +201,23 @@ class LinearAttention(MultiHeadAttention):
     def _pairs(self, rows: _Rows, plan: Plan) -> tuple[Tensor, Tensor]:
         """Every query with every key, as one reads the formula."""
         seen = plan.seen(self.mask)
-        seen = seen if seen is None or seen.ndim == 2 else ops.broadcast_heads(seen)
+        seen = seen if seen is None or seen.ndim == 2 else seen.unsqueeze(-3)
 
-        def products(q: Tensor, k: Tensor, name: str, label: str) -> Tensor:
-            made = ops.matmul(q, ops.transpose(k), name=name, label=label)
-            return made if seen is None else ops.multiply(made, ops.cast(seen, made.dtype), name=name, label=f"{label}, seen ones")
+        def products(q: Tensor, k: Tensor) -> Tensor:
+            made = q @ k.mT
+            return made if seen is None else made * seen.to(made.dtype)
 
-        above = products(rows.turned_q, rows.turned_k, "S", "products of features")
+        scores = products(rows.turned_q, rows.turned_k)
         if rows.turned_q is rows.q:
-            weights = ops.share(above, name="A", label="attention weights")
+            weights = functional.share(scores)
         else:
-            below = products(rows.q, rows.k, "S₀", "products of features before they turned")
-            one = constant(torch.ones(below.shape[-1], 1, dtype=below.dtype, device=below.device), "1", "one a key", "token .")
-            nothing = constant(torch.zeros(1, 1, dtype=below.dtype, device=below.device), "0", "nothing", ". .")
-            total = ops.matmul(below, one, name="n", label="sum of the row")
-            total = ops.add(total, ops.cast(ops.equal(total, nothing), total.dtype), name="n", label="sum of the row, 1 for 0")
-            weights = ops.divide(above, total, name="A", label="attention weights")
-        return ops.matmul(weights, rows.v, name="Z", label="mix of the values"), weights
+            unturned = products(rows.q, rows.k)
+            ones = torch.ones(unturned.shape[-1], 1, dtype=unturned.dtype, device=unturned.device)
+            total = unturned @ ones
+            total = total + (total == 0).to(total.dtype)  # 1 for 0
+            weights = scores / total
+        z = weights @ rows.v
+        return z, weights
 
     def _running(self, rows: _Rows, source: Tokens, sums: Sums) -> Tensor:
         """Some rows at a time: they meet one another as pairs, and all that came before as a sum."""
@@ -230,9 +233,6 @@ class LinearAttention(MultiHeadAttention):
         sums.length += source.order.shape[-1]
         z = torch.cat(found, -2) if found else parts[-1][..., :0, :]
         return z[0] if alone else z
-
-
-REAL = "features of the keys, 0 where there is no word"
 
 
 def _all_at_once(rows: _Rows) -> Tensor:

@@ -12,6 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from equiscope import functional
 from equiscope.attention.cache import Cache
 from equiscope.attention.heads import Held, MultiHeadAttention, Runs
 from equiscope.attention.mask import Everything, Mask
@@ -21,7 +22,6 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.position import NoPosition, Position
 from equiscope.symmetry import Action, Reverse, Shift, relative_error
 from equiscope.tokens import Tokens
-from equiscope.trace import constant, ops, recording
 
 
 class _LowRank(MultiHeadAttention):
@@ -51,7 +51,7 @@ class _LowRank(MultiHeadAttention):
     ) -> Tensor:  # fmt: skip
         if cache is not None:
             self.cache()  # says why there is none
-        return self._close(self._mix(tokens, source or tokens, position or NoPosition()))
+        return self._output(self._mix(tokens, source or tokens, position or NoPosition()))
 
     def hold(self, source: Tokens, position: Position | None = None) -> Held:
         """Refused: keys are mixed before they meet a query."""
@@ -130,16 +130,17 @@ class Linformer(_LowRank):
         self._check(tokens, source, position)
         self._fits(source.order)
         q, k, v = self.project(tokens, source, position)
-        return look(q, self._shorter(k, self.key_map, source, "K"), self._shorter(v, self.value_map, source, "V"))[0]
+        k, v = self._shorter(k, self.key_map, source), self._shorter(v, self.value_map, source)
+        return look(q, k, v, plain=self.backend == "eager")[0]
 
-    def _shorter(self, x: Tensor, by: Tensor, source: Tokens, name: str) -> Tensor:
-        """[..., N, K] to [..., R, K]; padding takes no part."""
-        columns = ops.gather(ops.transpose(by), source.order, name="Eᵀ", label="the maps' columns for these places")
+    def _shorter(self, x: Tensor, by: Tensor, source: Tokens) -> Tensor:
+        """[..., N, K] to [..., R, K], mixed along the text; padding takes no part."""
+        columns = by.mT[source.order.long()]
         if source.valid is not None:
-            columns = ops.multiply(columns, ops.cast(ops.column(source.valid), columns.dtype), label="0 where there is no word")
-        mixing = ops.transpose(columns, name="E", label="how much of each word a row takes")
-        mixing = mixing if x.ndim == 2 or mixing.ndim == 2 else ops.broadcast_heads(mixing)
-        return ops.matmul(mixing, x, name=f"{name}_R", label="mixed along the text")
+            columns = columns * source.valid.unsqueeze(-1).to(columns.dtype)
+        mixing = columns.mT
+        mixing = mixing if x.ndim == 2 or mixing.ndim == 2 else mixing.unsqueeze(-3)
+        return mixing @ x
 
     def _fits(self, order: Tensor) -> None:
         if torch.compiler.is_compiling() or order.device.type != "cpu" or not order.numel():
@@ -186,22 +187,21 @@ class Nystrom(_LowRank):
         self._check(tokens, source, position)
         q, k, v = self.project(tokens, source, position)
         wide = torch.promote_types(q.dtype, torch.float32)
-        root = self.head_width
-        q, k, v = ops.scale(ops.cast(q, wide), 1 / math.sqrt(root), name="Q/√K", root=root), ops.cast(k, wide), ops.cast(v, wide)
-        asked, has_q = self._means(q, tokens, "L_Q", "landmarks of the queries")
-        found, has_k = self._means(k, source, "L_K", "landmarks of the keys")
+        q, k, v = q.to(wide) * (1 / math.sqrt(self.head_width)), k.to(wide), v.to(wide)
+        landmarks_q, has_q = self._means(q, tokens)
+        landmarks_k, has_k = self._means(k, source)
         seen = _per_head(source.valid)
-        first = _weights(q, found, has_k, "A₁", "queries ask landmarks")
-        middle = _weights(asked, found, has_k, "A₂", "landmarks ask landmarks")
+        first = _weights(q, landmarks_k, has_k)
+        middle = _weights(landmarks_q, landmarks_k, has_k)
         if has_q is not None:
-            middle = ops.multiply(middle, ops.cast(ops.column(has_q), wide), name="A₂", label="landmarks ask landmarks, real ones")
-        last = _weights(asked, k, seen, "A₃", "landmarks ask keys", row=False)
-        mixed = ops.matmul(last, v, name="A₃V", label="mix of the values at each landmark")
-        bridge = ops.matmul(first, self.pseudo_inverse(middle), name="A₁A₂⁺", label="from queries to landmarks")
-        z = ops.matmul(bridge, mixed, name="Z", label="mix of the values")
-        return ops.cast(z, tokens.x.dtype)
+            middle = middle * has_q.unsqueeze(-1).to(wide)
+        last = _weights(landmarks_q, k, seen, row=False)
+        mixed = last @ v
+        bridge = first @ self.pseudo_inverse(middle)
+        z = bridge @ mixed
+        return z.to(tokens.x.dtype)
 
-    def _means(self, x: Tensor, tokens: Tokens, name: str, label: str) -> tuple[Tensor, Tensor | None]:
+    def _means(self, x: Tensor, tokens: Tokens) -> tuple[Tensor, Tensor | None]:
         """Means of segments, [..., R, K], and which segments have a word, [..., R] bool with an axis for heads; None: all."""
         n = x.shape[-2]
         number = torch.arange(self.landmarks if tokens.valid is not None else min(self.landmarks, max(n, 1)), device=x.device)[
@@ -218,50 +218,47 @@ class Nystrom(_LowRank):
         count = member.sum(-1, keepdim=True)
         share = member.to(x.dtype) / count.clamp(min=1)
         share = share if x.ndim == 2 or share.ndim == 2 else share.unsqueeze(-3)
-        axes = ("head row token" if share.ndim > 2 else "row token") if share.ndim < 4 else "batch head row token"
-        share = constant(share, "P", "which words a landmark is the mean of", axes)
         has = None if real is None else (count > 0).squeeze(-1)
         has = has if has is None or x.ndim == 2 or has.ndim == 1 else has.unsqueeze(-2)
-        return ops.matmul(share, x, name=name, label=label), has
+        return share @ x, has
 
     def pseudo_inverse(self, a: Tensor) -> Tensor:
         """A+ by Z <- Z (13 - A Z (15 - A Z (7 - A Z))) / 4, from Z = A^T / (largest column sum x largest row sum)."""
         one = torch.eye(a.shape[-2], dtype=a.dtype, device=a.device)
-        by = {n: constant(n * one, f"{n}I", f"{n} on the diagonal", "row row") for n in (7, 13, 15)}
-        norm = ops.multiply(_largest_row(ops.transpose(a)), _largest_row(a), name="‖A‖", label="largest column and row sum")
-        z = ops.divide(ops.transpose(a), norm, name="Z₀", label="first guess of the inverse")
+        one_7, one_13, one_15 = 7 * one, 13 * one, 15 * one
+        plain = self.backend == "eager"
+        norm = _largest_row(a.mT, plain) * _largest_row(a, plain)
+        z = a.mT / norm
         for _ in range(self.iterations):
-            az = ops.matmul(a, z)
-            inner = ops.subtract(by[15], ops.matmul(az, ops.subtract(by[7], az)))
-            z = ops.scale(ops.matmul(z, ops.subtract(by[13], ops.matmul(az, inner))), 0.25, name="Z", label="better inverse")
+            az = a @ z
+            inner = one_15 - az @ (one_7 - az)
+            z = (z @ (one_13 - az @ inner)) * 0.25
         return z
 
 
-def _weights(q: Tensor, k: Tensor, seen: Tensor | None, name: str, label: str, row: bool = True) -> Tensor:
-    scores = ops.matmul(q, ops.transpose(k), name=f"S{name[1:]}", label=f"{label}: products")
+def _weights(q: Tensor, k: Tensor, seen: Tensor | None, row: bool = True) -> Tensor:
+    scores = q @ k.mT
     if seen is not None:
-        scores = ops.mask(scores, ops.row(seen) if row else seen, name=f"S{name[1:]}", label="where there is a word")
-    return ops.softmax(scores, name=name, label=label)
+        scores = scores.masked_fill(~(seen.unsqueeze(-2) if row else seen), -math.inf)
+    return functional.softmax(scores)
 
 
 def _per_head(valid: Tensor | None) -> Tensor | None:
     """Real words as who may be looked at: [N] to [1, N], [B, N] to [B, 1, 1, N]."""
     if valid is None:
         return None
-    seen = ops.row(valid, name="M", label="who may be looked at: real words")
-    return seen if seen.ndim == 2 else ops.broadcast_heads(seen)
+    seen = valid.unsqueeze(-2)
+    return seen if seen.ndim == 2 else seen.unsqueeze(-3)
 
 
-def _largest_row(a: Tensor) -> Tensor:
-    """The largest sum of a row, [..., 1, 1]. 1 for a table of zeros."""
-    one = constant(torch.ones(a.shape[-1], 1, dtype=a.dtype, device=a.device), "1", "one a column", "row .")
-    sums = ops.transpose(ops.matmul(a, one, name="Σ", label="sum of each row"))
-    if not recording():
+def _largest_row(a: Tensor, plain: bool) -> Tensor:
+    """The largest sum of a row, [..., 1, 1]. 1 for a table of zeros. plain: by the maximum of two numbers at a time."""
+    ones = torch.ones(a.shape[-1], 1, dtype=a.dtype, device=a.device)
+    sums = (a @ ones).mT
+    if not plain:
         largest = sums.amax(-1, keepdim=True)
         return largest.masked_fill(largest == 0, 1.0)
     while sums.shape[-1] > 1:
         half = (sums.shape[-1] + 1) // 2
-        low, high = ops.columns(sums, 0, half), ops.columns(sums, sums.shape[-1] - half, sums.shape[-1])
-        sums = ops.maximum(low, high, label="the larger of two halves")
-    nothing = constant(torch.zeros(1, 1, dtype=a.dtype, device=a.device), "0", "nothing", ". .")
-    return ops.add(sums, ops.cast(ops.equal(sums, nothing), a.dtype), label="1 for 0")
+        sums = torch.maximum(sums[..., :half], sums[..., sums.shape[-1] - half :])
+    return sums + (sums == 0).to(a.dtype)  # 1 for 0

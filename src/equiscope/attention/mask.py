@@ -16,7 +16,6 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.position.base import arguments
 from equiscope.symmetry import CLAIMED, Action, Reverse, Shift
 from equiscope.tokens import Tokens
-from equiscope.trace import constant, ops, recording
 
 ROOM = 64  # tokens that a miniature may have
 
@@ -86,7 +85,7 @@ class Causal(Mask):
         return frozenset({Shift})
 
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
-        return ops.not_after(order_k, order_q, name="M", label="who may look: not at what comes later")
+        return order_k <= order_q
 
 
 class Window(Mask):
@@ -104,8 +103,8 @@ class Window(Mask):
         return frozenset({Shift, Reverse})
 
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
-        steps = ops.distance(order_q, order_k, name="|i−j|", label="how many words away")
-        return ops.below(steps, self.size, name="M", label="who may look: at near words")
+        distance = (order_q - order_k).abs()
+        return distance < self.size
 
 
 class Dilated(Mask):
@@ -123,8 +122,8 @@ class Dilated(Mask):
         return frozenset({Shift, Reverse})
 
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
-        steps = ops.modulo(ops.distance(order_q, order_k), self.step, name="|i−j| mod", label="words away, modulo the step")
-        return ops.below(steps, 1, name="M", label="who may look: at every so many words")
+        distance = (order_q - order_k).abs()
+        return distance % self.step < 1
 
 
 class Blocks(Mask):
@@ -142,8 +141,9 @@ class Blocks(Mask):
         return frozenset()  # only shifts by whole blocks
 
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
-        mine, theirs = ops.block(order_q, self.size), ops.block(order_k, self.size)
-        return ops.equal(mine, theirs, name="M", label="who may look: in the same block")
+        block_q = torch.div(order_q, self.size, rounding_mode="floor")
+        block_k = torch.div(order_k, self.size, rounding_mode="floor")
+        return block_q == block_k
 
 
 class Prefix(Mask):
@@ -161,7 +161,7 @@ class Prefix(Mask):
         return frozenset()
 
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
-        return ops.below(order_k, self.length, name="M", label="who may be looked at: the prefix")
+        return order_k < self.length
 
 
 class Edges(Mask):
@@ -208,9 +208,9 @@ class Edges(Mask):
         return Edges(self.edges, max(self.nodes, ROOM))
 
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
-        table = constant(self.get_buffer("table").to(order_q.device), "G", "which edges there are", "edge")
-        pair = ops.add(ops.scale(order_q, self.nodes), order_k, name="edge", label="number of the pair")
-        return ops.gather(table, pair, name="M", label="who may look: along an edge")
+        edges = self.get_buffer("table").to(order_q.device)
+        pair = order_q * self.nodes + order_k
+        return edges[pair.long()]
 
 
 class Documents(Mask):
@@ -273,7 +273,7 @@ class Both(_Pair):
 
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor | None:
         a, b = self.first.visible(order_q, order_k), self.second.visible(order_q, order_k)
-        return a if b is None else b if a is None else ops.both(a, b, name="M", label="who may look")
+        return a if b is None else b if a is None else a & b
 
 
 class Either(_Pair):
@@ -290,7 +290,7 @@ class Either(_Pair):
 
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor | None:
         a, b = self.first.visible(order_q, order_k), self.second.visible(order_q, order_k)
-        return None if a is None or b is None else ops.either(a, b, name="M", label="who may look")
+        return None if a is None or b is None else a | b
 
 
 class Opposite(Mask):
@@ -323,7 +323,7 @@ class Opposite(Mask):
     def visible(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         seen = self.of.visible(order_q, order_k)
         assert seen is not None
-        return ops.opposite(seen, name="M", label="who may look")
+        return ~seen
 
 
 def _without_documents(mask: Mask) -> None:
@@ -339,17 +339,17 @@ def visible(mask: Mask, queries: Tokens, keys: Tokens) -> Tensor | None:
     _check(mask, queries, keys)
     parts: list[Tensor] = []
     ranks_q, ranks_k = _ranks(mask, queries), _ranks(mask, keys)
-    by_rank = None if isinstance(mask, Everything) else mask.visible(ops.column(ranks_q), ops.row(ranks_k))
+    by_rank = None if isinstance(mask, Everything) else mask.visible(ranks_q.unsqueeze(-1), ranks_k.unsqueeze(-2))
     if by_rank is not None:
         parts.append(by_rank)
     if keys.valid is not None:
-        parts.append(ops.row(keys.valid, name="M", label="who may be looked at: real words"))
+        parts.append(keys.valid.unsqueeze(-2))
     if queries.document is not None and keys.document is not None:
-        mine, theirs = ops.column(queries.document), ops.row(keys.document)
-        parts.append(ops.equal(mine, theirs, name="M", label="same text"))
+        same_text = queries.document.unsqueeze(-1) == keys.document.unsqueeze(-2)
+        parts.append(same_text)
     joined = parts[0] if parts else None
     for part in parts[1:]:
-        joined = ops.both(joined, part, name="M", label="who may look") if joined is not None else part
+        joined = joined & part if joined is not None else part
     return joined
 
 
@@ -385,7 +385,7 @@ def _check(mask: Mask, queries: Tokens, keys: Tokens) -> None:
 def _ranks(mask: Mask, tokens: Tokens) -> Tensor:
     """Ranks as the mask reads them. Those of padding may be any number, which a graph would look up in its table."""
     graphs = [part.nodes for part in mask.modules() if isinstance(part, Edges)]
-    return tokens.order.clamp(0, min(graphs) - 1) if graphs and tokens.valid is not None and not recording() else tokens.order
+    return tokens.order.clamp(0, min(graphs) - 1) if graphs and tokens.valid is not None else tokens.order
 
 
 def blocks(seen: Callable[..., Tensor], batch: int, n: int, m: int, device: torch.device) -> BlockMask:

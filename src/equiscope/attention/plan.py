@@ -17,7 +17,6 @@ from equiscope.attention.mask import Causal, Everything, Mask, Pairwise, blocks,
 from equiscope.kernels import DistanceBias
 from equiscope.position import Places, Position
 from equiscope.tokens import Tokens
-from equiscope.trace import constant, ops, recording
 
 LARGE = 2.0**50  # places below it are counted exactly in float64
 WHOLE = 2**18  # pairs of rows whose bias is made in one go; more are made by rows
@@ -32,7 +31,7 @@ class Plan:
     def __init__(self, position: Position, queries: Tokens, keys: Tokens, whole: bool = True) -> None:
         self.position, self.queries, self.keys, self.whole = position, queries, keys, whole
         self._seen: dict[int, Tensor | None] = {}
-        self._tables: dict[tuple[int, int], Tensor] = {}
+        self._tables: dict[tuple[int, int, bool], Tensor] = {}
         self._distances: dict[int, DistanceBias] = {}
         self._blocks: dict[tuple[int, int], BlockMask] = {}
         self._in_steps: tuple[bool, bool] | None = None
@@ -80,26 +79,29 @@ class Plan:
             self._distances[heads] = DistanceBias(values.expand(heads, 1, len(steps)).squeeze(-2), n)
         return self._distances[heads]
 
-    def table(self, heads: int, ndim: int) -> Tensor | None:
-        """The bias as a dense table [..., H, N, M] for queries of `ndim` axes; [N, M] for one head without a batch."""
+    def table(self, heads: int, ndim: int, plain: bool = False) -> Tensor | None:
+        """The bias as a dense table [..., H, N, M] for queries of `ndim` axes; [N, M] for one head without a batch.
+
+        plain  made for every pair in one go, as the formula reads
+        """
         if not self.position.acts("bias"):
             return None
-        if (heads, ndim) not in self._tables:
-            same = None if recording() else self.distances(heads)
+        key = (heads, ndim, plain)
+        if key not in self._tables:
+            same = None if plain else self.distances(heads)
             if same is not None:
                 table = same.table()
                 table = table[0] if ndim == 2 else table
-            elif self._heavy():
+            elif not plain and self._heavy():
                 table = self._by_rows(heads, ndim)
             else:
                 table = self._dense(heads, ndim)
-            self._tables[heads, ndim] = table
-        return self._tables[heads, ndim]
+            self._tables[key] = table
+        return self._tables[key]
 
     def _dense(self, heads: int, ndim: int) -> Tensor:
-        number = torch.arange(heads, device=self.queries.at.device)
-        number = number[0] if ndim == 2 else number[:, None, None]
-        head = constant(number, "h", "number of the head", "head . ." if number.ndim else "")
+        head = torch.arange(heads, device=self.queries.at.device)
+        head = head[0] if ndim == 2 else head[:, None, None]
         at_q, at_k = self.places()
         bias = self.position.bias(head, at_q, at_k)
         assert bias is not None
@@ -116,7 +118,7 @@ class Plan:
 
     def _heavy(self) -> bool:
         """Whether all steps from places to a learned bias, kept for its gradient, would be many tables of every pair."""
-        if not self.whole or recording() or torch.compiler.is_compiling() or next(self.position.parameters(), None) is None:
+        if not self.whole or torch.compiler.is_compiling() or next(self.position.parameters(), None) is None:
             return False
         return self.queries.at.shape[-2] * self.keys.at.shape[-2] > WHOLE
 
@@ -136,10 +138,9 @@ class Plan:
 
     def places(self) -> tuple[Places, Places]:
         """A tensor for each axis: of queries [..., N, 1], of keys [..., 1, M]; with a batch, [B, 1, N, 1] and [B, 1, 1, M]."""
-        at_k = [ops.transpose(at, name="tᵀ", label="places of the keys") for at in _axes(self.keys.at)]
-        at_q = _axes(self.queries.at)
+        at_q, at_k = _axes(self.queries.at), [at.mT for at in _axes(self.keys.at)]
         if self.queries.at.ndim > 2 or self.keys.at.ndim > 2:
-            at_q, at_k = [ops.broadcast_heads(at) for at in at_q], [ops.broadcast_heads(at) for at in at_k]
+            at_q, at_k = [at.unsqueeze(-3) for at in at_q], [at.unsqueeze(-3) for at in at_k]
         return tuple(at_q), tuple(at_k)
 
     def rows(self, start: int, stop: int) -> "Plan":
@@ -167,14 +168,9 @@ class Plan:
         ranks = self._plain and bool((q.order.diff() > 0).all())
         return _steady(q), ranks
 
-    @property
-    def counts_rows(self) -> bool:
-        """Whether those who ask answer, too, and places grow by one from row to row, padding's too: then all are numbers."""
-        return self.keys is self.queries and self.keys.valid is None and self._even()[0]
-
 
 def _axes(at: Tensor) -> list[Tensor]:
-    return [at] if at.shape[-1] == 1 else [ops.columns(at, a, a + 1, name=f"t{a}") for a in range(at.shape[-1])]
+    return [at] if at.shape[-1] == 1 else [at[..., a : a + 1] for a in range(at.shape[-1])]
 
 
 def _steady(tokens: Tokens) -> bool:

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from equiscope import functional
 from equiscope.attention.shown import shown, takes
 from equiscope.attention.weigh import Softmax, Weigh
 from equiscope.errors import InputError, ShapeError
 from equiscope.position.base import Position, arguments
-from equiscope.trace import constant, ops, recording
 
 
 class Score(nn.Module):
@@ -76,20 +76,16 @@ class Score(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
         """q [..., N, K], k [..., M, K] to scores [..., N, M]; head_width is K before a scheme widened queries and keys."""
-        product = ops.matmul(self.ask(q), ops.transpose(k, name="Kᵀ", label="keys, as columns"), name="QKᵀ", label=PRODUCTS)
+        scores = self.ask(q) @ k.mT
         by = self.factor(head_width)
-        root = head_width if by == 1 / math.sqrt(head_width) else 0
-        return product if by == 1 else ops.scale(product, by, name="S", label="scores", root=root)
+        return scores if by == 1 else scores * by
 
     def capped(self, scores: Tensor) -> Tensor:
         """The cap comes last, after a bias: it limits the whole score."""
         if self.cap is None:
             return scores
-        small = ops.activation(ops.scale(scores, 1 / self.cap), "tanh", name="tanh", label="scores between -1 and 1")
-        return ops.scale(small, self.cap, name="S", label="scores, none beyond the cap")
-
-
-PRODUCTS = "products of queries and keys"
+        small = (scores * (1 / self.cap)).tanh()
+        return small * self.cap
 
 
 class ScaledDot(Score):
@@ -128,8 +124,7 @@ class General(Score):
 
     def ask(self, q: Tensor) -> Tensor:
         _fits(self, q, self.weight.shape[-1])
-        weight = self.weight if q.ndim > 2 else ops.gather(self.weight, torch.zeros((), dtype=torch.long, device=q.device))
-        return ops.matmul(q, weight, name="QW_a", label="queries, mapped")
+        return q @ (self.weight if q.ndim > 2 else self.weight[0])
 
 
 class Additive(Score):
@@ -163,11 +158,11 @@ class Additive(Score):
 
     def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
         _fits(self, q, len(self.ask_weight))
-        asked = ops.matmul(q, self.ask_weight, name="QW_q", label="queries, mapped")
-        found = ops.matmul(k, self.key_weight, name="KW_k", label="keys, mapped")
-        pairs = ops.add(ops.row(asked), ops.broadcast_heads(found), name="q+k", label="every query with every key")
-        hidden = ops.activation(pairs, "tanh", name="tanh", label="hidden features of the pair")
-        return ops.squeeze(ops.matmul(hidden, self.out), name="S", label="scores")
+        asked = q @ self.ask_weight
+        found = k @ self.key_weight
+        pairs = asked.unsqueeze(-2) + found.unsqueeze(-3)
+        hidden = pairs.tanh()
+        return (hidden @ self.out).squeeze(-1)
 
 
 class Concat(Score):
@@ -198,14 +193,11 @@ class Concat(Score):
 
     def forward(self, q: Tensor, k: Tensor, head_width: int) -> Tensor:
         _fits(self, q, len(self.weight) // 2)
-        room = {name: torch.zeros(shape, dtype=q.dtype, device=q.device) for name, shape in
-                {"q": (k.shape[-2], 1), "k": (q.shape[-2], 1, 1)}.items()}  # fmt: skip
-        first = ops.add(
-            ops.row(q), constant(room["q"], "0", "room for the keys", "source ."), name="q", label="the query of a pair"
-        )
-        second = ops.add(ops.broadcast_heads(k), constant(room["k"], "0", "room for the queries", "token . ."), label="its key")
-        hidden = ops.activation(ops.matmul(ops.concat(first, second), self.weight), "tanh", name="tanh")
-        return ops.squeeze(ops.matmul(hidden, self.out), name="S", label="scores")
+        query = q.unsqueeze(-2) + q.new_zeros(k.shape[-2], 1)  # of every pair
+        key = k.unsqueeze(-3) + q.new_zeros(q.shape[-2], 1, 1)
+        pairs = functional.concat(query, key)
+        hidden = (pairs @ self.weight).tanh()
+        return (hidden @ self.out).squeeze(-1)
 
 
 def _fits(score: Score, q: Tensor, width: int) -> None:
@@ -228,31 +220,35 @@ def look_up(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, visible: Tensor | None = None, score: Score | None = None,
     weigh: Weigh | None = None, head_width: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Attention as a soft look-up, every step in sight: q [..., N, K], k [..., M, K], v [..., M, V] to [..., N, V].
+    """Attention as a soft look-up, step by step: q [..., N, K], k [..., M, K], v [..., M, V] to [..., N, V].
 
     bias     added to the scores, broadcast to [..., N, M]
     visible  True = may look; a query that may look nowhere gets 0
     """
-    return look(q, k, v, bias, visible, score, weigh, head_width)[0]
+    return look(q, k, v, bias, visible, score, weigh, head_width, plain=True)[0]
 
 
 def look(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, visible: Tensor | None = None, score: Score | None = None,
-    weigh: Weigh | None = None, head_width: int | None = None,
+    weigh: Weigh | None = None, head_width: int | None = None, plain: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """As `look_up`, with the weights [..., N, M] beside the result; both in float32 or better until the end."""
+    """As `look_up`, with the weights [..., N, M] beside the result; both in float32 or better until the end.
+
+    plain  every step is written out, as the formula reads; otherwise blocks of rows go through all steps, where that is faster
+    """
     score, weigh = score or ScaledDot(), weigh or Softmax()
     wide = torch.promote_types(q.dtype, torch.float32)  # products of half-precision rows overflow
-    if not recording() and score.fused and weigh.fused and score.cap is None and takes(q, k, v, bias, visible):
+    if not plain and score.fused and weigh.fused and score.cap is None and takes(q, k, v, bias, visible):
         factor, bias = score.factor(head_width or q.shape[-1]), None if bias is None else bias.to(wide)
         z, weights = shown(score.ask(q.to(wide)), k.to(wide), v.to(wide), factor, visible, bias)
         return z.to(q.dtype), weights
-    scores = score.forward(ops.cast(q, wide), ops.cast(k, wide), head_width or q.shape[-1])  # a step of attention, not of a part
+    scores = score.forward(q.to(wide), k.to(wide), head_width or q.shape[-1])  # a step of attention, not of a part
     if bias is not None:
-        scores = ops.add(scores, ops.cast(bias, wide), name="S′", label="scores with the cost of distance")
+        scores = scores + bias.to(wide)
     scores = score.capped(scores)
     weights = weigh.forward(scores, visible)
-    return ops.cast(ops.matmul(weights, ops.cast(v, wide), name="Z", label="mix of the values"), q.dtype), weights
+    z = weights @ v.to(wide)
+    return z.to(q.dtype), weights
 
 
 def score_split(x: Tensor, p: Tensor, query: Tensor, key: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -261,18 +257,10 @@ def score_split(x: Tensor, p: Tensor, query: Tensor, key: Tensor, heads: int) ->
     x, p [..., N, D] words and places; query, key [D, H*K]
     returns content-content, content-position, position-content, position-position, each [..., H, N, N]
     """
-    named = {"c": (x, "words"), "p": (p, "places")}
-    q = {s: _subspaces(ops.matmul(v, query, name=f"Q_{s}", label=f"queries of the {w}"), heads) for s, (v, w) in named.items()}
-    k = {s: _subspaces(ops.matmul(v, key, name=f"K_{s}", label=f"keys of the {w}"), heads) for s, (v, w) in named.items()}
-
-    def part(i: str, j: str) -> Tensor:
-        product = ops.matmul(q[i], ops.transpose(k[j]))
-        width = q[i].shape[-1]
-        label = f"{named[i][1]} ask {named[j][1]}"
-        return ops.scale(product, 1 / math.sqrt(width), name=f"S_{i}{j}", label=label, root=width)
-
-    return part("c", "c"), part("c", "p"), part("p", "c"), part("p", "p")
+    q_c, k_c = _subspaces(x @ query, heads), _subspaces(x @ key, heads)
+    q_p, k_p = _subspaces(p @ query, heads), _subspaces(p @ key, heads)
+    return scaled_dot(q_c, k_c), scaled_dot(q_c, k_p), scaled_dot(q_p, k_c), scaled_dot(q_p, k_p)
 
 
 def _subspaces(x: Tensor, heads: int) -> Tensor:
-    return x if heads == 1 and x.ndim == 2 else ops.heads(x, heads)
+    return x if heads == 1 and x.ndim == 2 else x.unflatten(-1, (heads, -1)).transpose(-3, -2)

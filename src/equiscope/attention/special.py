@@ -25,7 +25,6 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.position import NoPosition, Places, Position
 from equiscope.symmetry import Action, Shift
 from equiscope.tokens import Tokens
-from equiscope.trace import constant, ops
 
 Convolution = nn.Conv1d | nn.Conv2d
 Index = tuple[int | slice, ...]
@@ -131,19 +130,17 @@ class Offsets(Position):
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         squares: Tensor | None = None
         for axis, (q, k) in enumerate(zip(at_q, at_k, strict=True)):
-            table = constant(self.offsets[:, axis].to(q.device, q.dtype), f"Δ{axis}", "where each head looks", "head")
-            off = ops.subtract(
-                ops.subtract(k, q), ops.gather(table, head), name=f"d{axis}", label="steps from where the head looks"
-            )
+            delta = self.offsets[:, axis].to(q.device, q.dtype)
+            gap = (k - q) - delta[head.long()]
             if self.wraps:
-                off = ops.modulo(off, self.wraps[axis], name=f"d{axis}", label="steps from there, on the ring")
-            square = ops.function(off, "square", name=f"d{axis}²", label="square of it")
-            squares = square if squares is None else ops.add(squares, square, name="d²", label="square of the distance from there")
+                gap = gap % self.wraps[axis]
+            square = gap.square()
+            squares = square if squares is None else squares + square
         assert squares is not None
         if self.sharpness is not None:
-            return ops.scale(squares, -self.sharpness, name="B", label="scores: the farther, the less")
-        here = ops.below(squares, 0.5, name="M", label="whether the head looks there")
-        return ops.mask(ops.scale(squares, 0.0), here, name="B", label="0 there, minus infinity elsewhere")
+            return squares * -self.sharpness
+        here = squares < 0.5
+        return (squares * 0.0).masked_fill(~here, -math.inf)
 
 
 class ConvolutionAsAttention(nn.Module):
@@ -221,7 +218,7 @@ class Recurrence(nn.Module):
         state = self.attention.cache()
         parts = zip(*(t.unbind(-2) for t in (rows.q, rows.k, rows.turned_q, rows.turned_k, rows.v)), strict=True)
         z = torch.stack([state.step(*row) for row in parts], -2)
-        return self.attention._close(z.to(tokens.x.dtype))
+        return self.attention._output(z.to(tokens.x.dtype))
 
 
 def recurrence_of(attention: LinearAttention) -> Recurrence:
@@ -246,9 +243,9 @@ class FixedWeights(Position):
 
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         _, n, m = self.weights.shape
-        table = constant(self.weights.to(at_q[0].device).log().flatten(), "log w", "logarithms of the weights", "pair")
-        row = ops.add(ops.scale(at_q[0], m), at_k[0], name="β", label="number of the pair")
-        return ops.gather(table, ops.add(ops.scale(head, n * m), row), name="B", label="logarithm of the weight")
+        log_weights = self.weights.to(at_q[0].device).log().flatten()
+        pair = head * (n * m) + (at_q[0] * m + at_k[0])
+        return log_weights[pair.long()]
 
 
 class FixedMixing(nn.Module):

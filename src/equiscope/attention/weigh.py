@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from equiscope.trace import constant, ops
+from equiscope import functional
 
 
 class Weigh(nn.Module):
@@ -47,15 +47,14 @@ class Softmax(Weigh):
 
     def forward(self, scores: Tensor, visible: Tensor | None) -> Tensor:
         if visible is not None:
-            scores = ops.mask(scores, visible, name="S∘M", label="scores, hidden ones out")
+            scores = scores.masked_fill(~visible, -math.inf)
         if not self.sink:
-            return ops.softmax(scores, name="A", label="attention weights")
+            return functional.softmax(scores)
         keys = scores.shape[-1]
-        nowhere = constant(torch.zeros_like(scores[..., :1]), "0", "room for the sink", "head token .")
-        sinks = self.sinks if scores.ndim > 2 else ops.squeeze(self.sinks)
-        column = ops.add(nowhere, ops.cast(sinks, scores.dtype), name="s", label="score of looking nowhere")
-        shared = ops.softmax(ops.concat(scores, column), name="A+", label="weights with the sink")
-        return ops.columns(shared, 0, keys, name="A", label="attention weights")
+        sinks = self.sinks if scores.ndim > 2 else self.sinks.squeeze(-1)
+        nowhere = torch.zeros_like(scores[..., :1]) + sinks.to(scores.dtype)
+        shared = functional.softmax(functional.concat(scores, nowhere))
+        return shared[..., :keys]
 
 
 class Sigmoid(Weigh):
@@ -71,19 +70,21 @@ class Sigmoid(Weigh):
         self.bias = bias
 
     def forward(self, scores: Tensor, visible: Tensor | None) -> Tensor:
-        shifted = ops.add(scores, self._shift(scores, visible), name="S+b", label="scores, so that weights sum to about 1")
+        shift = self._shift(scores, visible)
+        scores = scores + shift
         if visible is not None:
-            shifted = ops.mask(shifted, visible, name="S∘M", label="scores, hidden ones out")
-        return ops.function(shifted, "sigmoid", name="A", label="attention weights")
+            scores = scores.masked_fill(~visible, -math.inf)
+        return scores.sigmoid()
 
     def _shift(self, scores: Tensor, visible: Tensor | None) -> Tensor:
+        """What is added to the scores, so that weights sum to about 1."""
         if self.bias is not None or visible is None:
             by = -math.log(max(scores.shape[-1], 1)) if self.bias is None else self.bias
-            return constant(torch.full((1, 1), by, dtype=scores.dtype, device=scores.device), "b", "bias of every score", ". .")
-        one = constant(torch.ones(visible.shape[-1], 1, dtype=scores.dtype, device=scores.device), "1", "one a key", "token .")
-        count = ops.matmul(ops.cast(visible, scores.dtype), one, name="n", label="how many may be seen")
-        others = ops.clamp(ops.subtract(count, constant(one.new_ones(1, 1), "1", "the word itself", ". .")), 0.0, 2.0**40)
-        return ops.scale(ops.function(others, "log1p"), -1.0, name="b", label="minus log of how many may be seen")
+            return torch.full((1, 1), by, dtype=scores.dtype, device=scores.device)
+        ones = torch.ones(visible.shape[-1], 1, dtype=scores.dtype, device=scores.device)
+        count = visible.to(scores.dtype) @ ones
+        others = (count - 1).clamp(0.0, 2.0**40)
+        return torch.log1p(others) * -1.0
 
 
 WEIGHTS: tuple[type[Weigh], ...] = (Softmax, Sigmoid)

@@ -11,7 +11,6 @@ from equiscope.blocks.feedforward import FeedForward
 from equiscope.blocks.norm import Norm
 from equiscope.position import Position
 from equiscope.tokens import Tokens
-from equiscope.trace import ops
 
 NormOrder = Literal["pre", "post"]
 
@@ -52,28 +51,23 @@ class Block(nn.Module):
         )  # a layer takes what it made
         if self.parallel and self.feedforward is not None:
             own = self.feedforward(self._before(x, self.feedforward_norm))
-            change = ops.add(change, own, name="ΔE+ΔY", label="what both parts add")
-            return self._after(x, change, self.attention_norm, "Y", "words with what both parts add")
-        x = self._after(x, change, self.attention_norm, "E′", "words with their context")
+            change = change + own
+            return self._after(x, change, self.attention_norm)
+        x = self._after(x, change, self.attention_norm)
         if self.cross is not None and source is not None:
             seen = self._before(x, self.cross_norm)
             change = self.cross(replace(tokens, x=seen), across, source, cross_plan)
-            x = self._after(x, change, self.cross_norm, "E″", "words with what they found in the source")
+            x = self._after(x, change, self.cross_norm)
         if self.feedforward is None:
             return x
-        return self._after(
-            x,
-            self.feedforward(self._before(x, self.feedforward_norm)),
-            self.feedforward_norm,
-            "Y",
-            "plus what the feed-forward adds",
-        )
+        change = self.feedforward(self._before(x, self.feedforward_norm))
+        return self._after(x, change, self.feedforward_norm)
 
     def _before(self, x: Tensor, norm: Norm | None) -> Tensor:
-        return ops.normed(norm, x) if norm is not None and self.order == "pre" else x
+        return norm(x) if norm is not None and self.order == "pre" else x
 
-    def _after(self, x: Tensor, change: Tensor, norm: Norm | None, name: str, label: str) -> Tensor:
+    def _after(self, x: Tensor, change: Tensor, norm: Norm | None) -> Tensor:
         if self.drop is not None and self.training:
             change = self.drop(change)
-        x = ops.add(x, change, name=name, label=label) if self.residual else change
-        return ops.normed(norm, x) if norm is not None and self.order == "post" else x
+        x = x + change if self.residual else change
+        return norm(x) if norm is not None and self.order == "post" else x

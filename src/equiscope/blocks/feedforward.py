@@ -4,17 +4,21 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from equiscope import functional
+from equiscope.functional import Activation
 from equiscope.init import linear
-from equiscope.trace import ops
 
 
 class FeedForward(nn.Module):
-    """[..., D] to [..., D] through `inner` hidden features; activation as in `ops.activation`.
+    """[..., D] to [..., D] through `inner` hidden features; activation as in `functional.activation`.
 
     gated  the activated features of one map times those of another (SwiGLU with silu). Source: Shazeer 2020
     """
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "up_proj": ("F", "", "hidden features of every token"),
+        "gate_proj": ("G", "", "the gate of every hidden feature"),
+        "down_proj": ("ΔY", "", "what the feed-forward adds"),
         "up_proj.weight": ("W_1", "feature hidden", "weights into the hidden layer"),
         "gate_proj.weight": ("W_g", "feature hidden", "weights of the gate"),
         "gate_proj.bias": ("b_g", "hidden", "bias of the gate"),
@@ -23,19 +27,20 @@ class FeedForward(nn.Module):
         "down_proj.bias": ("b_2", "feature", "bias of the output"),
     }
 
-    def __init__(self, width: int, inner: int, activation: ops.Activation = "gelu", bias: bool = True, gated: bool = False) -> None:
+    def __init__(self, width: int, inner: int, activation: Activation = "gelu", bias: bool = True, gated: bool = False) -> None:
         super().__init__()
-        self.activation: ops.Activation = activation
+        self.activation: Activation = activation
         self.up_proj = linear(width, inner, bias)
         self.down_proj = linear(inner, width, bias)
         self.gate_proj = linear(width, inner, bias) if gated else None
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden = ops.linear(self.up_proj, x, name="F", label="hidden features of every word")
+        hidden = self.up_proj(x)
         if self.gate_proj is None:
-            hidden = ops.activation(hidden, self.activation, name="F⁺", label=f"after {self.activation}")
+            hidden = functional.activation(hidden, self.activation)
         else:
-            gate = ops.linear(self.gate_proj, x, name="G", label="the gate of every hidden feature")
-            gate = ops.activation(gate, self.activation, name="G⁺", label=f"after {self.activation}")
-            hidden = ops.multiply(gate, hidden, name="F⁺", label="hidden features, gated")
-        return ops.linear(self.down_proj, hidden, name="ΔY", label="what the feed-forward adds")
+            gate = self.gate_proj(x)
+            gate = functional.activation(gate, self.activation)
+            hidden = gate * hidden
+        change: Tensor = self.down_proj(hidden)
+        return change

@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equiscope import functional
+from equiscope.functional import Activation
 from equiscope.geometry.features import PLAIN, Features, Group, Widths, checked, is_arrow, product_kinds
 from equiscope.symmetry.actions import Action, Permute
 from equiscope.symmetry.space import Reflect, Rotate, Translate
-from equiscope.trace import ops
-from equiscope.trace.ops import Activation
 
 IN_SPACE: frozenset[type[Action]] = frozenset(
     {Permute, Rotate, Translate, Reflect}
@@ -156,7 +156,7 @@ class Gated(nn.Module):
         plain = PLAIN[self.group][0]
         read = [joined[plain]] if plain in joined else []
         read += [length(joined[kind]) if is_arrow(kind) else joined[kind].square() for kind in self.others]
-        hidden = ops.activation(self.inward(torch.cat(read, -1)), self.activation)
+        hidden = functional.activation(self.inward(torch.cat(read, -1)), self.activation)
         first, *gates = self.outward(hidden).split(self.cut, -1)
         made = self.mixed(Features({kind: joined[kind] for kind in self.others})) if self.others else Features()
         result = Features({plain: first} if plain in x else {})

@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 
@@ -16,7 +16,6 @@ from equiscope.models.readout import READOUTS, ClassToken
 from equiscope.position import Position, to_json
 from equiscope.symmetry import CLAIMED, Action
 from equiscope.tokens import Embedding, Tokens
-from equiscope.trace import ops
 
 
 @contextlib.contextmanager
@@ -40,6 +39,8 @@ class Memory:
 
 class Model(nn.Module):
     """Tokens, features [..., N, D], ids [..., N], or samples of a sound, a picture, a video in; what the read-out takes out."""
+
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"embedding": ("X", "", "what the words are")}
 
     def __init__(self, spec: "specs.Spec", table: Embedding | None = None) -> None:
         """table: an embedding to share (an encoder's with its decoder)."""
@@ -113,7 +114,7 @@ class Model(nn.Module):
             x = block(tokens, schemes[i], plans[i], caches[layer] if caches else None, *asked)
             tokens = replace(tokens, x=x)
         y = tokens.x if rows is None or self.readout.name != "each" else tokens.x[..., -rows:, :]
-        y = y if self.norm is None else ops.normed(self.norm, y)
+        y = y if self.norm is None else self.norm(y)
         y = self.readout(y, tokens)
         return y if self.head is None else self.head(y)
 
@@ -160,7 +161,7 @@ class Model(nn.Module):
         if self.embedding is not None and not inputs.is_floating_point():
             x = self.embedding(inputs)
             if self.spec.entry.scale is not None:
-                x = ops.scale(x, self.spec.entry.scale, name="X·c", label="what the words are, scaled")
+                x = x * self.spec.entry.scale
             return Tokens.of(x, start)
         if self.spec.entry.patch is not None:
             return self.entry.cut(inputs)

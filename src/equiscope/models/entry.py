@@ -11,6 +11,7 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
+from equiscope import functional
 from equiscope.blocks import norm as new_norm
 from equiscope.errors import InputError, ShapeError
 from equiscope.init import linear
@@ -18,13 +19,13 @@ from equiscope.models import spec as specs
 from equiscope.tokens import Stem, Tokens, patches, tubelets
 from equiscope.tokens.images import check_whole, times
 from equiscope.tokens.text import outside
-from equiscope.trace import constant, ops
 
 
 class Entry(nn.Module):
     """Raw features [..., N, F] to [..., N, D]; and what else is done to tokens before the first layer."""
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "proj": ("X", "", "what the tokens are"),
         "proj.weight": ("W_x", "value feature", "weights of raw numbers"),
         "proj.bias": ("b_x", "feature", "bias of raw numbers"),
         "types.weight": ("T_k", "type feature", "table of kinds"),
@@ -50,9 +51,9 @@ class Entry(nn.Module):
             beside = x.new_zeros(x.shape[-2], self.wide - x.shape[-1])
             if beside.shape[-1] == 0:
                 return x
-            beside = constant(beside, "beside", "zeros beside the numbers", "token feature")
-            return ops.concat(x, beside, name="X", label="what the tokens are, and zeros")
-        return ops.linear(self.proj, x, name="X", label="what the tokens are")
+            return functional.concat(x, beside)
+        mapped: Tensor = self.proj(x)
+        return mapped
 
     def cut(self, samples: Tensor) -> Tokens:
         """One raw token a cell; its place counts cells along each axis.
@@ -105,18 +106,19 @@ class Entry(nn.Module):
             known = self.types.num_embeddings
             if outside(types, known):
                 raise InputError(f"This model knows the types 0..{known - 1}, but got {int(types.min())}..{int(types.max())}.")
-        rows = ops.gather(self.types.weight, kinds, name="K", label="rows of the kinds")
-        return ops.add(x, rows, name="X+K", label="with their kinds")
+        return x + self.types(kinds.long())
 
     def forward(self, x: Tensor) -> Tensor:
         """After positions were added."""
-        return x if self.norm is None else ops.normed(self.norm, x)
+        return x if self.norm is None else self.norm(x)
 
 
 class Head(nn.Module):
     """Rows [..., D] to answers [..., outputs]."""
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "lm_head": ("out", "", "the model's answer"),
+        "dense": ("H", "", "before the output map"),
         "lm_head.weight": ("W_out", "feature output", "output map"),
         "lm_head.bias": ("b_out", "output", "bias of the answer"),
         "dense.weight": ("W_h", "feature channel", "map before the output map"),
@@ -139,10 +141,11 @@ class Head(nn.Module):
 
     def forward(self, y: Tensor) -> Tensor:
         if self.spec.hidden is not None and self.dense is not None:
-            y = ops.linear(self.dense, y, name="H", label="before the output map")
-            y = ops.activation(y, self.spec.hidden, name="H⁺", label=f"after {self.spec.hidden}")
+            hidden = self.dense(y)
+            y = functional.activation(hidden, self.spec.hidden)
         if self.norm is not None:
-            y = ops.normed(self.norm, y)
+            y = self.norm(y)
         if self.spec.scale is not None:
-            y = ops.scale(y, self.spec.scale, name="Y·c", label="scaled")
-        return ops.linear(self.lm_head, y, name="out", label="the model's answer")
+            y = y * self.spec.scale
+        answer: Tensor = self.lm_head(y)
+        return answer

@@ -11,9 +11,9 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from equiscope import functional
+from equiscope.functional import Activation
 from equiscope.kernels import private
-from equiscope.trace import ops
-from equiscope.trace.ops import Activation
 
 ROWS = 64  # that oneDNN lays its blocks out for: its blocks for one row read a tenth slower
 FUSED: dict[Activation | None, tuple[str, str]] = {
@@ -40,7 +40,7 @@ class Packed:
         if self.blocks:
             return cast(Tensor, private.linear_pointwise.default(x, self.weight, self.bias, self._after, [], self._form))
         y = self._product(x)
-        return y if self.activation is None else ops.activation(y, self.activation)
+        return y if self.activation is None else functional.activation(y, self.activation)
 
     def added(self, x: Tensor, to: Tensor) -> Tensor:
         """The product (without activation) added to other rows [R, out]."""

@@ -17,16 +17,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope import attention, blocks
+from equiscope import attention, blocks, functional
 from equiscope.attention.mask import Both
 from equiscope.errors import InputError
+from equiscope.functional import Activation
 from equiscope.models.build import Memory, Model
 from equiscope.models.packed import Packed
 from equiscope.position import Position
 from equiscope.position.base import Role
 from equiscope.symmetry import relative_error
-from equiscope.trace import ops
-from equiscope.trace.ops import Activation
 
 FAR = {torch.float64: 1e-10, torch.float32: 1e-4}  # how far one step may be from the reference; other dtypes: 0.1
 
@@ -411,7 +410,7 @@ class _Layer:
         if self.gate is None:
             return hidden
         gate, inner = hidden.chunk(2, -1)
-        return ops.activation(gate, self.gate) * inner
+        return functional.activation(gate, self.gate) * inner
 
     def _before(self, x: Tensor, norm: Normed | None) -> Tensor:
         return norm(x) if norm is not None and self.pre else x

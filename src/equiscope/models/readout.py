@@ -9,10 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from equiscope import functional
 from equiscope.errors import InputError
 from equiscope.symmetry import CLAIMED, Action, Permute, Reverse, Shift
 from equiscope.tokens import Tokens
-from equiscope.trace import constant, ops
 
 
 class Readout(nn.Module):
@@ -52,7 +52,7 @@ class Mean(Readout):
 
     def forward(self, y: Tensor, tokens: Tokens) -> Tensor:
         _one_text(self, tokens)
-        return ops.mean(y, tokens.valid, name="mean", label=self.title)
+        return functional.mean(y, tokens.valid)
 
 
 class _Row(Readout):
@@ -67,13 +67,13 @@ class _Row(Readout):
     def forward(self, y: Tensor, tokens: Tokens) -> Tensor:
         _one_text(self, tokens)
         if tokens.valid is None:
-            return ops.pick(y, self.index, name=self.name, label=self.title)
+            return y.select(-2, self.index)
         rows = torch.arange(tokens.valid.shape[-1], device=y.device)
         real = (
             rows.masked_fill(~tokens.valid, len(rows)).amin(-1) if self.index == 0 else rows.masked_fill(~tokens.valid, -1).amax(-1)
         )
-        chosen = constant(rows == real.unsqueeze(-1), "chosen", f"where the {self.title} is", "token", kind="valid")
-        return ops.mean(y, chosen, name=self.name, label=self.title)  # the mean of one row
+        chosen = rows == real.unsqueeze(-1)
+        return functional.mean(y, chosen)  # the mean of one row
 
 
 class First(_Row):
@@ -109,7 +109,7 @@ class Concatenation(Readout):
         _one_text(self, tokens)
         if tokens.valid is not None and not torch.compiler.is_compiling() and not bool(tokens.valid.all()):
             raise InputError("A line of all rows cannot leave padding out. Use texts of one length, or the read-out mean.")
-        return ops.flatten(y, name="line", label=self.title)
+        return y.flatten(-2)
 
 
 class ClassToken(Readout):
@@ -133,7 +133,7 @@ class ClassToken(Readout):
 
     def open(self, tokens: Tokens) -> Tokens:
         _one_text(self, tokens)
-        x = ops.concat(self.row, tokens.x, axis=-2, name="X_c", label="a class token in front")
+        x = functional.concat(self.row, tokens.x, axis=-2)
         places, ranks = tokens.at.to(torch.promote_types(tokens.at.dtype, torch.float32)), tokens.order
         if tokens.valid is not None:  # padding stands nowhere
             places = places.masked_fill(~tokens.valid.unsqueeze(-1), -torch.inf)
@@ -141,16 +141,13 @@ class ClassToken(Readout):
         rows = len(self.row)
         at = _ahead((places.amax(-2, keepdim=True) + 1).repeat_interleave(rows, -2), tokens.at, -2)
         order = _ahead((ranks.amax(-1, keepdim=True) + 1).repeat_interleave(rows, -1), tokens.order, -1)
-        at = constant(at, "at", "where the rows are", "token axis", kind="coordinate", symbol="t")
-        order = constant(order, "order", "which row comes first", "token", kind="order", symbol="o")
         valid = tokens.valid
         if valid is not None:
             valid = torch.cat([torch.ones_like(valid[..., :1]).repeat_interleave(rows, -1), valid], -1)
-            valid = constant(valid, "valid", "whether there is a word", "token", kind="valid", symbol="v")
         return Tokens(x=x, at=at, order=order, valid=valid)
 
     def forward(self, y: Tensor, tokens: Tokens) -> Tensor:
-        return ops.pick(y, 0, name="class", label=self.title)
+        return y.select(-2, 0)
 
 
 def _ahead(first: Tensor, rest: Tensor, axis: int) -> Tensor:

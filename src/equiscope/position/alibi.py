@@ -16,7 +16,6 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.position.base import Places, Position
 from equiscope.position.gaps import far, gap
 from equiscope.symmetry import Action, Reverse, Shift
-from equiscope.trace import constant, ops
 
 Kind = Literal["symmetric", "asymmetric", "key"]
 
@@ -87,26 +86,23 @@ class Alibi(Position):
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         if not self.rates:
             raise InputError("This Alibi() does not know the number of heads yet. Call .sized(width, heads, head_width).")
-        slopes = self._of(head, self.rates, "m", at_q[0])
+        slopes = _of(head, self.rates, at_q[0])
         if self.kind == "symmetric":
-            return ops.scale(
-                ops.multiply(slopes, far(at_q, at_k), label="slope times distance"), -1.0, name="B", label="what distance costs"
-            )
+            distance = far(at_q, at_k)
+            return -(slopes * distance)
         if self.kind == "key":
-            return ops.multiply(slopes, at_k[0], name="B", label="what the key's place adds")
+            return slopes * at_k[0]
         steps = gap(at_q, at_k)
-        before = ops.activation(steps, "relu", name="back", label="steps back to the key")
-        turned = ops.scale(steps, -1.0, name="j−i", label="steps from the query to the key")
-        after = ops.activation(turned, "relu", name="ahead", label="steps ahead to the key")
-        left = ops.multiply(slopes, before, label="what steps back cost")
-        right = ops.multiply(self._of(head, self.later, "r", at_q[0]), after, label="what steps ahead cost")
-        cost = ops.add(left, right, label="of which one is 0")
-        return ops.scale(cost, -1.0, name="B", label="what distance costs")
+        back, ahead = steps.relu(), (-steps).relu()
+        cost = slopes * back + _of(head, self.later, at_q[0]) * ahead
+        return -cost
 
-    def _of(self, head: Tensor, slopes: Sequence[float], name: str, like: Tensor) -> Tensor:
-        wide = torch.promote_types(like.dtype, torch.float32)  # places may be whole numbers, slopes are not
-        rates = constant(torch.tensor(slopes, dtype=wide, device=like.device), name, "slope of each head", "head")
-        return ops.gather(rates, head, name=f"{name}_h", label="slope of the head")
+
+def _of(head: Tensor, slopes: Sequence[float], like: Tensor) -> Tensor:
+    """The slope of each head."""
+    wide = torch.promote_types(like.dtype, torch.float32)  # places may be whole numbers, slopes are not
+    rates = torch.tensor(slopes, dtype=wide, device=like.device)
+    return rates[head.long()]
 
 
 def paper_slopes(heads: int) -> list[float]:

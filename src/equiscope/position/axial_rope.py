@@ -12,10 +12,10 @@ from typing import Literal
 from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.functional import Layout, concat, rotate
 from equiscope.position.base import Position, Role
 from equiscope.position.frequencies import angles, ladder
 from equiscope.symmetry import Action, Shift
-from equiscope.trace import ops
 
 Speeds = Literal["own", "one", "dealt"]
 
@@ -45,7 +45,7 @@ class AxialRope(Position):
     because = "AxialRope turns queries and keys by their place, one way round along each axis"
 
     def __init__(
-        self, axes: int = 2, base: float = 100.0, pairs: ops.Layout = "interleaved",
+        self, axes: int = 2, base: float = 100.0, pairs: Layout = "interleaved",
         sections: tuple[int, ...] | None = None, speeds: Speeds = "own",
     ) -> None:  # fmt: skip
         super().__init__()
@@ -91,10 +91,5 @@ class AxialRope(Position):
 
     def turn(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
         self.check(at)
-        name, label = ("Q′", "turned queries") if role == "query" else ("K′", "turned keys")
-        clocks = []
-        for axis, speeds in enumerate(self.frequencies(x.shape[-1])):
-            place = ops.columns(at, axis, axis + 1, name=f"t{axis}", label=f"places along axis {axis}")
-            clocks.append(angles(place, speeds, f"angles of axis {axis} that turn the {label.split()[-1]}"))
-        both = reduce(lambda a, b: ops.concat(a, b, name="Φ", label=f"angles that turn the {label.split()[-1]}"), clocks)
-        return ops.rotate(x, both, self.pairs, name=name, label=label)
+        clocks = [angles(at[..., axis : axis + 1], omega) for axis, omega in enumerate(self.frequencies(x.shape[-1]))]
+        return rotate(x, reduce(concat, clocks), self.pairs)

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.symmetry import Action
-from equiscope.trace import ops
 
 Role = Literal["query", "key"]
 Places = tuple[Tensor, ...]  # one tensor for each axis of a coordinate: of queries [..., N, 1], of keys [..., 1, M]
@@ -128,4 +127,4 @@ class Added(Position):
 
     def put(self, x: Tensor, encoding: Tensor) -> Tensor:
         """Add an encoding [..., N, D] to tokens [..., N, D]."""
-        return ops.add(x, ops.cast(encoding, x.dtype), name="X′", label="words with their places")
+        return x + encoding.to(x.dtype)

@@ -6,9 +6,9 @@ Followed by one linear layer, [x; p] W = x W1 + p W2: the same as adding a proje
 from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.functional import concat, sinusoid
 from equiscope.position.base import Added, Position
 from equiscope.position.frequencies import angles, ladder
-from equiscope.trace import ops
 
 BASE = 10000.0
 
@@ -51,9 +51,13 @@ class Concatenated(Position):
         return width + (self.width or width)
 
     def embed(self, x: Tensor, at: Tensor) -> Tensor:
-        width = self.width or x.shape[-1]
-        encoding = self.of.encode(at, width) if self.of is not None else self._sinusoids(at, width)
-        return ops.concat(x, ops.cast(encoding, x.dtype), name="X′", label="words with their places")
+        return self.put(x, self.encode(at, x.shape[-1]))
 
-    def _sinusoids(self, at: Tensor, width: int) -> Tensor:
-        return ops.sinusoid(angles(at, ladder(width // 2, self.base)), "interleaved", name="P", label="the places as clock hands")
+    def encode(self, at: Tensor, width: int) -> Tensor:
+        """at [..., N, A] to [..., N, W], for tokens of this width."""
+        width = self.width or width
+        return self.of.encode(at, width) if self.of else sinusoid(angles(at, ladder(width // 2, self.base)), "interleaved")
+
+    def put(self, x: Tensor, encoding: Tensor) -> Tensor:
+        """Write an encoding beside tokens."""
+        return concat(x, encoding.to(x.dtype))

@@ -6,16 +6,17 @@ Source: Golovneva et al. 2024, "Contextual Position Encoding", section 4; scaled
 their appendix leaves q . e unscaled).
 """
 
+import math
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
+from equiscope.functional import later, take
 from equiscope.position.base import Places, Position
 from equiscope.position.gaps import allocated
 from equiscope.symmetry import Action, Shift
-from equiscope.trace import constant, ops
 
 
 class Cope(Position):
@@ -54,25 +55,18 @@ class Cope(Position):
         allocated(self, "table")
         width, wide = q.shape[-1], torch.promote_types(q.dtype, torch.float32)
         (places,) = at_k
-        count = ops.later(self.gates(q, k, seen), places, label="how much is counted from each key on")
-        count = ops.clamp(count, 0.0, float(self.far), name="p", label="the place of each key, as counted")
-        below = ops.function(count, "floor", label="the row below")
-        one = constant(torch.ones((), dtype=wide, device=q.device), "1", "one row", "")
-        above = ops.clamp(ops.add(below, one, label="one more"), 0.0, float(self.far), label="the row above")
-        rows = ops.transpose(self.table, name="eᵀ", label="rows of the counts")
-        each = ops.cast(ops.matmul(q, rows, label="query times each row"), wide)
-        each = ops.scale(each, width**-0.5, root=width, label="scaled")
-        low, high = ops.take(each, below, label="from the row below"), ops.take(each, above, label="from the row above")
-        share = ops.subtract(count, below, label="how far between the two")
-        between = ops.multiply(share, ops.subtract(high, low, label="from row to row"), label="and so much of the way")
-        return ops.cast(ops.add(low, between, name="S_p", label="what the counted place adds"), q.dtype)
+        count = later(self.gates(q, k, seen), places).clamp(0.0, float(self.far))
+        below = count.floor()
+        above = (below + 1).clamp(0.0, float(self.far))
+        each = (q @ self.table.mT).to(wide) * width**-0.5
+        low, high = take(each, below), take(each, above)
+        share = count - below
+        return (low + share * (high - low)).to(q.dtype)
 
     def gates(self, q: Tensor, k: Tensor, seen: Tensor | None) -> Tensor:
         """Whether each query counts each key, [..., N, M] in 0 .. 1, in float32 or better: hundreds of them are summed."""
         width = q.shape[-1]
-        scores = ops.matmul(q, ops.transpose(k, label="keys as columns"), label="queries times keys")
-        scores = ops.cast(scores, torch.promote_types(q.dtype, torch.float32))
-        scores = ops.scale(scores, width**-0.5, root=width, label="scaled")
+        scores = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)) * width**-0.5
         if seen is not None:
-            scores = ops.mask(scores, seen, label="hidden ones are not counted")
-        return ops.function(scores, "sigmoid", name="g", label="which keys each query counts")
+            scores = scores.masked_fill(~seen, -math.inf)
+        return scores.sigmoid()

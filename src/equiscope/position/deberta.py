@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
+from equiscope.functional import take
 from equiscope.position.base import Places, Position, Role
 from equiscope.position.gaps import allocated, whole
 from equiscope.symmetry import Action, Shift
-from equiscope.trace import constant, ops
 
 
 class Deberta(Position):
@@ -56,33 +56,30 @@ class Deberta(Position):
         self.query_table = nn.Parameter(torch.randn(2 * self.far, heads * head_width) * 0.02)
 
     def turn(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
-        return ops.scale(x, 3**-0.5, name="Q′", label="queries, for three terms", root=3) if role == "query" else x
+        return x * 3**-0.5 if role == "query" else x
 
     def term(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
         """q has been divided by sqrt(3) already."""
         allocated(self, "key_table")
         steps = whole(at_q, at_k)
-        keys = ops.matmul(q, self.rows(self.key_table, q), label="word asks each distance")
-        to_place = ops.take(keys, self.index(steps), name="S_cp", label="word asks distance")
-        back = ops.scale(ops.transpose(steps, label="a row for each key"), -1.0, label="steps from the query to the key")
-        queries = ops.matmul(k, self.rows(self.query_table, k), label="each distance asks the word")
-        third = ops.scale(queries, 3**-0.5, root=3, label="for three terms")
-        asked = ops.take(third, self.index(back), label="the row of each pair")
-        from_place = ops.transpose(asked, name="S_pc", label="distance asks word")
+        keys = q @ self.rows(self.key_table, q)
+        s_cp = take(keys, self.index(steps))
+        back = -steps.mT  # from the query to the key, a row for each key
+        queries = k @ self.rows(self.query_table, k)
+        asked = take(queries * 3**-0.5, self.index(back))
+        s_pc = asked.mT
         width = q.shape[-1]
-        total = ops.add(to_place, from_place, label="both together")
-        return ops.scale(total, width**-0.5, name="S_r", label="what distances add", root=width)
+        return (s_cp + s_pc) * width**-0.5
 
     def rows(self, table: Tensor, like: Tensor) -> Tensor:
         """A table [R, H*K] as columns to multiply with, [H, K, R]; [K, R] for one head without a batch."""
-        each = ops.heads(table, self.heads, label="one table a head") if like.ndim > 2 else table
-        return ops.transpose(each, label="a column for each distance")
+        each = table.unflatten(-1, (self.heads, -1)).transpose(-3, -2) if like.ndim > 2 else table
+        return each.mT
 
     def index(self, steps: Tensor) -> Tensor:
         """far + i - j, within the table."""
-        near = ops.clamp(steps, -float(self.far), float(self.far - 1), label="not beyond the last row")
-        middle = constant(torch.tensor(float(self.far), dtype=steps.dtype, device=steps.device), "far", "row of distance 0", "")
-        return ops.add(near, middle, name="δ", label="row of each distance")
+        near = steps.clamp(-float(self.far), float(self.far - 1))
+        return near + self.far
 
 
 def query_table_from_hugging_face(table: Tensor) -> Tensor:

@@ -13,7 +13,6 @@ from equiscope.errors import InputError
 from equiscope.position.base import Places, Position
 from equiscope.position.gaps import allocated, gap, network
 from equiscope.symmetry import Action, Shift
-from equiscope.trace import ops
 
 Spacing = Literal["log", "linear"]
 
@@ -70,7 +69,5 @@ class DynamicBias(Position):
 
 def logarithmic(steps: Tensor) -> Tensor:
     """sign(d) log(1 + |d|): the logarithms of steps back and of steps ahead, of which one is 0."""
-    turned = ops.scale(steps, -1.0, name="j−i", label="steps from the query to the key")
-    back, ahead = ops.activation(steps, "relu", label="steps back"), ops.activation(turned, "relu", label="steps ahead")
-    back, ahead = (ops.function(x, "log1p", label="log(1 + steps)") for x in (back, ahead))
-    return ops.subtract(back, ahead, name="±log(1+Δ)", label="distances with their sign, far ones close together")
+    back, ahead = torch.log1p(steps.relu()), torch.log1p((-steps).relu())
+    return back - ahead

@@ -15,7 +15,6 @@ from equiscope.errors import InputError
 from equiscope.position.base import Places, Position
 from equiscope.position.gaps import allocated, far, network
 from equiscope.symmetry import Action
-from equiscope.trace import constant, ops
 
 SMALL = 1e-6  # of the paper's code: the first word's share is 0 / psi(0) where the threshold is 0
 
@@ -68,19 +67,19 @@ class Fire(Position):
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "first")
         (place,) = at_q
-        least = ops.scale(size(self.threshold, "size of the factor"), self.length, name="L", label="the threshold")
-        room = ops.maximum(place, least, name="max(L,i)", label="how far back the query could look")
+        least = size(self.threshold) * self.length
+        room = torch.maximum(place, least)
         wide = torch.promote_types(place.dtype, torch.float32)  # places may be whole numbers
-        small = constant(torch.full((1,), SMALL, dtype=wide, device=place.device), "ε", "against 0 / 0", ".")
-        whole = ops.add(self.bent(room), small, name="ψ(max(L,i))", label="which is the whole")
-        part = ops.divide(self.bent(far(at_q, at_k)), whole, name="ρ", label="how far back, as a share")
+        small = torch.full((1,), SMALL, dtype=wide, device=place.device)
+        whole = self.bent(room) + small
+        part = self.bent(far(at_q, at_k)) / whole
         return network(part, (self.first, self.first_bias, self.second, self.second_bias), head)
 
     def bent(self, x: Tensor) -> Tensor:
         """psi(x) = log(1 + |c| x)."""
-        return ops.function(ops.multiply(size(self.rate, "size of c"), x, label="|c| times it"), "log1p", label="with a logarithm")
+        return torch.log1p(size(self.rate) * x)
 
 
-def size(x: Tensor, label: str) -> Tensor:
+def size(x: Tensor) -> Tensor:
     """|x|: the larger of x and -x."""
-    return ops.maximum(x, ops.scale(x, -1.0, label="turned round"), label=label)
+    return torch.maximum(x, -x)

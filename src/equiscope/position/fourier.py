@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.functional import concat, sinusoid
 from equiscope.position.base import Added
-from equiscope.trace import constant, ops
 
 
 class Fourier(Added):
@@ -58,11 +58,6 @@ class Fourier(Added):
             )
         self.check(at)
         dtype = torch.promote_types(at.dtype, torch.float32)
-        if self.trained:
-            w = ops.cast(self.directions, dtype)
-        else:
-            w = constant(self.directions.to(at.device, dtype), "W", "directions, in radians a step", "axis clock")
-        clocks = ops.matmul(ops.cast(at, dtype), w, name="Φ", label="how far along each direction, in radians")
-        waves, half = ops.sinusoid(clocks, "half", label="sines, then cosines"), clocks.shape[-1]
-        cosines = ops.columns(waves, half, 2 * half, label="cosines")
-        return ops.concat(cosines, ops.columns(waves, 0, half, label="sines"), name="P", label="the places as waves")
+        clocks = at.to(dtype) @ self.directions.to(at.device, dtype)
+        waves, half = sinusoid(clocks, "half"), clocks.shape[-1]
+        return concat(waves[..., half:], waves[..., :half])

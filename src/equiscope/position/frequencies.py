@@ -6,13 +6,13 @@ float32 or better.
 
 import math
 from functools import reduce
+from operator import add
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from equiscope.errors import ShapeError
-from equiscope.trace import constant, ops
 
 Exponent = Literal["2k/D", "2(k+1)/D", "k/(D/2-1)"]
 
@@ -33,14 +33,14 @@ def one_axis(at: Tensor) -> Tensor:
     return at
 
 
-def angles(at: Tensor, frequencies: Tensor, label: str = "angles of the clocks") -> Tensor:
+def angles(at: Tensor, frequencies: Tensor) -> Tensor:
     """Where each hand stands: at [..., N, 1] times frequencies [W] to [..., N, W] radians, float32 or better."""
     dtype = torch.promote_types(at.dtype, torch.float32)
-    speed = constant(frequencies.to(at.device, dtype), "ω", "radians a step", "clock")
-    return ops.multiply(ops.cast(one_axis(at), dtype), speed, name="Φ", label=label)
+    omega = frequencies.to(at.device, dtype)
+    return one_axis(at).to(dtype) * omega
 
 
-def directed(x: Tensor, at: Tensor, directions: Tensor, name: str = "Φ", label: str = "angles of the clocks") -> Tensor:
+def directed(x: Tensor, at: Tensor, directions: Tensor) -> Tensor:
     """Where hands stand that turn along directions of their own, for x [..., H, N, K] (or [N, K]) at [..., N, A].
 
     directions  [S, A, W] in radians a step: set s serves H/S heads that lie side by side, one set all of them
@@ -53,14 +53,14 @@ def directed(x: Tensor, at: Tensor, directions: Tensor, name: str = "Φ", label:
             f"{sets} sets of directions cannot serve {heads} heads alike. With grouped queries, use as many sets as key heads."
         )
     dtype = torch.promote_types(at.dtype, torch.float32)
-    places, speeds = ops.cast(at, dtype), ops.cast(directions, dtype)
+    places, speeds = at.to(dtype), directions.to(dtype)
     if sets > 1:
-        speeds = ops.repeat_heads(speeds, heads // sets, label="directions of each head") if heads != sets else speeds
+        speeds = speeds.repeat_interleave(heads // sets, -3) if heads != sets else speeds
         while places.ndim < x.ndim:
-            places = ops.broadcast_heads(places, label="places, the same for every head")
+            places = places.unsqueeze(-3)
     parts = []
     for axis in range(axes):
-        speed = ops.pick(speeds, axis, name=f"ω{axis}", label=f"radians a step along axis {axis}")
-        place = ops.columns(places, axis, axis + 1, name=f"t{axis}", label=f"places along axis {axis}")
-        parts.append(ops.multiply(place, ops.row(speed) if sets > 1 else speed, name=f"Φ{axis}", label=f"turned by axis {axis}"))
-    return reduce(lambda a, b: ops.add(a, b, name=name, label=label), parts)
+        speed = speeds.select(-2, axis)
+        place = places[..., axis : axis + 1]
+        parts.append(place * (speed.unsqueeze(-2) if sets > 1 else speed))
+    return reduce(add, parts)

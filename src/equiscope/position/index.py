@@ -8,7 +8,6 @@ from torch import Tensor
 
 from equiscope.position.base import Added
 from equiscope.position.frequencies import one_axis
-from equiscope.trace import constant, ops
 
 
 class Index(Added):
@@ -27,5 +26,5 @@ class Index(Added):
         return True
 
     def encode(self, at: Tensor, width: int) -> Tensor:
-        step = constant(torch.ones(width, dtype=at.dtype, device=at.device), "u", "added per step", "feature")
-        return ops.multiply(one_axis(at), step, name="P", label="the places as numbers")
+        step = torch.ones(width, dtype=at.dtype, device=at.device)
+        return one_axis(at) * step

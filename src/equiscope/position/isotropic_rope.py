@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.functional import Layout, rotate
 from equiscope.position.base import Position, Role
 from equiscope.position.frequencies import directed
 from equiscope.symmetry import Action, Shift
-from equiscope.trace import constant, ops
 
 
 class IsotropicRope(Position):
@@ -44,7 +44,7 @@ class IsotropicRope(Position):
     because = "IsotropicRope turns queries and keys by their place, one way round along each direction"
 
     def __init__(
-        self, axes: int = 2, slowest: float = 0.01, fastest: float = 1.0, pairs: ops.Layout = "interleaved", sets: int = 1
+        self, axes: int = 2, slowest: float = 0.01, fastest: float = 1.0, pairs: Layout = "interleaved", sets: int = 1
     ) -> None:
         super().__init__()
         if axes < 2:
@@ -75,11 +75,9 @@ class IsotropicRope(Position):
 
     def turn(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
         self.check(at)
-        name, label = ("Q′", "turned queries") if role == "query" else ("K′", "turned keys")
-        wide = self.directions(x.shape[-1]).to(at.device, torch.promote_types(at.dtype, torch.float32))
-        known = constant(wide, "ω", "directions, in radians a step", "head axis clock")
-        clocks = directed(x, at, known, label=f"angles that turn the {label.split()[-1]}")
-        return ops.rotate(x, clocks, self.pairs, name=name, label=label)
+        omega = self.directions(x.shape[-1]).to(at.device, torch.promote_types(at.dtype, torch.float32))
+        clocks = directed(x, at, omega)
+        return rotate(x, clocks, self.pairs)
 
 
 def spread(count: int, axes: int) -> Tensor:

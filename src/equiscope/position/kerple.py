@@ -8,13 +8,13 @@ softplus (for the power's r2, twice a sigmoid) keeps them in their range.
 from typing import ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.position.base import Places, Position
 from equiscope.position.gaps import allocated, far
 from equiscope.symmetry import Action, Reverse, Shift
-from equiscope.trace import constant, ops
 
 Kind = Literal["log", "power"]
 
@@ -62,16 +62,11 @@ class Kerple(Position):
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "strength")
         steps = far(at_q, at_k)
-        raw = ops.gather(self.strength, head, name="ρ₁ₕ", label="strength of the head")
-        strength = ops.function(raw, "softplus", name="r₁", label="and positive")
-        raw = ops.gather(self.shape, head, name="ρ₂ₕ", label="shape of the head")
-        if self.kind == "log":
-            shape = ops.function(raw, "softplus", name="r₂", label="and positive")
-            grown = ops.function(ops.multiply(shape, steps, label="distances, stretched"), "log1p", label="and their logarithm")
-        else:
-            shape = ops.scale(ops.function(raw, "sigmoid", label="between 0 and 1"), 2.0, name="r₂", label="between 0 and 2")
-            grown = power(steps, shape)
-        return ops.scale(ops.multiply(strength, grown, label="times the strength"), -1.0, name="B", label="what distance costs")
+        strength = F.softplus(self.strength[head.long()])
+        shape = self.shape[head.long()]
+        logarithmic = self.kind == "log"
+        grown = torch.log1p(F.softplus(shape) * steps) if logarithmic else power(steps, shape.sigmoid() * 2.0)
+        return -(strength * grown)
 
 
 def power(steps: Tensor, exponent: Tensor) -> Tensor:
@@ -80,10 +75,7 @@ def power(steps: Tensor, exponent: Tensor) -> Tensor:
     A distance of 0 is first made 1, whose logarithm is 0, and taken out at the end. log d is log1p(d - 1): full precision for
     whole steps, while real distances far below one lose digits (0.001 keeps four of float32's seven).
     """
-    nothing = constant(torch.zeros((), dtype=steps.dtype, device=steps.device), "0", "no distance", "")
-    same = ops.cast(ops.equal(steps, nothing, label="whether it is the same place"), steps.dtype, name="same", label="1 if so")
-    one = constant(torch.ones((), dtype=steps.dtype, device=steps.device), "1", "one step", "")
-    less = ops.subtract(ops.add(steps, same, label="distances, 1 for the same place"), one, label="less one")
-    log = ops.multiply(exponent, ops.function(less, "log1p", label="log of the distance"), label="times the exponent")
-    grown = ops.function(log, "exp", label="distances to the power")
-    return ops.multiply(grown, ops.subtract(one, same, label="0 for the same place"), name="Δ^r₂", label="0 for the same place")
+    same = (steps == 0).to(steps.dtype)
+    logarithm = torch.log1p(steps + same - 1)
+    grown = (exponent * logarithm).exp()
+    return grown * (1 - same)

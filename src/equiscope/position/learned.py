@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from equiscope.errors import InputError
 from equiscope.position.base import Added
 from equiscope.position.frequencies import one_axis
-from equiscope.trace import constant, ops
 
 
 class Learned(Added):
@@ -49,21 +48,18 @@ class Learned(Added):
         self._check(at)
         if self.stretch is not None:
             return self._between(one_axis(at))
-        return ops.gather(self.table, ops.squeeze(one_axis(at), label="places as a list"), name="P", label="the rows of the places")
+        return self.table[one_axis(at).squeeze(-1).long()]
 
     def _between(self, at: Tensor) -> Tensor:
         """Rows for places that are spread over the table: at [..., N, 1] to [..., N, D], of the two nearest rows a mix."""
         last = self.length - 1
-        wide = ops.cast(at, torch.promote_types(at.dtype, torch.float32))
-        spread = ops.scale(wide, last / max((self.stretch or 1) - 1, 1), name="u", label="places, spread over the rows")
-        spread = ops.clamp(spread, 0, last, label="places on the table")
-        below = ops.function(spread, "floor", name="⌊u⌋", label="row below")
-        step = constant(torch.ones((), dtype=wide.dtype, device=at.device), "1", "one row on", "")
-        above = ops.clamp(ops.add(below, step), 0, last, name="⌈u⌉", label="row above")
-        first, second = (ops.gather(self.table, ops.squeeze(row), label="rows of the places") for row in (below, above))
-        part = ops.subtract(spread, below, name="w", label="how far on to the row above")
-        way = ops.multiply(part, ops.subtract(second, first, label="from row to row"), label="part of the way")
-        return ops.add(first, way, name="P", label="the rows of the places, mixed")
+        wide = at.to(torch.promote_types(at.dtype, torch.float32))
+        spread = (wide * (last / max((self.stretch or 1) - 1, 1))).clamp(0, last)
+        below = spread.floor()
+        above = (below + 1).clamp(0, last)
+        first, second = (self.table[row.squeeze(-1).long()] for row in (below, above))
+        part = spread - below
+        return first + part * (second - first)
 
     def _check(self, at: Tensor) -> None:
         """Raise for places that have no row; never a look at numbers that are on a GPU, on "meta", or in a compiler's hands."""

@@ -7,6 +7,7 @@ Source: Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", section 3.2 an
 import math
 from functools import reduce
 from itertools import product
+from operator import add, mul
 from typing import ClassVar
 
 import torch
@@ -15,7 +16,6 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.position.base import Added
-from equiscope.trace import constant, ops
 
 
 class LearnedNd(Added):
@@ -52,31 +52,30 @@ class LearnedNd(Added):
             raise InputError("This LearnedNd() has no table yet. Call .sized(width, heads, head_width), or build a model with it.")
         self.check(at)
         self._inside(at)
-        wide = ops.cast(at, torch.promote_types(at.dtype, torch.float32))
-        axes = [ops.columns(wide, a, a + 1, name=f"t{a}", label=f"places along axis {a}") for a in range(len(self.shape))]
+        wide = at.to(torch.promote_types(at.dtype, torch.float32))
+        axes = [wide[..., a : a + 1] for a in range(len(self.shape))]
         return self._mixed(axes) if self.between else self._rows(axes)
 
     def _rows(self, axes: list[Tensor]) -> Tensor:
         """Rows of the cells: a column [..., N, 1] for each axis to [..., N, D]."""
         strides = [math.prod(self.shape[a + 1 :]) for a in range(len(self.shape))]
-        steps = [ops.scale(at, s, label="cells before this line") if s > 1 else at for at, s in zip(axes, strides, strict=True)]
-        cell = reduce(lambda a, b: ops.add(a, b, name="c", label="number of the cell"), steps)
-        return ops.gather(self.table, ops.squeeze(cell), name="P", label="the rows of the cells")
+        steps = [at * s if s > 1 else at for at, s in zip(axes, strides, strict=True)]
+        cell = reduce(add, steps)
+        return self.table[cell.squeeze(-1).long()]
 
     def _mixed(self, axes: list[Tensor]) -> Tensor:
         """Rows of all cells around a place, each as much as the place is near it on every axis."""
-        one = constant(torch.ones((), dtype=axes[0].dtype, device=axes[0].device), "1", "one cell on", "")
         sides = []
         for at, cells in zip(axes, self.shape, strict=True):
-            below = ops.function(at, "floor", name="⌊t⌋", label="cell below")
-            above = ops.clamp(ops.add(below, one), 0, cells - 1, name="⌈t⌉", label="cell above")
-            part = ops.subtract(at, below, name="w", label="how far on to the cell above")
-            sides.append(((below, ops.subtract(one, part, label="how near to the cell below")), (above, part)))
+            below = at.floor()
+            above = (below + 1).clamp(0, cells - 1)
+            part = at - below
+            sides.append(((below, 1 - part), (above, part)))
         corners = []
         for corner in product(*sides):
-            share = reduce(lambda a, b: ops.multiply(a, b, label="share of this corner"), [part for _, part in corner])
-            corners.append(ops.multiply(share, self._rows([cell for cell, _ in corner]), label="its part of the row"))
-        return reduce(lambda a, b: ops.add(a, b, name="P", label="the rows of the cells, mixed"), corners)
+            share = reduce(mul, [part for _, part in corner])
+            corners.append(share * self._rows([cell for cell, _ in corner]))
+        return reduce(add, corners)
 
     def _inside(self, at: Tensor) -> None:
         """Raise for places that have no row; never a look at numbers that are on a GPU, on "meta", or in a compiler's hands."""

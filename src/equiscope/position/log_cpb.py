@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
+from equiscope.functional import concat, take
 from equiscope.position.base import Places, Position
 from equiscope.position.gaps import allocated, gaps
 from equiscope.symmetry import Action, Shift
-from equiscope.trace import ops
 
 
 class LogCpb(Position):
@@ -63,22 +63,20 @@ class LogCpb(Position):
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "first")
         wide = torch.promote_types(at_q[0].dtype, self.first.dtype)  # places are read in float32 also where weights are narrower
-        read = [ops.cast(bent(gap, side), wide) for gap, side in zip(gaps(at_q, at_k), self.shape, strict=True)]
-        columns = [ops.column(part, label="each number alone") for part in read]
-        both = reduce(lambda a, b: ops.concat(a, b, name="d", label="gaps along all axes, bent"), columns)
-        first, first_bias, second = (ops.cast(layer, wide) for layer in (self.first, self.first_bias, self.second))
-        inner = ops.affine(both, first, first_bias, name="U", label="inside the network")
-        outer = ops.matmul(ops.activation(inner, "relu", label="without what is negative"), second, name="F", label="for each head")
-        own = ops.squeeze(ops.take(outer, ops.column(head, label="the head's column"), label="that of the head"))
-        return ops.scale(ops.function(own, "sigmoid", label="between 0 and 1"), 16.0, name="B", label="what the gap adds")
+        read = [bent(gap, side).to(wide).unsqueeze(-1) for gap, side in zip(gaps(at_q, at_k), self.shape, strict=True)]
+        both = reduce(concat, read)
+        first, first_bias, second = (layer.to(wide) for layer in (self.first, self.first_bias, self.second))
+        inner = both @ first + first_bias
+        outer = inner.relu() @ second
+        own = take(outer, head.unsqueeze(-1)).squeeze(-1)
+        return own.sigmoid() * 16.0
 
 
 def bent(gap: Tensor, side: int) -> Tensor:
     """sign(g) log2(1 + |g|) / log2(8) of g = 8 gap / (side - 1): the numbers that Swin v2's network reads."""
-    share = ops.scale(gap, 8 / max(side - 1, 1), label="eight times the gap, as a share of the window")
-    ahead, behind = (ops.activation(s, "relu") for s in (share, ops.scale(share, -1.0)))
-    up, down = (ops.function(part, "log1p", label="with a logarithm") for part in (ahead, behind))
-    return ops.scale(ops.subtract(up, down, label="with its sign again"), 1 / math.log(8), label="gap, bent")
+    share = gap * (8 / max(side - 1, 1))
+    ahead, behind = torch.log1p(share.relu()), torch.log1p((-share).relu())
+    return (ahead - behind) * (1 / math.log(8))
 
 
 def from_swin_v2(first: Tensor, first_bias: Tensor, second: Tensor, shape: tuple[int, ...]) -> LogCpb:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.functional import Layout, rotate
 from equiscope.position.base import Position, Role
 from equiscope.position.frequencies import directed, ladder
 from equiscope.symmetry import Action, Shift
-from equiscope.trace import ops
 
 
 class MixedRope(Position):
@@ -41,7 +41,7 @@ class MixedRope(Position):
     because = "MixedRope turns queries and keys by their place, one way round along each direction"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"directions": ("ω", "head axis clock", "directions, in radians a step")}
 
-    def __init__(self, axes: int = 2, base: float = 10.0, pairs: ops.Layout = "interleaved", sets: int | None = None) -> None:
+    def __init__(self, axes: int = 2, base: float = 10.0, pairs: Layout = "interleaved", sets: int | None = None) -> None:
         super().__init__()
         if axes < 1 or not base > 0 or (sets is not None and sets < 1):
             raise InputError(f"axes, base and sets are larger than 0, but got {axes}, {base} and {sets}.")
@@ -69,9 +69,8 @@ class MixedRope(Position):
                 "This MixedRope() has no directions yet. Call .sized(width, heads, head_width), or build a model with it."
             )
         self.check(at)
-        name, label = ("Q′", "turned queries") if role == "query" else ("K′", "turned keys")
-        clocks = directed(x, at, self.directions, label=f"angles that turn the {label.split()[-1]}")
-        return ops.rotate(x, clocks, self.pairs, name=name, label=label)
+        clocks = directed(x, at, self.directions)
+        return rotate(x, clocks, self.pairs)
 
 
 def axial_directions(axes: int, pairs: int, base: float) -> Tensor:

@@ -10,13 +10,14 @@ import math
 from typing import ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
+from equiscope.functional import concat, sinusoid
 from equiscope.position.base import Position, Role
 from equiscope.position.frequencies import angles, ladder
 from equiscope.symmetry import Action, Shift
-from equiscope.trace import ops
 
 Begin = Literal["zero", "uniform"]
 
@@ -60,15 +61,13 @@ class Pope(Position):
         """x [..., H, N, K] to [..., H, N, 2K]: K sines, then K cosines, each times its length."""
         if not hasattr(self, "phase"):
             raise InputError("This Pope() has no phases yet. Call .sized(width, heads, head_width), or build a model with it.")
-        name, label = ("Q", "queries") if role == "query" else ("K", "keys")
-        hands = angles(at, ladder(x.shape[-1], self.base), f"where the hands of the {label} point")
+        hands = angles(at, ladder(x.shape[-1], self.base))
         if hands.ndim > 2 and hands.ndim < x.ndim:
-            hands = ops.broadcast_heads(hands)
+            hands = hands.unsqueeze(-3)
         if role == "query":
-            phase = ops.clamp(self.phase, -2 * math.pi, 0.0, name="δ", label="phases, at most one turn back")
-            phase = ops.row(phase) if x.ndim > 2 else phase
-            hands = ops.subtract(hands, phase, name="Φ_q", label="where the hands point, with their phases")
-        length = ops.function(x, "softplus", name="μ", label=f"lengths of the hands of the {label}")
-        both = ops.concat(length, length, name="μμ", label="a length for the sine and one for the cosine")
-        ends = ops.sinusoid(hands, "half", name="e", label="sines and cosines of the hands")
-        return ops.cast(ops.multiply(both, ends, name=f"{name}′", label=f"{label} as clock hands"), x.dtype)
+            phase = self.phase.clamp(-2 * math.pi, 0.0)
+            phase = phase.unsqueeze(-2) if x.ndim > 2 else phase
+            hands = hands - phase
+        length = F.softplus(x)
+        ends = sinusoid(hands, "half")
+        return (concat(length, length) * ends).to(x.dtype)

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.functional import Layout, concat, rotate
 from equiscope.position.base import Position, Role
 from equiscope.position.frequencies import angles, ladder
 from equiscope.position.scaling import Scaling
 from equiscope.symmetry import Action, Shift
-from equiscope.trace import ops
 
 
 class Rope(Position):
@@ -37,7 +37,7 @@ class Rope(Position):
     cost = "2·N·K products a head for queries, as many for keys"
 
     def __init__(
-        self, base: float = 10000.0, pairs: ops.Layout = "interleaved", fraction: float = 1.0, key_speed: float = 1.0,
+        self, base: float = 10000.0, pairs: Layout = "interleaved", fraction: float = 1.0, key_speed: float = 1.0,
         scaling: Scaling | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -77,21 +77,17 @@ class Rope(Position):
 
     def turn(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
         speed = self.key_speed if role == "key" else 1.0
-        name, label = ("Q′", "turned queries") if role == "query" else ("K′", "turned keys")
-        clocks = angles(at, self.frequencies(x.shape[-1]) * speed, f"angles that turn the {label.split()[-1]}")
-        sharp = self._sharpened(x, label.split()[-1])
-        return ops.rotate(sharp, clocks, self.pairs, name=name, label=label)
+        clocks = angles(at, self.frequencies(x.shape[-1]) * speed)
+        return rotate(self._sharpened(x), clocks, self.pairs)
 
-    def _sharpened(self, x: Tensor, what: str) -> Tensor:
+    def _sharpened(self, x: Tensor) -> Tensor:
         """Times the scaling's gain, those columns that turn: as Hugging Face multiplies cosines and sines."""
         gain, columns = self.scaling.gain if self.scaling is not None else 1.0, self.turning(x.shape[-1])
         if gain == 1:
             return x
-        label = f"{what} of sharper scores"
         if columns == x.shape[-1]:
-            return ops.scale(x, gain, name="s", label=label)
-        turning = ops.scale(ops.columns(x, 0, columns, label="columns that turn"), gain, name="s", label=label)
-        return ops.concat(turning, ops.columns(x, columns, x.shape[-1], label="columns that do not turn"), label=what)
+            return x * gain
+        return concat(x[..., :columns] * gain, x[..., columns:])
 
 
 def half_from_interleaved(weight: Tensor, heads: int, turning: int | None = None) -> Tensor:

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
+from equiscope.functional import bins, take
 from equiscope.position.base import Places, Position
 from equiscope.position.gaps import allocated, whole
 from equiscope.symmetry import Action, Shift
-from equiscope.trace import constant, ops
 
 
 class Shaw(Position):
@@ -56,22 +56,20 @@ class Shaw(Position):
 
     def term(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
         allocated(self, "key_table")
-        rows = ops.transpose(self.key_table, name="aᴷᵀ", label="rows of the distances")
-        each = ops.matmul(q, rows, label="query times the row of each distance")
+        each = q @ self.key_table.mT
         width = q.shape[-1]
-        each = ops.scale(each, width**-0.5, root=width, label="scaled")
-        return ops.take(each, self.rows(at_q, at_k), name="S_a", label="what the distance adds")
+        each = each * width**-0.5
+        return take(each, self.rows(at_q, at_k))
 
     def mix(self, weights: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
         if not self.values:
             return None
         allocated(self, "value_table")
         assert self.value_table is not None
-        shares = ops.bins(weights, self.rows(at_q, at_k), 2 * self.far + 1, label="weight on each distance")
-        return ops.matmul(shares, self.value_table, name="Z_a", label="mixed rows of the distances")
+        shares = bins(weights, self.rows(at_q, at_k), 2 * self.far + 1)
+        return shares @ self.value_table
 
     def rows(self, at_q: Places, at_k: Places) -> Tensor:
         """far + clip(j - i): the row of each pair, [..., N, M]."""
-        steps = ops.clamp(whole(at_q, at_k), -float(self.far), float(self.far), label="not beyond the last row")
-        middle = constant(torch.tensor(float(self.far), dtype=steps.dtype, device=steps.device), "far", "row of distance 0", "")
-        return ops.subtract(middle, steps, name="δ", label="row of each distance")
+        steps = whole(at_q, at_k).clamp(-float(self.far), float(self.far))
+        return self.far - steps

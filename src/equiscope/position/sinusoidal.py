@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.functional import Layout, sinusoid
 from equiscope.position.base import Added
 from equiscope.position.frequencies import Exponent, angles, ladder
-from equiscope.trace import ops
 
 Waves = Literal["ladder", "pair", "sine"]
 
@@ -40,7 +40,7 @@ class Sinusoidal(Added):
     because = "Sinusoidal adds clock hands to the word"
 
     def __init__(
-        self, base: float = 10000.0, layout: ops.Layout = "interleaved", exponent: Exponent = "2k/D",
+        self, base: float = 10000.0, layout: Layout = "interleaved", exponent: Exponent = "2k/D",
         waves: Waves = "ladder", period: float | tuple[float, ...] = 36.0,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -72,7 +72,7 @@ class Sinusoidal(Added):
 
     def encode(self, at: Tensor, width: int) -> Tensor:
         layout = "sine" if self.waves == "sine" else self.layout
-        return ops.sinusoid(angles(at, self.frequencies(width)), layout, name="P", label="the places as clock hands")
+        return sinusoid(angles(at, self.frequencies(width)), layout)
 
 
 def sinusoids_half_from_interleaved(table: Tensor) -> Tensor:

@@ -11,9 +11,9 @@ from functools import reduce
 from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.functional import Layout, concat, sinusoid
 from equiscope.position.base import Added
 from equiscope.position.frequencies import angles, ladder
-from equiscope.trace import ops
 
 
 class SinusoidalNd(Added):
@@ -36,9 +36,7 @@ class SinusoidalNd(Added):
     cost = "N·D sums, once"
     because = "SinusoidalNd adds clock hands of every axis to the word"
 
-    def __init__(
-        self, axes: int = 2, base: float = 10000.0, layout: ops.Layout = "half", order: tuple[int, ...] | None = None
-    ) -> None:
+    def __init__(self, axes: int = 2, base: float = 10000.0, layout: Layout = "half", order: tuple[int, ...] | None = None) -> None:
         super().__init__()
         if axes < 1 or not base > 0:
             raise InputError(f"axes and base are larger than 0, but got {axes} and {base}.")
@@ -67,11 +65,9 @@ class SinusoidalNd(Added):
         speeds = ladder(self.part(width) // 2, self.base)
         parts = []
         for axis in self.order or range(self.axes or 1):
-            place = ops.columns(at, axis, axis + 1, name=f"t{axis}", label=f"places along axis {axis}")
-            parts.append(
-                ops.sinusoid(angles(place, speeds), self.layout, name=f"P{axis}", label=f"places along axis {axis} as clock hands")
-            )
-        return reduce(lambda a, b: ops.concat(a, b, name="P", label="the places as clock hands"), parts)
+            place = at[..., axis : axis + 1]
+            parts.append(sinusoid(angles(place, speeds), self.layout))
+        return reduce(concat, parts)
 
 
 def as_they_come(order: Sequence[int] | None) -> tuple[int, ...] | None:

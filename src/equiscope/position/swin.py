@@ -14,7 +14,6 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.position.base import Places, Position
 from equiscope.position.gaps import allocated, gaps, numbers
 from equiscope.symmetry import Action, Shift
-from equiscope.trace import constant, ops
 
 
 class SwinBias(Position):
@@ -55,15 +54,13 @@ class SwinBias(Position):
         allocated(self, "table")
         numbers(at_q, at_k)
         (h, w), heads = self.shape, self.table.shape[1]
-        dy, dx = (ops.function(g, "round", name=f"Δ{a}", label="whole steps") for a, g in enumerate(gaps(at_q, at_k)))
+        dy, dx = (gap.round() for gap in gaps(at_q, at_k))
         self._held(dy, dx)
-        dy = ops.clamp(dy, 1 - h, h - 1, label="rows apart, in the window")
-        dx = ops.clamp(dx, 1 - w, w - 1, label="columns apart, in the window")
-        middle = constant(torch.tensor(len(self.table) // 2, dtype=dy.dtype, device=dy.device), "m", "row of the gap (0, 0)", "")
-        line = ops.add(ops.scale(dy, 2 * w - 1, label="rows of the table before this line"), dx)
-        row = ops.add(line, middle, name="β", label="row of each gap")
-        cell = ops.add(ops.scale(row, heads, label="where the row starts"), head, label="and the head's number in it")
-        return ops.gather(ops.flatten(self.table, label="the table in one line"), cell, name="B", label="what the gap adds")
+        dy = dy.clamp(1 - h, h - 1)
+        dx = dx.clamp(1 - w, w - 1)
+        row = dy * (2 * w - 1) + dx + len(self.table) // 2
+        cell = row * heads + head
+        return self.table.flatten(-2)[cell.long()]
 
     def _held(self, dy: Tensor, dx: Tensor) -> None:
         """Raise for gaps that no window holds, where the numbers may be looked at and are no padding's."""

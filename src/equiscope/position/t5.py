@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
+from equiscope.functional import bucket
 from equiscope.position.base import Places, Position
 from equiscope.position.gaps import allocated, gap, numbers
 from equiscope.symmetry import Action, Shift
-from equiscope.trace import constant, ops
 
 
 class T5Bias(Position):
@@ -57,8 +57,6 @@ class T5Bias(Position):
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "table")
         numbers(at_q, at_k)
-        row = ops.bucket(gap(at_q, at_k), self.buckets, float(self.far), self.both, name="β", label="bucket of each distance")
-        heads = constant(torch.tensor(self.table.shape[1], device=row.device), "H", "how many heads", "")
-        start = ops.multiply(row, heads, label="where the bucket's row starts")
-        cell = ops.add(start, head, label="and the head's number in it")
-        return ops.gather(ops.flatten(self.table, label="the table in one line"), cell, name="B", label="what the bucket adds")
+        row = bucket(gap(at_q, at_k), self.buckets, float(self.far), self.both)
+        cell = row * self.table.shape[1] + head  # of the table in one line
+        return self.table.flatten(-2)[cell.long()]

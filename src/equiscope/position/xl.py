@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.functional import rotate, sinusoid
 from equiscope.position.base import Places, Position
 from equiscope.position.frequencies import angles, ladder
 from equiscope.position.gaps import allocated
 from equiscope.symmetry import Action, Shift
-from equiscope.trace import ops
 
 
 class TransformerXL(Position):
@@ -59,19 +59,16 @@ class TransformerXL(Position):
     def term(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
         allocated(self, "weight")
         u, v, weight = self._heads() if q.ndim > 2 else (self.word, self.distance, self.weight)
-        asked = ops.add(q, v, name="Q+v", label="what is asked of distances")
-        asked = ops.matmul(
-            asked, ops.transpose(weight, label="weights, turned"), name="(Q+v)W_Rᵀ", label="asked of each sine and cosine"
-        )
-        words = ops.matmul(u, ops.transpose(k, label="keys as columns"), name="uKᵀ", label="what each head asks of words")
+        asked = (q + v) @ weight.mT
+        words = u @ k.mT
         width = q.shape[-1]
-        total = ops.add(self.of_gaps(asked, at_q, at_k), words, label="both together")
-        return ops.scale(total, width**-0.5, name="S_r", label="what places add", root=width)
+        total = self.of_gaps(asked, at_q, at_k) + words
+        return total * width**-0.5
 
     def _heads(self) -> tuple[Tensor, Tensor, Tensor]:
         """u and v [H, 1, K], W [H, D, K]; for one head without a batch they are [1, K] and [D, K] already."""
-        u, v = (ops.row(x, label="a row for each head") for x in (self.word, self.distance))
-        return u, v, ops.heads(self.weight, self.word.shape[0], name="W_R,h", label="one matrix a head")
+        u, v = (x.unsqueeze(-2) for x in (self.word, self.distance))
+        return u, v, self.weight.unflatten(-1, (self.word.shape[0], -1)).transpose(-3, -2)
 
     def of_gaps(self, x: Tensor, at_q: Places, at_k: Places) -> Tensor:
         """x [..., N, D] times the sinusoid of i - j, [..., N, M]: turn x by i, multiply by the sinusoid of -j.
@@ -79,10 +76,7 @@ class TransformerXL(Position):
         a sin(i - j) + b cos(i - j) = (a cos i - b sin i) sin(-j) + (a sin i + b cos i) cos(-j).
         """
         speeds = ladder(x.shape[-1] // 2, self.base)
-        turned = ops.rotate(x, angles(at_q[0], speeds, "angles of the queries"), "half", label="turned by the query's place")
-        hands = angles(ops.transpose(at_k[0], label="places of the keys"), speeds, "angles of the keys")
-        waves = ops.sinusoid(
-            ops.scale(hands, -1.0, label="backward"), "half", name="R", label="sinusoids of the keys' places, backward"
-        )
-        waves = ops.transpose(ops.cast(waves, x.dtype), name="Rᵀ", label="a column for each key")
-        return ops.matmul(turned, waves, name="QWr", label="what distances answer")
+        turned = rotate(x, angles(at_q[0], speeds), "half")
+        hands = angles(at_k[0].mT, speeds)
+        waves = sinusoid(-hands, "half").to(x.dtype)
+        return turned @ waves.mT

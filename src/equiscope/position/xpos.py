@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.functional import Layout, rotate
 from equiscope.position.base import Position, Role
 from equiscope.position.frequencies import angles, ladder, one_axis
 from equiscope.symmetry import Action, Shift
-from equiscope.trace import constant, ops
 
 
 class XPos(Position):
@@ -37,9 +37,7 @@ class XPos(Position):
     cost = "3·N·K products a head for queries, as many for keys"
     because = "XPos turns and fades by place, one way round"
 
-    def __init__(
-        self, base: float = 10000.0, pairs: ops.Layout = "interleaved", gamma: float = 0.4, scale_base: float = 512.0
-    ) -> None:
+    def __init__(self, base: float = 10000.0, pairs: Layout = "interleaved", gamma: float = 0.4, scale_base: float = 512.0) -> None:
         super().__init__()
         if not (base > 0 and gamma > 0 and scale_base > 0):
             raise InputError(f"base, gamma and scale_base are larger than 0, but got {base}, {gamma} and {scale_base}.")
@@ -61,17 +59,16 @@ class XPos(Position):
         return rate.repeat_interleave(2) if self.pairs == "interleaved" else torch.cat([rate, rate])
 
     def turn(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
-        name, label, sign = ("Q", "queries", 1.0) if role == "query" else ("K", "keys", -1.0)
-        clocks = angles(at, ladder(x.shape[-1] // 2, self.base), f"angles that turn the {label}")
-        turned = ops.rotate(x, clocks, self.pairs, name=f"{name}°", label=f"turned {label}")
-        factors = self._factors(at, sign * self.rates(x.shape[-1]), label)
+        sign = 1.0 if role == "query" else -1.0
+        clocks = angles(at, ladder(x.shape[-1] // 2, self.base))
+        turned = rotate(x, clocks, self.pairs)
+        factors = self._factors(at, sign * self.rates(x.shape[-1]))
         if factors.ndim > 2 and factors.ndim < x.ndim:
-            factors = ops.broadcast_heads(factors)
-        return ops.cast(ops.multiply(turned, factors, name=f"{name}′", label=f"turned {label}, scaled"), x.dtype)
+            factors = factors.unsqueeze(-3)
+        return (turned * factors).to(x.dtype)
 
-    def _factors(self, at: Tensor, rates: Tensor, label: str) -> Tensor:
+    def _factors(self, at: Tensor, rates: Tensor) -> Tensor:
         """What every column is multiplied by: at [..., N, 1] to [..., N, K], float32 or better."""
         dtype = torch.promote_types(at.dtype, torch.float32)
-        rate = constant(rates.to(at.device, dtype), "ln ζ", "power of e in a step", "channel")
-        power = ops.multiply(ops.cast(one_axis(at), dtype), rate, label="powers of e")
-        return ops.function(power, "exp", name="ζ", label=f"how much the {label} are scaled")
+        power = one_axis(at).to(dtype) * rates.to(at.device, dtype)
+        return power.exp()

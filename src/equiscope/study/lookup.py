@@ -7,9 +7,9 @@ Source: Bahdanau et al. 2015; Vaswani et al. 2017, section 3.2; on rank, Bhojana
 import torch
 from torch import Tensor
 
+from equiscope import functional
 from equiscope.attention import look_up, scaled_dot
 from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, shown
-from equiscope.trace import ops
 
 QUERIES, KEYS, WIDTH, VALUES = 32, 24, 4, 40  # more value features than keys: the span of the values is a true subspace
 
@@ -20,7 +20,7 @@ def measure(quick: bool, each: Each) -> Finding:
     factors = [1, 10, 100, 1000] if quick else [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
     rows = {f: _row(q * f, k, v) for f in each(factors, "factors")}
     scores = scaled_dot(q, k)
-    weights = ops.softmax(scores)
+    weights = functional.softmax(scores)
     chance = torch.randn(QUERIES, VALUES, dtype=torch.float64)
     ranks = [int(torch.linalg.matrix_rank(m)) for m in (scores, weights)]
     numbers = {
@@ -60,7 +60,7 @@ def measure(quick: bool, each: Each) -> Finding:
 
 
 def _row(q: Tensor, k: Tensor, v: Tensor) -> dict[str, float]:
-    weights, out = ops.softmax(scaled_dot(q, k)), look_up(q, k, v)
+    weights, out = functional.softmax(scaled_dot(q, k)), look_up(q, k, v)
     best = v[weights.argmax(-1)]
     return {
         "largest weight": weights.amax(-1).mean().item(), "entropy": torch.special.entr(weights).sum(-1).mean().item(),

@@ -9,9 +9,9 @@ import math
 import torch
 from torch import Tensor
 
+from equiscope import functional
 from equiscope.attention import scaled_dot
 from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, shown
-from equiscope.trace import ops
 
 KEYS = 16
 KINDS = ("not scaled", "scaled")
@@ -70,10 +70,10 @@ def _scores(chunk: Tensor, width: int) -> Tensor:
 
 
 def _row(scores: Tensor) -> dict[str, float]:
-    weights = ops.softmax(scores)
+    weights = functional.softmax(scores)
     entropy = torch.special.entr(weights).sum(-1)
     gradient = (torch.diag_embed(weights) - weights[:, :, None] * weights[:, None, :]).flatten(1).norm(dim=1)
-    naive, careful = scores.float().exp(), ops.softmax(scores.float())
+    naive, careful = scores.float().exp(), functional.softmax(scores.float())
     return {
         "variance": scores.var().item(), "median entropy": entropy.median().item(), "mean entropy": entropy.mean().item(),
         "median gradient": gradient.median().item(), "mean gradient": gradient.mean().item(),

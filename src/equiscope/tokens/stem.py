@@ -8,16 +8,15 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equiscope import functional
 from equiscope.errors import InputError, ShapeError
 from equiscope.tokens.base import Tokens
-from equiscope.trace import ops
-from equiscope.trace.recorder import constant, recording
 
 CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
@@ -48,10 +47,10 @@ class Convolution(nn.Module):
 
     def rows(self, x: Tensor, sizes: Sequence[int]) -> Tensor:
         """The same, step by step: rows [..., N, C] of a grid with these sizes to the rows of the grid half as large."""
-        index = constant(neighbours(sizes).to(x.device), "I", "rows of the neighbours", "place neighbour")
-        near = ops.neighbours(x, index, name="X₃", label="with their neighbours")
-        y = ops.affine(near, self.weight, self.bias, name="S", label="convolution")
-        return ops.activation(y, "relu", name="S⁺", label="after relu")
+        index = neighbours(sizes).to(x.device)
+        near = functional.neighbours(x, index)
+        y = near @ self.weight + self.bias
+        return y.relu()
 
 
 class Stem(nn.Module):
@@ -62,6 +61,8 @@ class Stem(nn.Module):
     raises    ShapeError where there is no convolution
     """
 
+    plain: ClassVar[dict[str, Any]] = {"by_rows": True}  # attributes that a watcher sets, so that every step is written out
+
     def __init__(self, channels: Sequence[int], axes: int = 2) -> None:
         super().__init__()
         if len(channels) < 2 or axes not in CONVOLVE:
@@ -69,7 +70,7 @@ class Stem(nn.Module):
                 f"A stem has the samples' channels and those of one convolution or more, e.g. (3, 64), over 1 to 3 axes, "
                 f"but got {tuple(channels)} over {axes}."
             )
-        self.axes = axes
+        self.axes, self.by_rows = axes, False
         self.layers = nn.ModuleList(Convolution(a, b, axes) for a, b in itertools.pairwise(channels))
 
     def forward(self, samples: Tensor, valid: Tensor | None = None) -> Tokens:
@@ -79,7 +80,7 @@ class Stem(nn.Module):
         raises  ShapeError for samples of other channels or axes, and where valid is not one entry a cell
         """
         self._check(samples, valid)
-        if not recording():
+        if not self.by_rows:
             stride = 2 ** len(self.layers)
             samples = _silenced(samples, valid, stride)
             for layer in self.layers:
@@ -90,7 +91,6 @@ class Stem(nn.Module):
             raise InputError("A padded sound with a stem cannot be watched number by number. Give one sound, without padding.")
         sizes: Sequence[int] = samples.shape[-self.axes :]
         x = samples.movedim(-self.axes - 1, -1).flatten(-self.axes - 1, -2)
-        x = constant(x, "P", "the samples, a row a place", "token channel" if x.ndim == 2 else ". token channel", "content")
         for layer in self.layers:
             x, sizes = cast(Convolution, layer).rows(x, sizes), _half(sizes)
         return replace(Tokens.on_grid(x.unflatten(-2, tuple(sizes)), self.axes), x=x, convolved=True)

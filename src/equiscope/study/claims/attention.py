@@ -1,10 +1,12 @@
 """Claims about the look-up itself: weights, scores, heads."""
 
+import math
 from typing import cast
 
 import torch
 from torch import nn
 
+from equiscope import functional
 from equiscope.attention import (
     Additive,
     Causal,
@@ -21,7 +23,6 @@ from equiscope.study.base import shown
 from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, curve, normal, picture, ruled, text
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
-from equiscope.trace import ops
 
 
 # --- weights ----------------------------------------------------------------------------------------------------------
@@ -87,7 +88,7 @@ def weights_are_unique(setting: Setting) -> Measured:
 
 def _other_weights(words: int, width: int) -> tuple[float, float]:
     """How far other weights [N, N] of the same output may be, and how far apart the outputs then are."""
-    values, weights = normal(words, width), ops.softmax(normal(words, words))
+    values, weights = normal(words, width), functional.softmax(normal(words, words))
     constraints = torch.cat([values, torch.ones(words, 1, dtype=values.dtype)], 1)
     _, sizes, rows = torch.linalg.svd(constraints.T)
     free = rows[int((sizes > 1e-10).sum()) :]
@@ -120,10 +121,10 @@ def softmax_must_attend(setting: Setting) -> Measured:
 @claim("Hiding a score with −1e9 is the same as with −∞.", "Rush 2018, “The Annotated Transformer”, attention")
 def minus_1e9_is_a_mask(setting: Setting) -> Measured:
     scores, seen = normal(6, 6).float(), Causal().visible(torch.arange(6)[:, None], torch.arange(6)[None])
-    cheap, proper = scores.masked_fill(~seen, -1e9).softmax(-1), ops.softmax(ops.mask(scores, seen))
+    cheap, proper = scores.masked_fill(~seen, -1e9).softmax(-1), functional.softmax(scores.masked_fill(~seen, -math.inf))
     partly = (cheap - proper).abs().max().item()
     none = torch.zeros_like(seen)
-    cheap_row, proper_row = scores.masked_fill(~none, -1e9).softmax(-1), ops.softmax(ops.mask(scores, none))
+    cheap_row, proper_row = scores.masked_fill(~none, -1e9).softmax(-1), functional.softmax(scores.masked_fill(~none, -math.inf))
     hidden = (cheap_row - proper_row).abs().max().item()
     half = scores.half()
     try:
@@ -145,7 +146,7 @@ def minus_1e9_is_a_mask(setting: Setting) -> Measured:
 def weights_are_low_rank(setting: Setting) -> Measured:
     n, k = (64, 16) if setting.quick else (256, 16)
     q, key = normal(n, k), normal(n, k)
-    sizes = {f: torch.linalg.svdvals(ops.softmax(f * scaled_dot(q, key))) for f in (0.1, 1.0, 3.0, 10.0)}
+    sizes = {f: torch.linalg.svdvals(functional.softmax(f * scaled_dot(q, key))) for f in (0.1, 1.0, 3.0, 10.0)}
     ranks = {f: int((s > 1e-12 * s[0]).sum()) for f, s in sizes.items()}
     missed = {f: (s[n // 8 :].norm() / s.norm()).item() for f, s in sizes.items()}
     near = {f: e < 0.1 for f, e in missed.items()}
@@ -173,7 +174,7 @@ def large_scores_look_up_hard(setting: Setting) -> Measured:
     found = setting.finding(lookup.STUDY)
     distances = [cast(float, row[3]) for row in found.table.rows]
     twins = torch.tensor([[2.0, 2.0, 1.0]], dtype=torch.float64)
-    shared = ops.softmax(1000 * twins)[0]
+    shared = functional.softmax(1000 * twins)[0]
     falls, apart = distances[-1] < distances[0] / 10, shared[0].item() > 0.99
     return Measured(
         f"With scores × 1 the output is off the best value by {shown(distances[0])}, with × 1000 by {shown(distances[-1])}. Two "
@@ -189,8 +190,8 @@ def large_scores_look_up_hard(setting: Setting) -> Measured:
 @claim("A number added to all scores of a row changes nothing: softmax(z) = softmax(z + c).", "Goodfellow 2016, section 6.2.2.3")
 def softmax_ignores_a_shift(setting: Setting) -> Measured:
     z = normal(200, 32)
-    wide = {c: (ops.softmax(z + c) - ops.softmax(z)).abs().max().item() for c in (1.0, 100.0)}
-    narrow = {c: (ops.softmax(z.float() + c) - ops.softmax(z.float())).abs().max().item() for c in (1.0, 1e4, 1e7)}
+    wide = {c: (functional.softmax(z + c) - functional.softmax(z)).abs().max().item() for c in (1.0, 100.0)}
+    narrow = {c: (functional.softmax(z.float() + c) - functional.softmax(z.float())).abs().max().item() for c in (1.0, 1e4, 1e7)}
     exact = max(wide.values()) < ROUNDING
     return Measured(
         f"In float64 weights move by {shown(max(wide.values()))} at c = 1 and 100. In float32 they move by {shown(narrow[1.0])} at "
@@ -206,7 +207,7 @@ def maximum_prevents_overflow(setting: Setting) -> Measured:
     numbers = setting.finding(scaling.STUDY).numbers
     naive, careful = numbers["overflows, not scaled"] or 0.0, numbers["overflows, maximum subtracted"] or 0.0
     large = torch.tensor([[1e4, 1e4 - 1, -1e4]])
-    kept = ops.softmax(large).isfinite().all().item()
+    kept = functional.softmax(large).isfinite().all().item()
     return Measured(
         f"Of unscaled rows at K = 1024, {shown(100 * naive)} % are not finite in float32 without it and {shown(100 * careful)} % "
         f"with it; scores of ±10 000 {'also give' if kept else 'do not give'} finite weights.",
@@ -273,7 +274,7 @@ def large_products_saturate(setting: Setting) -> Measured:
 def scores_have_rank_k(setting: Setting) -> Measured:
     n = 32 if setting.quick else 128
     ranks = {k: int(torch.linalg.matrix_rank(scaled_dot(normal(n, k), normal(n, k)))) for k in (2, 8, n // 2)}
-    after = {k: int(torch.linalg.matrix_rank(ops.softmax(3 * scaled_dot(normal(n, k), normal(n, k))))) for k in (2, 8)}
+    after = {k: int(torch.linalg.matrix_rank(functional.softmax(3 * scaled_dot(normal(n, k), normal(n, k))))) for k in (2, 8)}
     found = ", ".join(f"{r} at K = {k}" for k, r in ranks.items())
     return Measured(
         f"Of {n} words, scores have rank {found}; their softmax has {after[2]} and {after[8]} at K = 2 and 8.",
