@@ -26,7 +26,6 @@ _ROOMS = (
     "study",
     "symmetry",
     "tokens",
-    "trace",
     "train",
     "units",
 )
@@ -40,9 +39,9 @@ _NAMES = {
     "Norm": "models",
     "Run": "record",
     "PointSpec": "geometry",
+    "Program": "program",
     "Spec": "models",
     "Tokens": "tokens",
-    "Trace": "record",
     "build": "models",
     "check": "audit",
     "describe": "models",
@@ -50,7 +49,7 @@ _NAMES = {
     "load": "pretrained",
     "save": "pretrained",
     "show": "explore.notebook",
-    "watch": "trace",
+    "watch": "program",
 }
 __all__ = [*_ROOMS, *_NAMES, "__version__"]
 

@@ -2,6 +2,5 @@
 
 from equiscope.program.capture import watch
 from equiscope.program.program import Leaf, Numbers, Program, Step, WatchAgain
-from equiscope.program.semantic import semantic
 
-__all__ = ["Leaf", "Numbers", "Program", "Step", "WatchAgain", "semantic", "watch"]
+__all__ = ["Leaf", "Numbers", "Program", "Step", "WatchAgain", "watch"]

@@ -1,7 +1,9 @@
 """Names of axes through an operation: what a column or a row of the result stands for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from equiscope.record import Trace
 
 Axes = tuple[str, ...]
 
@@ -51,3 +53,22 @@ def broadcast(axes: Sequence[Axes], shapes: Sequence[tuple[int, ...]]) -> Axes:
 def _name(entries: list[tuple[str, int]]) -> str:
     named = sorted(entries, key=lambda entry: (entry[1] <= 1, entry[0] in ("", "axis")))
     return named[0][0]
+
+
+BROADCAST = {"add", "subtract", "multiply", "divide", "maximum", "distance", "mask", "equal", "not_after", "both", "either"}
+EACH = {"scale", "clamp", "cast", "activation", "function", "softmax", "opposite", "below", "modulo", "block", "norm"}
+
+
+def backward(trace: Trace, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Axes]:
+    """Axes of every value, where one without a name has that of the result that it is an axis of."""
+    found = {leaf.id: tuple(leaf.axes) for leaf in trace.leaves} | {step.id: tuple(step.axes) for step in trace.steps}
+    for step in reversed(trace.steps):
+        if step.op not in BROADCAST | EACH:
+            continue
+        for x in step.inputs:
+            axes, shape, after = found[x], shapes[x], found[step.id]
+            if len(axes) > len(after):
+                continue
+            ends = zip(axes, after[len(after) - len(axes) :], shape, shapes[step.id][len(after) - len(axes) :], strict=True)
+            found[x] = tuple(b if a in ("", "channel") and n == m else a for a, b, n, m in ends)
+    return found

@@ -1,13 +1,38 @@
 """Where tensors come from: those of inputs and outputs by their path, and those that a model holds by their name."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from equiscope.program.program import Kind
+from equiscope.program.program import Called, Kind
 from equiscope.program.values import lies
+
+NORM = {"weight": ("g", "feature", "gain of the norm"), "bias": ("s", "feature", "shift of the norm")}
+TABLE = {"weight": ("E", "vocabulary feature", "embedding table")}
+
+
+def legend_of(module: nn.Module) -> dict[str, tuple[str, str, str]]:
+    """What a module calls its parameters and what its parts return: symbol, axes in words, label."""
+    if isinstance(module, (nn.LayerNorm, nn.RMSNorm)):
+        return NORM
+    return getattr(module, "legend", TABLE if isinstance(module, nn.Embedding) else {})
+
+
+def inputs(inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[Tensor, str, Called | None]]:
+    """Tensors that a model is given, each with its name. Inputs with a method `leaves` name themselves (Tokens do).
+
+    The first tokens ask and may answer; a second sequence only answers, and its rows are called "source".
+    """
+    axis = "token"
+    for value in [*inputs, *kwargs.values()]:
+        if hasattr(value, "leaves"):
+            for t, (name, symbol, label, axes, kind) in value.leaves(axis):
+                yield t, name if axis == "token" else f"source.{name}", Called(symbol, axes, label, kind)
+            axis = "source"
+    for path, t in tensors([list(inputs), dict(kwargs)]):
+        yield t, f"input.{path.split('.', 1)[-1]}", None
 
 
 def named(model: nn.Module) -> Iterator[tuple[Any, tuple[str, Kind]]]:

@@ -6,12 +6,13 @@ step that makes a new value, and an alias of what was written is read again out 
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from equiscope.errors import InputError, UnknownName
+from equiscope.program.source import NOWHERE, Source
 
 Kind = Literal["input", "parameter", "buffer", "constant", "chance", "unknown"]
 Level = Literal["function", "aten", "alias"]
@@ -37,6 +38,7 @@ class Leaf:
 
     kind   chance: drawn by the model, and kept as it was drawn; unknown: made by code that the capture did not see, an error
     where  the module that used it first
+    source of what the model's code made: where it stands there
     """
 
     id: int
@@ -44,6 +46,7 @@ class Leaf:
     kind: Kind
     value: Tensor
     where: str = ""
+    source: Source = NOWHERE
 
 
 @dataclass(eq=False)
@@ -57,6 +60,7 @@ class Step:
     level    "function" as the model wrote it; "aten" as torch made it of something that is not one function; "alias" a storage read
              again after a write
     said     what Python heard, of a step by which a number left torch
+    source   where in the model's code it was made
     """
 
     op: str
@@ -70,6 +74,7 @@ class Step:
     said: Any = None
     exits: bool = False
     inputs: tuple[int, ...] = ()
+    source: Source = NOWHERE
 
 
 class WatchAgain(InputError):
@@ -107,13 +112,24 @@ class Numbers:
         return {path: self.values[value] for path, value in self.program.outputs.items()}
 
 
+class Called(NamedTuple):
+    """What a value is called where people read of it: by the legend of a module, or by an input that names itself."""
+
+    symbol: str
+    axes: tuple[str, ...]
+    label: str
+    kind: str = ""
+
+
 @dataclass
 class Program:
     """Leaves, steps in the order in which they ran, and every value as it was.
 
     outputs  value by path in what the model returned; output: that itself
     names    value by name: leaves as the model calls them, what steps made as "layers.0.attention.softmax"
-    legend   by name of a parameter or buffer what its module calls it: symbol, axes in words, label
+    legend   by name of a parameter, a buffer or a submodule what the module around calls it, or what it returns
+    inside   by path of a submodule in a legend: the module whose legend it is
+    called   by value, of inputs that name themselves and of what submodules in a legend return
     notes    what was seen and could not be followed
     """
 
@@ -123,7 +139,9 @@ class Program:
     names: dict[str, int] = field(default_factory=dict)
     outputs: dict[str, int] = field(default_factory=dict)
     output: Any = None
-    legend: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    legend: dict[str, Called] = field(default_factory=dict)
+    inside: dict[str, str] = field(default_factory=dict)
+    called: dict[int, Called] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def id(self, value: int | str) -> int:

@@ -27,9 +27,10 @@ from equiscope.program.calls import (
     written,
 )
 from equiscope.program.composites import COMPOSITES, drawn
-from equiscope.program.origins import named, tensors
+from equiscope.program.origins import legend_of, named, tensors
 from equiscope.program.private import draws, is_wrapped, opened, storage_of, version
-from equiscope.program.program import Kind, Leaf, Level, Program, Ref, Step, Written, each, leaves_of
+from equiscope.program.program import Called, Kind, Leaf, Level, Program, Ref, Step, Written, each, leaves_of
+from equiscope.program.source import NOWHERE, here
 from equiscope.program.values import Values, lies
 
 
@@ -44,9 +45,13 @@ class Recording:
         self.given = dict(named(model))
         layers = (m for m in model.modules() if isinstance(m, (nn.TransformerEncoder, nn.TransformerEncoderLayer)))
         self.fast = torch.backends.mha.get_fastpath_enabled() and any(not m.training for m in layers)
+        paths = set(self.paths.values())
         for path, module in model.named_modules():
-            for name, called in getattr(module, "legend", {}).items():
-                self.program.legend[f"{path}.{name}" if path else name] = called
+            for name, (symbol, axes, label) in legend_of(module).items():
+                full = f"{path}.{name}" if path else name
+                self.program.legend.setdefault(full, Called(symbol, tuple(axes.split()), label))
+                if full in paths:
+                    self.program.inside.setdefault(full, path)
 
     # --- the two nets
     def function(self, net: TorchFunctionMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -156,13 +161,15 @@ class Recording:
     def _frozen(self, x: Any) -> Any:
         return self.ref(x) if isinstance(x, Tensor) else x
 
-    def take(self, t: Tensor, name: str) -> None:
+    def take(self, t: Tensor, name: str, called: Called | None = None) -> None:
         """An input; a tensor that is given twice is one leaf with two names."""
         found = self.values.find(t)
         if found is None:
-            self.leaf(t, name, "input")
+            found = self.leaf(t, name, "input")
         else:
             self.program.names[name] = found
+        if called is not None:
+            self.program.called.setdefault(found, called)
 
     def leaf(self, t: Tensor, name: str, kind: Kind) -> int:
         """A leaf with the numbers of a tensor."""
@@ -172,7 +179,8 @@ class Recording:
 
     def _leaf(self, t: Tensor, name: str, kind: Kind) -> int:
         value = self._value(name, exact=True)
-        self.program.leaves.append(Leaf(value, name, kind, t, self.scope[-1][0]))
+        source = here() if kind in ("constant", "chance") else NOWHERE
+        self.program.leaves.append(Leaf(value, name, kind, t, self.scope[-1][0], source))
         return value
 
     def _value(self, name: str, exact: bool = False) -> int:
@@ -201,6 +209,7 @@ class Recording:
 
     def _push(self, step: Step) -> None:
         step.inputs = tuple(x.id for x in leaves_of((step.args, step.kwargs)) if isinstance(x, Ref))
+        step.source = here()
         self.program.steps.append(step)
 
     def note(self, text: str) -> None:
@@ -225,8 +234,11 @@ class Recording:
             self.scope.append((path, self.turns[path]))
             self.turns[path] += 1
 
-        def leave(*_: Any) -> None:
-            self.scope.pop()
+        def leave(module: nn.Module, given: Any, output: Any) -> None:
+            path = self.scope.pop()[0]
+            value = self.values.find(output) if isinstance(output, Tensor) and path in self.program.inside else None
+            if value is not None:
+                self.program.called.setdefault(value, self.program.legend[path])
 
         with ExitStack() as stack:
             stack.callback(register_module_forward_pre_hook(enter).remove)

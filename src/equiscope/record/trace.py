@@ -34,7 +34,7 @@ class Leaf(Struct, frozen=True, kw_only=True):
 class Step(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Numbers that an operation made from others.
 
-    op      a name in the closed list of operations (`equiscope.trace.ops.OPERATIONS`), or "loops"
+    op      a name in the closed list of operations (`equiscope.program.operations.OPERATIONS`), or "loops"
     inputs  ids of leaves and earlier steps
     where   the module it happened in, e.g. "blocks.0.attention"
     array   the numbers, kept where a test wants them; a page computes them again
@@ -56,7 +56,7 @@ class Step(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Trace(Struct, frozen=True, kw_only=True):
     """A program with its numbers: leaves first, then steps in the order in which they happened.
 
-    outputs ids of what the model returned
+    outputs ids of what the model returned; named: those that it returned by name
     notes   what the record does not follow, in sentences
     """
 
@@ -65,4 +65,5 @@ class Trace(Struct, frozen=True, kw_only=True):
     leaves: list[Leaf]
     steps: list[Step]
     outputs: list[str]
+    named: dict[str, str] | UnsetType = UNSET
     notes: list[str] | UnsetType = UNSET

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.subject import Crashed, Subject, arguments
+from equiscope.program.attended.places import patch
 from equiscope.symmetry import Inputs, Kind
-from equiscope.trace.places import patch
 
 DECODED = ("decoder_input_ids", "decoder_inputs_embeds", "tgt", "target", "trg", "tgt_ids", "target_ids", "decoder_inputs")
 

@@ -4,6 +4,7 @@ What is not in the list torch takes apart into what is (`parts`), and of a view 
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -36,6 +37,7 @@ def known() -> set[str]:
     return {*LOWERED, *VIEWS, *ALIASES, *LIKE, "getitem"}
 
 
+@cache
 def parts() -> dict[Any, Any]:
     """Operations that are not in the list, and what torch makes them of."""
     more = get_decompositions([getattr(torch.ops.aten, name) for name in COMPOSED])

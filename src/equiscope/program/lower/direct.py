@@ -11,6 +11,7 @@ from equiscope.program.program import Ref, Step
 
 Rule = Callable[[Graph, Step], Expression | None]
 DIRECT: dict[str, Rule] = {}
+WEIGHT = "weight of a linear map, transposed"
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -27,7 +28,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 @rule("linear")
 def _linear(graph: Graph, step: Step) -> Expression | None:
     x, weight, bias = step.args[0], argument(step, 1, "weight"), argument(step, 2, "bias")
-    made = Apply("matmul", (x, Apply("transpose", (weight,))))
+    made = Apply("matmul", (x, Apply("transpose", (weight,), label=WEIGHT)))
     return made if bias is None else Apply("add", (made, bias))
 
 
@@ -52,7 +53,7 @@ def _addmm(graph: Graph, step: Step) -> Expression | None:
 @rule("add", "sub", "rsub")
 def _sum(graph: Graph, step: Step) -> Expression | None:
     a, b = graph.pair(step)
-    if argument(step, 2, "alpha", 1) != 1 or not _floats(graph, step):
+    if argument(step, 2, "alpha", 1) != 1 or not _numbers(graph, step):
         return None
     a, b = (operand(x, graph.program.values[step.outputs[0][0]]) for x in ((b, a) if step.op == "rsub" else (a, b)))
     return Apply("add" if step.op == "add" else "subtract", (a, b))
@@ -61,18 +62,32 @@ def _sum(graph: Graph, step: Step) -> Expression | None:
 @rule("mul", "div", "rdiv")
 def _product(graph: Graph, step: Step) -> Expression | None:
     a, b = graph.pair(step)
-    if step.kwargs.get("rounding_mode") is not None or not _floats(graph, step):
+    if step.kwargs.get("rounding_mode") == "floor" and (size := graph.number(b)) is not None and size > 0 and size.is_integer():
+        return Apply("block", (a,), {"size": int(size)})
+    if step.kwargs.get("rounding_mode") is not None or not _numbers(graph, step):
         return None
     if step.op == "rdiv":
         a, b = b, a
     if step.op == "mul":
         a, b = (b, a) if graph.number(a) is not None else (a, b)
-    number, like = graph.number(b), graph.program.values[step.outputs[0][0]]
+    single = isinstance(b, Ref) and graph.tensor(b).ndim > 0  # one frequency is still a list of frequencies
+    number, like = None if single else graph.number(b), graph.program.values[step.outputs[0][0]]
     if number == 1 and isinstance(a, Ref) and graph.tensor(a).shape == like.shape and graph.tensor(a).dtype == like.dtype:
         return a
     if number is not None and isinstance(a, Ref) and graph.tensor(a).shape == like.shape and (step.op == "mul" or number):
         return Apply("scale", (a,), root(number if step.op == "mul" else 1 / number))
     return Apply("multiply" if step.op == "mul" else "divide", (operand(a, like), operand(b, like)))
+
+
+@rule("abs")
+def _size(graph: Graph, step: Step) -> Expression | None:
+    return Apply("maximum", (step.args[0], Apply("scale", (step.args[0],), {"by": -1.0})))
+
+
+@rule("remainder")
+def _remainder(graph: Graph, step: Step) -> Expression | None:
+    by = graph.number(argument(step, 1, "other"))
+    return Apply("modulo", (step.args[0],), {"by": int(by)}) if by is not None and by > 0 and by.is_integer() else None
 
 
 @rule("neg")
@@ -85,11 +100,13 @@ def _maximum(graph: Graph, step: Step) -> Expression | None:
     return Apply("maximum", graph.pair(step))
 
 
-@rule("clamp")
+@rule("clamp", "clamp_min")
 def _clamp(graph: Graph, step: Step) -> Expression | None:
     low, high = (graph.number(argument(step, i, name)) for i, name in ((1, "min"), (2, "max")))
-    if low is None or high is None:
+    if low is None:
         return None
+    if high is None:
+        return Apply("maximum", (step.args[0], operand(low, graph.program.values[step.outputs[0][0]])))
     return Apply("clamp", (step.args[0],), {"low": low, "high": high})
 
 
@@ -110,6 +127,11 @@ def _softplus(graph: Graph, step: Step) -> Expression | None:
     return _function(step, "softplus") if len(step.args) == 1 and not step.kwargs else None
 
 
+@rule("sin")
+def _sine(graph: Graph, step: Step) -> Expression | None:
+    return Apply("sinusoid", (step.args[0],), {"layout": "sine"})
+
+
 @rule("relu", "silu", "tanh")
 def _activation(graph: Graph, step: Step) -> Expression | None:
     return Apply("activation", (step.args[0],), {"kind": step.op})
@@ -127,7 +149,7 @@ def _cast(graph: Graph, step: Step) -> Expression | None:
     before = graph.tensor(x).dtype
     if before == made.dtype:
         return Ref(x.id)
-    if not made.is_floating_point() or before.is_complex:
+    if made.dtype == torch.bool or made.is_complex() or before.is_complex:
         return None
     return Apply("cast", (x,), {"dtype": str(made.dtype).removeprefix("torch.")})
 
@@ -169,6 +191,35 @@ def _embedding(graph: Graph, step: Step) -> Expression | None:
     return Apply("gather", (step.args[0], step.args[1]))
 
 
+@rule("getitem")
+def _row(graph: Graph, step: Step) -> Expression | None:
+    """Rows of a table by whole numbers, or one of them."""
+    table, index = step.args[:2]
+    if isinstance(index, int) and not isinstance(index, bool):
+        index = index if index >= 0 else index + len(graph.tensor(table))
+        return Apply("gather", (table, torch.tensor(index)))
+    if not isinstance(index, Ref) or graph.tensor(index).is_floating_point() or graph.tensor(index).dtype == torch.bool:
+        return None
+    return Apply("gather", (table, index)) if not bool((graph.tensor(index) < 0).any()) else None
+
+
+@rule("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full")
+def _of_a_shape(graph: Graph, step: Step) -> Expression | None:
+    """They read a shape, and no numbers."""
+    return graph.program.values[step.outputs[0][0]]
+
+
+@rule("expand", "expand_as", "broadcast_to")
+def _expanded(graph: Graph, step: Step) -> Expression | None:
+    """As a sum with zeros of that shape, where no later operation does without."""
+    x, made = step.args[0], graph.program.values[step.outputs[0][0]]
+    wide = [
+        n if m != n else 1
+        for n, m in zip(made.shape, (1,) * (made.ndim - graph.tensor(x).ndim) + graph.tensor(x).shape, strict=True)
+    ]
+    return Apply("add", (x, torch.zeros(wide, dtype=made.dtype))) if _numbers(graph, step) else None
+
+
 @rule("mean")
 def _mean(graph: Graph, step: Step) -> Expression | None:
     x, axes = step.args[0], listed(argument(step, 1, "dim"))
@@ -192,32 +243,45 @@ def _concat(graph: Graph, step: Step) -> Expression | None:
 
 
 # --- conditions
-@rule("le", "ge", "eq", "lt", "logical_and", "bitwise_and", "logical_or", "bitwise_or", "logical_not", "bitwise_not")
-def _condition(graph: Graph, step: Step) -> Expression | None:
-    x = step.args[0]
-    if step.op in ("logical_not", "bitwise_not"):
-        return Apply("opposite", (x,)) if graph.tensor(x).dtype == torch.bool else None
+@rule("le", "ge", "lt", "gt")
+def _order(graph: Graph, step: Step) -> Expression | None:
     a, b = graph.pair(step)
-    number = graph.number(b)
+    number, like = graph.number(b), graph.tensor(a if isinstance(a, Ref) else b)
     if step.op == "lt" and number is not None:
         return Apply("below", (a,), {"number": number})
-    if not (isinstance(a, Ref) and isinstance(b, Ref)):
-        return None
+    a, b = operand(a, like), operand(b, like)
     if step.op in ("le", "ge"):
         return Apply("not_after", (a, b) if step.op == "le" else (b, a))
-    flags = graph.tensor(a).dtype == graph.tensor(b).dtype == torch.bool
-    names = {"eq": "equal"} | (dict.fromkeys(("logical_and", "bitwise_and"), "both") if flags else {})
-    names |= dict.fromkeys(("logical_or", "bitwise_or"), "either") if flags else {}
-    return Apply(names[step.op], (a, b)) if step.op in names else None
+    return Apply("opposite", (Apply("not_after", (a, b) if step.op == "gt" else (b, a)),))
+
+
+@rule("eq")
+def _equal(graph: Graph, step: Step) -> Expression | None:
+    a, b = graph.pair(step)
+    like = graph.tensor(a if isinstance(a, Ref) else b)
+    return Apply("equal", (operand(a, like), operand(b, like)))
+
+
+@rule("logical_and", "bitwise_and", "logical_or", "bitwise_or")
+def _joined(graph: Graph, step: Step) -> Expression | None:
+    if any(graph.program.values[x].dtype != torch.bool for x in step.inputs):
+        return None
+    return Apply("both" if step.op.endswith("and") else "either", graph.pair(step))
+
+
+@rule("logical_not", "bitwise_not")
+def _not(graph: Graph, step: Step) -> Expression | None:
+    return Apply("opposite", (step.args[0],)) if graph.tensor(step.args[0]).dtype == torch.bool else None
 
 
 @rule("masked_fill")
 def _masked(graph: Graph, step: Step) -> Expression | None:
     x, hidden, value = step.args[0], argument(step, 1, "mask"), graph.number(argument(step, 2, "value"))
-    if value != -math.inf:
+    if value not in (-math.inf, 0):
         return None
     inverse = graph.step(hidden, "logical_not", "bitwise_not")
-    return Apply("mask", (x, inverse.args[0] if inverse is not None else _opposite(graph, hidden)))
+    visible = inverse.args[0] if inverse is not None else _opposite(graph, hidden)
+    return Apply("mask" if value else "multiply", (x, visible))
 
 
 @rule("where")
@@ -240,6 +304,11 @@ def _function(step: Step, kind: str) -> Expression:
 
 
 def _floats(graph: Graph, step: Step) -> bool:
-    """Whether the result is a real floating-point number: arithmetic on whole numbers and flags is left to loops."""
+    """Whether the result is a real floating-point number."""
+    return graph.program.values[step.outputs[0][0]].is_floating_point() and _numbers(graph, step)
+
+
+def _numbers(graph: Graph, step: Step) -> bool:
+    """Whether the result is a real number: arithmetic on flags and complex numbers is left to loops."""
     made = graph.program.values[step.outputs[0][0]]
-    return made.is_floating_point() and not any(graph.program.values[x].is_complex() for x in step.inputs)
+    return made.dtype != torch.bool and not any(graph.program.values[x].is_complex() for x in step.inputs)

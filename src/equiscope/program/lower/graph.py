@@ -73,7 +73,7 @@ class Graph:
         return argument(step, 0, "input"), argument(step, 1, "other")
 
 
-CASTS = ("to", "float", "double", "half", "bfloat16", "type", "type_as")
+CASTS = ("to", "float", "double", "half", "bfloat16", "long", "int", "type", "type_as")
 
 
 def argument(step: Step, place: int, name: str, default: Any = None) -> Any:

@@ -95,6 +95,13 @@ def _other(graph: Graph, step: Step, by: float) -> Any:
     return None
 
 
+def _distance(graph: Graph, step: Step) -> Expression | None:
+    """|a − b|."""
+    difference = graph.step(step.args[0], "sub")
+    a, b = graph.pair(difference) if difference is not None else (None, None)
+    return Apply("distance", (a, b)) if isinstance(a, Ref) and isinstance(b, Ref) else None
+
+
 def _affine(graph: Graph, step: Step) -> Expression | None:
     """x.view(-1, D) times a matrix, plus a bias, seen again in the shape of x: as GPT-2 has it."""
     product = graph.step(step.args[0], "addmm", "mm")
@@ -175,4 +182,6 @@ def _fits(graph: Graph, x: Ref, angles: Ref) -> bool:
     return len(wide) == 4 and len(own) == 3 and own[1:] == (wide[2], wide[3] // 2) and own[0] in (1, wide[0])
 
 
-LIFTED: dict[str, tuple[Rule, ...]] = {"add": (_rotary,), "mul": (_norm, _gelu), "view": (_affine,), "reshape": (_affine,)}
+LIFTED: dict[str, tuple[Rule, ...]] = {
+    "add": (_rotary,), "mul": (_norm, _gelu), "view": (_affine,), "reshape": (_affine,), "abs": (_distance,),
+}  # fmt: skip

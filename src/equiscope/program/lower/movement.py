@@ -140,7 +140,7 @@ def _steps(x: Tensor, to: Tensor) -> Iterator[tuple[str, dict[str, Any], Tensor]
     found = (x == first).nonzero()
     if len(found):
         at = found[0].tolist()
-        for wide in {to.shape[-1], width // 2, width // 3} - {0, width}:
+        for wide in {*to.shape[-1:], width // 2, width // 3} - {0, width}:
             if at[-1] + wide <= width:
                 yield "columns", {"start": at[-1], "stop": at[-1] + wide}, x[..., at[-1] : at[-1] + wide]
         if rank >= 2:

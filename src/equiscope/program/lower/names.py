@@ -1,12 +1,12 @@
-"""What values are called on a page: symbols and axes from a module's legend, else from where they stand in the model."""
+"""What values are called on a page: by a legend, by their role in attention, else by the variable in the model's code."""
 
 from collections.abc import Sequence
 
 from torch import Tensor
 
 from equiscope.program.lower.graph import Apply
-from equiscope.program.program import Leaf
-from equiscope.record.trace import Kind
+from equiscope.program.program import Called, Leaf
+from equiscope.program.source import Source
 
 PROJECTIONS = {
     "Q": ("q_proj", "query", "q", "to_q", "wq", "q_lin", "linear_q"),
@@ -16,27 +16,34 @@ PROJECTIONS = {
 }
 LETTER = {name: letter for letter, names in PROJECTIONS.items() for name in names}
 INPUT = ("batch", "token", "feature")
-Name = tuple[str, str, tuple[str, ...], Kind, str]  # symbol, label, axes, kind, module
+WORD = 20  # letters of a variable that is still a symbol
+GREEK = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eps": "ε", "zeta": "ζ", "eta": "η", "theta": "θ",
+    "kappa": "κ", "lambda_": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "chi": "χ",
+    "psi": "ψ", "omega": "ω",
+}  # fmt: skip
 
 
-def named_leaf(leaf: Leaf, legend: tuple[str, str, str] | None) -> Name:
-    """What a leaf is called: (symbol, label, axes, kind, module)."""
+def named_leaf(leaf: Leaf, legend: Called | None) -> tuple[Called, str]:
+    """What a leaf is called, and the module that it belongs to."""
     path, _, name = leaf.name.rpartition(".")
     rank = leaf.value.ndim
     match leaf.kind:
         case "input":
-            return _input(name, leaf.value)
-        case "parameter" | "buffer" | "constant":
-            symbol, words, label = legend or (_parameter(path, name), "", f"{name} of {path}" if path else name)
-            axes = tuple(words.split()) if len(words.split()) == rank else ("channel",) * rank
-            return symbol, label, axes, "constant" if leaf.kind == "constant" else "weight", path
+            return _input(name, leaf.value), ""
+        case "parameter" | "buffer":
+            symbol, axes, label, _ = legend or Called(_parameter(path, name), (), f"{name} of {path}" if path else name)
+            return Called(symbol, axes if len(axes) == rank else ("channel",) * rank, label, "weight"), path
+        case "constant":
+            symbol, label = named(leaf.source, "a constant of the model's code")
+            return Called(symbol or symbol_of(leaf.value), ("",) * rank, label, "constant"), leaf.where
         case "chance":
-            return "", f"drawn by chance in {leaf.where or 'the model'}", ("",) * rank, "constant", leaf.where
+            return Called("", ("",) * rank, f"drawn by chance in {leaf.where or 'the model'}", "constant"), leaf.where
         case _:
-            return "", "made by code that was not seen", ("",) * rank, "opaque", leaf.where
+            return Called("", ("",) * rank, "made by code that was not seen", "opaque"), leaf.where
 
 
-def _input(name: str, t: Tensor) -> Name:
+def _input(name: str, t: Tensor) -> Called:
     """Rows of numbers are tokens and features, whole numbers are tokens; of other inputs nothing is known."""
     floats = t.is_floating_point()
     known = INPUT if floats else INPUT[:2]
@@ -44,21 +51,45 @@ def _input(name: str, t: Tensor) -> Name:
     symbols = {"input_ids": "i", "x": "X"}
     plain = name.isdigit()
     symbol = symbols.get(name, name) if not plain else "X" if floats else "i"
-    return symbol, "the input" if plain else f"the input {name}", axes, "content", ""
+    return Called(symbol, axes, "the input" if plain else f"the input {name}", "content")
 
 
 def _parameter(path: str, name: str) -> str:
     letter = LETTER.get(path.rpartition(".")[2])
     kinds = {"weight": "W", "bias": "b"}
-    return f"{kinds[name]}_{letter}" if letter and name in kinds else {"weight": "W", "bias": "b"}.get(name, name)
+    return f"{kinds[name]}_{letter}" if letter and name in kinds else kinds.get(name, name)
 
 
-def named_step(plan: Apply, where: str, whole: bool) -> tuple[str, str]:
-    """Symbol and label of a step. whole: it is a value of the program, and no part of one."""
-    letter = LETTER.get(where.rpartition(".")[2]) if whole and plan.op in ("matmul", "add") else None
-    call = plan.params.get("call", plan.op) if plan.op == "loops" else plan.op
-    label = f"{str(call).replace('_', ' ')} in {where}" if where else str(call).replace("_", " ")
-    return letter if letter in ("Q", "K", "V") else "", label
+def named(source: Source, otherwise: str) -> tuple[str, str]:
+    """Symbol and label from the model's code: the variable, and the expression."""
+    variable = GREEK.get(source.name, source.name)
+    return variable if len(variable) <= WORD else "", source.text or otherwise
+
+
+def letter_of(plan: Apply, where: str) -> str:
+    """Q, K or V of what a projection of that name makes; else nothing."""
+    letter = LETTER.get(where.rpartition(".")[2], "") if plan.op in ("matmul", "add") else ""
+    return letter if letter in ("Q", "K", "V") else ""
+
+
+def operation_in(plan: Apply, where: str) -> str:
+    """What is said of a step of which nothing else is known."""
+    call = str(plan.params.get("call", plan.op) if plan.op == "loops" else plan.op).replace("_", " ")
+    return f"{call} in {where}" if where else call
+
+
+def named_part(plan: Apply, symbol: str) -> tuple[str, str]:
+    """Symbol and label of a step inside a call that is several, such as a linear map before its bias."""
+    first = plan.inputs[0]
+    match plan.op:
+        case "norm":
+            return "N", "every row brought to one size"
+        case "multiply" if isinstance(first, Apply) and first.op == "norm":
+            return "N·g", "times the gain"
+        case "matmul":
+            return f"{symbol}_0" if symbol else "", "before the bias"
+        case _:
+            return "", plan.op.replace("_", " ")
 
 
 def symbol_of(t: Tensor) -> str:

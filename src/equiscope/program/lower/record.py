@@ -4,22 +4,26 @@ Each value that an output needs is planned once, from the outputs back: lifted w
 loops. What has none of these is a leaf with its recorded numbers, and the record says so.
 """
 
+from collections.abc import Collection
+from typing import cast
+
+import msgspec
 import numpy as np
 import torch
 from msgspec import UNSET
 from torch import Tensor
 
 from equiscope import record
-from equiscope.program.axes import output_axes
-from equiscope.program.lower.direct import DIRECT
+from equiscope.program.axes import backward, output_axes
+from equiscope.program.lower.direct import DIRECT, WEIGHT
 from equiscope.program.lower.graph import Apply, Expression, Graph
 from equiscope.program.lower.lift import LIFTED
 from equiscope.program.lower.loops import Loops
 from equiscope.program.lower.movement import Movement
-from equiscope.program.lower.names import axes_of, named_leaf, named_step, symbol_of
-from equiscope.program.lower.roles import with_roles
+from equiscope.program.lower.names import axes_of, letter_of, named, named_leaf, named_part, operation_in, symbol_of
+from equiscope.program.lower.roles import names
 from equiscope.program.lower.shapes import shape_of
-from equiscope.program.program import Program, Ref
+from equiscope.program.program import Called, Program, Ref
 from equiscope.program.semantic import operation_of, parameters
 
 
@@ -39,8 +43,25 @@ def lowered(
                 writer.write(value)
     outputs = [writer.emit(Ref(value)) for value in dict.fromkeys(program.outputs.values())]
     notes = [*program.notes, *_exits(program), *_left(writer.leaves)]
-    trace = record.Trace(title=title, leaves=writer.leaves, steps=writer.steps, outputs=outputs, notes=notes or UNSET)
-    return with_roles(trace)
+    named = {path: writer.emit(Ref(value)) for path, value in program.outputs.items() if path and not path.isdigit()}
+    trace = record.Trace(
+        title=title, leaves=writer.leaves, steps=writer.steps, outputs=outputs, named=named or UNSET, notes=notes or UNSET
+    )
+    return _named(trace, writer)
+
+
+def _named(trace: record.Trace, writer: "_Writer") -> record.Trace:
+    """With the symbols of attention, and the variables of the model's code where there is nothing else."""
+    roles = names(trace)
+    axes = backward(trace, writer.shapes)
+    steps = []
+    for step in trace.steps:
+        variable, text = writer.said.get(step.id, ("", ""))
+        symbol, label = roles.get(step.id, ("", ""))
+        symbol, label = step.symbol or symbol or variable, step.label or label or text
+        steps.append(msgspec.structs.replace(step, symbol=symbol, label=label, axes=list(axes[step.id])))
+    leaves = [msgspec.structs.replace(leaf, axes=list(axes[leaf.id])) for leaf in trace.leaves]
+    return msgspec.structs.replace(trace, leaves=leaves, steps=steps)
 
 
 def _exits(program: Program) -> list[str]:
@@ -69,6 +90,7 @@ class _Plans:
     """What each needed value is made of on the page; None where the page cannot make it.
 
     chosen  by value, for those that steps make of what can change
+    across  weights that linear maps alone read: they are shown as [in, out], as formulas have them
     """
 
     def __init__(self, program: Program) -> None:
@@ -81,9 +103,13 @@ class _Plans:
         for step in reversed(program.steps):
             for value, _ in step.outputs:
                 if value in needed and value in self.graph.moving:
-                    plan = self.simple(value) or self.loops.of(value, self.shown)
+                    plan = self.simple(value)
+                    plan = self.loops.of(value, self.shown) if plan is None else plan
                     self.chosen[value] = plan
                     needed.update(_reads(plan))
+        plans = [plan for plan in self.chosen.values() if plan is not None]
+        weights = {x for plan in plans for x in _weights(plan)}
+        self.across = weights - {x for plan in plans for x in _reads(plan, weights)} - set(program.outputs.values())
 
     def shown(self, value: int) -> bool:
         """Whether the page shows a value other than by loops."""
@@ -116,11 +142,25 @@ class _Plans:
         return found
 
 
-def _reads(plan: Expression | None) -> set[int]:
-    """The values in an expression."""
+def _reads(plan: Expression | None, weights: Collection[int] = ()) -> set[int]:
+    """The values in an expression. weights: without those of these that are transposed in it."""
     if isinstance(plan, Ref):
         return {plan.id}
-    return {value for x in plan.inputs for value in _reads(x)} if isinstance(plan, Apply) else set()
+    if not isinstance(plan, Apply) or _transposed(plan) in weights:
+        return set()
+    return {value for x in plan.inputs for value in _reads(x, weights)}
+
+
+def _weights(plan: Expression) -> set[int]:
+    """The weights of linear maps in an expression."""
+    if not isinstance(plan, Apply):
+        return set()
+    return {_transposed(plan)} if plan.label == WEIGHT else {value for x in plan.inputs for value in _weights(x)}
+
+
+def _transposed(plan: Apply) -> int:
+    """The value that an expression is the transpose of; -1 where it is none."""
+    return plan.inputs[0].id if plan.op == "transpose" and isinstance(plan.inputs[0], Ref) else -1
 
 
 class _Writer:
@@ -133,6 +173,7 @@ class _Writer:
         self.leaves: list[record.Leaf] = []
         self.steps: list[record.Step] = []
         self.ids: dict[object, str] = {}
+        self.said: dict[str, tuple[str, str]] = {}  # by id of a step: variable and expression of the model's code
         self.taken = set(program.names)  # by what is not a value of the program
         self.axes: dict[str, tuple[str, ...]] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -142,7 +183,7 @@ class _Writer:
         plan = self.plans.chosen[value]
         if plan is None:
             self._opaque(value)
-        elif isinstance(plan, Apply):
+        elif isinstance(plan, Apply) and _transposed(plan) not in self.plans.across:
             self.ids[value] = self._step(plan, value)
         else:
             self.ids[value] = self.emit(plan)
@@ -150,6 +191,8 @@ class _Writer:
     def emit(self, x: Expression, where: str = "", part: str = "") -> str:
         """The id of an expression, which is written where nobody needed it before. part: of which value it is a part."""
         if isinstance(x, Apply):
+            if _transposed(x) in self.plans.across and _transposed(x) in self.given:
+                return self._leaf(_transposed(x), across=True)
             return self._step(x, None, where, part)
         if isinstance(x, Tensor):
             return self._constant(x, where)
@@ -159,7 +202,7 @@ class _Writer:
 
     def _step(self, plan: Apply, value: int | None, where: str = "", part: str = "") -> str:
         if value is not None:
-            where, part = self.plans.graph.maker[value][0].where, self.names[value]
+            where, part = self._shown(self.plans.graph.maker[value][0].where), self.names[value]
         inputs = [self.emit(x, where, part) for x in plan.inputs]
         key = (plan.op, tuple(inputs), str(plan.params), id(plan.loops) if plan.loops else None)
         if key in self.ids:
@@ -169,7 +212,7 @@ class _Writer:
         shape = shape_of(plan.op, shapes, plan.params) if numbers is None else tuple(numbers.shape)
         axes = self._axes(plan, inputs, shapes, shape)
         ident = part if value is not None else self._unique(f"{part}.{plan.op}")
-        symbol, label = named_step(plan, where, value is not None)
+        symbol, label = self._called(plan, value, where, part)
         self.steps.append(
             record.Step(
                 id=ident, symbol=symbol, label=label, axes=list(axes), op=plan.op, inputs=inputs, params=plan.params, where=where,
@@ -179,6 +222,24 @@ class _Writer:
         )  # fmt: skip
         return self._remember(key, ident, axes, shape)
 
+    def _called(self, plan: Apply, value: int | None, where: str, part: str) -> tuple[str, str]:
+        """Symbol and label of a step, and what the model's code says of it, for later."""
+        if value is None:
+            whole = self.program.called.get(self.program.names.get(part, -1))
+            return named_part(plan, whole.symbol if whole is not None else "")
+        called = self.program.called.get(value)
+        if called is not None:
+            return called.symbol, called.label
+        variable, text = named(self.plans.graph.maker[value][0].source, operation_in(plan, where))
+        self.said[self.names[value]] = letter_of(plan, where) or variable, text
+        return "", ""
+
+    def _shown(self, where: str) -> str:
+        """The module in which a step is shown: of a part that the module around it has a name for, that one."""
+        while where in self.program.inside:
+            where = self.program.inside[where]
+        return where
+
     def _axes(self, plan: Apply, inputs: list[str], shapes: list[tuple[int, ...]], shape: tuple[int, ...]) -> tuple[str, ...]:
         if plan.op != "loops":
             found = tuple(output_axes(plan.op, [self.axes[i] for i in inputs], shapes, plan.params))
@@ -186,34 +247,43 @@ class _Writer:
                 return found
         return axes_of(shape, [self.axes[i] for i in inputs], shapes)
 
-    def _leaf(self, value: int) -> str:
+    def _leaf(self, value: int, across: bool = False) -> str:
+        """across: of a weight [out, in] its transpose."""
         leaf, t = self.given.get(value), self.program.values[value]
         if leaf is None:  # it follows from constants alone
-            return self._constant(t, self.plans.graph.maker[value][0].where)
-        made = named_leaf(leaf, self.program.legend.get(leaf.name))
-        return self._given(leaf.name, t, *made)
+            step = self.plans.graph.maker[value][0]
+            return self._constant(t, step.where, *named(step.source, ""))
+        called, where = named_leaf(leaf, self.program.legend.get(leaf.name))
+        called = self.program.called.get(value, called)
+        if leaf.kind == "constant":
+            return self._constant(t, where, called.symbol, called.label)
+        if not across:
+            return self._given(leaf.name, t, called, where)
+        ident = f"{leaf.name}.mT"
+        return ident if ident in self.shapes else self._given(ident, t.mT, called, where)
 
-    def _constant(self, t: Tensor, where: str) -> str:
+    def _constant(self, t: Tensor, where: str, symbol: str = "", label: str = "") -> str:
         numbers = tuple(t.detach().flatten().tolist()) if t.numel() < 64 else id(t)
         key = ("constant", str(t.dtype), tuple(t.shape), numbers)
         if key not in self.ids:
-            symbol = symbol_of(t)
-            axes = axes_of(tuple(t.shape), [], [])
-            ident = self._unique(f"{where}.constant" if where else "constant")
-            self.ids[key] = self._given(ident, t, symbol, "a constant of the model's code", axes, "constant", where)
+            called = Called(symbol or symbol_of(t), ("",) * t.ndim, label or "a constant of the model's code", "constant")
+            where = self._shown(where)
+            self.ids[key] = self._given(self._unique(f"{where}.constant" if where else "constant"), t, called, where)
         return self.ids[key]
 
     def _opaque(self, value: int) -> None:
-        step = self.plans.graph.maker[value][0]
+        step, t = self.plans.graph.maker[value][0], self.program.values[value]
         label = f"{step.op}: the page has no steps for it, so it stays as it was when changes reach it"
-        axes = axes_of(tuple(self.program.values[value].shape), [], [])
-        self.ids[value] = self._given(self.names[value], self.program.values[value], step.op, label, axes, "opaque", step.where)
+        called = Called(step.op, axes_of(tuple(t.shape), [], []), label, "opaque")
+        self.ids[value] = self._given(self.names[value], t, called, step.where)
 
-    def _given(
-        self, ident: str, t: Tensor, symbol: str, label: str, axes: tuple[str, ...], kind: record.trace.Kind, where: str
-    ) -> str:
+    def _given(self, ident: str, t: Tensor, called: Called, where: str) -> str:
         array = self._array(t.real if t.is_complex() else t)
-        made = record.Leaf(id=ident, symbol=symbol, label=label, axes=list(axes), kind=kind, where=where, array=array)
+        kind = cast(record.trace.Kind, called.kind)
+        axes = called.axes if len(called.axes) == t.ndim else ("batch",) * (t.ndim - len(called.axes)) + called.axes
+        made = record.Leaf(
+            id=ident, symbol=called.symbol, label=called.label, axes=list(axes), kind=kind, where=where, array=array
+        )  # fmt: skip
         self.leaves.append(made)
         return self._remember(None, ident, axes, tuple(t.shape))
 

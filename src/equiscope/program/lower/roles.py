@@ -4,40 +4,79 @@ Back from the weights to the product of queries and keys, on to the product of w
 """
 
 from collections import defaultdict
-
-import msgspec
+from dataclasses import dataclass
 
 from equiscope.record import Step, Trace
 
-BACK = {"scale", "add", "subtract", "multiply", "divide", "mask", "cast", "activation", "maximum", "clamp", "loops"}
-ON = {"cast", "multiply", "scale", "loops", "mask"}  # dropout, renormalisation
-MOVED = {"transpose", "heads", "repeat_heads", "columns", "cast", "rotate", "scale"}
+BACK = {"scale", "add", "subtract", "multiply", "divide", "mask", "cast", "activation", "maximum", "clamp", "loops", "concat"}
+ON = {"cast", "multiply", "scale", "loops", "mask", "columns"}  # dropout, renormalisation, a sink's column
+WIDE = {"transpose", "repeat_heads", "cast"}  # what a query is turned by stands before these
+SPLIT = {"heads", "columns", "join"}
 
 
-def with_roles(trace: Trace) -> Trace:
-    """The same program with the symbols of attention, where nobody gave others."""
+@dataclass(frozen=True)
+class Look:
+    """One attention of a program, by the ids of its values.
+
+    scores  what the softmax reads, before anything is hidden; mixed: the weights times the values
+    chain   steps from the product of queries and keys to the softmax, in order
+    """
+
+    queries: str
+    keys: str
+    values: str
+    product: Step
+    chain: tuple[Step, ...]
+    weights: Step
+    mixed: Step
+
+    @property
+    def scores(self) -> str:
+        """Before anything is hidden."""
+        return next(step.id for step in reversed((self.product, *self.chain)) if step.op != "mask")
+
+
+def looks(trace: Trace) -> list[Look]:
+    """Every attention of a program, in order."""
     maker = {step.id: step for step in trace.steps}
     users: dict[str, list[Step]] = defaultdict(list)
     for step in trace.steps:
         for x in step.inputs:
             users[x].append(step)
-    fresh = _following(trace)
-    symbols: dict[str, str] = {}
+    fresh = following(trace)
+    found = []
     for step in trace.steps:
-        if step.op != "softmax":
+        if step.op != "softmax" and not (step.op == "function" and step.params.get("kind") == "sigmoid"):
             continue
-        product, mix = _back(step, maker, fresh), _on(step, users)
-        if product is None or mix is None:
-            continue
-        symbols |= {step.inputs[0]: "S", step.id: "A", mix.id: "Z"}
-        for letter, x in (("Q", product.inputs[0]), ("K", product.inputs[1]), ("V", mix.inputs[1])):
-            for ident, symbol in _named(letter, x, maker).items():
-                symbols[ident] = symbol if symbols.get(ident, symbol) == symbol else ""  # keys that are values too
-    steps = [msgspec.structs.replace(s, symbol=s.symbol or symbols.get(s.id, "")) for s in trace.steps]
-    return msgspec.structs.replace(trace, steps=steps)
+        chain, (weights, mixed) = _back(step, maker, fresh), _on(step, users)
+        if chain and mixed is not None:
+            q, k = chain[0].inputs
+            keys = maker[k].inputs[0] if k in maker and maker[k].op == "transpose" else k
+            found.append(Look(q, keys, mixed.inputs[1], chain[0], tuple(chain[1:]), weights, mixed))
+    return found
 
 
-def _following(trace: Trace) -> set[str]:
+def names(trace: Trace) -> dict[str, tuple[str, str]]:
+    """Symbol and label by id of every value that has a role in attention."""
+    maker = {step.id: step for step in trace.steps}
+    fresh = following(trace)
+    found: dict[str, tuple[str, str]] = {}
+    for look in looks(trace):
+        given = {look.product.id: ("QKᵀ", "products of queries and keys")}
+        for step in look.chain:
+            given |= _of_chain(step, {one.id for one in (look.product, *look.chain)}, maker)
+        given |= {look.weights.id: ("A", "attention weights"), look.mixed.id: ("Z", "mix of the values")}
+        for letter, word, x in (("Q", "queries", look.queries), ("K", "keys", look.keys), ("V", "values", look.values)):
+            for ident, name in _way(letter, word, x, maker, fresh).items():
+                given[ident] = name if found.get(ident, name) == name and given.get(ident, name) == name else ("", "")
+        found |= given
+    for step in trace.steps:
+        if step.op == "join" and found.get(step.inputs[0], ("",))[0] == "Z":
+            found[step.id] = ("Z_all", "the heads side by side")
+    return found
+
+
+def following(trace: Trace) -> set[str]:
     """Values that depend on the input."""
     found = {leaf.id for leaf in trace.leaves if leaf.kind == "content"}
     for step in trace.steps:
@@ -46,40 +85,74 @@ def _following(trace: Trace) -> set[str]:
     return found
 
 
-def _back(step: Step, maker: dict[str, Step], fresh: set[str]) -> Step | None:
-    todo, seen = [step.inputs[0]], set()
+def _back(step: Step, maker: dict[str, Step], fresh: set[str]) -> list[Step]:
+    """From the product of two values that depend on the input to the softmax, which is not among them."""
+    todo: list[tuple[str, list[Step]]] = [(step.inputs[0], [])]
+    seen = set()
     while todo:
-        found = maker.get(todo.pop(0))
+        ident, after = todo.pop(0)
+        found = maker.get(ident)
         if found is None or found.id in seen:
             continue
         seen.add(found.id)
         if found.op == "matmul" and all(x in fresh for x in found.inputs):
-            return found
+            return [found, *after]
         if found.op in BACK:
-            todo += found.inputs
-    return None
+            todo += [(x, [found, *after]) for x in found.inputs]
+    return []
 
 
-def _on(step: Step, users: dict[str, list[Step]]) -> Step | None:
-    todo, seen = [step.id], set()
+def _on(step: Step, users: dict[str, list[Step]]) -> tuple[Step, Step | None]:
+    """The weights as they meet the values, and the product of both."""
+    todo, seen = [step], set()
     while todo:
         here = todo.pop(0)
-        for user in users[here]:
-            if user.op == "matmul" and user.inputs[0] == here:
-                return user
+        for user in users[here.id]:
+            if user.op == "matmul" and user.inputs[0] == here.id:
+                return (here if here.op == "columns" else step), user
             if user.op in ON and user.id not in seen:
                 seen.add(user.id)
-                todo.append(user.id)
-    return None
+                todo.append(user)
+    return step, None
 
 
-def _named(letter: str, x: str, maker: dict[str, Step]) -> dict[str, str]:
-    """The letter for the projection, and with an h for what the heads are made of."""
-    found: dict[str, str] = {}
+def _of_chain(step: Step, own: set[str], maker: dict[str, Step]) -> dict[str, tuple[str, str]]:
+    """What a step between the product and the softmax is called, and what it brings in."""
+    other = next((x for x in step.inputs if x not in own), None)
+    match step.op:
+        case "scale" | "divide" | "activation":
+            return {step.id: ("S", "scores")}
+        case "add":
+            beside = {other: ("B", "what is added to the scores")} if other in maker else {}
+            return {step.id: ("S′", "scores with what is added"), **beside}
+        case "mask":
+            beside = {other: ("M", "which pairs are visible")} if other in maker else {}
+            return {step.id: ("S∘M", "scores, minus infinity where a pair is not visible"), **beside}
+        case _:
+            return {}
+
+
+def _way(letter: str, word: str, x: str, maker: dict[str, Step], fresh: set[str]) -> dict[str, tuple[str, str]]:
+    """From the projection to what the product takes: X, X_h for heads, X′ for what a position made of it."""
+    found: dict[str, tuple[str, str]] = {}
+    turned = False
     while (step := maker.get(x)) is not None:
-        if step.op not in MOVED or step.op == "columns":
-            return found | {x: letter}
-        if step.op != "transpose":
-            found[x] = f"{letter}′" if step.op == "rotate" else f"{letter}_h"
-        x = step.inputs[0]
-    return found
+        if step.op == "heads":
+            found[x] = (f"{letter}_h", f"{word}, one matrix for each head")
+        elif _projects(step, maker, fresh) or (
+            step.op == "columns" and not any(i in maker and maker[i].op == "heads" for i in step.inputs)
+        ):
+            return found | {x: (letter, word)}
+        elif step.op == "repeat_heads":
+            found[x] = (f"{letter}×", f"{word}, one matrix for each head of the queries")
+        elif step.op not in WIDE and not turned:
+            found[x], turned = (f"{letter}′", f"{word} after their positions"), True
+        x = next((i for i in step.inputs if i in fresh), "")
+    return {}
+
+
+def _projects(step: Step, maker: dict[str, Step], fresh: set[str]) -> bool:
+    """Whether it is a product with weights, or the sum of one with a bias."""
+    if step.op == "add" and step.inputs[0] in maker and step.inputs[1] not in fresh:
+        step = maker[step.inputs[0]]
+    return step.op == "matmul" and step.inputs[0] in fresh and step.inputs[1] not in fresh

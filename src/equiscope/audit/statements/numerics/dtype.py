@@ -21,9 +21,9 @@ from equiscope.audit.statements.answered import Answered, Undecided, apart
 from equiscope.audit.statements.pairs import error
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject, copied, scramble
 from equiscope.audit.subject.outputs import finite
+from equiscope.program.attended.seen import scoped
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
-from equiscope.trace.attentions import scoped
 
 FAR = 4096
 COARSE = (torch.bfloat16, torch.float16)

@@ -17,9 +17,9 @@ from equiscope.audit.statements.sequences.padding import TORCH, mask_name, padde
 from equiscope.audit.statements.sequences.rotary_layout import asking, seen
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.audit.subject.outputs import finite
+from equiscope.program.attended.seen import Seen
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
-from equiscope.trace.attentions import Seen
 
 HIDES = -1e4  # a score below it is no score, but a mask
 GIVES = {

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from equiscope.audit.statements.answered import Answered, Undecided
 from equiscope.audit.subject import Crashed, Pass, Subject
+from equiscope.program.attended.seen import Seen, watching
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
-from equiscope.trace.attentions import Seen, watching
 
 CHANGES = 1e-10  # of a column's size, from place to place: above it is no rounding in float64
 KEEPS = 1e-6  # of a pair's squared length: tables of sines in float32 keep it to 1e-7
