@@ -91,7 +91,7 @@ export interface Program {
 /**
  * A program with its numbers: leaves first, then steps in the order in which they happened.
  *
- *     outputs ids of what the model returned
+ *     outputs ids of what the model returned; named: those that it returned by name
  *     notes   what the record does not follow, in sentences
  */
 export interface Trace {
@@ -100,6 +100,9 @@ export interface Trace {
   leaves: Leaf[];
   steps: Step[];
   outputs: string[];
+  named?: {
+    [k: string]: string;
+  };
   notes?: string[];
 }
 /**
@@ -132,7 +135,7 @@ export interface Array {
 /**
  * Numbers that an operation made from others.
  *
- *     op      a name in the closed list of operations (`equiscope.trace.ops.OPERATIONS`), or "loops"
+ *     op      a name in the closed list of operations (`equiscope.program.operations.OPERATIONS`), or "loops"
  *     inputs  ids of leaves and earlier steps
  *     where   the module it happened in, e.g. "blocks.0.attention"
  *     array   the numbers, kept where a test wants them; a page computes them again

@@ -7,7 +7,7 @@ export function reading({ terms, note = "" }: Explanation, inputs: Tensor[]): nu
   const line = terms.map((term) => ("text" in term ? term.text : `(${at(inputs[term.input], term.index)})`)).join("");
   if (line.includes("…")) return undefined;
   const named = [...note.matchAll(/\b([mvq]) = ([−\d.e]+)/g)].map(([, name, digits]) => `const ${name} = ${plain(digits)};`);
-  return Number(new Function("erf", "round", `${named.join("")} return ${plain(line)};`)(erf, round));
+  return Number(new Function("erf", "round", "trunc", `${named.join("")} return ${plain(line)};`)(erf, round, Math.trunc));
 }
 
 /** The page's typography as JavaScript. */

@@ -28,12 +28,13 @@ from equiscope.explore.page import html
 from equiscope.explore.run import POLICY
 from equiscope.explore.says import Voice
 from equiscope.models import PRESETS, Model, folder_of
+from equiscope.program import watch
+from equiscope.program.attended.places import places_of
+from equiscope.program.lower import lowered
 from equiscope.record import Line
 from equiscope.spec_base import read_object
 from equiscope.tokens import Tokens, read_sound
 from equiscope.tokens.labels import labels, told, words
-from equiscope.trace import watch
-from equiscope.trace.places import places_of
 from equiscope.train import load_run, recall
 
 PIXELS, SECONDS = 100_000_000, 60.0  # of a picture, of a sound
@@ -138,7 +139,7 @@ def numbers(
             "Leave --numbers out to see its heads, or use eq.watch in Python."
         )
     title = f"{Path(source).resolve().name if folder_of(source) else source}: {asked.told}"
-    trace = watch(ready.model, *ready.args, kwargs=ready.kwargs, arrays=False, title=title)
+    trace = lowered(watch(ready.model, *ready.args, kwargs=ready.kwargs), arrays=False, title=title)
     notes = [*ready.origin, *ready.notes, *(trace.notes or [])]
     show(msgspec.structs.replace(trace, notes=notes), export, port, open_browser, json)
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import torch
 
+from equiscope.program.attended.attended import Attended
 from equiscope.record import Layer, Line, pack
 from equiscope.record.heads import Across
-from equiscope.trace.attended import Attended
 
 MOST = 2**17  # weights that are kept: half a megabyte
 

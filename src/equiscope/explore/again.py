@@ -17,12 +17,12 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.models import Model
+from equiscope.program.attended.attended import Attended, attended
+from equiscope.program.attended.beside import differs, turned
+from equiscope.program.attended.nudged import nudged
+from equiscope.program.attended.places import places_of
 from equiscope.record import Again, Layer, Line, Live
 from equiscope.tokens import Tokens
-from equiscope.trace.attended import Attended, attended
-from equiscope.trace.beside import differs, turned
-from equiscope.trace.nudged import nudged
-from equiscope.trace.places import places_of
 
 SAFE = 4  # times what nudged modules make of a weight: sums inside of them are rounded too
 FARTHEST = 1_000_000  # places that a text may be slid by

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from equiscope import record
 from equiscope.errors import InputError
+from equiscope.program.attended.attended import Attended
+from equiscope.program.attended.beside import apart
 from equiscope.record import Layer, Line
-from equiscope.trace.attended import Attended
-from equiscope.trace.beside import apart
 
 Kind = tuple[int | None, int | None, bool]  # lines of who asks and who answers, and whether a layer goes from one to another
 

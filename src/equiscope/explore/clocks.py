@@ -6,11 +6,13 @@ Moving by k turns every hand by a fixed angle: p[i+k] = p[i] R_k, with one R_k f
 import torch
 from torch import Tensor, nn
 
+from equiscope.functional import rotate
 from equiscope.position import Sinusoidal
 from equiscope.position.frequencies import angles
+from equiscope.program import watch
+from equiscope.program.lower import lowered
 from equiscope.record import Trace
 from equiscope.tokens import Tokens
-from equiscope.trace import constant, ops, watch
 
 PLACES = 48
 
@@ -22,9 +24,9 @@ class Ladder(nn.Module):
         super().__init__()
         self.scheme, self.width = scheme, width
 
-    def forward(self, tokens: Tokens) -> Tensor:
+    def forward(self, tokens: Tokens) -> dict[str, Tensor]:
         p = self.scheme.encode(tokens.at, self.width)
-        return ops.matmul(p, ops.transpose(p, name="Pᵀ", label="the encodings, as columns"), name="PPᵀ", label="products of places")
+        return {"products": p @ p.mT, "encoding": p}
 
 
 class Carry(nn.Module):
@@ -34,16 +36,17 @@ class Carry(nn.Module):
         super().__init__()
         self.scheme, self.width = scheme, width
 
-    def forward(self, tokens: Tokens, step: Tensor) -> Tensor:
+    def forward(self, tokens: Tokens, step: "Step") -> dict[str, Tensor]:
         frequencies = self.scheme.frequencies(self.width)
         start = self.scheme.encode(tokens.at, self.width)
-        unit = constant(torch.eye(self.width, dtype=torch.float64), "I", "unit matrix", "feature feature")
-        back = ops.scale(angles(step, frequencies), -1.0, name="−kω", label="how far every hand turns, the other way")
-        turn = ops.rotate(unit, back, "interleaved", name="R_k", label="the rotation for k steps")
-        carried = ops.matmul(start, turn, name="P·R_k", label="the first places, carried")
-        arrived = ops.add(tokens.at, step, name="t+k", label="the places k steps on")
+        unit = torch.eye(self.width, dtype=torch.float64)
+        back = -angles(step.by, frequencies)
+        turn = rotate(unit, back, "interleaved")
+        carried = start @ turn
+        arrived = tokens.at + step.by
         there = self.scheme.encode(arrived, self.width)
-        return ops.subtract(carried, there, name="P·R_k−P", label="what is left between them")
+        left = carried - there
+        return {"left": left, "encoding": start, "turn": turn, "carried": carried, "there": there}
 
 
 def tour(width: int = 8) -> dict[str, Trace]:
@@ -51,12 +54,12 @@ def tour(width: int = 8) -> dict[str, Trace]:
     places = Tokens.of(torch.zeros(PLACES, 1, dtype=torch.float64))
     kinds = {"ladder": width, "pair": 2, "sine": 1}
     made = {
-        waves: watch(Ladder(Sinusoidal(waves=waves), size), places, arrays=False, title=waves)  # type: ignore[arg-type]
+        waves: lowered(watch(Ladder(Sinusoidal(waves=waves), size), places), arrays=False, title=waves)  # type: ignore[arg-type]
         for waves, size in kinds.items()
     }
     two = Tokens(x=torch.zeros(2, 1), at=torch.tensor([[10.0], [30.0]]).double(), order=torch.tensor([10, 30]))
     step = Step(torch.tensor([[5.0]]).double())
-    made["carry"] = watch(_Stepping(Carry(Sinusoidal(), width)), two, step, arrays=False, title="carry")
+    made["carry"] = lowered(watch(Carry(Sinusoidal(), width), two, step), arrays=False, title="carry")
     return made
 
 
@@ -68,12 +71,3 @@ class Step:
 
     def leaves(self, axis: str = "") -> list[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
         return [(self.by, ("k", "k", "steps to go", ("", "axis"), "constant"))]
-
-
-class _Stepping(nn.Module):
-    def __init__(self, carry: Carry) -> None:
-        super().__init__()
-        self.carry = carry
-
-    def forward(self, tokens: Tokens, step: Step) -> Tensor:
-        return self.carry(tokens, step.by)

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equiscope.program.attended.attended import Attended
 from equiscope.record import Array, Numbers, pack
 from equiscope.record.rounded import ROUGH, letters, rows
-from equiscope.trace.attended import Attended
 
 LETTER = 0.55  # bytes that a letter takes when it is packed: 4.4 bits, of weights drawn by chance
 CHUNK = 2**22  # pairs at once

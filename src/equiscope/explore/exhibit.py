@@ -5,6 +5,7 @@ smallest page they are given, and give the numbers that the docs quote.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
@@ -13,10 +14,9 @@ from torch import Tensor, nn
 
 from equiscope import blocks
 from equiscope.attention import score_split
-from equiscope.models import READOUTS, Attention, Block, ClassToken, FeedForward, Model, Norm, Spec, build
-from equiscope.position import Added, Position
+from equiscope.models import READOUTS, Attention, Block, ClassToken, FeedForward, Model, Norm, Readout, Spec, build
+from equiscope.position import Added, Concatenated, Position
 from equiscope.tokens import Tokens
-from equiscope.trace import ops
 
 PLACES = 64  # rows of a learned table: as far as a sentence can slide
 GIVEN = {  # width 2, one head: the example of the docs
@@ -41,8 +41,21 @@ SEEDS = {  # the word that a parameter's numbers are drawn by, where it is not i
 }  # fmt: skip
 
 
+class Rows:
+    """Where rows stand, as an input that names itself: a class token's row among them."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.at, self.order, self.valid = tokens.at, tokens.order, tokens.valid
+
+    def leaves(self, axis: str = "") -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
+        yield self.at, ("at", "t", "where the rows are", ("token", "axis"), "coordinate")
+        yield self.order, ("order", "o", "which row comes first", ("token",), "order")
+        if self.valid is not None:
+            yield self.valid, ("valid", "v", "whether there is a word", ("token",), "valid")
+
+
 class Exhibit(nn.Module):
-    """A one-layer model that returns its rows and everything that can be read out of them.
+    """A one-layer model that returns its rows, by name with everything that a page shows of what leads to them or follows.
 
     With a class token the read-out is that token's row; without, the four read-outs that need no row of their own.
     """
@@ -53,26 +66,42 @@ class Exhibit(nn.Module):
         self.block: blocks.Block = cast(blocks.Block, model.blocks[0])
         self.split = split
         self.readouts = nn.ModuleList(READOUTS[n](model.spec.width) for n in ("mean", "first", "last", "concatenation"))
+        ends = {f"readouts.{i}": one for i, one in enumerate(self.readouts)} | {"model.readout": model.readout}
+        self.legend = {path: (one.name, "", one.title) for path, one in ends.items()}
 
-    def forward(self, tokens: Tokens) -> list[Tensor]:
+    def forward(self, tokens: Tokens, rows: "Rows | None" = None) -> dict[str, Tensor]:
+        """rows: where the rows of the attention stand, if a page is to move them; else the class token's is worked out."""
         position = self.model.position
-        encoding: Tensor | None = None
-        if isinstance(position, Added):
-            encoding = position.encode(tokens.at, tokens.x.shape[-1])
-            x = position.put(tokens.x, encoding)
+        P: Tensor | None = None
+        if isinstance(position, (Added, Concatenated)):
+            P = position.encode(tokens.at, tokens.x.shape[-1])
+            X_P = position.put(tokens.x, P)
         else:
-            x = position.embed(tokens.x, tokens.at)
-        opened = self.model.readout.open(replace(tokens, x=x))  # nothing is added to a class token for its place
+            X_P = position.embed(tokens.x, tokens.at)
+        opened = self.model.readout.open(replace(tokens, x=X_P))  # nothing is added to a class token for its place
+        opened = opened if rows is None else replace(opened, at=rows.at, order=rows.order, valid=rows.valid)
         y = self.block(opened, position)
+        found = {"output": y, "input": opened.x} | ({} if P is None else {"encoding": P})
         if isinstance(self.model.readout, ClassToken):
-            return [y, self.model.readout(y, opened)]
-        apt = self.readouts if tokens.valid is None else self.readouts[:1]  # of a padded text the page reads the mean only
-        readouts = [readout(y, opened) for readout in apt]
-        return [y, *readouts, *(self._split(tokens.x, encoding) if self.split and encoding is not None else ())]
+            return found | {"class": self.model.readout(y, opened)}
+        apt = list(self.readouts) if tokens.valid is None else self.readouts[:1]  # of a padded text the page reads the mean only
+        found |= {cast(Readout, readout).name: readout(y, opened) for readout in apt}
+        if P is None or not self.split or not isinstance(position, Added):
+            return found
+        return found | self._split(tokens.x, P)
 
-    def _split(self, x: Tensor, encoding: Tensor) -> tuple[Tensor, ...]:
+    def inputs(self, tokens: Tokens) -> tuple[Tokens] | tuple[Tokens, Rows]:
+        """What a page gives it."""
+        if not isinstance(self.model.readout, ClassToken):
+            return (tokens,)
+        with torch.no_grad():
+            wide = replace(tokens, x=tokens.x.new_zeros(len(tokens.x), self.model.readout.row.shape[-1]))
+            return tokens, Rows(self.model.readout.open(wide))
+
+    def _split(self, x: Tensor, encoding: Tensor) -> dict[str, Tensor]:
         attention = self.block.attention
-        return score_split(x, encoding, ops.weight(attention.q_proj), ops.weight(attention.k_proj), attention.heads)
+        parts = score_split(x, encoding, attention.q_proj.weight.mT, attention.k_proj.weight.mT, attention.heads)
+        return dict(zip(("split-cc", "split-cp", "split-pc", "split-pp"), parts, strict=True))
 
 
 def exhibit(position: Position, width: int, heads: int, seed: int, causal: bool = False, class_token: bool = False) -> Exhibit:

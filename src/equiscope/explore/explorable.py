@@ -13,9 +13,10 @@ from equiscope.explore.clocks import tour
 from equiscope.explore.exhibit import PLACES, exhibit
 from equiscope.explore.facts import facts
 from equiscope.position import SCHEMES, Alibi, Deberta, Fire, Learned, Position, Rope, Sinusoidal
+from equiscope.program import watch
+from equiscope.program.lower import looks, lowered
 from equiscope.symmetry import derive
 from equiscope.tokens import Tokens, spelled, words
-from equiscope.trace import watch
 
 LIMIT = 256  # words of a sentence that the number-by-number pages take
 TRACED = 3  # words that programs are traced with: the page runs them again on all words
@@ -160,7 +161,7 @@ def _program(
     tokens = Tokens.of(rows(names[:TRACED], choice))
     if "padded" in setting:
         tokens = replace(tokens, valid=torch.ones(len(tokens.x), dtype=torch.bool))
-    trace = watch(made, tokens, arrays=False, title=offer.variant.title, packed=packed)
+    trace = lowered(watch(made, *made.inputs(tokens)), arrays=False, title=offer.variant.title, packed=packed)
     return record.Program(
         scheme=offer.variant.name, setting=setting, trace=_pooled(trace, offer.variant.name, pool), claims=derive(made.model),
         roles=_roles(trace),
@@ -175,21 +176,20 @@ def _pooled(trace: record.Trace, scheme: str, pool: dict[str, record.Array]) -> 
         candidates = (leaf.id, f"{scheme}/{leaf.id}", *(f"{scheme}/{leaf.id}/{n}" for n in range(2, 9)))
         key = next(c for c in candidates if pool.setdefault(c, leaf.array) is leaf.array)
         leaves.append(msgspec.structs.replace(leaf, array=None, pool=key))
-    return msgspec.structs.replace(trace, leaves=leaves)
+    return msgspec.structs.replace(
+        trace, leaves=leaves, named=msgspec.UNSET, notes=msgspec.UNSET
+    )  # what Python asked for were checks of positions
 
 
 def _roles(trace: record.Trace) -> dict[str, str]:
-    """Where a view finds what it asks for: by the symbol that the part gave, the last one where several steps share it."""
-    by_symbol = {step.symbol: step.id for step in trace.steps if step.symbol}
-    leaves = {leaf.kind: leaf.id for leaf in trace.leaves if leaf.kind == "content"}
-    first = {
-        "input": ("X′", "X_c"), "encoding": ("P",), "queries": ("Q′", "Q_h", "Q"), "keys": ("K′", "K_h", "K"),
-        "values": ("V_h", "V"), "scores": ("S′", "S"), "weights": ("A",), "mixed": ("Z",), "mean": ("mean",), "first": ("first",),
-        "last": ("last",), "concatenation": ("line",), "class": ("class",),
-        "split-cc": ("S_cc",), "split-cp": ("S_cp",), "split-pc": ("S_pc",), "split-pp": ("S_pp",),
+    """Where a view finds what it asks for: what the exhibit returns by name, and the parts of its attention."""
+    words = next(leaf.id for leaf in trace.leaves if leaf.kind == "content")
+    (look,) = looks(trace)
+    terms = {f"split-{step.symbol[2:]}": step.id for step in trace.steps if step.symbol in ("s_cp", "s_pc")}
+    return terms | {
+        "words": words, "queries": look.queries, "keys": look.keys, "values": look.values, "scores": look.scores,
+        "weights": look.weights.id, "mixed": look.mixed.id, **(trace.named or {}),
     }  # fmt: skip
-    roles = {role: by_symbol[found[0]] for role, symbols in first.items() if (found := [s for s in symbols if s in by_symbol])}
-    return {"words": leaves["content"], "input": leaves["content"], **roles, "output": trace.outputs[0]}
 
 
 def _examples(names: list[str], choice: Choice) -> list[record.Example]:

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from equiscope.data.picture_files import address
 from equiscope.errors import InputError
+from equiscope.program.attended.places import patch, places_of
 from equiscope.record import Line
 from equiscope.record.heads import patches
 from equiscope.tokens.labels import labels, words
-from equiscope.trace.places import patch, places_of
 
 LONGEST = 8192  # tokens that are looked at
 ANSWER = 32  # tokens that a model with a decoder answers, before they are looked at

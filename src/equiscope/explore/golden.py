@@ -41,9 +41,11 @@ from equiscope.explore.exhibit import exhibit, numbers
 from equiscope.explore.explorable import Choice, offers, rows
 from equiscope.models import PRESETS, Attention, Block, Entry, FeedForward, Model, Norm, Spec, build
 from equiscope.position import Position, Rope, T5Bias
+from equiscope.program import watch
+from equiscope.program.lower import lowered
+from equiscope.program.operations import OPERATIONS
+from equiscope.program.replay import replay
 from equiscope.tokens import Tokens, spelled, words
-from equiscope.trace import replay, watch
-from equiscope.trace.ops import OPERATIONS
 
 FOLDER = Path(__file__).parents[3] / "contract"
 TOLERANCE = 1e-12
@@ -126,7 +128,7 @@ def stem() -> record.Trace:
     entry = Entry(features=3, patch=(4,), stem=(8, 4, 3))
     made = build(Spec(8, None, entry, 1, Block(Attention(heads=2), None, None))).double()
     _numbered(made)
-    return watch(made, rows(words(WIDE.sentence), WIDE).T, arrays=False, title="a convolutional stem")
+    return lowered(watch(made, rows(words(WIDE.sentence), WIDE).T), arrays=False, title="a convolutional stem")
 
 
 class Plain(nn.Module):
@@ -199,7 +201,9 @@ def cases() -> dict[str, Case]:
     made |= {f"attention-{name}": case(_layer(name, *one)) for name, one in attentions().items()}
     made |= {f"block-{name}": case(_layer(name, one)) for name, one in blocks().items()}
     made["stem"] = case(stem())
-    made |= {f"foreign-{name}": case(watch(module, x, arrays=False, title=name)) for name, (module, x) in foreign().items()}
+    made |= {
+        f"foreign-{name}": case(lowered(watch(module, x), arrays=False, title=name)) for name, (module, x) in foreign().items()
+    }
     return made | {f"tour-{name}": case(trace) for name, trace in tour().items()}
 
 
@@ -230,7 +234,7 @@ def _trace(s: Setting) -> record.Trace:
         valid = torch.ones(len(tokens.x), dtype=torch.bool)
         valid[-1] = False
         tokens = Tokens.of(tokens.x, valid=valid)
-    return watch(made, tokens, arrays=False, title=f"{s.scheme}, {s.setting}")
+    return lowered(watch(made, *made.inputs(tokens)), arrays=False, title=f"{s.scheme}, {s.setting}")
 
 
 def _layer(name: str, layer: MultiHeadAttention | Model, position: Position | None = None) -> record.Trace:
@@ -238,7 +242,7 @@ def _layer(name: str, layer: MultiHeadAttention | Model, position: Position | No
     _numbered(layer)
     tokens = Tokens.of(rows(words(WIDE.sentence), WIDE))
     kwargs = {"position": position} if isinstance(layer, MultiHeadAttention) else {}
-    return watch(layer, tokens, kwargs=kwargs, arrays=False, title=f"{'attention' if kwargs else 'block'}, {name}")
+    return lowered(watch(layer, tokens, kwargs=kwargs), arrays=False, title=f"{'attention' if kwargs else 'block'}, {name}")
 
 
 @torch.no_grad()

@@ -7,6 +7,7 @@ gives it. What arrives at a node is added up; that sum is attention. Measured nu
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from itertools import product
 from operator import mul
@@ -24,11 +25,13 @@ from equiscope.explore.explorable import Choice, rows
 from equiscope.explore.page import PLAIN, number
 from equiscope.explore.page import table as markup
 from equiscope.position import NoPosition
-from equiscope.record import Fact, Messages, Step, Trace
+from equiscope.program import watch
+from equiscope.program.lower import looks, lowered
+from equiscope.program.replay import replay
+from equiscope.record import Fact, Messages, Trace
 from equiscope.record.messages import Figures, Graph, Reason
 from equiscope.symmetry import Measurement, floor, relative_error, verdict
 from equiscope.tokens import Tokens, words
-from equiscope.trace import constant, ops, replay, watch
 
 LIMIT = 16  # words: their 256 edges can still be told apart
 WIDTH = 2  # numbers of a word, as in the docs
@@ -47,28 +50,37 @@ AGAIN = 'python -c "from equiscope.explore.graph import {0}; print({0}())"'
 
 
 class Passing(nn.Module):
-    """One attention along edges, which says what each node sends to each other one.
+    """One attention along edges, which says what each node sends to each other one."""
 
-    edges  bool [N, N]: who receives (rows) from whom (columns)
-    """
-
-    def __init__(self, edges: Tensor, width: int = WIDTH, seed: int = 0) -> None:
+    def __init__(self, width: int = WIDTH, seed: int = 0) -> None:
         super().__init__()
         self.graph = GraphAttention(width, output=False).double()
-        self.edges = edges
         with torch.no_grad():
             for name, parameter in self.named_parameters():
                 parameter.copy_(numbers(name, tuple(parameter.shape), width, seed, seed_word(name).rpartition(".")[-1]))
 
-    def forward(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
+    def forward(self, tokens: Tokens, graph: "Given") -> dict[str, Tensor]:
         """What arrives [N, K], and the messages [N, N, K] that it is the sum of."""
         inner = self.graph.attention
         q, k, v = inner.project(tokens, tokens, NoPosition())
-        edges = constant(self.edges, "G", "which edges there are: a row receives, a column sends", "token token", kind="valid")
-        z, weights = look(q, k, v, visible=edges, score=inner.score, weigh=inner.weigh, head_width=inner.head_width)
-        sent = ops.column(weights, name="A", label="weights, one for each message")
-        given = ops.broadcast_heads(v, name="V", label="values, the same for all who receive")
-        return z, ops.multiply(sent, given, name="M", label="messages: weight times value")
+        z, weights = look(
+            q, k, v, visible=graph.edges, score=inner.score, weigh=inner.weigh, head_width=inner.head_width, plain=True
+        )  # fmt: skip
+        sent = weights.unsqueeze(-1)
+        given = v.unsqueeze(-3)  # the same values for all who receive
+        M = sent * given
+        return {"output": z, "messages": M, "sent": sent, "given": given}
+
+
+@dataclass(frozen=True)
+class Given:
+    """The edges as an input that names itself: bool [N, N], who receives (rows) from whom (columns)."""
+
+    edges: Tensor
+
+    def leaves(self, axis: str = "") -> list[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
+        label = "which edges there are: a row receives, a column sends"
+        return [(self.edges, ("edges", "G", label, ("token", "token"), "valid"))]
 
 
 def graph(sentence: str, seed: int) -> Messages:
@@ -80,8 +92,8 @@ def graph(sentence: str, seed: int) -> Messages:
             f"Give at most {LIMIT}, or leave --page out: that page takes {MOST}."
         )
     count = len(names)
-    model = Passing(torch.ones(count, count, dtype=torch.bool), seed=seed)
-    trace = watch(model, Tokens.of(rows(names, Choice(sentence, seed=seed))), arrays=False, title="attention on a graph")
+    tokens, complete = Tokens.of(rows(names, Choice(sentence, seed=seed))), Given(torch.ones(count, count, dtype=torch.bool))
+    trace = lowered(watch(Passing(seed=seed), tokens, complete), arrays=False, title="attention on a graph")
     return Messages(
         title="Attention as messages on a graph",
         summary="Each word is a node. Along an edge goes a message: the value of the word that sends, times the weight that the "
@@ -151,18 +163,11 @@ def _ready(name: str, count: int) -> Graph:
 
 
 def _roles(trace: Trace) -> dict[str, str]:
-    def made(symbol: str, op: str = "") -> str:
-        return next(step.id for step in trace.steps if step.symbol == symbol and (not op or step.op == op))
-
-    def feeds(step: Step, op: str) -> str:
-        return next(s.id for s in trace.steps if s.id in step.inputs and s.op == op)
-
+    (look,) = looks(trace)
     given = {leaf.symbol: leaf.id for leaf in trace.leaves}
-    messages = next(step for step in trace.steps if step.symbol == "M")
     return {
-        "words": given["X"], "edges": given["G"], "queries": made("Q"), "keys": made("K"), "values": made("V", "matmul"),
-        "scores": made("S"), "weights": made("A", "softmax"), "sent": feeds(messages, "column"),
-        "given": feeds(messages, "broadcast_heads"), "messages": messages.id, "output": made("Z"),
+        "words": given["X"], "edges": given["G"], "queries": look.queries, "keys": look.keys, "values": look.values,
+        "scores": look.scores, "weights": look.weights.id, **(trace.named or {}),
     }  # fmt: skip
 
 
@@ -271,7 +276,7 @@ def against_sum() -> float:
         for score, value in zip(asked, v[head], strict=True):
             arrived[head, node] += math.exp(score) / total * torch.tensor(value, dtype=torch.float64)
     assert graph.attention.o_proj is not None
-    wanted = graph.attention.o_proj(ops.join(arrived))
+    wanted = graph.attention.o_proj(arrived.transpose(-3, -2).flatten(-2))
     return _largest(graph(tokens, pairs(table("complete", NODES))), wanted)
 
 

@@ -21,10 +21,10 @@ from equiscope.explore.beside import beside, lonely, paired
 from equiscope.explore.compact import compact as smallest
 from equiscope.explore.rolled import stacks
 from equiscope.explore.says import Voice, says
+from equiscope.program.attended.attended import TRUSTED, Attended, attended, rebuilt
+from equiscope.program.attended.places import places
+from equiscope.program.attended.survey import survey
 from equiscope.record import Head, Layer, Line, Numbers, pack
-from equiscope.trace.attended import TRUSTED, Attended, attended, rebuilt
-from equiscope.trace.places import places
-from equiscope.trace.roles import survey
 
 WHOLE = 12_000_000  # bytes of queries, keys and values up to which a file keeps them in float32
 RUNS = 4  # on moved tokens that are kept

@@ -7,7 +7,7 @@ that the page can run them again under any mask; losses, influence and decoding 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from html import escape
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import torch
@@ -21,17 +21,17 @@ from equiscope.explore.exhibit import numbers
 from equiscope.explore.page import PLAIN, number, table
 from equiscope.models import Attention, Block, FeedForward, Model, Spec, build, windowed
 from equiscope.position import Rope
+from equiscope.program import watch
+from equiscope.program.lower import lowered
 from equiscope.record import Masks, Trace, pack, unpack
 from equiscope.record.array import Array
 from equiscope.record.masks import Knob, Lesson, Pattern, Rule, Turn
 from equiscope.tokens import Tokens, spelled, vocabulary, words
-from equiscope.trace import watch
 
 LIMIT = 24  # words: a grid of more is no longer read cell by cell
 LAYERS, WIDTH, HEADS = 4, 8, 2
 BEGIN = "‹begin›"
 EMPTY = 4  # places that can stand empty before the words
-ATTENTION = "blocks.0.attention"
 
 
 @dataclass(frozen=True)
@@ -222,10 +222,15 @@ def _rule(offer: _Offer, made: Model, ids: Tensor, pool: dict[str, Array]) -> Ru
 def _traced(made: Model, mask: Mask, tokens: Tokens, pool: dict[str, Array]) -> Trace:
     """The first layer's attention under a mask; its numbers stand in the pool, by leaf."""
     attention = cast(blocks.Block, made.blocks[0]).attention
+    read: list[Any] = []
+    hook = attention.register_forward_pre_hook(lambda _, given: read.extend(given[:2]))
     before, attention.mask = attention.mask, mask
     try:
-        trace = watch(made, tokens, only=ATTENTION, arrays=False, title=mask.name)
+        with torch.no_grad():
+            made(tokens)
+        trace = lowered(watch(attention, *read), arrays=False, title=mask.name)
     finally:
+        hook.remove()
         attention.mask = before
     for leaf in trace.leaves:
         assert leaf.array is not None

@@ -19,8 +19,9 @@ from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore.exhibit import numbers, seed_word
 from equiscope.models import Attention, Block, Entry, FeedForward, Model, Spec, build
 from equiscope.position import Position
+from equiscope.program import watch
+from equiscope.program.lower import lowered
 from equiscope.tokens import Tokens, spelled
-from equiscope.trace import constant, watch
 
 WORDS, SOURCE = ["Love", "conquers", "all"], ["all", "is", "good", "Love"]
 VOCABULARY = ["Love", "conquers", "all", "is", "good"]
@@ -52,31 +53,32 @@ class Asked(nn.Module):
     def forward(self, asking: "_Given", answering: "_Given | None" = None) -> Tensor:
         source = None
         if answering is not None and self.model.encoder is not None:
-            source = answering.tokens(self.model.encoder, "source")
-        return self.model(asking.tokens(self.model, "token"), source=source)
+            source = answering.tokens(self.model.encoder)
+        return self.model(asking.tokens(self.model), source=source)
 
 
 class _Given:
-    def __init__(self, value: Tensor | Tokens) -> None:
+    """Tokens, which name themselves; or ids or samples, with the positions that the model gives them."""
+
+    def __init__(self, model: Model, value: Tensor | Tokens) -> None:
         self.value = value
+        self.found = value if isinstance(value, Tokens) else model.tokens(value)
+        self.kinds = torch.zeros_like(value) if model.spec.entry.types is not None and isinstance(value, Tensor) else None
 
     def leaves(self, axis: str = "token") -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
-        if isinstance(self.value, Tokens):
-            yield from self.value.leaves(axis)
-        else:
+        if isinstance(self.value, Tensor):
             yield self.value, ("ids", "i", "numbers of the words", (axis,), "content")
+        if self.kinds is not None:
+            yield self.kinds, ("kinds", "κ", "kind of every word", (axis,), "content")
+        for t, said in self.found.leaves(axis):
+            if t is not self.found.x or isinstance(self.value, Tokens):
+                yield t, said
 
-    def tokens(self, model: Model, axis: str) -> Tokens:
-        """Ids are looked up here, so that the places they get have names; tokens name themselves."""
+    def tokens(self, model: Model) -> Tokens:
+        """What the model reads."""
         if isinstance(self.value, Tokens):
             return self.value
-        kinds: Tensor | None = None
-        if model.spec.entry.types is not None:
-            kinds = constant(torch.zeros_like(self.value), "kinds", "kind of every word", axis, kind="content", symbol="κ")
-        found = model.tokens(self.value, types=kinds)
-        constant(found.at, "at", "where the words are", f"{axis} axis", kind="coordinate", symbol="t")
-        constant(found.order, "order", "which word comes first", axis, kind="order", symbol="o")
-        return found
+        return replace(model.tokens(self.value, types=self.kinds), at=self.found.at, order=self.found.order)
 
 
 def run(spec: Spec, own: Model | None = None, seed: int = 0) -> Run:
@@ -216,11 +218,11 @@ def _fits(model: Model) -> bool:
 def _traced(model: Model, own: bool, said: str) -> Run:
     words, names = _input(model.spec, WORDS)
     named = {"token": names, **_vocabulary(model.spec)}
-    inputs: list[_Given] = [_Given(words)]
+    inputs: list[_Given] = [_Given(model, words)]
     if model.encoder is not None:
         source, named["source"] = _input(model.encoder.spec, SOURCE)
-        inputs.append(_Given(source))
-    trace = watch(Asked(model), *inputs, arrays=False)
+        inputs.append(_Given(model.encoder, source))
+    trace = lowered(watch(Asked(model), *inputs), arrays=False)
     return Run(model, trace, own, named, said)
 
 

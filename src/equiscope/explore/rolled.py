@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import torch
 
 from equiscope.models import rollout
+from equiscope.program.attended.attended import Attended
+from equiscope.program.attended.survey import survey
 from equiscope.record import Head, Layer, Numbers, pack
-from equiscope.trace.attended import Attended
-from equiscope.trace.roles import survey
 
 WHOLE = 256  # tokens up to which it is made at once, and kept in a file
 LONGEST = 2048  # tokens up to which it is made at all

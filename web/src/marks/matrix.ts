@@ -27,7 +27,7 @@ export function matrix(app: Desk, run: () => Run, id: string, options: Options =
   const of = h("span");
   const figure = h(
     "figure.matrix",
-    { "data-id": id, "data-scheme": run().record.scheme },
+    { "data-id": id, "data-symbol": letters(run(), id), "data-scheme": run().record.scheme },
     h("figcaption", symbol(letters(run(), id)), h("span.label", options.caption ?? found.label ?? "", of)),
   );
   let current: View | undefined;

@@ -64,10 +64,8 @@ function touring(app: App, name: string, changes: () => Record<string, Tensor>):
   });
 }
 
-const id = (run: Run, symbol: string, last = false): string => {
-  const found = run.record.trace.steps.filter((s) => s.symbol === symbol);
-  return (last ? found.at(-1)! : found[0]).id;
-};
+/** What a program of the tour returns by this name. */
+const id = (run: Run, name: string): string => run.record.trace.named![name];
 
 const places = (from: number, count: number): Tensor =>
   tensor(
@@ -80,9 +78,10 @@ function hands(app: App): HTMLElement {
   const root = h("div.scroll");
   const norm = h("p");
   guarded(app, root, () => {
-    const angles = run().program.get(id(run(), "Φ"));
-    const [product] = run().program.get(id(run(), "PPᵀ")).data;
-    const speeds = run().program.get(run().record.trace.leaves.find((l) => l.symbol === "ω")!.id);
+    const { leaves, steps } = run().record.trace;
+    const angles = run().program.get(steps.find(({ op }) => op === "sinusoid")!.inputs[0]);
+    const [product] = run().program.get(id(run(), "products")).data;
+    const speeds = run().program.get(leaves.find(({ kind }) => kind === "constant")!.id);
     const shown = Array.from(angles.data, (angle, i) => ({ angle, speed: speeds.data[i] }));
     root.querySelector("svg")?.remove();
     root.prepend(dials(shown, app.state.place));
@@ -101,7 +100,7 @@ function hands(app: App): HTMLElement {
     root,
     h(
       "div.row",
-      matrix(app, run, id(run(), "P"), {
+      matrix(app, run, id(run(), "encoding"), {
         caption: "the encoding: sine, cosine, sine, cosine, …",
         names: () => numbered([app.state.place]),
       }),
@@ -113,7 +112,7 @@ function hands(app: App): HTMLElement {
 function apart(app: App): HTMLElement {
   const rows = KINDS.map(({ name, title }) => {
     const run = touring(app, name, () => ({ coordinate: places(0, TURN + 1) }));
-    const encoding = run().program.get(id(run(), "P"));
+    const encoding = run().program.get(id(run(), "encoding"));
     const one = distinctRows({ shape: [TURN, encoding.shape[1]], data: encoding.data });
     const more = distinctRows(encoding);
     const clash = one.collision ?? more.collision;
@@ -159,7 +158,7 @@ function apart(app: App): HTMLElement {
 
 function ladder(app: App): HTMLElement {
   const run = touring(app, app.state.waves, () => ({}));
-  const products = id(run(), "PPᵀ");
+  const products = id(run(), "products");
   const all = () => numbered(Array.from({ length: run().program.get(products).shape[0] }, (_, i) => i));
   const curve = h("div.scroll");
   const norms = h("p");
@@ -186,14 +185,14 @@ function ladder(app: App): HTMLElement {
   });
   return h(
     "div.row",
-    h("div.tall", matrix(app, run, id(run(), "P"), { caption: "one row a place", names: all })),
+    h("div.tall", matrix(app, run, id(run(), "encoding"), { caption: "one row a place", names: all })),
     h("div", matrix(app, run, products, { caption: "products: equal along diagonals", names: all }), curve, norms),
   );
 }
 
 function carry(app: App): HTMLElement {
   const run = touring(app, "carry", () => ({ k: tensor([1, 1], [app.state.step]) }));
-  const left = id(run(), "P·R_k−P");
+  const left = id(run(), "left");
   const line = h("p", { role: "status" });
   const root = h("div");
   const from = { names: () => numbered([10, 30]) };
@@ -215,18 +214,17 @@ function carry(app: App): HTMLElement {
     line,
     h(
       "div.row",
-      matrix(app, run, id(run(), "P"), { caption: "places 10 and 30", ...from }),
-      matrix(app, run, id(run(), "R_k"), { caption: "the rotation: a small one for every hand" }),
-      matrix(app, run, id(run(), "P·R_k"), { caption: "carried", ...to }),
-      matrix(app, run, id(run(), "P", true), { caption: "the real places k steps on", ...to }),
+      matrix(app, run, id(run(), "encoding"), { caption: "places 10 and 30", ...from }),
+      matrix(app, run, id(run(), "turn"), { caption: "the rotation: a small one for every hand" }),
+      matrix(app, run, id(run(), "carried"), { caption: "carried", ...to }),
+      matrix(app, run, id(run(), "there"), { caption: "the real places k steps on", ...to }),
     ),
   );
   return root;
 }
 
 /** Whether a scheme adds the hands of clocks to the words. */
-const turns = ({ roles, trace }: Run["record"]): boolean =>
-  !!roles?.encoding && trace.leaves.some((leaf) => leaf.axes.includes("clock"));
+const turns = ({ roles, trace }: Run["record"]): boolean => !!roles?.encoding && trace.steps.some(({ op }) => op === "sinusoid");
 
 function flat(app: App): HTMLElement {
   const scheme = app.page.schemes.find((s) => turns(app.lab.record(s.name, "plain"))) ?? app.page.schemes[0];
