@@ -11,9 +11,9 @@ import statistics
 import time
 
 import torch
+from equiscope.trace import ops
 
 import equiscope as eq
-from equiscope.trace import ops
 
 
 def bare(op, output, inputs, name, label, **params):

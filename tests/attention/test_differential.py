@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, LISTED, WIDTH, placed, randomised, title, words
+from tests.recorded import recorded
 from transformers import DiffLlamaConfig
 from transformers.models.diffllama.modeling_diffllama import DiffLlamaAttention
 
@@ -13,9 +14,9 @@ from equiscope.attention import Causal, DifferentialAttention, Everything, Prefi
 from equiscope.attention.differential import first_lambda
 from equiscope.errors import InputError, ShapeError
 from equiscope.position import NoPosition, Rope
+from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
-from equiscope.trace import replay, watch
 
 ROUNDING = 1e-12
 VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [False] * 2 + [True] * 4])
@@ -98,7 +99,7 @@ def test_every_scheme_and_mask_on_every_backend(scheme, mask):
         found.append(attention(tokens, position))
     assert all(relative_error(out, found[0]) < ROUNDING for out in found[1:])
     tokens = embedded(position, placed(scheme, words()))
-    trace = watch(attention, tokens, kwargs={"position": position})
+    trace = recorded(attention, tokens, kwargs={"position": position})
     assert relative_error(replay(trace)[trace.outputs[0]], attention(tokens, position)) < ROUNDING
 
 

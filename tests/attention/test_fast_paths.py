@@ -7,9 +7,9 @@ from tests.kernels.fused import N, gradients, made, rows, same
 
 from equiscope.attention import Causal, scores
 from equiscope.attention.shown import in_steps, shown, takes
+from equiscope.functional import rotate
 from equiscope.position import Alibi, Kerple, SwinBias, T5Bias
 from equiscope.symmetry import relative_error
-from equiscope.trace import ops
 
 
 def hidden(kind):
@@ -83,26 +83,26 @@ def test_a_rotation_is_its_formula_with_all_derivatives(layout):
         turned = torch.stack(pairs, -1).flatten(-2) if layout == "interleaved" else torch.cat(pairs, -1)
         return torch.cat([turned, x[..., 8:]], -1)
 
-    same([ops.rotate(x, angles, layout)], [formula(x, angles)])
-    same(gradients([ops.rotate(x, angles, layout)], [x, angles]), gradients([formula(x, angles)], [x, angles]))
-    assert torch.autograd.gradcheck(lambda x: ops.rotate(x, angles.detach(), layout), x, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(lambda x: ops.rotate(x, angles.detach(), layout), x)
-    same([torch.func.vmap(lambda x: ops.rotate(x, angles, layout))(x)], [formula(x, angles)])
+    same([rotate(x, angles, layout)], [formula(x, angles)])
+    same(gradients([rotate(x, angles, layout)], [x, angles]), gradients([formula(x, angles)], [x, angles]))
+    assert torch.autograd.gradcheck(lambda x: rotate(x, angles.detach(), layout), x, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(lambda x: rotate(x, angles.detach(), layout), x)
+    same([torch.func.vmap(lambda x: rotate(x, angles, layout))(x)], [formula(x, angles)])
 
 
 def test_positions_of_each_sequence_rotate_its_rows():
     """As many sequences as heads or as rows: no axis is taken for another."""
     for batch, heads, n in ((2, 3, 7), (3, 3, 3), (1, 4, 4)):
         x, angles = made(batch, heads, n, 8), made(batch, n, 4, seed=1).detach()
-        one_by_one = torch.stack([ops.rotate(x[b], angles[b], "interleaved") for b in range(batch)])
-        same([ops.rotate(x, angles, "interleaved")], [one_by_one])
+        one_by_one = torch.stack([rotate(x[b], angles[b], "interleaved") for b in range(batch)])
+        same([rotate(x, angles, "interleaved")], [one_by_one])
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 def test_one_row_is_rotated_by_many_angles(layout):
     one, angles = made(10), made(7, 4, seed=1).detach()
-    same([ops.rotate(one, angles, layout)], [ops.rotate(one.expand(7, -1), angles, layout)])
-    same(gradients([ops.rotate(one, angles, layout)], [one]), gradients([ops.rotate(one.expand(7, -1), angles, layout)], [one]))
+    same([rotate(one, angles, layout)], [rotate(one.expand(7, -1), angles, layout)])
+    same(gradients([rotate(one, angles, layout)], [one]), gradients([rotate(one.expand(7, -1), angles, layout)], [one]))
 
 
 @pytest.mark.parametrize("batch", [(), (1,)], ids=["alone", "batch"])

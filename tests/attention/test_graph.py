@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, LISTED, WIDTH, placed, randomised, title, words
+from tests.recorded import recorded
 
 from equiscope.attention import Edges, GraphAttention, MultiHeadAttention, edge_attention
 from equiscope.errors import InputError, ShapeError
 from equiscope.position import Alibi, NoPosition, Rope
+from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
-from equiscope.trace import replay, watch
 
 ROUNDING = 1e-12
 COMPLETE = torch.cartesian_prod(torch.arange(6), torch.arange(6)).T
@@ -54,7 +55,7 @@ def test_it_is_attention_under_a_mask_of_edges_for_every_scheme_on_edges(scheme,
     out = graph(tokens, SOME, position)
     assert relative_error(out, full(tokens, position)) < ROUNDING
     assert (out[..., 3:5, :] == 0).all()  # a node that no edge reaches
-    trace = watch(graph, tokens, SOME, kwargs={"position": position})
+    trace = recorded(graph, tokens, SOME, kwargs={"position": position})
     assert relative_error(replay(trace)[trace.outputs[0]], out) < ROUNDING
 
 
@@ -94,7 +95,7 @@ def test_an_edge_that_stands_twice_counts_twice():
     graph, tokens, twice = made(), words(), torch.cat([SOME, SOME[:, :1]], 1)
     out = graph(tokens, twice)
     assert relative_error(out, graph(tokens, SOME)) > 1e-3
-    trace = watch(graph, tokens, twice)
+    trace = recorded(graph, tokens, twice)
     assert relative_error(replay(trace)[trace.outputs[0]], out) < ROUNDING
 
 
@@ -106,7 +107,7 @@ def test_padding_and_other_documents_send_nothing():
     given = replace(tokens, valid=valid, document=document)
     full = dense(graph, PAIRS)
     assert relative_error(graph(given, SOME), full(given)) < ROUNDING
-    trace = watch(graph, given, SOME)
+    trace = recorded(graph, given, SOME)
     assert relative_error(replay(trace)[trace.outputs[0]], full(given)) < ROUNDING
 
 

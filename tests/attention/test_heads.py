@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, LISTED, WIDTH, attending, placed, randomised, title, words
+from tests.recorded import recorded
 from torch import nn
 
 from equiscope.attention import Causal, Everything, MultiHeadAttention, Plan
@@ -12,7 +13,6 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.position import Alibi, NoPosition, Shaw
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
-from equiscope.trace import watch
 
 VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [False] * 2 + [True] * 4])
 
@@ -115,7 +115,7 @@ def test_auto_takes_the_fused_kernel_unless_somebody_watches():
     assert MultiHeadAttention(WIDTH, HEADS, backend="eager").runs_on() == "eager"
     found = []
     attention.register_forward_hook(lambda module, *_: found.append(module.runs_on()))
-    watch(attention, words().to(torch.float32))
+    recorded(attention, words().to(torch.float32))
     assert found == ["eager"]
     assert attention.runs_on() == "sdpa"
 

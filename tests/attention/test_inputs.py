@@ -138,7 +138,7 @@ def test_places_are_looked_at_on_their_own_device():
     tokens, model = Tokens.of(words().x), attending(Rope(), Causal())
     with torch.device("meta"):
         plan = Plan(model.position, tokens, tokens)
-        assert plan.counts_rows
+        assert plan.by_row(Causal())
 
 
 def test_places_at_both_ends_of_the_world_are_numbers():

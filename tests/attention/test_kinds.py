@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.attention.flex_attention as flex_attention
 from tests.drawn import HEADS, LISTED, WIDTH, Attending, attending, placed, randomised, title, uneven, words
+from tests.recorded import recorded
 from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as gemma2
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward as gpt_oss
 from transformers.models.llama.modeling_llama import repeat_kv
@@ -35,9 +36,9 @@ from equiscope.attention import plan as plans
 from equiscope.attention.heads import kv_major, kv_minor
 from equiscope.errors import InputError, ShapeError
 from equiscope.position import Alibi, Cope, Fire, LogCpb, NoPosition, Pope, Rope, Shaw, T5Bias
+from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
-from equiscope.trace import replay, watch
 
 ROUNDING = 1e-12  # float64; measured below 1e-15
 VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [False] * 2 + [True] * 4])
@@ -369,7 +370,7 @@ def test_all_backends_compute_the_same(kind, scheme, mask, padded):
 @kinds
 def test_whoever_watches_sees_the_same_numbers(kind):
     model, tokens = attend(kind, NoPosition(), Causal(), "auto")
-    trace = watch(model, tokens)
+    trace = recorded(model, tokens)
     assert relative_error(replay(trace)[trace.outputs[0]], model(tokens)) < ROUNDING
 
 

@@ -7,14 +7,15 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, LISTED, WIDTH, placed, randomised, title, uneven, words
+from tests.recorded import recorded
 
 from equiscope.attention import Causal, Everything, LinearAttention, Window
 from equiscope.attention.linear import CHUNK, FEATURES
 from equiscope.errors import InputError
 from equiscope.position import NoPosition, Rope, Sinusoidal
+from equiscope.program.replay import replay
 from equiscope.symmetry import Permute, Shift, relative_error
 from equiscope.tokens import Tokens
-from equiscope.trace import replay, watch
 
 ROUNDING = 1e-12  # float64; measured below 1e-14
 VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [False] * 2 + [True] * 4])
@@ -96,7 +97,7 @@ def test_schemes_that_embed_or_turn_are_taken_and_watched(scheme, mask):
     tokens = replace(tokens, x=position.embed(tokens.x, tokens.at))
     attention = randomised(LinearAttention(position.widened(WIDTH), HEADS, head_width=WIDTH // HEADS, mask=mask))
     fast = attention(tokens, position)
-    trace = watch(attention, tokens, kwargs={"position": position})
+    trace = recorded(attention, tokens, kwargs={"position": position})
     assert relative_error(replay(trace)[trace.outputs[0]], fast) < ROUNDING
 
 

@@ -5,15 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, WIDTH, randomised, title, words
+from tests.recorded import recorded
 from transformers import NystromformerConfig
 from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
 
 from equiscope.attention import Causal, Linformer, MultiHeadAttention, Nystrom
 from equiscope.errors import InputError, ShapeError
 from equiscope.position import Alibi, NoPosition, Rope, Shaw, Sinusoidal
+from equiscope.program.replay import replay
 from equiscope.symmetry import Permute, Reverse, Shift, derive, measure, relative_error
 from equiscope.tokens import Tokens
-from equiscope.trace import replay, watch
 
 ROUNDING = 1e-12
 VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [False] * 2 + [True] * 4])
@@ -93,7 +94,7 @@ def test_more_landmarks_make_a_smaller_error():
 @pytest.mark.parametrize("make", BOTH)
 def test_whoever_watches_sees_the_same_numbers(make):
     for tokens in (words(), words(batch=(3,)), replace(words(batch=(3,)), valid=VALID)):
-        trace = watch(make(), tokens)
+        trace = recorded(make(), tokens)
         assert relative_error(replay(trace)[trace.outputs[0]], make()(tokens)) < ROUNDING
 
 

@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 from tests.drawn import HEADS, LISTED, WIDTH, attending, placed, title, words
+from tests.recorded import attention_of, recorded
 
 from equiscope.attention import Causal, look_up, scaled_dot, score_split
 from equiscope.position import Shaw, Sinusoidal
 from equiscope.symmetry import relative_error
-from equiscope.trace import replay, watch
 
 
 def drawn(*shape):
@@ -20,8 +20,7 @@ def drawn(*shape):
 @pytest.mark.parametrize("scheme", LISTED, ids=title)
 def test_each_row_of_weights_is_a_convex_mix_of_values(scheme, mask):
     scheme = Shaw(values=False) if scheme.acts("mix") else scheme  # what it adds to the values is no mix of them
-    values = replay(watch(attending(scheme, mask, value_width=3), placed(scheme, words())))
-    a, v, z = (values[f"attention.{name}"] for name in ("A", "V_h", "Z"))
+    _, a, v, z = attention_of(recorded(attending(scheme, mask, value_width=3), placed(scheme, words())))
     assert ((a >= 0) & (a <= 1)).all()
     assert (a.sum(-1) - 1).abs().max() < 1e-14  # float64: six terms
     assert relative_error(a @ v, z) < 1e-14
@@ -70,7 +69,7 @@ def test_the_score_of_word_plus_place_is_a_sum_of_four(heads):
     tokens, model = words(), attending(Sinusoidal(), heads=heads, head_width=WIDTH // heads)
     p = Sinusoidal().encode(tokens.at, WIDTH)
     parts = score_split(tokens.x, p, model.attention.q_proj.weight.mT, model.attention.k_proj.weight.mT, heads)
-    assert relative_error(sum(parts), replay(watch(model, tokens))["attention.S"]) < 1e-14
+    assert relative_error(sum(parts), attention_of(recorded(model, tokens))[0]) < 1e-14
     content, content_place, place_content, place = parts
     nowhere = score_split(tokens.x, p * 0, model.attention.q_proj.weight.mT, model.attention.k_proj.weight.mT, heads)
     assert torch.equal(nowhere[0], content)

@@ -3,12 +3,13 @@
 import pytest
 import torch
 from tests.drawn import HEADS, WIDTH, randomised, words
+from tests.recorded import recorded
 from torch import nn
 
 from equiscope.attention import Causal, Everything, MultiHeadAttention
 from equiscope.blocks import Block, FeedForward, norm
+from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
-from equiscope.trace import ops, replay, watch
 
 
 def pair(order, activation, causal=False):
@@ -47,19 +48,10 @@ def test_a_block_equals_torchs_encoder_layer_on_the_same_weights(order, activati
     assert relative_error(ours(tokens), theirs(tokens.x, src_mask=hidden)) < 1e-12  # float64: rounding only
 
 
-class Normed(nn.Module):
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x):
-        return ops.normed(self.layer, x)
-
-
 @pytest.mark.parametrize("kind", ["layer", "rms"])
 def test_a_norm_is_the_same_fused_and_step_by_step(kind):
-    made, x = randomised(Normed(norm(WIDTH, kind))), 100 * torch.randn(5, WIDTH, dtype=torch.float64)
-    trace = watch(made, x)
+    made, x = randomised(norm(WIDTH, kind)), 100 * torch.randn(5, WIDTH, dtype=torch.float64)
+    trace = recorded(made, x)
     found = replay(trace)[trace.outputs[0]]
     assert relative_error(found, made(x)) < 1e-14  # float64: eight terms a row
     assert len(trace.steps) == (3 if kind == "layer" else 2)

@@ -11,9 +11,9 @@ from equiscope.explore import heads
 from equiscope.explore.compact import compact
 from equiscope.explore.heads import Looked
 from equiscope.explore.page import html, pack
+from equiscope.program.attended.attended import Attended, rebuilt
 from equiscope.record import Line, unpack
 from equiscope.record.rounded import ROUGH, weights
-from equiscope.trace.attended import Attended, rebuilt
 
 
 def drawn(rows=40, columns=40, width=16, causal=True, strength=1.0, bias=None, seen=None, heads=4, groups=2):

@@ -9,9 +9,9 @@ from equiscope.explore import drawing, html, page
 from equiscope.explore.miniature import runs
 from equiscope.models import PRESETS, Attention, Block, Entry, FeedForward, Head, Model, Norm, Spec
 from equiscope.position import SCHEMES, Alibi, Concatenated, Learned, LearnedNd, NoPosition, Rope, Shaw, Sinusoidal, T5Bias
+from equiscope.program.replay import replay
 from equiscope.record import Drawing, unpack
 from equiscope.symmetry import derive, relative_error
-from equiscope.trace import replay
 
 ODD = {
     "bare": Spec(4),
@@ -290,10 +290,10 @@ def test_what_a_scheme_does_is_its_own_and_the_attention_has_all(drawn):
     content = drawn("llama-1b")
     [attention], [scheme], [mask] = (of(content, kind) for kind in ("attention", "position", "mask"))
     symbols = {step.id: step.symbol for step in content.trace.steps}
-    assert [symbols[s] for s in scheme.steps] == ["Φ", "Q′", "Φ", "K′"]
+    assert [symbols[s] for s in scheme.steps] == ["clocks", "Q′", "K′"]
     assert [symbols[s] for s in mask.steps][-2:] == ["M", "S∘M"]
     assert set(scheme.steps) | set(mask.steps) < set(attention.steps)
-    assert symbols[attention.steps[-1]] == "E′"
+    assert symbols[attention.steps[-1]] == "x"
 
 
 def test_equal_requests_give_equal_drawings():

@@ -15,10 +15,10 @@ from equiscope.explore.clocks import tour
 from equiscope.explore.exhibit import exhibit
 from equiscope.explore.explorable import BROKEN, GROUPS, SETTINGS, offers, rows
 from equiscope.position import SCHEMES
+from equiscope.program.operations import OPERATIONS
+from equiscope.program.replay import replay
 from equiscope.record import Explorable, unpack
 from equiscope.tokens import Tokens
-from equiscope.trace import replay
-from equiscope.trace.ops import OPERATIONS
 
 pytestmark = pytest.mark.xdist_group("explorable")
 
@@ -83,9 +83,9 @@ def test_what_the_page_explains_is_what_the_model_computes(causal):
     for offer in offers(2, 5):
         made = exhibit(offer.make(), width=8, heads=2, seed=3, causal=causal)
         tokens = Tokens.of(rows(["one", "two", "three", "four", "five"], Choice(width=8, heads=2, seed=3)))
-        assert torch.equal(made(tokens)[0], made.model(tokens)), offer.variant.name
+        assert torch.equal(made(tokens)["output"], made.model(tokens)), offer.variant.name
         with_class = exhibit(offer.make(), width=8, heads=2, seed=3, causal=causal, class_token=True)
-        assert torch.equal(with_class(tokens)[1], with_class.model(tokens)), offer.variant.name
+        assert torch.equal(with_class(tokens)["class"], with_class.model(tokens)), offer.variant.name
 
 
 def test_schemes_of_one_group_stand_side_by_side_under_the_place_where_they_act(love):
@@ -101,8 +101,8 @@ def test_teaching_variants_say_which_scheme_they_break(love):
 
 
 def test_the_tour_carries_two_places_by_one_rotation():
-    values = replay(tour()["carry"])
-    left = next(v for k, v in values.items() if k.endswith("P·R_k−P"))
+    trace = tour()["carry"]
+    left = replay(trace)[trace.named["left"]]
     assert left.abs().max() < 1e-14
 
 
@@ -150,7 +150,7 @@ def test_what_cannot_be_shown_is_refused_in_a_persons_words(asked, wanted):
 def test_edited_weights_are_shared_by_all_schemes(love):
     """One entry in the pool for what is the same everywhere: an edit changes it for every scheme."""
     keys = {(p.scheme, p.setting): {leaf.id: leaf.pool for leaf in p.trace.leaves} for p in love.programs}
-    query = {k: v for k, names in keys.items() for name, v in names.items() if name.endswith("attention.q_proj.weight")}
+    query = {k: v for k, names in keys.items() for name, v in names.items() if name.endswith("attention.q_proj.weight.mT")}
     assert len(set(query.values())) <= 2  # the concatenated scheme is wider
     assert len(query) == len(keys)
 

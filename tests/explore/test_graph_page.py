@@ -17,9 +17,9 @@ from equiscope.errors import InputError, UnknownName
 from equiscope.explore import graph as page
 from equiscope.explore.graph import CHAIN, HEAD, LAYERS, LIMIT, READY, pairs, reach, table
 from equiscope.explore.page import write
+from equiscope.program.replay import replay
 from equiscope.record import Messages, unpack
 from equiscope.symmetry import relative_error
-from equiscope.trace import replay
 
 pytestmark = pytest.mark.xdist_group("graph-page")
 ROUNDING = 1e-12  # float64: rounding only, measured 1e-15 and less

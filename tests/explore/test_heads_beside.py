@@ -7,8 +7,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, MarianConfig, MarianMTMode
 
 from equiscope.errors import InputError
 from equiscope.explore.heads import Looked
+from equiscope.program.attended import attended
 from equiscope.record import Line, Numbers, unpack
-from equiscope.trace import attended
 
 WORDS = ["the", " dog", " is", " on", " the", " lawn"]
 IDS = torch.tensor([[5, 9, 14, 3, 5, 31]])

@@ -12,9 +12,9 @@ from equiscope.errors import InputError
 from equiscope.explore import page
 from equiscope.explore.masks import BEGIN, HEADS, LAYERS, LIMIT, WIDTH, masks, model, plain
 from equiscope.models import windowed
+from equiscope.program.replay import replay
 from equiscope.record import Masks, unpack
 from equiscope.tokens import vocabulary
-from equiscope.trace import replay
 
 pytestmark = pytest.mark.xdist_group("masks-page")
 
@@ -50,7 +50,7 @@ def sees(name, n):
 
 def weights(found, name, n):
     """Softmax over q.k / sqrt(K) with RoPE, [H, N, N], from the model's numbers alone."""
-    pool = {key.removesuffix(".weight").rsplit(".", 1)[-1]: torch.from_numpy(unpack(array)) for key, array in found.pool.items()}
+    pool = {key.removesuffix(".weight.mT").rsplit(".", 1)[-1]: torch.from_numpy(unpack(array)) for key, array in found.pool.items()}
     x, count, k = pool["X"], len(found.words), WIDTH // HEADS
 
     def turned(rows):

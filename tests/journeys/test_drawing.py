@@ -7,8 +7,8 @@ import torch
 
 from equiscope.explore import drawing, write
 from equiscope.explore.golden import drawn
+from equiscope.program.replay import replay
 from equiscope.record import unpack
-from equiscope.trace import replay
 from tests.journeys.barriers import barriers
 
 pytestmark = pytest.mark.browser
@@ -87,7 +87,7 @@ def test_a_box_is_reached_opened_and_left_by_keyboard(look):
 
 def test_a_number_of_an_opened_box_shows_its_computation(look):
     tab = look(fragment=f"box={ATTENTION}")
-    cell = tab.locator(f'.panel [data-step="model.{ATTENTION}.Q"] figure').last.locator(".cell").first
+    cell = tab.locator('.panel figure[data-symbol="Q"]').last.locator(".cell").first
     cell.hover()
     tab.wait_for_timeout(100)
     assert tab.locator(".arithmetic").inner_text().startswith("Q[Love, 1] = ")
@@ -105,9 +105,9 @@ def test_the_numbers_are_pythons(look):
 
 def test_a_changed_weight_changes_what_comes_after_and_the_link_restores_it(look):
     tab = look(fragment=f"box={ATTENTION}")
-    output = f'.panel [data-step="model.{ATTENTION}.ΔE"] figure >> nth=-1'
+    output = '.panel figure[data-symbol="ΔE"] >> nth=-1'
     before = tab.locator(output).inner_text()
-    weight = tab.locator(f'.panel figure[data-id="model.{ATTENTION}.v_proj.weight"] .cell').first
+    weight = tab.locator('.panel figure[data-symbol="W_V"] .cell').first
     weight.dblclick()
     tab.keyboard.type("9")
     tab.keyboard.press("Enter")

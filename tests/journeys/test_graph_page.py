@@ -8,7 +8,7 @@ import torch
 
 from equiscope.explore.graph import graph, plain, table
 from equiscope.explore.page import write
-from equiscope.trace import replay
+from equiscope.program.replay import replay
 from tests.journeys.barriers import barriers
 
 pytestmark = pytest.mark.browser

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, LISTED, WIDTH, randomised, title
+from tests.recorded import recorded
 
 import equiscope as eq
 from equiscope.errors import InputError
@@ -77,6 +78,6 @@ def test_watching_changes_no_result_in_half_precision(kind, dtype):
     block = eq.Block(attention=eq.Attention(heads=HEADS), norm=eq.Norm(kind))
     made = randomised(eq.build(eq.Spec(width=WIDTH, block=block))).to(dtype)
     tokens = eq.Tokens.of((torch.randn(4, WIDTH) * 300).to(dtype))
-    trace = eq.watch(made, tokens)
+    trace = recorded(made, tokens)
     seen = torch.from_numpy(eq.record.unpack(next(s.array for s in trace.steps if s.id == trace.outputs[0])))
     assert relative_error(seen, made(tokens).float()) < 0.02  # two roundings of 8 bits

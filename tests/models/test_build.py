@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, LISTED, WIDTH, placed, randomised, title, words
+from tests.recorded import recorded
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
 from equiscope.models import READOUTS, Attention, Block, FeedForward, Norm, Spec, build
 from equiscope.position import Fire, Kerple, Learned, Rope, T5Bias
+from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
-from equiscope.trace import replay
 
 VALID = torch.tensor([True, True, True, True, False, False])
 
@@ -185,9 +186,9 @@ def test_the_default_compiler_gives_the_same_with_and_without_watching_afterward
     made, x = eq.build(spec(Rope())), torch.randn(2, 6, WIDTH)
     compiled = torch.compile(made, fullgraph=True)
     assert relative_error(compiled(x), made(x)) < 1e-5  # float32: the operations are fused anew
-    before = eq.watch(made, x)
+    before = recorded(made, x)
     assert relative_error(compiled(x), made(x)) < 1e-5
-    assert eq.watch(made, x) == before
+    assert recorded(made, x) == before
 
 
 @pytest.mark.parametrize("scheme", [T5Bias(), Fire(length=2.0), Kerple()], ids=title)
@@ -236,7 +237,7 @@ def test_whoever_watches_a_decoder_sees_the_same_numbers(name):
     model = randomised(build(DECODERS[name]))
     x = given(DECODERS[name])
     tokens = model.tokens(x) if DECODERS[name].vocabulary else eq.Tokens.of(x)
-    trace = eq.watch(model, tokens)
+    trace = recorded(model, tokens)
     assert relative_error(replay(trace)[trace.outputs[0]], model(x)) < 1e-12
 
 

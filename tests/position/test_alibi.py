@@ -6,13 +6,14 @@ import msgspec
 import pytest
 import torch
 from tests.drawn import attending, words
+from tests.recorded import attention_of, recorded
 
 from equiscope.attention import Causal
 from equiscope.errors import InputError, ShapeError
 from equiscope.position import Alibi, from_json, to_json
 from equiscope.position.alibi import paper_slopes
+from equiscope.program.replay import replay
 from equiscope.symmetry import Reverse, Shift, relative_error
-from equiscope.trace import replay, watch
 
 
 def get_slopes(n):
@@ -53,8 +54,9 @@ def test_the_bias_is_minus_slope_times_distance():
 def test_under_a_causal_mask_it_is_the_papers_bias():
     """The paper adds slope * j to the visible scores: softmax does not see the -slope * i that a row shares."""
     model, tokens = attending(Alibi(), Causal()), words()
-    values = replay(watch(model, tokens))
-    scores, found = (next(value for name, value in values.items() if name.endswith(f".{end}")) for end in "SA")
+    trace = recorded(model, tokens)
+    found, products = attention_of(trace)[1], next(step.id for step in trace.steps if step.symbol == "S")
+    scores = replay(trace)[products]
     slopes = torch.tensor(get_slopes(2)).double()[:, None, None]
     hidden = torch.ones(6, 6, dtype=torch.bool).triu(1)
     theirs = (scores + slopes * torch.arange(6)).masked_fill(hidden, -math.inf).softmax(-1)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from tests.drawn import HEADS, WIDTH, attending, words
+from tests.recorded import angles_of, recorded
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
@@ -11,7 +12,6 @@ from equiscope.position.frequencies import ladder
 from equiscope.position.rope import half_from_interleaved, interleaved_from_half
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
-from equiscope.trace import replay, watch
 
 layouts = pytest.mark.parametrize("pairs", ["interleaved", "half"])
 
@@ -129,8 +129,8 @@ def test_half_precision_does_not_spoil_far_places(pairs):
     """The ladder is nobody's buffer, so `.bfloat16()` leaves it alone; in bfloat16 the angles would be off by far."""
     model = eq.build(eq.Spec(width=WIDTH, block=eq.Block(attention=eq.Attention(heads=HEADS, position=Rope(pairs=pairs)))))
     tokens = Tokens.of(torch.randn(4, WIDTH), start=100_000).to(torch.bfloat16)
-    trace = watch(model.bfloat16(), tokens)
-    found = next(value for name, value in replay(trace).items() if name.endswith("Φ"))
+    trace = recorded(model.bfloat16(), tokens)
+    found = angles_of(trace)
     wanted = torch.arange(100_000, 100_004).double()[:, None] * ladder(2, 10000.0)
     assert (found.double() - wanted).abs().max() < 1e-2  # float32 at 100 000: steps of 0.0078
     assert (wanted - (wanted.bfloat16()).double()).abs().max() > 10

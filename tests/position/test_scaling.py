@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from tests.recorded import angles_of, recorded
 from torch import nn
 from transformers import LlamaConfig, modeling_rope_utils
 
@@ -14,7 +15,6 @@ from equiscope.position.frequencies import ladder
 from equiscope.position.scaling import DynamicNtk, Linear, Llama3, LongRope, Ntk, Scaled, Yarn
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
-from equiscope.trace import replay, watch
 
 HEAD, BASE = 64, 10000.0
 SHORT, LONG = (tuple(start + k / 8 for k in range(32)) for start in (1.0, 2.0))
@@ -179,7 +179,7 @@ def test_half_precision_does_not_spoil_far_places(pairs, scaling):
     model = Turning(Rope(pairs=pairs, scaling=scaling)).bfloat16()
     assert model.weight.weight.dtype == torch.bfloat16
     tokens = Tokens.of(torch.randn(4, HEAD), start=100_000).to(torch.bfloat16)
-    found = next(value for name, value in replay(watch(model, tokens)).items() if name.endswith("Φ"))
+    found = angles_of(recorded(model, tokens))
     wanted = torch.arange(100_000, 100_004).double()[:, None] * scaling.frequencies(HEAD, BASE)
     assert (found.double() - wanted).abs().max() < 1e-2  # float32 at 100 000: steps of 0.0078
     assert (wanted - torch.arange(100_000, 100_004).double()[:, None] * scaling.frequencies(HEAD, BASE).bfloat16()).abs().max() > 1

@@ -9,11 +9,11 @@ from torch import nn
 
 from equiscope.errors import ShapeError
 from equiscope.explore.facts import best_map_error, facts
+from equiscope.functional import sinusoid
 from equiscope.position import Sinusoidal, from_json, to_json
 from equiscope.position.frequencies import angles, ladder
 from equiscope.position.sinusoidal import sinusoids_half_from_interleaved, sinusoids_interleaved_from_half
 from equiscope.tokens import Embedding, Tokens
-from equiscope.trace import ops
 
 
 def places(count, start=0.0):
@@ -157,7 +157,7 @@ def test_without_cosines_no_linear_map_takes_a_step():
 def test_the_clock_view_is_the_angles_themselves():
     turned = angles(places(10), ladder(4, 10000.0))
     assert torch.equal(turned, places(10) * ladder(4, 10000.0))
-    assert torch.equal(ops.sinusoid(turned, "interleaved"), table(10, 8))
+    assert torch.equal(sinusoid(turned, "interleaved"), table(10, 8))
 
 
 # --- an independent implementation ------------------------------------------------------------------------------------

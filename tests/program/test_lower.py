@@ -6,10 +6,11 @@ import pytest
 import torch
 from msgspec import UNSET
 
-from equiscope.program import semantic, watch
+from equiscope.functional import semantic
+from equiscope.program import watch
 from equiscope.program.lower import lowered
+from equiscope.program.replay import replay
 from equiscope.record import unpack
-from equiscope.trace import replay
 from tests.program.test_capture import error
 from tests.program.zoo import ZOO, another, built
 
@@ -94,19 +95,19 @@ def test_a_record_says_that_the_model_may_branch():
 
 
 def test_a_function_of_ours_is_one_step_of_a_program_and_one_operation_of_the_page():
-    @semantic("rotate")
-    def turned(x, angles, layout="half"):
+    @semantic
+    def rotate(x, angles, layout="half"):
         a, b = x.chunk(2, -1)
         cosine, sine = angles.cos(), angles.sin()
         return torch.cat([a * cosine - b * sine, a * sine + b * cosine], -1)
 
     class Turning(torch.nn.Linear):
         def forward(self, x):
-            return turned(super().forward(x), x[..., :2])
+            return rotate(super().forward(x), x[..., :2])
 
     model, x = Turning(4, 4).double(), torch.randn(3, 4, dtype=torch.float64)
     program = watch(model, x)
-    assert [step.op for step in program.steps] == ["linear", "getitem", "turned"]
+    assert [step.op for step in program.steps] == ["linear", "getitem", "rotate"]
     assert error(program.run({"input.0": x + 1}).outputs[""], model(x + 1)) < DOUBLE
     trace = lowered(program)
     assert trace.steps[-1].op == "rotate"
@@ -119,5 +120,5 @@ def test_a_legend_names_a_parameter():
         legend = {"weight": ("W_x", "row column", "the map")}  # noqa: RUF012
 
     trace = lowered(watch(Named(2, 3), torch.randn(4, 2)))
-    weight = next(leaf for leaf in trace.leaves if leaf.id == "weight")
+    weight = next(leaf for leaf in trace.leaves if leaf.id == "weight.mT")
     assert (weight.symbol, weight.axes, weight.label) == ("W_x", ["row", "column"], "the map")

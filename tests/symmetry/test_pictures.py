@@ -6,6 +6,7 @@ from torch import nn
 
 from equiscope.audit import check
 from equiscope.errors import ShapeError, UnknownName
+from equiscope.program.attended.places import patch as patch_of
 from equiscope.symmetry import inputs_of, named
 from equiscope.symmetry.grids import layouts
 from equiscope.symmetry.pictures import (
@@ -19,7 +20,6 @@ from equiscope.symmetry.pictures import (
     PatchShift,
     patch,
 )
-from equiscope.trace.places import patch as patch_of
 
 SIZE = (8, 8)
 FINE = 1e-12

@@ -1,0 +1,21 @@
+"""What a page would get of a model on an input."""
+
+from equiscope.program import watch
+from equiscope.program.lower import looks, lowered
+from equiscope.program.replay import replay
+
+
+def recorded(model, *inputs, kwargs=None, arrays=True, title=""):
+    return lowered(watch(model, *inputs, kwargs=kwargs), arrays, title)
+
+
+def attention_of(trace, leaves=None):
+    """Scores, weights, values and their mix in the only attention of a record."""
+    values = replay(trace, leaves)
+    (look,) = looks(trace)
+    return values[look.scores], values[look.weights.id], values[look.values], values[look.mixed.id]
+
+
+def angles_of(trace):
+    """What the first rotation of a record turns by."""
+    return replay(trace)[next(step for step in trace.steps if step.op == "rotate").inputs[1]]
