@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.drawn import attending, placed, title, words
 
-from equiscope.attention import Blocks, Causal, Edges, Everything, Window
+from equiscope.attention import Blocks, Causal, Edges, Everything, MultiHeadAttention, Window
 from equiscope.position import Alibi, Fire, Kerple, NoPosition, Rope, SwinBias, T5Bias
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
@@ -48,10 +48,18 @@ def test_every_backend_gives_what_the_cpu_gives(scheme, mask, backend, dtype, pa
 
 def test_long_texts_take_the_compiled_kernel_and_decoding_does_not():
     model = attending(Alibi(), Causal(), head_width=16).to("cuda", torch.bfloat16)
-    long, one = (Tokens.of(torch.zeros(1, n, 8, dtype=torch.bfloat16, device="cuda")) for n in (512, 1))
+    long, one = (Tokens.of(torch.zeros(1, n, 8, dtype=torch.bfloat16, device="cuda")) for n in (4096, 1))
     assert model.attention.runs_on(long, model.position) == "flex"
+    assert model.float().attention.runs_on(long.to(torch.float32), model.position) == "sdpa"
+    model.to(torch.bfloat16)
     assert model.attention.runs_on(one, model.position, source=long) == "sdpa"
     assert attending(Rope(), Causal()).cuda().float().attention.runs_on(long, Rope()) == "sdpa"
+
+
+def test_a_bias_of_wide_heads_fits_into_shared_memory():
+    attention = MultiHeadAttention(512, 8, mask=Causal(), backend="flex").to("cuda", torch.bfloat16)
+    x = torch.randn(2, 512, 512, dtype=torch.bfloat16, device="cuda")
+    assert attention(Tokens.of(x), Alibi().sized(512, 8, 64)).isfinite().all()
 
 
 @pytest.mark.parametrize("backend", ["eager", "sdpa", "flex", "chunked"])

@@ -26,7 +26,8 @@ from equiscope.position.base import Role
 from equiscope.tokens import Tokens
 from equiscope.tokens.base import alike
 
-BLOCK = 128  # rows that FlexAttention takes at once
+LONG = 2048  # queries from where FlexAttention is faster than a table: H100, bfloat16, forward and backward, 1.0 ms for 2.8
+WIDE = 2**26  # pairs up to where a table is faster in float32: 35 ms for 81 at 8192 tokens
 SMALL = 2**22  # pairs of rows whose tables are worth keeping for speed; beyond it, blocks of rows
 Backend = Literal["auto", "eager", "sdpa", "flex", "chunked"]
 Runs = Literal["eager", "sdpa", "flex", "chunked"]
@@ -191,8 +192,10 @@ class MultiHeadAttention(nn.Module):
     def _wanted(self, plan: Plan) -> tuple[Runs, ...]:
         if not plan.queries.x.is_cuda:
             return ("sdpa",)
-        small = plan.queries.at.shape[-2] < BLOCK  # as in decoding: a table of so few rows is small
-        return ("sdpa", "flex") if small or self._needs_no_table(plan) else ("flex", "sdpa")
+        rows, keys = plan.queries.at.shape[-2], plan.keys.at.shape[-2]
+        narrow = plan.queries.x.dtype != torch.float32 or torch.is_autocast_enabled("cuda")
+        table = rows < LONG if narrow else rows * keys <= WIDE
+        return ("sdpa", "flex") if table or self._needs_no_table(plan) else ("flex", "sdpa")
 
     def _needs_no_table(self, plan: Plan) -> bool:
         free = plan.by_row(self.mask) or plan.hides_nothing(self.mask)

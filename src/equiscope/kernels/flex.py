@@ -24,5 +24,6 @@ def flex_attention(
     lead, heads = q.shape[:-3], q.shape[-3]
     flat = [t.reshape(-1, *t.shape[-3:]) for t in (q, k, v)]
     kernel: Any = torch.compile(torchs.flex_attention) if compiled else torchs.flex_attention
-    output = kernel(*flat, score_mod=score_bias, block_mask=mask, scale=scale)
+    options = {"num_stages": 2} if compiled else None  # with torch's three, an H100 has too little shared memory for a bias
+    output = kernel(*flat, score_mod=score_bias, block_mask=mask, scale=scale, kernel_options=options)
     return output.reshape(*lead, heads, q.shape[-2], v.shape[-1])
