@@ -16,6 +16,7 @@ _ROOMS = (
     "data",
     "errors",
     "explore",
+    "functional",
     "geometry",
     "kernels",
     "models",
