@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from benchmarks.machine import ROOT, machine, versions
 
-from equiscope.explore.in_space import in_space
+from equiscope.explore.space.in_space import in_space
 from equiscope.geometry import PointSpec, SpaceModel
 
 WEB = ROOT / "web"

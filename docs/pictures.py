@@ -21,14 +21,14 @@ from torch import nn
 
 import equiscope
 from equiscope import explore
-from equiscope.explore.compare import write_page
-from equiscope.explore.cost import cost
 from equiscope.explore.golden import drawn
-from equiscope.explore.graph import graph
-from equiscope.explore.heads import Looked
-from equiscope.explore.masks import masks
-from equiscope.explore.molecule import molecule
-from equiscope.explore.tokens import tokens
+from equiscope.explore.pages.compare import write_page
+from equiscope.explore.pages.cost import cost
+from equiscope.explore.pages.graph import graph
+from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.masks import masks
+from equiscope.explore.pages.molecule import molecule
+from equiscope.explore.pages.tokens import tokens
 from equiscope.record import Comparison, read_run
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.train import Recipe, load_run, open_task, read_recipe, recall, train

@@ -12,7 +12,7 @@ from tests.train.small import text
 
 from equiscope.cli import watching
 from equiscope.cli.watching import Watching
-from equiscope.explore import run as room
+from equiscope.explore.pages import run as room
 from equiscope.record import Course, course, read_run
 from equiscope.record.run import read_entries
 

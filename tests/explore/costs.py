@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from equiscope.explore.cost import cost
+from equiscope.explore.pages.cost import cost
 from equiscope.record import Cost
 from equiscope.record.cost import Rate, Speeds, Timed
 from equiscope.study.speed import rate

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from equiscope.explore import heads
-from equiscope.explore.compact import compact
-from equiscope.explore.heads import Looked
+from equiscope.explore.heads.compact import compact
 from equiscope.explore.page import html, pack
+from equiscope.explore.pages import heads
+from equiscope.explore.pages.heads import Looked
 from equiscope.program.attended.attended import Attended, rebuilt
 from equiscope.record import Line, unpack
 from equiscope.record.rounded import ROUGH, weights

@@ -11,8 +11,8 @@ import pytest
 from tests.explore.comparisons import COMPARISONS, HOSTILE, comparison, hostile, mixed, once, twice
 
 from equiscope.errors import InputError
-from equiscope.explore.compare import comparison_page, plain, write_page
 from equiscope.explore.page import BUNDLE
+from equiscope.explore.pages.compare import comparison_page, plain, write_page
 from equiscope.record import Comparison
 
 DATA = re.compile(r'<script type="application/octet-stream" id="comparison">([\w+/=]+)</script>')

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import equiscope as eq
 from equiscope.attention import Causal, MultiHeadAttention, look_up, scaled_dot
 from equiscope.blocks import FeedForward as Inner
-from equiscope.explore.cost import KNOWN, STORES, WORK, cost, plain, preset
+from equiscope.explore.pages.cost import KNOWN, STORES, WORK, cost, plain, preset
 from equiscope.models import PRESETS, Attention, Block, FeedForward, Spec
 from equiscope.position import NoPosition
 from equiscope.record.cost import amount

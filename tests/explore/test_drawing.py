@@ -6,7 +6,7 @@ import torch
 
 import equiscope as eq
 from equiscope.explore import drawing, html, page
-from equiscope.explore.miniature import runs
+from equiscope.explore.model.miniature import runs
 from equiscope.models import PRESETS, Attention, Block, Entry, FeedForward, Head, Model, Norm, Spec
 from equiscope.position import SCHEMES, Alibi, Concatenated, Learned, LearnedNd, NoPosition, Rope, Shaw, Sinusoidal, T5Bias
 from equiscope.program.replay import replay

@@ -11,9 +11,9 @@ import torch
 
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore import LIMIT, Choice, explorable, html, page, write
-from equiscope.explore.clocks import tour
-from equiscope.explore.exhibit import exhibit
-from equiscope.explore.explorable import BROKEN, GROUPS, SETTINGS, offers, rows
+from equiscope.explore.pages.words import BROKEN, GROUPS, SETTINGS, offers, rows
+from equiscope.explore.words.clocks import tour
+from equiscope.explore.words.exhibit import exhibit
 from equiscope.position import SCHEMES
 from equiscope.program.operations import OPERATIONS
 from equiscope.program.replay import replay

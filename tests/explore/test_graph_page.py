@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from equiscope.cli.app import app
 from equiscope.errors import InputError, UnknownName
-from equiscope.explore import graph as page
-from equiscope.explore.graph import CHAIN, HEAD, LAYERS, LIMIT, READY, pairs, reach, table
 from equiscope.explore.page import write
+from equiscope.explore.pages import graph as page
+from equiscope.explore.pages.graph import CHAIN, HEAD, LAYERS, LIMIT, READY, pairs, reach, table
 from equiscope.program.replay import replay
 from equiscope.record import Messages, unpack
 from equiscope.symmetry import relative_error

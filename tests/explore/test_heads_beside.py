@@ -6,7 +6,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, MarianConfig, MarianMTModel
 
 from equiscope.errors import InputError
-from equiscope.explore.heads import Looked
+from equiscope.explore.pages.heads import Looked
 from equiscope.program.attended import attended
 from equiscope.record import Line, Numbers, unpack
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from equiscope.explore.heard import heard
+from equiscope.explore.heads.given import heard
 
 
 def samples(found):

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from equiscope.errors import InputError, ShapeError
-from equiscope.explore.computed import ETHANOL, SMALL, SPECS, drawn, drawn_model
-from equiscope.explore.in_space import in_space
+from equiscope.explore.space.computed import ETHANOL, SMALL, SPECS, drawn, drawn_model
+from equiscope.explore.space.in_space import in_space
 from equiscope.geometry import PLAIN, everyone
 from equiscope.geometry.model import PointSpec, SpaceModel
 from equiscope.program.loops.interpret import run

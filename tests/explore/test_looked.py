@@ -10,8 +10,8 @@ from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MarianConfig, MarianMTModel
 
 from equiscope.errors import InputError
-from equiscope.explore import heads
-from equiscope.explore.heads import Looked
+from equiscope.explore.pages import heads
+from equiscope.explore.pages.heads import Looked
 from equiscope.record import Line, Numbers, unpack
 from equiscope.record.heads import patches
 

@@ -10,7 +10,7 @@ from tests.cli.test_cli import equi, refused
 
 from equiscope.errors import InputError
 from equiscope.explore import page
-from equiscope.explore.masks import BEGIN, HEADS, LAYERS, LIMIT, WIDTH, masks, model, plain
+from equiscope.explore.pages.masks import BEGIN, HEADS, LAYERS, LIMIT, WIDTH, masks, model, plain
 from equiscope.models import windowed
 from equiscope.program.replay import replay
 from equiscope.record import Masks, unpack

@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from tests.explore.molecules import ball, ethanol, handed, turned, xyz
 
 from equiscope.errors import InputError
-from equiscope.explore import elements
-from equiscope.explore.molecule import ANGLES, ATOMS, molecule, plain_page, turn
 from equiscope.explore.page import html, write
-from equiscope.explore.solvers import formula, plain, untrained
+from equiscope.explore.pages.molecule import ANGLES, ATOMS, molecule, plain_page, turn
+from equiscope.explore.space import elements
+from equiscope.explore.space.solvers import formula, plain, untrained
 from equiscope.program.loops.interpret import run
 from equiscope.record import Molecule, unpack
 from equiscope.symmetry import relative_error

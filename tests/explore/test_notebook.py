@@ -15,8 +15,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditional
 import equiscope as eq
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore import notebook
-from equiscope.explore.explorable import Choice
 from equiscope.explore.notebook import Shown, linked, selected
+from equiscope.explore.pages.words import Choice
 from equiscope.record import Heads, Numbers, unpack
 
 pytestmark = pytest.mark.xdist_group("notebook")

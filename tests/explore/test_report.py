@@ -10,7 +10,7 @@ from tests.explore.audits import HOSTILE, audit, deep, hostile, planted, promise
 
 from equiscope.errors import InputError
 from equiscope.explore import report_page, write_report
-from equiscope.explore.report import plain
+from equiscope.explore.pages.report import plain
 from equiscope.record import Audit, Report, report
 
 pytestmark = pytest.mark.xdist_group("report")

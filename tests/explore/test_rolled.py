@@ -7,8 +7,8 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5Model, ViTConfig, ViTModel
 
 from equiscope.errors import InputError
-from equiscope.explore import rolled
-from equiscope.explore.heads import Looked
+from equiscope.explore.heads import rolled
+from equiscope.explore.pages.heads import Looked
 from equiscope.record import Line, Numbers, unpack
 from equiscope.record.heads import patches
 

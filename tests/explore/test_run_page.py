@@ -14,8 +14,8 @@ from tests.record.test_run import written
 
 from equiscope.errors import InputError
 from equiscope.explore import Live, following, run_page, write_run_page
-from equiscope.explore import run as room
-from equiscope.explore.run import plain
+from equiscope.explore.pages import run as room
+from equiscope.explore.pages.run import plain
 from equiscope.explore.server import server
 from equiscope.record import Course, News, course, write_run
 from equiscope.record.run import METRICS

@@ -14,9 +14,9 @@ from transformers import (
     ViTModel,
 )
 
-from equiscope.explore import across as room
-from equiscope.explore.heads import Looked
-from equiscope.explore.says import ROWS, Voice, classes, says
+from equiscope.explore.heads.says import ROWS, Voice, classes, says
+from equiscope.explore.pages import heads as room
+from equiscope.explore.pages.heads import Looked
 from equiscope.record import Heads, Line, unpack
 from equiscope.record.heads import patches
 
@@ -160,7 +160,7 @@ def test_how_straight_a_head_links_is_counted():
 
 
 def test_of_long_texts_no_means_are_kept(monkeypatch):
-    monkeypatch.setattr(room, "MOST", 10)
+    monkeypatch.setattr(room, "PAIRED", 10)
     _, _, looked = marian()
     (found,) = looked.content.across
     assert found.weights is None

@@ -15,9 +15,9 @@ from PIL import Image
 
 from equiscope import tokens as eq
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.explore import drawn
 from equiscope.explore.page import html
-from equiscope.explore.tokens import readable, tokens
+from equiscope.explore.pages import drawn
+from equiscope.explore.pages.tokens import readable, tokens
 from equiscope.record import Tokenised, unpack
 
 pytestmark = pytest.mark.xdist_group("tokens-page")

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from equiscope.explore.compare import write_page
+from equiscope.explore.pages.compare import write_page
 from equiscope.record import Comparison
 from tests.explore.comparisons import COMPARISONS, HOSTILE, comparison, mixed
 from tests.journeys.barriers import barriers

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from equiscope.explore.cost import WORK, cost, plain
 from equiscope.explore.page import write
+from equiscope.explore.pages.cost import WORK, cost, plain
 from equiscope.models import PRESETS, describe
 from equiscope.record.cost import amount
 from tests.explore.costs import HOSTILE, PAGES, speeds

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from equiscope.explore.graph import graph, plain, table
 from equiscope.explore.page import write
+from equiscope.explore.pages.graph import graph, plain, table
 from equiscope.program.replay import replay
 from tests.journeys.barriers import barriers
 

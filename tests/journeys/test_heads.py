@@ -23,9 +23,9 @@ from transformers import (
     ViTModel,
 )  # fmt: skip
 
-from equiscope.explore.heads import Looked
 from equiscope.explore.page import html, write
-from equiscope.explore.run import POLICY
+from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from equiscope.record import Line, Numbers, pack, unpack
 from equiscope.record.heads import patches

@@ -5,11 +5,11 @@ import pytest
 import torch
 from transformers import MarianConfig, MarianMTModel, T5Config, T5ForConditionalGeneration
 
-from equiscope.explore import across
-from equiscope.explore.heads import Looked
+from equiscope.explore.heads.says import Voice
 from equiscope.explore.page import html, write
-from equiscope.explore.run import POLICY
-from equiscope.explore.says import Voice
+from equiscope.explore.pages import heads
+from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from equiscope.record import Line
 from tests.journeys.test_heads import number
@@ -195,7 +195,7 @@ def test_it_fits_a_phone_and_is_touched(read, made, dark):
 
 
 def test_of_a_long_text_one_head_is_shown(watched, monkeypatch, tmp_path):
-    monkeypatch.setattr(across, "MOST", 10)
+    monkeypatch.setattr(heads, "PAIRED", 10)
     made, theirs = looked(marian)
     tab = watched(1280)
     tab.goto(write(made.file(), tmp_path / "page.html").as_uri())

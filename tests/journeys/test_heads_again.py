@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import BloomConfig, BloomModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from equiscope.explore.heads import Looked
 from equiscope.explore.page import html, write
-from equiscope.explore.run import POLICY
+from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from equiscope.record import Line
 from tests.journeys.heads import SENTENCE

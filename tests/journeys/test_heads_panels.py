@@ -2,10 +2,10 @@
 
 import pytest
 
-from equiscope.explore.heads import Looked
+from equiscope.explore.heads.says import Voice, numbered
 from equiscope.explore.page import html, write
-from equiscope.explore.run import POLICY
-from equiscope.explore.says import Voice, numbered
+from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from equiscope.record import Line
 from equiscope.record.heads import patches

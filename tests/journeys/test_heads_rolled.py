@@ -2,9 +2,9 @@
 
 import pytest
 
-from equiscope.explore import rolled
+from equiscope.explore.heads import rolled
 from equiscope.explore.page import html
-from equiscope.explore.run import POLICY
+from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from equiscope.record import unpack
 from tests.journeys.test_heads import gpt2, number, opened, printed, read, vit

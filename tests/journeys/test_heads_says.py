@@ -9,10 +9,10 @@ import torch
 from PIL import Image
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from equiscope.explore.heads import Looked
+from equiscope.explore.heads.says import Voice, numbered
 from equiscope.explore.page import html, write
-from equiscope.explore.run import POLICY
-from equiscope.explore.says import Voice, numbered
+from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from equiscope.record import Line, unpack
 from equiscope.record.heads import patches

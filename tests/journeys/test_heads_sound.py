@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from equiscope.explore.heard import heard
+from equiscope.explore.heads.given import heard
 from equiscope.explore.page import write
 from tests.journeys.heads import sound
 

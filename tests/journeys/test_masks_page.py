@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from equiscope.attention import Blocks, Causal, Dilated, Everything, Prefix, Window
-from equiscope.explore.masks import BEGIN, masks, model, plain
 from equiscope.explore.page import write
+from equiscope.explore.pages.masks import BEGIN, masks, model, plain
 from equiscope.record import unpack
 from equiscope.tokens import Tokens, vocabulary
 from tests.journeys.barriers import barriers

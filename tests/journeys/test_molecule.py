@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from equiscope.explore.molecule import molecule, plain_page
 from equiscope.explore.page import write
-from equiscope.explore.solvers import untrained
+from equiscope.explore.pages.molecule import molecule, plain_page
+from equiscope.explore.space.solvers import untrained
 from equiscope.record import unpack
 from equiscope.symmetry import relative_error
 from tests.explore.molecules import ball, ethanol, handed, turned, xyz

@@ -11,9 +11,9 @@ import torch
 
 from equiscope import record
 from equiscope.explore import Choice, explorable
-from equiscope.explore.exhibit import exhibit
-from equiscope.explore.explorable import BROKEN, GROUPS, offers, rows
 from equiscope.explore.golden import Case
+from equiscope.explore.pages.words import BROKEN, GROUPS, offers, rows
+from equiscope.explore.words.exhibit import exhibit
 from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens, words

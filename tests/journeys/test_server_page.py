@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from equiscope.explore.page import html
-from equiscope.explore.run import POLICY
+from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from tests.journeys.barriers import barriers
 from tests.journeys.test_heads_again import gpt2, looked, press

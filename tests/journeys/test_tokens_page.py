@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from equiscope import tokens as eq
-from equiscope.explore import drawn
 from equiscope.explore.page import write
-from equiscope.explore.tokens import tokens
+from equiscope.explore.pages import drawn
+from equiscope.explore.pages.tokens import tokens
 from equiscope.record import pack, unpack
 from tests.journeys.barriers import barriers
 

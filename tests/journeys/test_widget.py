@@ -22,8 +22,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 import equiscope as eq
 from equiscope.explore import notebook, page
-from equiscope.explore.explorable import Choice
 from equiscope.explore.notebook import Shown
+from equiscope.explore.pages.words import Choice
 from tests.journeys.barriers import AXE
 
 pytestmark = pytest.mark.browser

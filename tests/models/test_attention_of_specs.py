@@ -33,7 +33,7 @@ from equiscope.attention import (
 )
 from equiscope.attention.static import StaticCache
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.explore.drawing import drawing
+from equiscope.explore.pages.drawing import drawing
 from equiscope.models import generate, prepared, tiny, windowed
 from equiscope.models.spec import MASK, POSITION, SCORE
 from equiscope.position import Alibi, NoPosition, Rope, Sinusoidal, T5Bias

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from equiscope.errors import ShapeError
-from equiscope.explore.facts import best_map_error, facts
+from equiscope.explore.words.clocks import best_map_error, facts
 from equiscope.functional import sinusoid
 from equiscope.position import Sinusoidal, from_json, to_json
 from equiscope.position.frequencies import angles, ladder

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from equiscope.errors import InputError
-from equiscope.explore.computed import OPERATIONS, drawn, pushing
+from equiscope.explore.space.computed import OPERATIONS, drawn, pushing
 from equiscope.models import Attention, Block, Entry, Spec, build
 from equiscope.program.loops import computation, pushed
 from equiscope.program.loops.interpret import run

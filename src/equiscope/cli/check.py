@@ -45,7 +45,7 @@ class Files:
 
     def write(self, audit: Audit) -> None:
         """Each of them. Raises InputError for the first that cannot be written, when the others are."""
-        from equiscope.explore.report import report_page
+        from equiscope.explore.pages.report import report_page
 
         wrong: InputError | None = None
         for path, made in ((self.html, report_page), (self.junit, junit), (self.save, _record)):

@@ -138,7 +138,7 @@ def _tell(found: Comparison, folder: Path | None, json: bool) -> None:
     """Answer first; then the table; and the page and the data, where there is a folder for them."""
     import msgspec
 
-    from equiscope.explore.compare import write_page
+    from equiscope.explore.pages.compare import write_page
 
     data = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
     wrong: EquiscopeError | None = None

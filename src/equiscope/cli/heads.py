@@ -21,12 +21,11 @@ from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.data.picture_files import address, converted, picture
 from equiscope.errors import InputError
 from equiscope.explore import write
-from equiscope.explore.given import ANSWER, LONGEST, cut, vocabulary
-from equiscope.explore.heads import RUNS, Looked
-from equiscope.explore.heard import heard
+from equiscope.explore.heads.given import ANSWER, LONGEST, cut, heard, vocabulary
+from equiscope.explore.heads.says import Voice
 from equiscope.explore.page import html
-from equiscope.explore.run import POLICY
-from equiscope.explore.says import Voice
+from equiscope.explore.pages.heads import RUNS, Looked
+from equiscope.explore.pages.run import POLICY
 from equiscope.models import PRESETS, Model, folder_of
 from equiscope.program import watch
 from equiscope.program.attended.places import places_of

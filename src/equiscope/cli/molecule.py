@@ -13,7 +13,7 @@ from equiscope.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from equiscope.explore.solvers import Solving
+    from equiscope.explore.space.solvers import Solving
     from equiscope.geometry import PointSpec
 
 KINDS = (".xyz", ".extxyz", ".cjson", ".sdf")
@@ -39,8 +39,8 @@ def run(
 ) -> None:  # fmt: skip
     """Raises InputError for what is no molecule, for a model that does not take one, and for options of other pages."""
     from equiscope.cli.explore import show
-    from equiscope.explore.molecule import molecule, plain_page
-    from equiscope.explore.solvers import plain
+    from equiscope.explore.pages.molecule import molecule, plain_page
+    from equiscope.explore.space.solvers import plain
 
     if others:
         raise InputError(f"{path} is a molecule, which takes no {' and no '.join(others)}. Leave that out.")
@@ -56,7 +56,7 @@ def run(
 def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
     """The model of a run or of a spec. Raises InputError where it is no model of points in space, or reads no energy."""
     from equiscope.data.molecules import Levels
-    from equiscope.explore.solvers import drawn, in_space, learned
+    from equiscope.explore.space.solvers import drawn, in_space, learned
     from equiscope.geometry import SpaceModel
     from equiscope.models import Model
     from equiscope.pretrained import load

@@ -23,27 +23,27 @@ class Said:
 
 
 def masks(said: Said) -> Masks:
-    from equiscope.explore.masks import masks
+    from equiscope.explore.pages.masks import masks
 
     return masks(WORDS if said.sentence is None else said.sentence, said.seed)
 
 
 def graph(said: Said) -> Messages:
-    from equiscope.explore.graph import graph
+    from equiscope.explore.pages.graph import graph
 
     return graph(WORDS if said.sentence is None else said.sentence, said.seed)
 
 
 def cost(said: Said) -> Cost:
     from equiscope.cli.study import shown_progress
-    from equiscope.explore.cost import cost
+    from equiscope.explore.pages.cost import cost
     from equiscope.study.speed import speeds
 
     return cost(speeds(seed=said.seed, each=shown_progress))
 
 
 def tokens(said: Said) -> Tokenised:
-    from equiscope.explore.tokens import tokens
+    from equiscope.explore.pages.tokens import tokens
 
     return tokens(said.image, said.audio, said.video)
 
@@ -69,15 +69,15 @@ def run(name: str, said: Said, others: list[str], export: Path | None, port: int
 def _plain(content: Content) -> str:
     """What a browser without JavaScript shows: tables, of a page that has some."""
     if isinstance(content, Masks):
-        from equiscope.explore.masks import plain
+        from equiscope.explore.pages.masks import plain
 
         return plain(content)
     if isinstance(content, Cost):
-        from equiscope.explore import cost
+        from equiscope.explore.pages import cost
 
         return cost.plain(content)
     if isinstance(content, Messages):
-        from equiscope.explore import graph
+        from equiscope.explore.pages import graph
 
         return graph.plain(content)
     return PLAIN

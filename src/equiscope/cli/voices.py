@@ -1,7 +1,7 @@
 """How the answer of a run of ours is read: names of classes, or pieces of text. `explore.voices` knows other models."""
 
-from equiscope.explore.says import Voice, classes
-from equiscope.explore.voices import of_target, of_tokens
+from equiscope.explore.heads.says import Voice, classes
+from equiscope.explore.heads.voices import of_target, of_tokens
 from equiscope.train.task import Task
 
 __all__ = ["of_run", "of_target", "of_tokens"]

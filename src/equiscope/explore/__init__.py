@@ -1,10 +1,10 @@
 """See: an interactive page in one file. It shows records and computes no maths of its own."""
 
-from equiscope.explore.drawing import drawing
-from equiscope.explore.explorable import LIMIT, Choice, explorable
 from equiscope.explore.page import html, write
-from equiscope.explore.report import report_page, write_report
-from equiscope.explore.run import Live, following, run_page, write_run_page
+from equiscope.explore.pages.drawing import drawing
+from equiscope.explore.pages.report import report_page, write_report
+from equiscope.explore.pages.run import Live, following, run_page, write_run_page
+from equiscope.explore.pages.words import LIMIT, Choice, explorable
 
 __all__ = [
     "LIMIT",

@@ -34,11 +34,11 @@ from equiscope.attention import (
     Softmax,
     Window,
 )
-from equiscope.explore import computed
-from equiscope.explore.clocks import tour
-from equiscope.explore.drawing import drawing
-from equiscope.explore.exhibit import exhibit, numbers
-from equiscope.explore.explorable import Choice, offers, rows
+from equiscope.explore.pages.drawing import drawing
+from equiscope.explore.pages.words import Choice, offers, rows
+from equiscope.explore.space import computed
+from equiscope.explore.words.clocks import tour
+from equiscope.explore.words.exhibit import exhibit, numbers
 from equiscope.models import PRESETS, Attention, Block, Entry, FeedForward, Model, Norm, Spec, build
 from equiscope.position import Position, Rope, T5Bias
 from equiscope.program import watch

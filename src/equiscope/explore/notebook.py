@@ -26,12 +26,13 @@ from torch import Tensor, nn
 
 from equiscope.data.picture_files import address
 from equiscope.errors import InputError, UnknownName
-from equiscope.explore import compare, page, report, run
-from equiscope.explore.drawing import drawing
-from equiscope.explore.explorable import Choice, explorable
-from equiscope.explore.given import given, inner
-from equiscope.explore.heads import Looked
-from equiscope.explore.voices import of_target
+from equiscope.explore import page
+from equiscope.explore.heads.given import given, inner
+from equiscope.explore.heads.voices import of_target
+from equiscope.explore.pages import compare, report, run
+from equiscope.explore.pages.drawing import drawing
+from equiscope.explore.pages.heads import Looked
+from equiscope.explore.pages.words import Choice, explorable
 from equiscope.models import Model, ModelSpec
 from equiscope.program import Program
 from equiscope.program.lower import lowered

@@ -10,8 +10,8 @@ import anywidget
 import traitlets
 
 from equiscope.explore import page
-from equiscope.explore.heads import Looked
 from equiscope.explore.notebook import Shown, _named, linked, selected
+from equiscope.explore.pages.heads import Looked
 
 
 class Widget(Shown, anywidget.AnyWidget):

@@ -19,11 +19,11 @@ from torch.autograd.functional import jacobian
 from equiscope.attention import Edges, GraphAttention, MultiHeadAttention
 from equiscope.attention.scores import look
 from equiscope.errors import InputError, UnknownName
-from equiscope.explore.exhibit import numbers, seed_word
-from equiscope.explore.explorable import LIMIT as MOST
-from equiscope.explore.explorable import Choice, rows
 from equiscope.explore.page import PLAIN, number
 from equiscope.explore.page import table as markup
+from equiscope.explore.pages.words import LIMIT as MOST
+from equiscope.explore.pages.words import Choice, rows
+from equiscope.explore.words.exhibit import numbers, seed_word
 from equiscope.position import NoPosition
 from equiscope.program import watch
 from equiscope.program.lower import looks, lowered
@@ -46,7 +46,7 @@ READY = {
     "star": ("star", "The first word hears all, and all hear it: a token that reads for everybody."),
     "tree": ("tree, as in a molecule", "Each word is bound to at most three others; bonds carry messages both ways."),
 }
-AGAIN = 'python -c "from equiscope.explore.graph import {0}; print({0}())"'
+AGAIN = 'python -c "from equiscope.explore.pages.graph import {0}; print({0}())"'
 
 
 class Passing(nn.Module):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from equiscope.data.picture_files import converted, picture
 from equiscope.errors import InputError, ShapeError
-from equiscope.explore import drawn
+from equiscope.explore.pages import drawn
 from equiscope.record import Array, Tokenised, pack
 from equiscope.record.tokenised import Bands, FilmCut, FilmTokens, Mapped, PictureCut, PictureTokens, SoundCut, SoundTokens
 from equiscope.tokens import (

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope import record
-from equiscope.explore.in_space import in_space, told
+from equiscope.explore.space.in_space import in_space, told
 from equiscope.geometry.model import PointSpec, SpaceModel
 from equiscope.program.loops import Function, computation, pushed
 from equiscope.record.computation import Computation

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from equiscope.data.molecules import Levels
 from equiscope.errors import InputError
-from equiscope.explore.in_space import told
+from equiscope.explore.space.in_space import told
 from equiscope.geometry import PointSpec, SpaceModel
 from equiscope.models import Attention, Block, Entry, Model, Spec, build
 from equiscope.models.readout import READOUTS

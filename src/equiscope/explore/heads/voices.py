@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import nn
 
-from equiscope.explore.says import Voice, classes, numbered
+from equiscope.explore.heads.says import Voice, classes, numbered
 from equiscope.models import Model
 from equiscope.tokens.labels import labels
 

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from equiscope.budgets import regular
 from equiscope.errors import InputError
-from equiscope.explore import elements, page
+from equiscope.explore import page
 from equiscope.explore.page import PLAIN
-from equiscope.explore.solvers import Answers, Solving, formula, untrained
+from equiscope.explore.space import elements
+from equiscope.explore.space.solvers import Answers, Solving, formula, untrained
 from equiscope.program.loops import computation
 from equiscope.record import Molecule, pack, unpack
 from equiscope.record.molecule import Answered, Solver, Species

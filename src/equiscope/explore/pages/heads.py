@@ -14,18 +14,19 @@ from torch import Tensor, nn
 
 from equiscope import record
 from equiscope.errors import InputError
-from equiscope.explore import rolled
-from equiscope.explore.across import across
-from equiscope.explore.again import again, moved, moves, read, relabelled, rounding
-from equiscope.explore.beside import beside, lonely, paired
-from equiscope.explore.compact import compact as smallest
-from equiscope.explore.rolled import stacks
-from equiscope.explore.says import Voice, says
+from equiscope.explore.heads import rolled
+from equiscope.explore.heads.again import again, moved, moves, read, relabelled, rounding
+from equiscope.explore.heads.beside import beside, lonely, paired
+from equiscope.explore.heads.compact import compact as smallest
+from equiscope.explore.heads.rolled import stacks
+from equiscope.explore.heads.says import Voice, says
 from equiscope.program.attended.attended import TRUSTED, Attended, attended, rebuilt
 from equiscope.program.attended.places import places
 from equiscope.program.attended.survey import survey
 from equiscope.record import Head, Layer, Line, Numbers, pack
+from equiscope.record.heads import Across
 
+PAIRED = 2**17  # weights that are kept: half a megabyte
 WHOLE = 12_000_000  # bytes of queries, keys and values up to which a file keeps them in float32
 RUNS = 4  # on moved tokens that are kept
 EVERY = "Every number is there without --compact, or, where that is too much for a file, without --export."
@@ -290,3 +291,20 @@ def _summary(content: record.Heads, found: Sequence[Attended]) -> str:
     exact = f" Put together again from queries and keys, they give the model's output to {max(known):.1g} of it." if known else ""
     what = f"{len(asked.labels)} {NOUNS.get(asked.kind, asked.kind)}"
     return f"{heads} heads in {len(content.layers)} attentions, on {what}: {told}.{exact}"
+
+
+def across(layers: Sequence[Layer], found: Sequence[Attended], lines: Sequence[Line]) -> list[Across]:
+    """One for each two lines of words of which one looks at the other. found: the attentions of the layers."""
+    pairs = dict.fromkeys((layer.asks, layer.answers) for layer in layers if layer.cross and layer.asks != layer.answers)
+    made = []
+    for asks, answers in pairs:
+        if not all(lines[line].kind in ("words", "tokens") for line in (asks, answers)):
+            continue
+        own = [i for i, layer in enumerate(layers) if (layer.asks, layer.answers) == (asks, answers) and layer.cross]
+        size = len(own) * len(lines[asks].labels) * len(lines[answers].labels)
+        weights = None
+        if size <= PAIRED and all(found[i].apart == 1 for i in own):
+            means = [torch.stack([found[i].shown(head) for head in range(found[i].heads)]).mean(0) for i in own]
+            weights = pack(torch.stack(means).float().numpy())
+        made.append(Across(asks=asks, answers=answers, layers=own, weights=weights))
+    return made

@@ -14,8 +14,8 @@ from torch import nn
 
 from equiscope import attention, blocks, record
 from equiscope.errors import InputError
-from equiscope.explore.miniature import Run, run, runs
-from equiscope.explore.owners import owners
+from equiscope.explore.model.miniature import Run, run, runs
+from equiscope.explore.model.owners import owners
 from equiscope.models import Block, Built, Model, ModelSpec, Spec, build
 from equiscope.models.readout import ClassToken
 from equiscope.position import Position, to_json

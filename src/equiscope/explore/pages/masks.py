@@ -17,8 +17,8 @@ from torch.nn.functional import cross_entropy
 from equiscope import blocks
 from equiscope.attention import Blocks, Cache, Causal, Dilated, Everything, Mask, Prefix, Window
 from equiscope.errors import InputError
-from equiscope.explore.exhibit import numbers
 from equiscope.explore.page import PLAIN, number, table
+from equiscope.explore.words.exhibit import numbers
 from equiscope.models import Attention, Block, FeedForward, Model, Spec, build, windowed
 from equiscope.position import Rope
 from equiscope.program import watch

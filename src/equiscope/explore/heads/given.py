@@ -1,6 +1,7 @@
 """Given: what a person hands to `show` beside a model becomes what the model is called with, and what stands in its rows."""
 
 import inspect
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,11 +15,14 @@ from equiscope.data.picture_files import address
 from equiscope.errors import InputError
 from equiscope.program.attended.places import patch, places_of
 from equiscope.record import Line
-from equiscope.record.heads import patches
+from equiscope.record.heads import Heard, patches
 from equiscope.tokens.labels import labels, words
+from equiscope.tokens.sound import resampled
 
 LONGEST = 8192  # tokens that are looked at
 ANSWER = 32  # tokens that a model with a decoder answers, before they are looked at
+FINE, ROUGH, SHORT = 16_000, 8_000, 15.0  # samples a second; seconds up to which a sound keeps the finer rate
+LARGEST = 32_767  # of 16 bits
 IN_FRONT = range(17)  # tokens that may stand before the patches: class token, one for distillation, registers
 
 
@@ -213,3 +217,10 @@ def vocabulary(model: Any) -> int | None:
 def _tensors(made: Given) -> list[tuple[str, Tensor]]:
     named = [(str(i), one) for i, one in enumerate(made.args)] + list(made.kwargs.items())
     return [(name, one) for name, one in named if isinstance(one, Tensor)]
+
+
+def heard(wave: Tensor, rate: int) -> Heard:
+    """Samples [T] in [-1, 1] at a rate in hertz as 16 bits each: what is louder is cut off."""
+    to = FINE if rate > ROUGH and len(wave) <= SHORT * rate else ROUGH
+    samples = (resampled(wave.float().cpu(), rate, to).clamp(-1, 1) * LARGEST).round().numpy().astype("<i2")
+    return Heard(rate=to, samples=b64encode(samples.tobytes()).decode("ascii"))

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from equiscope import record
 from equiscope.errors import InputError, ShapeError, UnknownName
-from equiscope.explore.clocks import tour
-from equiscope.explore.exhibit import PLACES, exhibit
-from equiscope.explore.facts import facts
+from equiscope.explore.words.clocks import facts, tour
+from equiscope.explore.words.exhibit import PLACES, exhibit
 from equiscope.position import SCHEMES, Alibi, Deberta, Fire, Learned, Position, Rope, Sinusoidal
 from equiscope.program import watch
 from equiscope.program.lower import looks, lowered

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from equiscope import record
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.explore.exhibit import numbers, seed_word
+from equiscope.explore.words.exhibit import numbers, seed_word
 from equiscope.models import Attention, Block, Entry, FeedForward, Model, Spec, build
 from equiscope.position import Position
 from equiscope.program import watch

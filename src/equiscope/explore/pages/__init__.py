@@ -1,0 +1,1 @@
+"""One file for each page: the record that it writes."""
