@@ -218,8 +218,8 @@ def watched_file(folder: Path) -> Path:
     """The layer of the page on any module."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).double().eval()
-    trace = equiscope.watch(layer, torch.randn(1, 3, 8, dtype=torch.float64), title="an encoder layer")
-    return equiscope.export(trace, folder / "watched.html")
+    program = equiscope.watch(layer, torch.randn(1, 3, 8, dtype=torch.float64))
+    return equiscope.export(program, folder / "watched.html", title="an encoder layer")
 
 
 def tokens_file(folder: Path) -> Path:
