@@ -119,7 +119,7 @@ SHOTS: dict[str, Shot] = {
     "drawing": ("box=blocks.0.cross", WIDE, around(".architecture")),
     "report": ("", WIDE, around("#app h1", ".card:has(.trail)", only=":has(.trail)")),
     "run": ("", WIDE, around(".heading", ".readout", ".curves h2")),
-    "watched": ("", {"viewport": {"width": 1200, "height": 760}}, inside("self_attn", "self_attn._safe_softmax", 1, 0)),
+    "watched": ("", {"viewport": {"width": 1200, "height": 740}}, inside("self_attn", "self_attn._safe_softmax", 1, 0)),
     "looking": ("head=3.2", WIDE, around(".learned")),
     "heads": ("", WIDE, around(".desk")),
     "comparison": ("", WIDE, around("#app h1", ".candidates")),

@@ -16,9 +16,9 @@ def run(*arguments):
 
 
 def test_the_cost_of_watching_can_be_measured():
-    done = run("benchmarks.trace", "--quick")
+    done = run("benchmarks.program", "--quick")
     assert done.returncode == 0, done.stderr
-    assert "tiny: 8 wide, 1 layer, 3 tokens:" in done.stdout
+    assert "| tiny: 8 wide, 1 layer, 3 tokens |" in done.stdout
 
 
 def test_the_cost_of_a_position_can_be_measured():

@@ -1,4 +1,4 @@
-// The operations that a page may replay: a closed, small list, each here and in `src/equiscope/trace/ops.py`, nowhere else.
+// The operations that a page may replay: a closed, small list, each here and in `src/equiscope/program/operations.py`, nowhere else.
 import { activation } from "./activation";
 import { add } from "./add";
 import { below } from "./below";
