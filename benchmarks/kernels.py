@@ -21,7 +21,7 @@ import equiscope as eq
 from equiscope.attention import scores
 from equiscope.kernels import cpu, short
 from equiscope.models import PRESETS, Mixed
-from equiscope.position import Alibi, Shaw, T5Bias
+from equiscope.positions import Alibi, Shaw, T5Bias
 
 VOCABULARY = 65
 BIAS, SHORT, SHOWN = "a bias on the CPU (cpu.py)", "short rows in bfloat16 (short.py)", "weights that are returned (shown.py)"

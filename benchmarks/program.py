@@ -66,7 +66,7 @@ def main():
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; times the model's own call\n")
     print("| model | watched | record | run again |\n| --- | --- | --- | --- |")
     for name, (width, layers, length) in MODELS.items():
-        attention = eq.Attention(heads=4, position=eq.position.Rope(), causal=True)
+        attention = eq.Attention(heads=4, position=eq.positions.Rope(), causal=True)
         model = eq.build(eq.Spec(width=width, layers=layers, block=eq.Block(attention=attention)))
         found = turns(model, eq.Tokens.of(torch.randn(length, width)), count)
         print(f"| {name} | {' | '.join(spread(ratios, 1) for ratios in found.values())} |", flush=True)

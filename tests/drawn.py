@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.attention import Everything, Mask, MultiHeadAttention
-from equiscope.position import (
+from equiscope.positions import (
     SCHEMES,
     Alibi,
     Concatenated,
@@ -24,7 +24,7 @@ from equiscope.position import (
     T5Bias,
     XPos,
 )  # fmt: skip
-from equiscope.position.scaling import DynamicNtk, Linear, Llama3, LongRope, Ntk, Yarn
+from equiscope.positions.scaling import DynamicNtk, Linear, Llama3, LongRope, Ntk, Yarn
 from equiscope.tokens import Tokens
 
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))]

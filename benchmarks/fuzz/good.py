@@ -110,7 +110,7 @@ def write(folder: Path, canary: str) -> None:
         (folder / f"{task}.toml").write_text(recipe)
     vary = '[vary]\nposition = ["none", "rope"]\n'
     (folder / "question.toml").write_text(f'question = "Which?"\nrecipe = "language.toml"\nseeds = 1\n{vary}')
-    attention = eq.Attention(heads=2, position=eq.position.Rope(), causal=True)
+    attention = eq.Attention(heads=2, position=eq.positions.Rope(), causal=True)
     gpt = eq.Spec(width=8, vocabulary=257, outputs=257, layers=1, block=eq.Block(attention=attention))
     (folder / "spec.json").write_text(gpt.to_json())
     _checkpoints(folder, canary)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 
-from equiscope import position
+from equiscope import positions
 from equiscope.attention import Causal, MultiHeadAttention
 from equiscope.tokens import Tokens
 
@@ -72,12 +72,12 @@ def attention(scheme, backend="auto", weights=False):
 
 def schemes():
     """Every listed scheme of one axis that acts on queries, keys or scores, and the variants that peers have."""
-    listed = {s.name: s() for s in position.SCHEMES}
+    listed = {s.name: s() for s in positions.SCHEMES}
     acting = {n: s for n, s in listed.items() if s.axes in (1, None) and any(s.acts(p) for p in ("turn", "bias", "term", "mix"))}
-    variants = {"rope, half-split": position.Rope(pairs="half")}
+    variants = {"rope, half-split": positions.Rope(pairs="half")}
     if "t5" in acting:
         variants["t5, one side"] = changed(acting["t5"], both=False)
-    return {"none": position.NoPosition()} | acting | variants
+    return {"none": positions.NoPosition()} | acting | variants
 
 
 def changed(scheme, **changes):

@@ -20,7 +20,7 @@ _ROOMS = (
     "geometry",
     "kernels",
     "models",
-    "position",
+    "positions",
     "pretrained",
     "program",
     "record",

@@ -9,7 +9,7 @@ from torch.func import functional_call
 
 from equiscope.attention import Causal
 from equiscope.attention import plan as plans
-from equiscope.position import Kerple, T5Bias
+from equiscope.positions import Kerple, T5Bias
 from equiscope.symmetry import relative_error
 
 

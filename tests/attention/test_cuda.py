@@ -7,7 +7,7 @@ import torch
 from tests.drawn import attending, placed, title, words
 
 from equiscope.attention import Blocks, Causal, Edges, Everything, MultiHeadAttention, Window
-from equiscope.position import Alibi, Fire, Kerple, NoPosition, Rope, SwinBias, T5Bias
+from equiscope.positions import Alibi, Fire, Kerple, NoPosition, Rope, SwinBias, T5Bias
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 

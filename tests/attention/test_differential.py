@@ -13,7 +13,7 @@ from transformers.models.diffllama.modeling_diffllama import DiffLlamaAttention
 from equiscope.attention import Causal, DifferentialAttention, Everything, Prefix, Sigmoid, Softmax, Window
 from equiscope.attention.differential import first_lambda
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import NoPosition, Rope
+from equiscope.positions import NoPosition, Rope
 from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from equiscope.attention import MultiHeadAttention
-from equiscope.position import Index, NoPosition, Rope
+from equiscope.positions import Index, NoPosition, Rope
 from equiscope.tokens import Tokens
 
 X = torch.tensor([[1.0, 2], [0, 2], [1, 1]], dtype=torch.float64)

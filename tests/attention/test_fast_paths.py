@@ -8,7 +8,7 @@ from tests.kernels.fused import N, gradients, made, rows, same
 from equiscope.attention import Causal, scores
 from equiscope.attention.shown import in_steps, shown, takes
 from equiscope.functional import rotate
-from equiscope.position import Alibi, Kerple, SwinBias, T5Bias
+from equiscope.positions import Alibi, Kerple, SwinBias, T5Bias
 from equiscope.symmetry import relative_error
 
 

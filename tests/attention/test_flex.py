@@ -10,7 +10,7 @@ from tests.drawn import HEADS, WIDTH, attending, title, words
 from equiscope import kernels
 from equiscope.attention import Causal, Edges, Everything, MultiHeadAttention, Plan, Window
 from equiscope.errors import InputError
-from equiscope.position import Alibi, NoPosition, Rope, Shaw, T5Bias
+from equiscope.positions import Alibi, NoPosition, Rope, Shaw, T5Bias
 from equiscope.symmetry import relative_error
 
 MASKS = {

@@ -10,7 +10,7 @@ from tests.recorded import recorded
 
 from equiscope.attention import Edges, GraphAttention, MultiHeadAttention, edge_attention
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import Alibi, NoPosition, Rope
+from equiscope.positions import Alibi, NoPosition, Rope
 from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens

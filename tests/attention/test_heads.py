@@ -10,7 +10,7 @@ from torch import nn
 
 from equiscope.attention import Causal, Everything, MultiHeadAttention, Plan
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import Alibi, NoPosition, Shaw
+from equiscope.positions import Alibi, NoPosition, Shaw
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 

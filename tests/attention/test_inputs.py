@@ -10,7 +10,7 @@ from tests.drawn import HEADS, LISTED, WIDTH, attending, placed, title, words
 import equiscope as eq
 from equiscope.attention import Causal, Edges, Everything, MultiHeadAttention, Plan, Sigmoid, Window
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import Alibi, Kerple, MixedRope, NoPosition, Pope, Rope, SwinBias, T5Bias, TransformerXL
+from equiscope.positions import Alibi, Kerple, MixedRope, NoPosition, Pope, Rope, SwinBias, T5Bias, TransformerXL
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 

@@ -35,7 +35,7 @@ from equiscope.attention import (
 from equiscope.attention import plan as plans
 from equiscope.attention.heads import kv_major, kv_minor
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import Alibi, Cope, Fire, LogCpb, NoPosition, Pope, Rope, Shaw, T5Bias
+from equiscope.positions import Alibi, Cope, Fire, LogCpb, NoPosition, Pope, Rope, Shaw, T5Bias
 from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens

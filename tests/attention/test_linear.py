@@ -12,7 +12,7 @@ from tests.recorded import recorded
 from equiscope.attention import Causal, Everything, LinearAttention, Window
 from equiscope.attention.linear import CHUNK, FEATURES
 from equiscope.errors import InputError
-from equiscope.position import NoPosition, Rope, Sinusoidal
+from equiscope.positions import NoPosition, Rope, Sinusoidal
 from equiscope.program.replay import replay
 from equiscope.symmetry import Permute, Shift, relative_error
 from equiscope.tokens import Tokens

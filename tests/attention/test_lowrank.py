@@ -11,7 +11,7 @@ from transformers.models.nystromformer.modeling_nystromformer import Nystromform
 
 from equiscope.attention import Causal, Linformer, MultiHeadAttention, Nystrom
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import Alibi, NoPosition, Rope, Shaw, Sinusoidal
+from equiscope.positions import Alibi, NoPosition, Rope, Shaw, Sinusoidal
 from equiscope.program.replay import replay
 from equiscope.symmetry import Permute, Reverse, Shift, derive, measure, relative_error
 from equiscope.tokens import Tokens

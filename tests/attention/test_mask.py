@@ -8,7 +8,7 @@ from tests.drawn import LISTED, attending, placed, title, words
 
 from equiscope.attention import Causal, Edges, Everything, MultiHeadAttention
 from equiscope.attention.mask import visible
-from equiscope.position import Alibi, NoPosition
+from equiscope.positions import Alibi, NoPosition
 from equiscope.symmetry import closed
 from equiscope.tokens import Tokens
 

@@ -8,7 +8,7 @@ import torch
 from tests.drawn import LENGTH, WIDTH, randomised, title, words
 
 from equiscope.attention import Causal, GraphAttention, LinearAttention, Linformer, MultiHeadAttention, Nystrom, kinds
-from equiscope.position import Alibi, NoPosition, Rope, T5Bias
+from equiscope.positions import Alibi, NoPosition, Rope, T5Bias
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Stem, Tokens
 

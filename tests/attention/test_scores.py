@@ -8,7 +8,7 @@ from tests.drawn import HEADS, LISTED, WIDTH, attending, placed, title, words
 from tests.recorded import attention_of, recorded
 
 from equiscope.attention import Causal, look_up, scaled_dot, score_split
-from equiscope.position import Shaw, Sinusoidal
+from equiscope.positions import Shaw, Sinusoidal
 from equiscope.symmetry import relative_error
 
 

@@ -15,7 +15,7 @@ from equiscope.attention import (
     unrolled_rnn_as_mlp,
 )  # fmt: skip
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import NoPosition, Rope
+from equiscope.positions import NoPosition, Rope
 from equiscope.symmetry import relative_error
 
 ROUNDING = 1e-10  # float64; measured below 1e-14

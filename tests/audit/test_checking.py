@@ -107,7 +107,7 @@ def test_what_is_no_module_is_refused(unchecked):
 
 
 def test_a_claim_of_ours_is_in_the_row_with_its_reason():
-    spec = eq.Spec(width=8, block=eq.Block(attention=eq.Attention(heads=2, position=eq.position.Rope())))
+    spec = eq.Spec(width=8, block=eq.Block(attention=eq.Attention(heads=2, position=eq.positions.Rope())))
     audit = check(eq.build(spec), torch.randn(1, 11, 8), actions=["permute", "shift"])
     assert (audit["shift"].claimed, audit["shift"].verdict) == ("yes", "holds")
     assert audit["permute"].claimed == "no"

@@ -12,7 +12,7 @@ import pytest
 import equiscope
 from equiscope.cli import main
 from equiscope.explore import page
-from equiscope.position import SCHEMES
+from equiscope.positions import SCHEMES
 
 
 @pytest.fixture

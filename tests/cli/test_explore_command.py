@@ -10,7 +10,7 @@ import equiscope as eq
 from equiscope.cli.explore import is_model
 from equiscope.explore import page
 from equiscope.models import PRESETS, Attention, Block, Spec
-from equiscope.position import Learned
+from equiscope.positions import Learned
 
 __all__ = ["equi"]  # the fixture
 GPT = Spec(

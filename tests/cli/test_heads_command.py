@@ -133,7 +133,7 @@ def ours(): return eq.build(spec())
 def brought(): return ours(), torch.rand(1, 3, 32, 32)
 def registers(): return eq.build(replace(spec(), entry=replace(spec().entry, registers=3)))
 def turned():
-    block = replace(spec().block, attention=replace(spec().block.attention, position=eq.position.AxialRope(axes=2)))
+    block = replace(spec().block, attention=replace(spec().block.attention, position=eq.positions.AxialRope(axes=2)))
     return eq.build(replace(spec(), block=block))
 class Own(nn.Module):
     def __init__(self, front):

@@ -9,7 +9,7 @@ from torch import nn
 import equiscope as eq
 from equiscope.errors import InputError
 from equiscope.explore.pages.heads import RUNS, Looked
-from equiscope.position import Learned, NoPosition, Rope
+from equiscope.positions import Learned, NoPosition, Rope
 from equiscope.record import Heads, Line, Numbers, unpack
 from equiscope.record.heads import patches
 

@@ -17,7 +17,7 @@ from equiscope.attention import Causal, MultiHeadAttention, look_up, scaled_dot
 from equiscope.blocks import FeedForward as Inner
 from equiscope.explore.pages.cost import KNOWN, STORES, WORK, cost, plain, preset
 from equiscope.models import PRESETS, Attention, Block, FeedForward, Spec
-from equiscope.position import NoPosition
+from equiscope.positions import NoPosition
 from equiscope.record.cost import amount
 from equiscope.study import cost as study
 from equiscope.study import speed

@@ -8,7 +8,7 @@ import equiscope as eq
 from equiscope.explore import drawing, html, page
 from equiscope.explore.model.miniature import runs
 from equiscope.models import PRESETS, Attention, Block, Entry, FeedForward, Head, Model, Norm, Spec
-from equiscope.position import SCHEMES, Alibi, Concatenated, Learned, LearnedNd, NoPosition, Rope, Shaw, Sinusoidal, T5Bias
+from equiscope.positions import SCHEMES, Alibi, Concatenated, Learned, LearnedNd, NoPosition, Rope, Shaw, Sinusoidal, T5Bias
 from equiscope.program.replay import replay
 from equiscope.record import Drawing, unpack
 from equiscope.symmetry import derive, relative_error

@@ -14,7 +14,7 @@ from equiscope.explore import LIMIT, Choice, explorable, html, page, write
 from equiscope.explore.pages.words import BROKEN, GROUPS, SETTINGS, offers, rows
 from equiscope.explore.words.clocks import tour
 from equiscope.explore.words.exhibit import exhibit
-from equiscope.position import SCHEMES
+from equiscope.positions import SCHEMES
 from equiscope.program.operations import OPERATIONS
 from equiscope.program.replay import replay
 from equiscope.record import Explorable, unpack

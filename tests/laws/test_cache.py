@@ -9,7 +9,7 @@ from tests.drawn import HEADS, LISTED, VARIANTS, WIDTH, attending, placed, rando
 import equiscope as eq
 from equiscope.attention import Blocks, Causal, Everything, MultiHeadAttention, Prefix, Window
 from equiscope.errors import InputError
-from equiscope.position import NoPosition, Rope
+from equiscope.positions import NoPosition, Rope
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 

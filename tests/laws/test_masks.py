@@ -7,7 +7,7 @@ import torch
 from tests.drawn import attending, words
 
 from equiscope.attention import MASKS, Blocks, Causal, Dilated, Documents, Edges, Everything, Prefix, Window
-from equiscope.position import NoPosition
+from equiscope.positions import NoPosition
 from equiscope.symmetry import Permute, Reverse, Shift, closed, relative_error
 from equiscope.tokens import Tokens
 

@@ -6,7 +6,7 @@ from tests.drawn import HEADS, LENGTH, LISTED, WIDTH, placed, randomised, title,
 
 import equiscope as eq
 from equiscope.models import READOUTS
-from equiscope.position import Alibi, Index, NoPosition, Rope, Sinusoidal
+from equiscope.positions import Alibi, Index, NoPosition, Rope, Sinusoidal
 from equiscope.symmetry import CLAIMED, Permute, Reverse, Shift, closed, derive, measure, named, relative_error
 
 KEPT = ("holds",)

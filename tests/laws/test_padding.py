@@ -10,7 +10,7 @@ from tests.recorded import recorded
 import equiscope as eq
 from equiscope.errors import InputError
 from equiscope.models import READOUTS
-from equiscope.position import NoPosition
+from equiscope.positions import NoPosition
 from equiscope.symmetry import Permute, measure, relative_error
 
 ROUNDING = 1e-12  # float64; the sums of a padded batch run in another order

@@ -11,11 +11,11 @@ import torch.nn.attention.flex_attention as flex_attention
 from tests.drawn import LISTED, SEEDS, VARIANTS, attending, has_table, placed, title, uneven, words
 from torch import Tensor
 
-from equiscope import position as room
+from equiscope import positions as room
 from equiscope.attention import Causal, Everything, Plan, Window
 from equiscope.attention.heads import BACKENDS
 from equiscope.errors import InputError
-from equiscope.position import SCHEMES, Added, NoPosition, Position, Rope
+from equiscope.positions import SCHEMES, Added, NoPosition, Position, Rope
 from equiscope.symmetry import Action, Permute, Reverse, Shift, closed, relative_error
 from equiscope.tokens import Tokens
 

@@ -133,7 +133,7 @@ def test_what_is_derived_is_what_is_measured(name):
 @pytest.mark.parametrize("readout", ["class", "mean", "first", "last", "concatenation"])
 def test_a_picture_without_places_may_be_shuffled_under_a_mean_and_a_class_token_only(readout):
     """M3: patches of a ViT without positions, the class token held out of the shuffle."""
-    spec = tiny(PRESETS["vit-ti"]()).with_position(eq.position.NoPosition())
+    spec = tiny(PRESETS["vit-ti"]()).with_position(eq.positions.NoPosition())
     plain = readout == "concatenation"
     changed = {"outputs": None, "head": eq.Head()} if plain else {}
     model = made_of(replace(spec, readout=readout, **changed))

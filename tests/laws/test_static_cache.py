@@ -12,7 +12,7 @@ from equiscope.attention import Blocks, Causal, Everything, Window
 from equiscope.attention.static import StaticCache
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Spec, build
-from equiscope.position import Alibi, Rope
+from equiscope.positions import Alibi, Rope
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 

@@ -36,7 +36,7 @@ from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore.pages.drawing import drawing
 from equiscope.models import generate, prepared, tiny, windowed
 from equiscope.models.spec import MASK, POSITION, SCORE
-from equiscope.position import Alibi, NoPosition, Rope, Sinusoidal, T5Bias
+from equiscope.positions import Alibi, NoPosition, Rope, Sinusoidal, T5Bias
 from equiscope.symmetry import CLAIMED, Shift, derive, measure, relative_error
 from equiscope.tokens import Tokens
 
@@ -303,7 +303,7 @@ REFUSED = [
     ({"cap": 0.0}, "larger than 0, but got 0.0"),
     ({"cap": 5.0, "backend": "sdpa"}, "'sdpa' cannot compute capped scores"),
     ({"score": Additive(), "backend": "flex"}, "'flex' cannot compute additive scores"),
-    ({"score": General(), "position": eq.position.Pope()}, "PoPE widens queries and keys, which general scores cannot read"),
+    ({"score": General(), "position": eq.positions.Pope()}, "PoPE widens queries and keys, which general scores cannot read"),
     ({"score": "dot"}, r"a score, such as Dot\(\), but got 'dot'"),
     ({"mask": Causal}, r"a mask, such as Blocks\(8\)"),
     ({"mask": Blocks(4), "kind": "linear"}, "masks are Everything.* and Causal.*, but got 'blocks'"),

@@ -12,7 +12,7 @@ from tests.recorded import recorded
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
 from equiscope.models import READOUTS, Attention, Block, FeedForward, Norm, Spec, build
-from equiscope.position import Fire, Kerple, Learned, Rope, T5Bias
+from equiscope.positions import Fire, Kerple, Learned, Rope, T5Bias
 from equiscope.program.replay import replay
 from equiscope.symmetry import relative_error
 
@@ -61,7 +61,7 @@ def test_a_mean_over_nothing_is_nothing():
     assert (out == 0).all()
 
 
-@pytest.mark.parametrize("scheme", [eq.position.Sinusoidal(), Learned(9), eq.position.Concatenated()], ids=title)
+@pytest.mark.parametrize("scheme", [eq.positions.Sinusoidal(), Learned(9), eq.positions.Concatenated()], ids=title)
 def test_places_are_added_once_however_layers_split_their_heads(scheme):
     several = tuple(Block(Attention(heads=heads, position=scheme)) for heads in (4, 2, 1))
     made = eq.build(Spec(WIDTH, layers=3, block=several))
@@ -269,7 +269,7 @@ def test_the_last_rows_alone_are_answered_as_among_all():
 
 def test_words_and_a_picture_are_one_sequence():
     torch.manual_seed(0)
-    attention = eq.Attention(heads=2, position=eq.position.AxialRope(axes=2), causal=True)
+    attention = eq.Attention(heads=2, position=eq.positions.AxialRope(axes=2), causal=True)
     entry = eq.Entry(features=3 * 4, patch=(2, 2))
     spec = eq.Spec(16, vocabulary=20, entry=entry, layers=2, block=eq.Block(attention), outputs=20)
     model = eq.build(spec).double()

@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import equiscope as eq
 from equiscope.models import PRESETS, tiny
-from equiscope.position import Rope
+from equiscope.positions import Rope
 from equiscope.symmetry import derive
 
 SIZES = {  # of transformers' own models, whose class token has a place of its own

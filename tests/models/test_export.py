@@ -45,7 +45,7 @@ def test_torch_export_keeps_the_numbers(name, unchecked):
         assert torch.allclose(program.module()(**given), model(**given), atol=1e-6)
 
 
-@pytest.mark.parametrize("scheme", [eq.position.Alibi(), eq.position.T5Bias(), eq.position.Kerple()], ids=lambda s: s.name)
+@pytest.mark.parametrize("scheme", [eq.positions.Alibi(), eq.positions.T5Bias(), eq.positions.Kerple()], ids=lambda s: s.name)
 def test_biases_by_distance_leave_for_any_length(scheme, tmp_path, unchecked):
     pytest.importorskip("onnxruntime")
     spec = eq.Spec(16, 20, layers=2, block=eq.Block(eq.Attention(heads=2, position=scheme, causal=True)), outputs=20)

@@ -24,7 +24,7 @@ from equiscope.models import (
     windowed,
 )  # fmt: skip
 from equiscope.models.decoding import Decoding, rows_of
-from equiscope.position import Alibi, Learned, Rope
+from equiscope.positions import Alibi, Learned, Rope
 
 NAMES = ("gpt2", "llama 3.1, tied", "mistral, window", "qwen3", "gpt-neox")
 

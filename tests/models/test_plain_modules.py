@@ -11,7 +11,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec, build
-from equiscope.position import Learned, Rope
+from equiscope.positions import Learned, Rope
 
 LLAMA = Spec(
     16, vocabulary=50, layers=2, outputs=50,

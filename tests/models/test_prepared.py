@@ -17,7 +17,7 @@ from equiscope.models.beam import Beams
 from equiscope.models.decoding import Decoding
 from equiscope.models.packed import Packed
 from equiscope.models.prepared import prepared
-from equiscope.position import Alibi, Learned, NoPosition, Rope
+from equiscope.positions import Alibi, Learned, NoPosition, Rope
 from equiscope.symmetry import relative_error
 
 TEXTS = [ids()[0], ids()[1, :7]]

@@ -9,7 +9,7 @@ from tests.drawn import LISTED, VARIANTS, title
 import equiscope as eq
 from equiscope.errors import EquiscopeError, InputError, ShapeError, UnknownName, WrongValue
 from equiscope.models import READOUTS
-from equiscope.position import T5Bias
+from equiscope.positions import T5Bias
 
 FULL = eq.Spec(
     width=8, vocabulary=20, layers=3, readout="mean", outputs=4,
@@ -146,7 +146,7 @@ def test_sizes_that_do_not_fit_together_are_refused():
         eq.build({"width": 8, "nothing": 1})
 
 
-class Fading(eq.position.Position):
+class Fading(eq.positions.Position):
     """A scheme of one's own: scores fall with the square of the distance."""
 
     name, title, summary = "test-fading", "fading", ""
@@ -312,8 +312,8 @@ def test_a_kind_may_hand_its_settings_on():
         lambda: eq.Spec(8, encoder={}), lambda: eq.Spec(8, entry={}), lambda: eq.Spec.of(3),
         lambda: eq.Spec(8, entry=eq.Entry(norm=True), block=eq.Block(norm=None)),
         lambda: eq.Block(cross=eq.Attention(kind="linear")),
-        lambda: eq.Attention(heads=2, kind="differential", position=eq.position.Shaw()),
-        lambda: eq.build(eq.Spec(8, layers=2, block=(eq.Block(), eq.Block(eq.Attention(position=eq.position.Concatenated()))))),
+        lambda: eq.Attention(heads=2, kind="differential", position=eq.positions.Shaw()),
+        lambda: eq.build(eq.Spec(8, layers=2, block=(eq.Block(), eq.Block(eq.Attention(position=eq.positions.Concatenated()))))),
         lambda: eq.build(eq.Spec(8, 10))([[1, 2]]),
         lambda: eq.build(eq.Spec(8, 10))(torch.tensor([1, 2]), caches=[]),
         lambda: eq.build(eq.Spec(8, 10))(torch.tensor([1, 2]), rows=0),
@@ -333,15 +333,15 @@ def test_what_moves_along_is_the_target_not_the_source():
 
     def claims(cross, encoder, own=None):
         block = eq.Block(
-            eq.Attention(heads=2, position=own or eq.position.Rope(), causal=True), cross=eq.Attention(heads=2, position=cross)
+            eq.Attention(heads=2, position=own or eq.positions.Rope(), causal=True), cross=eq.Attention(heads=2, position=cross)
         )
         spec = eq.Spec(8, 10, block=block, encoder=eq.Spec(8, 10, block=eq.Block(eq.Attention(heads=2, position=encoder))))
         return {c.action: c.holds for c in eq.symmetry.derive(eq.build(spec))}
 
-    nowhere = eq.position.NoPosition()
-    assert claims(nowhere, eq.position.Learned())["shift"]
-    assert not claims(eq.position.Rope(), nowhere)["shift"]
-    assert not claims(eq.position.T5Bias(), nowhere)["shift"]
+    nowhere = eq.positions.NoPosition()
+    assert claims(nowhere, eq.positions.Learned())["shift"]
+    assert not claims(eq.positions.Rope(), nowhere)["shift"]
+    assert not claims(eq.positions.T5Bias(), nowhere)["shift"]
 
 
 def test_raw_numbers_are_taken_as_they_are_beside_zeros():

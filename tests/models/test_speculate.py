@@ -11,7 +11,7 @@ from equiscope.models import Attention, Block, Sampling, Spec, build, generate
 from equiscope.models.decoding import Decoding
 from equiscope.models.prepared import prepared
 from equiscope.models.speculate import Draft, speculate
-from equiscope.position import Learned
+from equiscope.positions import Learned
 
 TEXTS = [torch.arange(n) % 40 for n in (5, 1, 9)]
 

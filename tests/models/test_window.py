@@ -10,7 +10,7 @@ from equiscope.models.beam import Beams
 from equiscope.models.decoding import Decoding
 from equiscope.models.prepared import prepared
 from equiscope.models.window import windowed
-from equiscope.position import Alibi, Learned, Rope, Sinusoidal, T5Bias
+from equiscope.positions import Alibi, Learned, Rope, Sinusoidal, T5Bias
 
 TEXTS = [torch.arange(9) % 40, torch.arange(3)]
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from equiscope.position import Alibi
+from equiscope.positions import Alibi
 from equiscope.symmetry import relative_error
 
 pytest.importorskip("transformers")

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from equiscope.position import Deberta
-from equiscope.position.deberta import query_table_from_hugging_face
+from equiscope.positions import Deberta
+from equiscope.positions.deberta import query_table_from_hugging_face
 from equiscope.symmetry import relative_error
 
 pytest.importorskip("transformers")

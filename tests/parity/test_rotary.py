@@ -7,9 +7,9 @@ from transformers.models.glm import modeling_glm as glm
 from transformers.models.gptj import modeling_gptj as gptj
 from transformers.models.llama import modeling_llama as llama
 
-from equiscope.position import Rope
-from equiscope.position.rope import half_from_interleaved, interleaved_from_half
-from equiscope.position.scaling import Linear, Llama3, Yarn
+from equiscope.positions import Rope
+from equiscope.positions.rope import half_from_interleaved, interleaved_from_half
+from equiscope.positions.scaling import Linear, Llama3, Yarn
 from equiscope.symmetry import relative_error
 
 WIDTH, HEADS, SHARED, HEAD, LENGTH = 32, 4, 2, 16, 9  # four query heads, two key heads

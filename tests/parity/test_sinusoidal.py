@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from equiscope.position import Sinusoidal
-from equiscope.position.sinusoidal import sinusoids_half_from_interleaved
+from equiscope.positions import Sinusoidal
+from equiscope.positions.sinusoidal import sinusoids_half_from_interleaved
 
 marian = pytest.importorskip("transformers.models.marian.modeling_marian")
 

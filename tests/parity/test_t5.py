@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from equiscope.position import T5Bias
+from equiscope.positions import T5Bias
 from tests.drawn import randomised
 
 pytest.importorskip("transformers")

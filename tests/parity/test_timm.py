@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from equiscope.position import AxialRope, LearnedNd, MixedRope, SinusoidalNd
-from equiscope.position.learned_nd import resized as resized_grid
-from equiscope.position.log_cpb import from_swin_v2
-from equiscope.position.swin import from_swin_table, resized
+from equiscope.positions import AxialRope, LearnedNd, MixedRope, SinusoidalNd
+from equiscope.positions.learned_nd import resized as resized_grid
+from equiscope.positions.log_cpb import from_swin_v2
+from equiscope.positions.swin import from_swin_table, resized
 from equiscope.symmetry import relative_error
 
 HEADS, WIDTH, SHAPE = 3, 16, (4, 5)

@@ -27,7 +27,7 @@ from transformers import (
 
 import equiscope as eq
 from equiscope.errors import InputError, UnknownName
-from equiscope.position import Alibi, Rope
+from equiscope.positions import Alibi, Rope
 from equiscope.pretrained import read_spec
 
 
@@ -36,7 +36,7 @@ def folder(tmp_path):
     spec = eq.Spec(
         8, vocabulary=10, outputs=10, tied=True,
         block=eq.Block(
-            eq.Attention(heads=2, position=eq.position.Learned(16), causal=True, bias=True), eq.Norm(),
+            eq.Attention(heads=2, position=eq.positions.Learned(16), causal=True, bias=True), eq.Norm(),
             eq.FeedForward(activation="gelu-tanh"),
         ),
     )  # fmt: skip

@@ -33,7 +33,7 @@ from transformers import (
 )  # fmt: skip
 
 import equiscope as eq
-from equiscope.position import Rope
+from equiscope.positions import Rope
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 

@@ -8,7 +8,7 @@ from torch import nn
 from equiscope.audit.inputs.tiny_config import config_class_of, tiny
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Spec, build
-from equiscope.position import SCHEMES
+from equiscope.positions import SCHEMES
 from equiscope.program.attended.attended import attended
 from tests.pictures_of_timm import vit
 

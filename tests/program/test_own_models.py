@@ -11,7 +11,7 @@ import equiscope as eq
 from equiscope.attention import MultiHeadAttention
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import READOUTS
-from equiscope.position import Cope, Index, NoPosition, Rope
+from equiscope.positions import Cope, Index, NoPosition, Rope
 from equiscope.program.replay import replay
 from equiscope.record import unpack
 from equiscope.symmetry import relative_error

@@ -6,7 +6,7 @@ from torch import nn
 from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, ViTConfig, ViTModel
 
 from equiscope.models import Attention, Block, Spec, build
-from equiscope.position import Learned, Sinusoidal
+from equiscope.positions import Learned, Sinusoidal
 from equiscope.program.attended.places import places, table
 from equiscope.record import unpack
 

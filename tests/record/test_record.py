@@ -14,7 +14,7 @@ from tests.drawn import attending, words
 from tests.recorded import recorded
 
 from equiscope.errors import InputError
-from equiscope.position import Rope
+from equiscope.positions import Rope
 from equiscope.record import Array, Explorable, Trace, pack, unpack
 from equiscope.record.__main__ import SCHEMA, schema
 

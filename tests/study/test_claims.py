@@ -14,8 +14,8 @@ from tests.cli.test_cli import equi  # noqa: F401
 from equiscope.attention import MultiHeadAttention, Sigmoid, convolution_as_attention
 from equiscope.blocks import norm
 from equiscope.errors import InputError
-from equiscope.position import Rope, Sinusoidal, T5Bias
-from equiscope.position.scaling import Yarn
+from equiscope.positions import Rope, Sinusoidal, T5Bias
+from equiscope.positions.scaling import Yarn
 from equiscope.study import claims
 from equiscope.study.base import silently
 from equiscope.study.claims import LEDGER, VERDICTS, Measured, Setting, known, ruled

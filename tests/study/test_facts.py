@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from equiscope.position import Sinusoidal
+from equiscope.positions import Sinusoidal
 from equiscope.study import collide, cost, decay, parallel, split
 
 pytestmark = pytest.mark.xdist_group("findings")

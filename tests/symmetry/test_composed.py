@@ -6,7 +6,7 @@ import torch
 import equiscope as eq
 from equiscope.models import Spec
 from equiscope.models.spec import Attention, Block, Entry, Norm
-from equiscope.position import Index
+from equiscope.positions import Index
 
 INDEX = Attention(heads=2, position=Index())
 RMS, POST = Block(attention=INDEX, norm=Norm(kind="rms")), Block(attention=INDEX, norm=Norm(order="post"))

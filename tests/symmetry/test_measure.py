@@ -9,7 +9,7 @@ from torch import nn
 
 from equiscope.attention import MultiHeadAttention
 from equiscope.errors import UnknownName
-from equiscope.position import Rope
+from equiscope.positions import Rope
 from equiscope.symmetry import ACTIONS, CLAIMED, Permute, Reverse, Shift, floor, measure, named, relative_error, verdict
 
 

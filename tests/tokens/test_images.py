@@ -13,7 +13,7 @@ from tests.drawn import randomised
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import AxialRope
+from equiscope.positions import AxialRope
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Stem, packed, patches, pixels, read_image, unpatch
 

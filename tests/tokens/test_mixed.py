@@ -8,7 +8,7 @@ from tests.drawn import randomised
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import AxialRope
+from equiscope.positions import AxialRope
 from equiscope.symmetry import relative_error
 from equiscope.tokens import join, one_after_another, own, pack, patches, together
 

@@ -24,8 +24,8 @@ from equiscope.attention.plan import Plan
 from equiscope.attention.scores import Score
 from equiscope.attention.weigh import Weigh
 from equiscope.errors import ShapeError
-from equiscope.position import Position
-from equiscope.position.base import Role
+from equiscope.positions import Position
+from equiscope.positions.base import Role
 from equiscope.tokens import Tokens
 
 Halves = tuple[Tensor, Tensor]

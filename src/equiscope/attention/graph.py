@@ -15,7 +15,7 @@ from equiscope.attention.heads import MultiHeadAttention
 from equiscope.attention.plan import Plan
 from equiscope.attention.scores import look
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import NoPosition, Position
+from equiscope.positions import NoPosition, Position
 from equiscope.tokens import Tokens
 
 

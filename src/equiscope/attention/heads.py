@@ -21,8 +21,8 @@ from equiscope.attention.scores import ScaledDot, Score, look
 from equiscope.attention.weigh import Softmax, Weigh
 from equiscope.errors import InputError, ShapeError
 from equiscope.init import linear
-from equiscope.position import NoPosition, Position
-from equiscope.position.base import Role
+from equiscope.positions import NoPosition, Position
+from equiscope.positions.base import Role
 from equiscope.tokens import Tokens
 from equiscope.tokens.base import alike
 

@@ -13,7 +13,7 @@ from equiscope.attention.linear import LinearAttention
 from equiscope.attention.lowrank import Linformer, Nystrom
 from equiscope.attention.weigh import Sigmoid, Softmax
 from equiscope.errors import InputError, UnknownName
-from equiscope.position.registry import subclasses
+from equiscope.positions.registry import subclasses
 from equiscope.spec_base import checked
 
 FREE = ("eps", "layer")  # a kind may do without

@@ -23,7 +23,7 @@ from equiscope.attention.mask import Causal, Everything, Mask
 from equiscope.attention.plan import Plan
 from equiscope.attention.scores import look_up
 from equiscope.errors import InputError
-from equiscope.position import NoPosition, Position
+from equiscope.positions import NoPosition, Position
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 

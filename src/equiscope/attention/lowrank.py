@@ -19,7 +19,7 @@ from equiscope.attention.mask import Everything, Mask
 from equiscope.attention.plan import Plan
 from equiscope.attention.scores import look, look_up
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import NoPosition, Position
+from equiscope.positions import NoPosition, Position
 from equiscope.symmetry import Action, Reverse, Shift, relative_error
 from equiscope.tokens import Tokens
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
 from equiscope.errors import InputError, ShapeError
-from equiscope.position.base import arguments
+from equiscope.positions.base import arguments
 from equiscope.symmetry import CLAIMED, Action, Reverse, Shift
 from equiscope.tokens import Tokens
 

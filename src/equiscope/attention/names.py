@@ -13,7 +13,7 @@ from equiscope.attention.kinds import Kind
 from equiscope.attention.mask import MASKS, Both, Either, Mask, Opposite
 from equiscope.attention.scores import SCORES, Score
 from equiscope.errors import InputError, shown
-from equiscope.position.registry import of_name
+from equiscope.positions.registry import of_name
 
 JOINED: dict[str, type[Both] | type[Either]] = {"and": Both, "or": Either}
 Data = dict[str, Any] | str

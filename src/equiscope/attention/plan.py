@@ -15,7 +15,7 @@ from torch.nn.attention.flex_attention import BlockMask
 from equiscope.attention.chunks import chunked
 from equiscope.attention.mask import Causal, Everything, Mask, Pairwise, blocks, visible
 from equiscope.kernels import DistanceBias
-from equiscope.position import Places, Position
+from equiscope.positions import Places, Position
 from equiscope.tokens import Tokens
 
 LARGE = 2.0**50  # places below it are counted exactly in float64

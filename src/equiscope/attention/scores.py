@@ -14,7 +14,7 @@ from equiscope import functional
 from equiscope.attention.shown import shown, takes
 from equiscope.attention.weigh import Softmax, Weigh
 from equiscope.errors import InputError, ShapeError
-from equiscope.position.base import Position, arguments
+from equiscope.positions.base import Position, arguments
 
 
 class Score(nn.Module):

@@ -22,7 +22,7 @@ from equiscope.attention.heads import MultiHeadAttention
 from equiscope.attention.linear import LinearAttention
 from equiscope.attention.weigh import Softmax
 from equiscope.errors import InputError, ShapeError
-from equiscope.position import NoPosition, Places, Position
+from equiscope.positions import NoPosition, Places, Position
 from equiscope.symmetry import Action, Shift
 from equiscope.tokens import Tokens
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from equiscope.attention import Cache, Held, MultiHeadAttention, Plan, Sums
 from equiscope.blocks.feedforward import FeedForward
 from equiscope.blocks.norm import Norm
-from equiscope.position import Position
+from equiscope.positions import Position
 from equiscope.tokens import Tokens
 
 NormOrder = Literal["pre", "post"]

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.position import SCHEMES, Added, Concatenated, Learned, Position, Rope, Sinusoidal, make
-from equiscope.position.frequencies import angles as clock_angles
+from equiscope.positions import SCHEMES, Added, Concatenated, Learned, Position, Rope, Sinusoidal, make
+from equiscope.positions.frequencies import angles as clock_angles
 
 
 def run(scheme: str, length: int, width: int, angles: bool, json: bool, csv: bool) -> None:

@@ -18,7 +18,7 @@ from equiscope.data import Images, Language
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import Model
 from equiscope.models.resize import resized
-from equiscope.position import LearnedNd
+from equiscope.positions import LearnedNd
 from equiscope.record import Run
 from equiscope.record.comparison import Beyond
 from equiscope.symmetry.compose import CLAIMED

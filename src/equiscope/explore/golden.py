@@ -40,7 +40,7 @@ from equiscope.explore.space import computed
 from equiscope.explore.words.clocks import tour
 from equiscope.explore.words.exhibit import exhibit, numbers
 from equiscope.models import PRESETS, Attention, Block, Entry, FeedForward, Model, Norm, Spec, build
-from equiscope.position import Position, Rope, T5Bias
+from equiscope.positions import Position, Rope, T5Bias
 from equiscope.program import watch
 from equiscope.program.lower import lowered
 from equiscope.program.operations import OPERATIONS

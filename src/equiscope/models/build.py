@@ -13,7 +13,7 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.models import spec as specs
 from equiscope.models.entry import Entry, Head
 from equiscope.models.readout import READOUTS, ClassToken
-from equiscope.position import Position, to_json
+from equiscope.positions import Position, to_json
 from equiscope.symmetry import CLAIMED, Action
 from equiscope.tokens import Embedding, Tokens
 

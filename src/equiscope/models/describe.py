@@ -18,7 +18,7 @@ from equiscope.errors import InputError
 from equiscope.models import spec as specs
 from equiscope.models.build import Model, possible_sizes
 from equiscope.models.readout import ClassToken
-from equiscope.position import LearnedNd
+from equiscope.positions import LearnedNd
 from equiscope.record.description import Description, Part
 from equiscope.symmetry import derive
 

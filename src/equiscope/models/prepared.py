@@ -23,8 +23,8 @@ from equiscope.errors import InputError
 from equiscope.functional import Activation
 from equiscope.models.build import Memory, Model
 from equiscope.models.packed import Packed
-from equiscope.position import Position
-from equiscope.position.base import Role
+from equiscope.positions import Position
+from equiscope.positions.base import Role
 from equiscope.symmetry import relative_error
 
 FAR = {torch.float64: 1e-10, torch.float32: 1e-4}  # how far one step may be from the reference; other dtypes: 0.1

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec
-from equiscope.position import AxialRope, Fourier, Learned, LearnedNd, Rope, Sinusoidal
-from equiscope.position.scaling import Llama3
+from equiscope.positions import AxialRope, Fourier, Learned, LearnedNd, Rope, Sinusoidal
+from equiscope.positions.scaling import Llama3
 
 
 def gpt2(width: int = 768, layers: int = 12, heads: int = 12, vocabulary: int = 50257, places: int = 1024, bias: bool = True,

@@ -10,8 +10,8 @@ from dataclasses import replace
 from equiscope.errors import InputError
 from equiscope.models.build import Model
 from equiscope.models.spec import Block
-from equiscope.position import LearnedNd, to_json
-from equiscope.position.learned_nd import resized as resized_table
+from equiscope.positions import LearnedNd, to_json
+from equiscope.positions.learned_nd import resized as resized_table
 
 
 def resized(model: Model, size: int | tuple[int, ...], smooth: bool = False) -> Model:

@@ -29,7 +29,7 @@ from equiscope.attention import (
 )
 from equiscope.errors import InputError, UnknownName
 from equiscope.models.readout import READOUTS
-from equiscope.position import NoPosition, Position, from_json, to_json
+from equiscope.positions import NoPosition, Position, from_json, to_json
 from equiscope.spec_base import ModelSpec, Named, Share, Size, SpecPart
 
 POSITION = Named(Position, "a scheme, such as Rope()", to_json(NoPosition()), to_json, from_json)

@@ -8,7 +8,7 @@ from typing import Any
 
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Entry, FeedForward, Norm, Spec
-from equiscope.position import Alibi
+from equiscope.positions import Alibi
 from equiscope.pretrained.family import Family, Pair, affine, refuse
 from equiscope.pretrained.fields import Fields, Reading
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
-from equiscope.position import Learned
+from equiscope.positions import Learned
 from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse
 from equiscope.pretrained.fields import Fields, Reading
 

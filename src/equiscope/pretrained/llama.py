@@ -11,7 +11,7 @@ from typing import Any
 
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
-from equiscope.position import NoPosition, Rope
+from equiscope.positions import NoPosition, Rope
 from equiscope.pretrained import rotary
 from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse, shortest
 from equiscope.pretrained.fields import Fields, Reading

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
-from equiscope.position import Sinusoidal
+from equiscope.positions import Sinusoidal
 from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
 from equiscope.pretrained.fields import Fields, Reading
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
-from equiscope.position import Rope
+from equiscope.positions import Rope
 from equiscope.pretrained import rotary
 from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse
 from equiscope.pretrained.fields import Fields, Reading

@@ -6,8 +6,8 @@ Source: transformers' modeling_rope_utils; its rotations are by halves.
 from typing import Any
 
 from equiscope.errors import InputError
-from equiscope.position import Rope
-from equiscope.position.scaling import Linear, Llama3, Scaling, Yarn
+from equiscope.positions import Rope
+from equiscope.positions.scaling import Linear, Llama3, Scaling, Yarn
 from equiscope.pretrained.fields import Fields
 
 NUMBERS = frozenset({"beta_fast", "beta_slow", "attention_factor", "original_max_position_embeddings"})  # each may be left out

@@ -12,7 +12,7 @@ from typing import Any
 
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Head, Norm, Spec
-from equiscope.position import T5Bias
+from equiscope.positions import T5Bias
 from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, refuse
 from equiscope.pretrained.fields import Fields, Reading
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
-from equiscope.position import LearnedNd
+from equiscope.positions import LearnedNd
 from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
 from equiscope.pretrained.fields import Fields, Reading, labels
 

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from equiscope.attention import Causal, Mask, MultiHeadAttention, look_up, scaled_dot
 from equiscope.attention.heads import Backend
 from equiscope.blocks import FeedForward
-from equiscope.position import NoPosition
+from equiscope.positions import NoPosition
 from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, timed, turn_by_turn
 from equiscope.tokens import Tokens
 

@@ -7,7 +7,7 @@ Source: Vaswani et al. 2017, section 3.5; Su et al. 2021, section 3.4.3; Press e
 import torch
 from torch import Tensor
 
-from equiscope.position import Added, Alibi, Kerple, Learned, Pope, Position, Rope, Sinusoidal, XPos
+from equiscope.positions import Added, Alibi, Kerple, Learned, Pope, Position, Rope, Sinusoidal, XPos
 from equiscope.study.base import Each, Finding, Line, Panel, Study, Table, mean_of, shown
 from equiscope.symmetry import relative_error
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import EquiscopeError
-from equiscope.position import SCHEMES, Added, Concatenated, Position, Sinusoidal
+from equiscope.positions import SCHEMES, Added, Concatenated, Position, Sinusoidal
 from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, shown
 
 WIDTH, PLACES, NEAREST, WINDOW, PROBED = 64, 100, 5, 4, 50

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from equiscope.attention import scaled_dot, score_split
-from equiscope.position import Sinusoidal
+from equiscope.positions import Sinusoidal
 from equiscope.study.base import Cell, Each, Finding, Panel, Study, Table, mean_of, shown
 from equiscope.symmetry import relative_error
 

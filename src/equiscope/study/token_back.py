@@ -11,7 +11,7 @@ from torch import Tensor
 
 from equiscope.errors import EquiscopeError
 from equiscope.models import Attention, Block, Model, Spec, build
-from equiscope.position import SCHEMES, Position
+from equiscope.positions import SCHEMES, Position
 from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table
 
 TOKENS, LENGTH, WIDTH, HEADS, BACK = 8, 12, 32, 4, 3

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from equiscope import budgets, position
+from equiscope import budgets, positions
 from equiscope.budgets import DEEP, TOO_DEEP, too_deep
 from equiscope.data import Molecules
 from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, shown
@@ -254,7 +254,7 @@ def _look_at_model(model: dict[str, Any], origin: Origin) -> None:
         )
     for path, value in _positions(said):
         try:
-            position.from_json(value)
+            positions.from_json(value)
         except UnknownName as error:
             near = fields.nearest(str(error.found), error.known)
             raise InputError(f"{origin.of(path)}: {path}: there is no position scheme {written(error.found)}. {near}") from error

@@ -80,11 +80,11 @@ def test_flags_for_padding_go_with_the_words():
 @pytest.mark.parametrize(
     ("position", "causal", "wanted"),
     [
-        (eq.position.NoPosition(), False, (YES, NO, YES)),
-        (eq.position.NoPosition(), True, (NO, YES, YES)),
-        (eq.position.Rope(), True, (NO, YES, YES)),
-        (eq.position.Rope(), False, (NO, NO, YES)),
-        (eq.position.Alibi(), True, (NO, YES, YES)),
+        (eq.positions.NoPosition(), False, (YES, NO, YES)),
+        (eq.positions.NoPosition(), True, (NO, YES, YES)),
+        (eq.positions.Rope(), True, (NO, YES, YES)),
+        (eq.positions.Rope(), False, (NO, NO, YES)),
+        (eq.positions.Alibi(), True, (NO, YES, YES)),
     ],
     ids=lambda v: type(v).__name__ if not isinstance(v, (bool, tuple)) else None,
 )

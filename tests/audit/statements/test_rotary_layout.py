@@ -9,7 +9,7 @@ from transformers.models.llama import modeling_llama
 from equiscope.audit import check
 from equiscope.models import build
 from equiscope.models.presets import llama
-from equiscope.position import Rope
+from equiscope.positions import Rope
 from tests.audit.statements.conftest import LLAMA
 from tests.drawn import SEEDS
 

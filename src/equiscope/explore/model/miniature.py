@@ -18,7 +18,7 @@ from equiscope import record
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore.words.exhibit import numbers, seed_word
 from equiscope.models import Attention, Block, Entry, FeedForward, Model, Spec, build
-from equiscope.position import Position
+from equiscope.positions import Position
 from equiscope.program import watch
 from equiscope.program.lower import lowered
 from equiscope.tokens import Tokens, spelled

@@ -9,7 +9,7 @@ from html import escape
 
 from equiscope.explore.page import PLAIN, number, table
 from equiscope.models import PRESETS, Spec
-from equiscope.position import Learned, LearnedNd
+from equiscope.positions import Learned, LearnedNd
 from equiscope.record import Cost
 from equiscope.record.cost import Preset, Size, Speeds, Store, Term, Work, amount
 

@@ -18,7 +18,7 @@ from equiscope.explore.model.miniature import Run, run, runs
 from equiscope.explore.model.owners import owners
 from equiscope.models import Block, Built, Model, ModelSpec, Spec, build
 from equiscope.models.readout import ClassToken
-from equiscope.position import Position, to_json
+from equiscope.positions import Position, to_json
 from equiscope.symmetry import CLAIMED, Action, derive
 
 RANKS = 6  # tokens in the picture of a mask

@@ -24,7 +24,7 @@ from equiscope.explore.page import table as markup
 from equiscope.explore.pages.words import LIMIT as MOST
 from equiscope.explore.pages.words import Choice, rows
 from equiscope.explore.words.exhibit import numbers, seed_word
-from equiscope.position import NoPosition
+from equiscope.positions import NoPosition
 from equiscope.program import watch
 from equiscope.program.lower import looks, lowered
 from equiscope.program.replay import replay

@@ -20,7 +20,7 @@ from equiscope.errors import InputError
 from equiscope.explore.page import PLAIN, number, table
 from equiscope.explore.words.exhibit import numbers
 from equiscope.models import Attention, Block, FeedForward, Model, Spec, build, windowed
-from equiscope.position import Rope
+from equiscope.positions import Rope
 from equiscope.program import watch
 from equiscope.program.lower import lowered
 from equiscope.record import Masks, Trace, pack, unpack

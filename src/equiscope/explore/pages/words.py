@@ -11,7 +11,7 @@ from equiscope import record
 from equiscope.errors import InputError, ShapeError, UnknownName
 from equiscope.explore.words.clocks import facts, tour
 from equiscope.explore.words.exhibit import PLACES, exhibit
-from equiscope.position import SCHEMES, Alibi, Deberta, Fire, Learned, Position, Rope, Sinusoidal
+from equiscope.positions import SCHEMES, Alibi, Deberta, Fire, Learned, Position, Rope, Sinusoidal
 from equiscope.program import watch
 from equiscope.program.lower import looks, lowered
 from equiscope.symmetry import derive

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.functional import rotate
-from equiscope.position import Sinusoidal
-from equiscope.position.frequencies import angles, ladder
+from equiscope.positions import Sinusoidal
+from equiscope.positions.frequencies import angles, ladder
 from equiscope.program import watch
 from equiscope.program.lower import lowered
 from equiscope.record import Fact, Trace

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from equiscope import blocks
 from equiscope.attention import score_split
 from equiscope.models import READOUTS, Attention, Block, ClassToken, FeedForward, Model, Norm, Readout, Spec, build
-from equiscope.position import Added, Concatenated, Position
+from equiscope.positions import Added, Concatenated, Position
 from equiscope.tokens import Tokens
 
 PLACES = 64  # rows of a learned table: as far as a sentence can slide

@@ -17,7 +17,7 @@ from equiscope.attention import (
     scaled_dot,
 )
 from equiscope.attention.special import Offsets
-from equiscope.position import NoPosition
+from equiscope.positions import NoPosition
 from equiscope.study import lookup, scaling
 from equiscope.study.base import shown
 from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, curve, normal, picture, ruled, text

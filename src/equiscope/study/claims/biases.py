@@ -7,7 +7,7 @@ from torch import Tensor
 
 from equiscope.attention import Causal, MultiHeadAttention
 from equiscope.models import Attention, Block, Spec, build
-from equiscope.position import (
+from equiscope.positions import (
     Alibi,
     Cope,
     Deberta,

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from equiscope.attention import Additive, Causal, LinearAttention, MultiHeadAttention, ScaledDot
 from equiscope.models import Attention, Block, Spec, build
-from equiscope.position import Alibi, NoPosition
+from equiscope.positions import Alibi, NoPosition
 from equiscope.study import cost, parallel
 from equiscope.study.base import shown, timed, turn_by_turn
 from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, curve, normal, picture, ruled, text

@@ -9,7 +9,7 @@ from torch import nn
 
 from equiscope.blocks import FeedForward
 from equiscope.models import Attention, Beams, Block, Draft, Model, Spec, build, generate
-from equiscope.position import Alibi, Learned, NoPosition, Position, Rope, Sinusoidal, T5Bias
+from equiscope.positions import Alibi, Learned, NoPosition, Position, Rope, Sinusoidal, T5Bias
 from equiscope.study.base import shown
 from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, normal, ruled
 from equiscope.symmetry import relative_error

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from equiscope.attention import MultiHeadAttention, scaled_dot
-from equiscope.position import (
+from equiscope.positions import (
     Position,
     Rope,
     XPos,
 )
-from equiscope.position.base import Role
-from equiscope.position.rope import half_from_interleaved
-from equiscope.position.scaling import DynamicNtk, Linear, Ntk, Yarn
+from equiscope.positions.base import Role
+from equiscope.positions.rope import half_from_interleaved
+from equiscope.positions.scaling import DynamicNtk, Linear, Ntk, Yarn
 from equiscope.study import decay, token_back
 from equiscope.study.base import shown
 from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, counted, curve, normal, picture, ruled, text

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.position import (
+from equiscope.positions import (
     Concatenated,
     Fourier,
     Learned,

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from equiscope.attention import Causal, MultiHeadAttention, Window
 from equiscope.models import Attention, Block, Entry, Spec, build
-from equiscope.position import Alibi, Fourier, LearnedNd, NoPosition, Position
+from equiscope.positions import Alibi, Fourier, LearnedNd, NoPosition, Position
 from equiscope.study import reach
 from equiscope.study.base import shown
 from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, curve, normal, picture, ruled, text

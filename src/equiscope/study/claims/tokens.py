@@ -7,7 +7,7 @@ from torch import nn
 
 from equiscope.errors import EquiscopeError
 from equiscope.models import Attention, Block, Spec, build
-from equiscope.position import Rope
+from equiscope.positions import Rope
 from equiscope.study.base import shown
 from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, normal, ruled
 from equiscope.symmetry import relative_error

@@ -1,0 +1,63 @@
+"""Concatenated: the encoding of the place stands beside the word instead of being added to it.
+
+Followed by one linear layer, [x; p] W = x W1 + p W2: the same as adding a projected position. The token gets wider.
+"""
+
+from torch import Tensor
+
+from equiscope.errors import InputError, ShapeError
+from equiscope.functional import concat, sinusoid
+from equiscope.positions.base import Added, Position
+from equiscope.positions.frequencies import angles, ladder
+
+BASE = 10000.0
+
+
+class Concatenated(Position):
+    """Puts `width` features of position behind the word's features (as many as the word has, unless said).
+
+    of      an added scheme whose encoding to use; sinusoidal if none is given
+    base    of those sinusoids; a scheme that is given keeps its own
+    raises  ShapeError for an odd width with sinusoids, InputError for a base beside a scheme
+    """
+
+    name = "concatenated"
+    title = "concatenated"
+    summary = "Clock hands stand beside the word's features instead of being added to them."
+    source = "as Vaswani 2017, concatenated"
+    formula = "[xᵢ ; pᵢ]"
+    longer = "as the encoding beside the word"
+    cost = "wider tokens: the projections of the first layer grow by N·W·D products"
+    because = "Concatenated writes the place beside the word"
+
+    def __init__(self, of: Added | None = None, width: int | None = None, base: float = BASE) -> None:
+        super().__init__()
+        if of is not None and not isinstance(of, Added):
+            raise InputError(f"Concatenated writes down an encoding, but {of.name} has none. Use a scheme that adds one.")
+        if of is not None and base != BASE:
+            raise InputError(
+                f"base={base:g} is for the sinusoids, but {of.name} was given. Use {type(of).__name__}(...) with its own."
+            )
+        self.of, self.width, self.base = of, width, base
+
+    def allocate(self, width: int, heads: int, head_width: int) -> None:
+        self.width = self.width or width
+        if self.of is not None:
+            self.of = self.of.sized(self.width, heads, head_width)
+        elif self.width % 2:
+            raise ShapeError(f"Concatenated sinusoids need an even width, but got {self.width}. Use {self.width + 1}.")
+
+    def widened(self, width: int) -> int:
+        return width + (self.width or width)
+
+    def embed(self, x: Tensor, at: Tensor) -> Tensor:
+        return self.put(x, self.encode(at, x.shape[-1]))
+
+    def encode(self, at: Tensor, width: int) -> Tensor:
+        """at [..., N, A] to [..., N, W], for tokens of this width."""
+        width = self.width or width
+        return self.of.encode(at, width) if self.of else sinusoid(angles(at, ladder(width // 2, self.base)), "interleaved")
+
+    def put(self, x: Tensor, encoding: Tensor) -> Tensor:
+        """Write an encoding beside tokens."""
+        return concat(x, encoding.to(x.dtype))

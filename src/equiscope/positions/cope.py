@@ -1,0 +1,72 @@
+"""CoPE: the distance to a word is how many words in between counted, and the query decides which do.
+
+Gates g_ik = sigmoid(q_i . k_k / sqrt(K)); the place of key j is p_ij = the sum of gates from j to i, so with all gates open it
+counts words. The score gains q_i . e[p_ij] / sqrt(K), between two rows of e by linear interpolation.
+Source: Golovneva et al. 2024, "Contextual Position Encoding", section 4; scaled as in their released code (the listing in
+their appendix leaves q . e unscaled).
+"""
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.errors import InputError
+from equiscope.functional import later, take
+from equiscope.positions.base import Places, Position
+from equiscope.positions.gaps import allocated
+from equiscope.symmetry import Action, Shift
+
+
+class Cope(Position):
+    """Adds q . e[p] / sqrt(K) to the scores, p counted over the keys from j on that the query may see.
+
+    Made for a causal mask, under which the count ends at the query itself; without one it runs to the end of the text.
+
+    far     the last place with a row; the table has far + 1 rows, shared by all heads
+    raises  InputError for a far below 1
+    """
+
+    name = "cope"
+    title = "CoPE"
+    summary = "The distance to a word is how many of the words in between the query counts."
+    source = "Golovneva 2024, section 4"
+    formula = "qᵢ·(kⱼ + e[pᵢⱼ])/√K, pᵢⱼ = Σₖ₌ⱼ..ᵢ σ(qᵢ·kₖ/√K)"
+    longer = "100 % on selective copying outside its training distribution [Golovneva 2024]"
+    cost = "N² gates per head, never fused"
+    because = "Cope counts words from the key up to the query, one way round"
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table": ("e", "count channel", "row of each count")}
+
+    def __init__(self, far: int = 64) -> None:
+        super().__init__()
+        if far < 1:
+            raise InputError(f"far is the largest count with a row of its own, 1 or more, but got {far}.")
+        self.far = far
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset({Shift})
+
+    def allocate(self, width: int, heads: int, head_width: int) -> None:
+        self.table = nn.Parameter(torch.randn(self.far + 1, head_width) * 0.02)
+
+    def term(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
+        allocated(self, "table")
+        width, wide = q.shape[-1], torch.promote_types(q.dtype, torch.float32)
+        (places,) = at_k
+        count = later(self.gates(q, k, seen), places).clamp(0.0, float(self.far))
+        below = count.floor()
+        above = (below + 1).clamp(0.0, float(self.far))
+        each = (q @ self.table.mT).to(wide) * width**-0.5
+        low, high = take(each, below), take(each, above)
+        share = count - below
+        return (low + share * (high - low)).to(q.dtype)
+
+    def gates(self, q: Tensor, k: Tensor, seen: Tensor | None) -> Tensor:
+        """Whether each query counts each key, [..., N, M] in 0 .. 1, in float32 or better: hundreds of them are summed."""
+        width = q.shape[-1]
+        scores = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)) * width**-0.5
+        if seen is not None:
+            scores = scores.masked_fill(~seen, -math.inf)
+        return scores.sigmoid()

@@ -1,0 +1,90 @@
+"""DeBERTa: words ask about words, words ask about distances, and distances ask about words, each with a product of its own.
+
+(q . k + q . k_r[d(i, j)] + k . q_r[d(j, i)]) / sqrt(3 K), where d(i, j) is far + i - j, kept within 0 .. 2 far - 1. The third
+term's index is turned round: seen from the key, the query is j - i away. DeBERTa's code and Hugging Face's read it as d(i, j);
+`query_table_from_hugging_face` puts the rows where the paper has them.
+Source: He et al. 2021, "DeBERTa", section 3.1. Absolute places before the output layer (section 3.2) are no part of it.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.errors import InputError
+from equiscope.functional import take
+from equiscope.positions.base import Places, Position, Role
+from equiscope.positions.gaps import allocated, whole
+from equiscope.symmetry import Action, Shift
+
+
+class Deberta(Position):
+    """Adds the content-to-place and the place-to-content term; `turn` divides queries by sqrt(3), so that all three weigh alike.
+
+    The tables are the paper's relative embeddings after their projections: columns of head h are h*K .. (h+1)*K - 1.
+
+    far     distances told apart on each side; tables have 2 far rows
+    raises  InputError for a far below 1, and for places that are no numbers
+    """
+
+    name = "deberta"
+    title = "DeBERTa"
+    summary = "Words ask about words, words about distances, and distances about words: three products make a score."
+    source = "He 2021, section 3.1"
+    formula = "(qᵢ·kⱼ + qᵢ·kʳ[δ(i,j)] + kⱼ·qʳ[δ(j,i)])/√(3K)"
+    longer = "–"
+    cost = "2·N·(2·far)·K per head, and 2·N² picked numbers"
+    because = "Deberta has rows of its own for each side and distance"
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "key_table": ("Kʳ", "distance channel", "distances as keys"),
+        "query_table": ("Qʳ", "distance channel", "distances as queries"),
+    }
+
+    def __init__(self, far: int = 128) -> None:
+        super().__init__()
+        if far < 1:
+            raise InputError(f"far is how many distances each side tells apart, 1 or more, but got {far}.")
+        self.far = far
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset({Shift})
+
+    def allocate(self, width: int, heads: int, head_width: int) -> None:
+        self.heads = heads
+        self.key_table = nn.Parameter(torch.randn(2 * self.far, heads * head_width) * 0.02)
+        self.query_table = nn.Parameter(torch.randn(2 * self.far, heads * head_width) * 0.02)
+
+    def turn(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
+        return x * 3**-0.5 if role == "query" else x
+
+    def term(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
+        """q has been divided by sqrt(3) already."""
+        allocated(self, "key_table")
+        steps = whole(at_q, at_k)
+        keys = q @ self.rows(self.key_table, q)
+        s_cp = take(keys, self.index(steps))
+        back = -steps.mT  # from the query to the key, a row for each key
+        queries = k @ self.rows(self.query_table, k)
+        asked = take(queries * 3**-0.5, self.index(back))
+        s_pc = asked.mT
+        width = q.shape[-1]
+        return (s_cp + s_pc) * width**-0.5
+
+    def rows(self, table: Tensor, like: Tensor) -> Tensor:
+        """A table [R, H*K] as columns to multiply with, [H, K, R]; [K, R] for one head without a batch."""
+        each = table.unflatten(-1, (self.heads, -1)).transpose(-3, -2) if like.ndim > 2 else table
+        return each.mT
+
+    def index(self, steps: Tensor) -> Tensor:
+        """far + i - j, within the table."""
+        near = steps.clamp(-float(self.far), float(self.far - 1))
+        return near + self.far
+
+
+def query_table_from_hugging_face(table: Tensor) -> Tensor:
+    """Hugging Face's projected relative embeddings for queries [2 far, H*K], read by d(i, j), as rows to be read by d(j, i).
+
+    Row x goes to 2 far - x. Exact but for keys `far` or more steps after the query, which share the row of far - 1 steps here.
+    """
+    return torch.cat([table[-1:], table.flip(0)[:-1]])

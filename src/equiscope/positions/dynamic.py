@@ -1,0 +1,73 @@
+"""Dynamic position bias: a small network turns each distance into a number for every head, so there is no table to outgrow.
+
+Source: Wang et al. 2022, "CrossFormer", section 3.2 (whose network is deeper and has norms); with "log" spacing the continuous
+position bias of Liu et al. 2022, "Swin Transformer V2", section 3.3, on one axis.
+"""
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.errors import InputError
+from equiscope.positions.base import Places, Position
+from equiscope.positions.gaps import allocated, gap, network
+from equiscope.symmetry import Action, Shift
+
+Spacing = Literal["log", "linear"]
+
+
+class DynamicBias(Position):
+    """Adds f(i - j) to the scores, f a network of one hidden layer.
+
+    spacing  "log": the network reads sign(d) log(1 + |d|), so that far distances lie close together; "linear": d itself
+    hidden   width of the network
+    raises   InputError for another spacing or an empty network
+    """
+
+    name = "dynamic-bias"
+    title = "dynamic bias"
+    summary = "A small network turns each distance into a number that is added to the scores."
+    source = "Wang 2022, section 3.2; Liu 2022, section 3.3"
+    formula = "sᵢⱼ + f(i − j)"
+    longer = "no number in the papers for text; a user of x-transformers reports 128 in training, good at 1024"
+    cost = "one value per distance and head"
+    because = "DynamicBias has a number of its own for each side and distance"
+    relative = True
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "first": ("W₁", ". hidden", "first layer of the network"),
+        "first_bias": ("b₁", "hidden", "bias of the first layer"),
+        "second": ("W₂", "hidden head", "second layer of the network"),
+        "second_bias": ("b₂", "head", "bias of the second layer"),
+    }
+
+    def __init__(self, spacing: Spacing = "log", hidden: int = 32) -> None:
+        super().__init__()
+        if spacing not in ("log", "linear"):
+            raise InputError(f'spacing is "log" or "linear", but got {spacing!r}.')
+        if hidden < 1:
+            raise InputError(f"hidden is the width of the network and larger than 0, but got {hidden}.")
+        self.spacing, self.hidden = spacing, hidden
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset({Shift})
+
+    def allocate(self, width: int, heads: int, head_width: int) -> None:
+        self.first = nn.Parameter(2 * torch.rand(1, self.hidden) - 1)
+        self.first_bias = nn.Parameter(2 * torch.rand(self.hidden) - 1)
+        bound = self.hidden**-0.5
+        self.second = nn.Parameter(bound * (2 * torch.rand(self.hidden, heads) - 1))
+        self.second_bias = nn.Parameter(bound * (2 * torch.rand(heads) - 1))
+
+    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+        allocated(self, "first")
+        steps = gap(at_q, at_k)
+        read = logarithmic(steps) if self.spacing == "log" else steps
+        return network(read, (self.first, self.first_bias, self.second, self.second_bias), head)
+
+
+def logarithmic(steps: Tensor) -> Tensor:
+    """sign(d) log(1 + |d|): the logarithms of steps back and of steps ahead, of which one is 0."""
+    back, ahead = torch.log1p(steps.relu()), torch.log1p((-steps).relu())
+    return back - ahead

@@ -1,0 +1,85 @@
+"""FIRE: a small network reads how far back a key is as a share of how far back one could look.
+
+b(i, j) = f(psi(i - j) / psi(max(L, i))), psi(x) = log(1 + c x). As i grows the share stays between 0 and 1, whatever the
+length of the text. But i stands in it, so FIRE notices where a text starts: beyond the threshold L it is not shift-equivariant,
+unlike the other relative biases.
+Source: Li et al. 2024, "Functional Interpolation for Relative Positions", section 3 and the code in its appendix.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.errors import InputError
+from equiscope.positions.base import Places, Position
+from equiscope.positions.gaps import allocated, far, network
+from equiscope.symmetry import Action
+
+SMALL = 1e-6  # of the paper's code: the first word's share is 0 / psi(0) where the threshold is 0
+
+
+class Fire(Position):
+    """Adds what a network of one hidden layer makes of the share. Made for a causal mask and places that count from 0.
+
+    The paper defines it for keys before the query; after it, |i - j| stands for i - j, so that nothing becomes NaN.
+
+    length  the threshold L at the start; a learned factor moves it
+    hidden  width of the network
+    raises  InputError where a size is not positive
+    """
+
+    name = "fire"
+    title = "FIRE"
+    summary = "A small network reads each distance as a share of how far back the query could look."
+    source = "Li 2024, section 3"
+    formula = "sᵢⱼ + f(ψ(i − j) / ψ(max(L, i))), ψ(x) = log(1 + c·x)"
+    longer = "2.5 × the training length in arithmetic, as torchtune's issue 2325 reports it"
+    cost = "a small network for N² pairs, again for the gradient; one table of N²·H for all layers"
+    because = "Fire measures distance against the query's own place"
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "rate": ("c", ".", "how early the logarithm bends"),
+        "threshold": ("ℓ", ".", "factor on the threshold"),
+        "first": ("W₁", ". hidden", "first layer of the network"),
+        "first_bias": ("b₁", "hidden", "bias of the first layer"),
+        "second": ("W₂", "hidden head", "second layer of the network"),
+        "second_bias": ("b₂", "head", "bias of the second layer"),
+    }
+
+    def __init__(self, length: float = 512.0, hidden: int = 32) -> None:
+        super().__init__()
+        if not length > 0 or hidden < 1:
+            raise InputError(f"length and hidden are larger than 0, but got {length} and {hidden}.")
+        self.length, self.hidden = length, hidden
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset()
+
+    def allocate(self, width: int, heads: int, head_width: int) -> None:
+        self.rate, self.threshold = nn.Parameter(torch.tensor([0.1])), nn.Parameter(torch.ones(1))
+        self.first = nn.Parameter(2 * torch.rand(1, self.hidden) - 1)
+        self.first_bias = nn.Parameter(2 * torch.rand(self.hidden) - 1)
+        bound = self.hidden**-0.5
+        self.second = nn.Parameter(bound * (2 * torch.rand(self.hidden, heads) - 1))
+        self.second_bias = nn.Parameter(bound * (2 * torch.rand(heads) - 1))
+
+    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+        allocated(self, "first")
+        (place,) = at_q
+        least = size(self.threshold) * self.length
+        room = torch.maximum(place, least)
+        wide = torch.promote_types(place.dtype, torch.float32)  # places may be whole numbers
+        small = torch.full((1,), SMALL, dtype=wide, device=place.device)
+        whole = self.bent(room) + small
+        part = self.bent(far(at_q, at_k)) / whole
+        return network(part, (self.first, self.first_bias, self.second, self.second_bias), head)
+
+    def bent(self, x: Tensor) -> Tensor:
+        """psi(x) = log(1 + |c| x)."""
+        return torch.log1p(size(self.rate) * x)
+
+
+def size(x: Tensor) -> Tensor:
+    """|x|: the larger of x and -x."""
+    return torch.maximum(x, -x)

@@ -1,0 +1,91 @@
+"""Log-spaced continuous bias (Swin v2): a small network reads the gap of two places and says what it adds to each head's score.
+
+Gaps are divided by the window of training and bent by a logarithm, so those of a larger window lie little beyond the known
+ones: ten times the window's edge is read as twice the edge. The answer is 16 sigmoid(.), between 0 and 16.
+Source: Liu et al. 2022, "Swin Transformer V2", section 3.3 and their code, which has the factor 8 / log2(8) and the sigmoid.
+"""
+
+import math
+from functools import reduce
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.errors import InputError
+from equiscope.functional import concat, take
+from equiscope.positions.base import Places, Position
+from equiscope.positions.gaps import allocated, gaps
+from equiscope.symmetry import Action, Shift
+
+
+class LogCpb(Position):
+    """Adds 16 sigmoid(relu(d W1 + b1) W2) to the scores, d the bent gaps, query minus key. Places may be any numbers, any far.
+
+    shape   cells of the window in training along each axis, (h, w): a gap of h - 1 rows is read as log2(9) / 3. Hugging Face's
+            `pretrained_window_size` where that is not 0, else its window
+    hidden  width of the network
+    raises  InputError where a size is not positive, and where there is no network yet
+    """
+
+    name = "log-cpb"
+    title = "log-spaced bias network"
+    summary = "A small network reads the gap of two places, bent by a logarithm, and says what it adds for each head."
+    source = "Liu 2022 (Swin v2), section 3.3"
+    formula = "sᵢⱼ + 16·σ(f(sign(Δ)·log₂(1 + 8|Δ|/(w−1))/3))"
+    longer = "–"
+    cost = "a small network for N² pairs, again for the gradient; one table of N²·H for all layers"
+    because = "LogCpb makes a number of each gap and side"
+    relative = True
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "first": ("W₁", "axis hidden", "first layer of the network"),
+        "first_bias": ("b₁", "hidden", "bias of the first layer"),
+        "second": ("W₂", "hidden head", "second layer of the network"),
+    }
+
+    def __init__(self, shape: tuple[int, ...] = (7, 7), hidden: int = 512) -> None:
+        super().__init__()
+        if not shape or min(shape) < 1 or hidden < 1:
+            raise InputError(f"shape and hidden are 1 or more, but got {tuple(shape)} and {hidden}.")
+        self.shape, self.hidden = tuple(shape), hidden
+        self.axes = len(self.shape)  # type: ignore[misc]  # this one's own axes
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset({Shift})
+
+    def allocate(self, width: int, heads: int, head_width: int) -> None:
+        bound = len(self.shape) ** -0.5
+        self.first = nn.Parameter(bound * (2 * torch.rand(len(self.shape), self.hidden) - 1))
+        self.first_bias = nn.Parameter(bound * (2 * torch.rand(self.hidden) - 1))
+        self.second = nn.Parameter(self.hidden**-0.5 * (2 * torch.rand(self.hidden, heads) - 1))
+
+    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+        allocated(self, "first")
+        wide = torch.promote_types(at_q[0].dtype, self.first.dtype)  # places are read in float32 also where weights are narrower
+        read = [bent(gap, side).to(wide).unsqueeze(-1) for gap, side in zip(gaps(at_q, at_k), self.shape, strict=True)]
+        both = reduce(concat, read)
+        first, first_bias, second = (layer.to(wide) for layer in (self.first, self.first_bias, self.second))
+        inner = both @ first + first_bias
+        outer = inner.relu() @ second
+        own = take(outer, head.unsqueeze(-1)).squeeze(-1)
+        return own.sigmoid() * 16.0
+
+
+def bent(gap: Tensor, side: int) -> Tensor:
+    """sign(g) log2(1 + |g|) / log2(8) of g = 8 gap / (side - 1): the numbers that Swin v2's network reads."""
+    share = gap * (8 / max(side - 1, 1))
+    ahead, behind = torch.log1p(share.relu()), torch.log1p((-share).relu())
+    return (ahead - behind) * (1 / math.log(8))
+
+
+def from_swin_v2(first: Tensor, first_bias: Tensor, second: Tensor, shape: tuple[int, ...]) -> LogCpb:
+    """A scheme with a network from elsewhere, Hugging Face's `continuous_position_bias_mlp`, timm's and Microsoft's `cpb_mlp`.
+
+    first, first_bias, second  their "0.weight" [hidden, A], "0.bias" [hidden] and "2.weight" [H, hidden], as they are
+    shape                      the window of training
+    """
+    scheme = LogCpb(shape, len(first_bias))
+    scheme.first, scheme.second = nn.Parameter(first.detach().T.clone()), nn.Parameter(second.detach().T.clone())
+    scheme.first_bias = nn.Parameter(first_bias.detach().clone())
+    return scheme

@@ -1,0 +1,24 @@
+"""No position (NoPE): attention sees a set. With a causal mask the order still leaks in, through who may look at whom.
+
+Source: Vaswani et al. 2017 without section 3.5; Kazemnejad et al. 2023 for decoders.
+"""
+
+from equiscope.positions.base import Position
+from equiscope.symmetry import Action, Permute, Reverse, Shift
+
+
+class NoPosition(Position):
+    """Acts nowhere, so no action on coordinates can be noticed."""
+
+    name = "none"
+    title = "none"
+    summary = "The model sees a set of words: nothing tells it who stands where."
+    formula = "sᵢⱼ = qᵢ·kⱼ/√K"
+    longer = "as a decoder the best of five schemes, trained on 20 words and tested on 40 (Kazemnejad 2023)"
+    cost = "nothing"
+    axes = None
+    source = "Vaswani 2017, without positions"
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset({Permute, Shift, Reverse})

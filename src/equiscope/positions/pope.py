@@ -1,0 +1,73 @@
+"""PoPE: what a word is becomes a length, where it stands an angle; the two are never mixed.
+
+Every column c of a query or key becomes a clock hand of length softplus(x_c) that points to its place times w_c, so a head of
+K columns has K clocks (RoPE: K/2), and queries and keys become twice as wide: a cosine and a sine each. Their product is the
+sum of |q_c| |k_c| cos((j - i) w_c + d_c), with a learned phase d_c for every head and column.
+Source: Gopalakrishnan et al. 2025, "Decoupling the What and Where with Polar Coordinate Positional Embeddings" (2509.10534).
+"""
+
+import math
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiscope.errors import InputError
+from equiscope.functional import concat, sinusoid
+from equiscope.positions.base import Position, Role
+from equiscope.positions.frequencies import angles, ladder
+from equiscope.symmetry import Action, Shift
+
+Begin = Literal["zero", "uniform"]
+
+
+class Pope(Position):
+    """Makes queries and keys lengths of clock hands that point to their place.
+
+    base    the slowest clock turns about once in 2 pi * base steps
+    begin   where the learned phases begin: at "zero" (for longer texts), or "uniform" in [-2 pi, 0]
+    raises  InputError where the phases were never made
+
+    The phase turns the query by -d, which is the same as turning the key by +d: keys shared by grouped queries stay shared.
+    While all phases are zero, a cosine does not tell ahead from behind.
+    """
+
+    name = "pope"
+    title = "PoPE"
+    summary = "What a word is sets the length of a clock hand, where it stands sets the angle."
+    source = "Gopalakrishnan 2025"
+    formula = "sᵢⱼ = Σ_c softplus(q_c)·softplus(k_c)·cos((j−i)ω_c + δ_c)"
+    longer = "beats RoPE (124 M to 774 M parameters) and, untuned, YaRN on longer texts (2509.10534)"
+    cost = "queries and keys twice as wide: N²·K more products a head"
+    because = "Pope points clock hands to the place, one way round"
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"phase": ("δ", "head channel", "phase of each column")}
+
+    def __init__(self, base: float = 10000.0, begin: Begin = "zero") -> None:
+        super().__init__()
+        if not base > 0:
+            raise InputError(f"base is the length of the slowest turn and larger than 0, but got {base}.")
+        self.base, self.begin = base, begin
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset({Shift})
+
+    def allocate(self, width: int, heads: int, head_width: int) -> None:
+        phase = torch.zeros(heads, head_width) if self.begin == "zero" else torch.rand(heads, head_width) * -2 * math.pi
+        self.phase = nn.Parameter(phase)
+
+    def turn(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
+        """x [..., H, N, K] to [..., H, N, 2K]: K sines, then K cosines, each times its length."""
+        if not hasattr(self, "phase"):
+            raise InputError("This Pope() has no phases yet. Call .sized(width, heads, head_width), or build a model with it.")
+        hands = angles(at, ladder(x.shape[-1], self.base))
+        if hands.ndim > 2 and hands.ndim < x.ndim:
+            hands = hands.unsqueeze(-3)
+        if role == "query":
+            phase = self.phase.clamp(-2 * math.pi, 0.0)
+            phase = phase.unsqueeze(-2) if x.ndim > 2 else phase
+            hands = hands - phase
+        length = F.softplus(x)
+        ends = sinusoid(hands, "half")
+        return (concat(length, length) * ends).to(x.dtype)

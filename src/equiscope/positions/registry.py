@@ -1,0 +1,80 @@
+"""Schemes by name: for the command line, for files, and for nothing else; in Python a scheme is an object."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from equiscope.errors import InputError, UnknownName, reason, shown
+from equiscope.positions.base import Position
+from equiscope.spec_base import checked
+
+T = TypeVar("T")
+
+
+def make(name: str, /, **settings: Any) -> Position:
+    """The scheme of that name. Raises UnknownName with the list, InputError for a setting that it does not have."""
+    from equiscope.positions import SCHEMES
+
+    return of_name("position scheme", Position, SCHEMES, name, settings)
+
+
+def of_name(what: str, base: type[T], ours: Sequence[type[T]], name: Any, settings: dict[str, Any]) -> T:
+    """A part by its name: one of ours, or of a class of one's own. Raises as `make`."""
+    known = {kind.name: kind for kind in ours}  # type: ignore[attr-defined]
+    known |= {own: kind for own, kind in subclasses(base).items() if own not in known}
+    if not isinstance(name, str) or name not in known:
+        raise UnknownName(what, name, list(known))
+    signature = inspect.signature(known[name])
+    try:
+        fitting = signature.bind(**settings).arguments
+    except TypeError as error:
+        raise InputError(f"{name} cannot be made from {shown(settings)}: {reason(error)}. {_settings(signature)}") from error
+    plain = {k: v for k, v in fitting.items() if not isinstance(v, Position)}
+    return known[name](**fitting | {k: checked(v, signature.parameters[k].annotation, f"{name}.{k}") for k, v in plain.items()})
+
+
+def _settings(signature: inspect.Signature) -> str:
+    return f"Its settings are {', '.join(signature.parameters)}." if signature.parameters else "It has no settings."
+
+
+def subclasses(base: type[T]) -> dict[str, type[T]]:
+    """Classes of other people with a name of their own, as soon as they exist. Nothing is imported because a file names it."""
+    found: dict[str, type[T]] = {}
+    rest = list(base.__subclasses__())
+    while rest:
+        kind = rest.pop(0)  # of two with one name the later one, as in a notebook whose cell runs again
+        rest += kind.__subclasses__()
+        ours = kind.__module__.partition(".")[0] == "equiscope"  # those that have a name in files are listed where they are
+        if (name := kind.__dict__.get("name")) is not None and not ours:
+            found[name] = kind
+    return found
+
+
+def to_json(scheme: Position) -> dict[str, Any]:
+    """The scheme's name and those settings that are not its defaults."""
+    defaults = type(scheme)().settings
+    plain = {k: v for k, v in scheme.settings.items() if v != defaults[k]}
+    return {"scheme": scheme.name, **{k: to_json(v) if isinstance(v, Position) else _plain(v) for k, v in plain.items()}}
+
+
+def _plain(value: Any) -> Any:
+    """A setting as files hold it: a scaling becomes an object that says its kind, and what is not its default."""
+    if not isinstance(value, msgspec.Struct):
+        return value
+    defaults = {f.name: f.default for f in msgspec.structs.fields(value)}
+    return {k: v for k, v in msgspec.to_builtins(value).items() if k not in defaults or v != defaults[k]}
+
+
+def from_json(data: dict[str, Any] | str) -> Position:
+    """The scheme that `to_json` wrote; a bare name means its defaults."""
+    if isinstance(data, str):
+        return make(data)
+    if not isinstance(data, dict):
+        raise InputError(f"A position scheme is a name or an object with its settings, but got {shown(data)}.")
+    if data and "scheme" not in data:
+        raise InputError(f"The object of a position scheme names it in the field scheme, but got only {', '.join(data)}.")
+    nested = {k for k, v in data.items() if isinstance(v, dict) and "scheme" in v}
+    settings = {k: from_json(v) if k in nested else v for k, v in data.items() if k != "scheme"}
+    return make(data.get("scheme", "none"), **settings)

@@ -1,0 +1,75 @@
+"""Relative positions after Shaw: every distance has a row that is added to the key, and another that is added to the value.
+
+Distances beyond `far` share the outermost rows. All heads read the same tables, as in the paper.
+Source: Shaw, Uszkoreit & Vaswani 2018, section 3, whose index is clip(j - i, -far, far).
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.errors import InputError
+from equiscope.functional import bins, take
+from equiscope.positions.base import Places, Position
+from equiscope.positions.gaps import allocated, whole
+from equiscope.symmetry import Action, Shift
+
+
+class Shaw(Position):
+    """Adds q . a^K[clip(j - i)] / sqrt(K) to the scores and sum_j w_ij a^V[clip(j - i)] to the mix.
+
+    The dense [N, M, K] tensor of the formula is never made: a product with all rows of the table, then one number for each pair.
+
+    far     distances told apart on each side; tables have 2 far + 1 rows, row 0 for keys `far` or more before the query
+    values  whether values get a row too; they must then be as wide as keys
+    raises  InputError for a far below 1, and for places that are no numbers
+    """
+
+    name = "shaw"
+    title = "Shaw"
+    summary = "Every distance has a row that is added to the key, and another that is added to the value."
+    source = "Shaw 2018, section 3"
+    formula = "qᵢ·(kⱼ + aᴷ[j − i])/√K, Σⱼ wᵢⱼ(vⱼ + aⱽ[j − i])"
+    longer = "–"
+    cost = "N·(2·far + 1)·K per head, and N² picked numbers"
+    because = "Shaw has a row of its own for each side and distance"
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "key_table": ("aᴷ", "distance channel", "what each distance adds to a key"),
+        "value_table": ("aⱽ", "distance channel", "what each distance adds to a value"),
+    }
+
+    def __init__(self, far: int = 16, values: bool = True) -> None:
+        super().__init__()
+        if far < 1:
+            raise InputError(f"far is how many distances each side tells apart, 1 or more, but got {far}.")
+        self.far, self.values = far, values
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset({Shift})
+
+    def allocate(self, width: int, heads: int, head_width: int) -> None:
+        rows = 2 * self.far + 1
+        self.key_table = nn.Parameter(torch.randn(rows, head_width) * 0.02)
+        self.value_table = nn.Parameter(torch.randn(rows, head_width) * 0.02) if self.values else None
+
+    def term(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
+        allocated(self, "key_table")
+        each = q @ self.key_table.mT
+        width = q.shape[-1]
+        each = each * width**-0.5
+        return take(each, self.rows(at_q, at_k))
+
+    def mix(self, weights: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
+        if not self.values:
+            return None
+        allocated(self, "value_table")
+        assert self.value_table is not None
+        shares = bins(weights, self.rows(at_q, at_k), 2 * self.far + 1)
+        return shares @ self.value_table
+
+    def rows(self, at_q: Places, at_k: Places) -> Tensor:
+        """far + clip(j - i): the row of each pair, [..., N, M]."""
+        steps = whole(at_q, at_k).clamp(-float(self.far), float(self.far))
+        return self.far - steps

@@ -1,0 +1,95 @@
+"""Sinusoidal: clock hands of many speeds, added to the word.
+
+p[i, 2k] = sin(i / 10000^(2k/D)), p[i, 2k+1] = cos(i / 10000^(2k/D)). Moving by s turns every hand by a fixed angle, the same
+from wherever one starts, yet the network around it is not equivariant: the hands are added to what the word is.
+Source: Vaswani et al. 2017, section 3.5.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from equiscope.errors import InputError, ShapeError
+from equiscope.functional import Layout, sinusoid
+from equiscope.positions.base import Added
+from equiscope.positions.frequencies import Exponent, angles, ladder
+
+Waves = Literal["ladder", "pair", "sine"]
+
+
+class Sinusoidal(Added):
+    """Adds sines and cosines of the place.
+
+    base      the slowest clock turns about once in 2 pi * base steps
+    layout    "interleaved" (sine, cosine side by side, as in the paper) or "half" (all sines, then all cosines)
+    exponent  how speeds fall from clock to clock; others than "2k/D" are for weights trained elsewhere
+    waves     for study: "pair" has one speed only, "sine" one speed and no cosine
+    period    of that one speed, in steps; several make as many speeds, one a clock in turn
+    raises    ShapeError for an odd width, where a sine would lack its cosine, and for more periods than clocks
+    """
+
+    name = "sinusoidal"
+    title = "sinusoidal"
+    summary = "Clock hands of many speeds: their sines and cosines are added to the word."
+    source = "Vaswani 2017, section 3.5"
+    formula = "xᵢ + [sin(i·ωₖ), cos(i·ωₖ)], ωₖ = 10000^(−2k/D)"
+    longer = "weak: a model trained at 1024 words must be trained at 2048 to match ALiBi there (Press 2022)"
+    cost = "N·D sums, once"
+    because = "Sinusoidal adds clock hands to the word"
+
+    def __init__(
+        self, base: float = 10000.0, layout: Layout = "interleaved", exponent: Exponent = "2k/D",
+        waves: Waves = "ladder", period: float | tuple[float, ...] = 36.0,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        periods = period if isinstance(period, tuple) else (period,)
+        if not (base > 0 and periods and min(periods) > 0):
+            raise InputError(f"base and period are lengths of turns and larger than 0, but got {base} and {period}.")
+        self.base, self.layout, self.exponent, self.waves, self.period = base, layout, exponent, waves, period
+
+    @property
+    def uniform(self) -> bool:
+        return self.waves == "sine" and (not isinstance(self.period, tuple) or len(self.period) == 1)
+
+    def allocate(self, width: int, heads: int, head_width: int) -> None:
+        self.frequencies(width)
+
+    def frequencies(self, width: int) -> Tensor:
+        """Radians a step of every clock, [width / 2] (of every sine, [width], for waves="sine")."""
+        if self.waves != "sine" and width % 2:
+            raise ShapeError(f"Sinusoidal pairs a sine with a cosine, but the width is {width}. Use {width + 1} or {width - 1}.")
+        if self.waves == "ladder":
+            return ladder(width // 2, self.base, self.exponent)
+        count = width if self.waves == "sine" else width // 2
+        periods = self.period if isinstance(self.period, tuple) else (self.period,)
+        if len(periods) > count:
+            raise ShapeError(
+                f"Sinusoidal has {len(periods)} periods, but a width of {width} has {count} clocks. Use fewer, or widen."
+            )
+        return 2 * math.pi / torch.tensor([periods[k % len(periods)] for k in range(count)], dtype=torch.float64)
+
+    def encode(self, at: Tensor, width: int) -> Tensor:
+        layout = "sine" if self.waves == "sine" else self.layout
+        return sinusoid(angles(at, self.frequencies(width)), layout)
+
+
+def sinusoids_half_from_interleaved(table: Tensor) -> Tensor:
+    """Columns [..., D] that alternate sine and cosine, reordered to all sines, then all cosines; exact, a permutation.
+
+    The words' own table, to which the places are added, is reordered alike. Raises ShapeError for an odd D.
+    """
+    _even(table)
+    return torch.cat([table[..., 0::2], table[..., 1::2]], -1)
+
+
+def sinusoids_interleaved_from_half(table: Tensor) -> Tensor:
+    """The inverse of `sinusoids_half_from_interleaved`."""
+    _even(table)
+    return torch.stack(table.chunk(2, -1), -1).flatten(-2)
+
+
+def _even(table: Tensor) -> None:
+    if table.shape[-1] % 2:
+        raise ShapeError(f"Sines and cosines come in pairs, but the table has {table.shape[-1]} columns. Give all of them.")

@@ -1,0 +1,110 @@
+"""Swin's relative bias: every head learns a number for each gap along rows and columns that a window can hold.
+
+A window of h x w cells has (2h - 1)(2w - 1) gaps; the number of a gap is the same wherever the two cells lie in it.
+Source: Liu et al. 2021, "Swin Transformer", section 3.2; the order of the table's rows is that of their files.
+"""
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiscope.errors import InputError, ShapeError
+from equiscope.positions.base import Places, Position
+from equiscope.positions.gaps import allocated, gaps, numbers
+from equiscope.symmetry import Action, Shift
+
+
+class SwinBias(Position):
+    """Adds table[(dy + h - 1)(2w - 1) + dx + w - 1, head] to the scores, for gaps query minus key. Gaps are rounded.
+
+    shape   cells of the window, (h, w)
+    raises  InputError for a gap that no window holds, and for places that are no numbers. In a batch, places may be those of
+            padding, which are anything: there (and on a GPU, and compiled) gaps beyond the window read its outermost number
+    """
+
+    name = "swin"
+    title = "Swin bias"
+    summary = "Every head learns a number for each gap along rows and columns within a window."
+    source = "Liu 2021, section 3.2"
+    formula = "sᵢⱼ + B[yᵢ − yⱼ, xᵢ − xⱼ, h]"
+    longer = "Swin-T, 224 → 384 pixels without tuning: 81.2 → 78.9 % (rope-vit's README, Heo 2024)"
+    cost = "one value per gap and head; one table of N²·H for all layers"
+    because = "SwinBias has a number of its own for each gap and side"
+    axes = 2
+    relative = True
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table": ("B", "distance head", "number of each gap")}
+
+    def __init__(self, shape: tuple[int, int] = (7, 7)) -> None:
+        super().__init__()
+        if len(shape) != 2 or min(shape) < 1:
+            raise InputError(f"A window has one cell or more along rows and columns, but got shape={tuple(shape)}.")
+        self.shape = (shape[0], shape[1])
+
+    @property
+    def preserves(self) -> frozenset[type[Action]]:
+        return frozenset({Shift})
+
+    def allocate(self, width: int, heads: int, head_width: int) -> None:
+        h, w = self.shape
+        self.table = nn.Parameter(torch.randn((2 * h - 1) * (2 * w - 1), heads) * 0.02)
+
+    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+        allocated(self, "table")
+        numbers(at_q, at_k)
+        (h, w), heads = self.shape, self.table.shape[1]
+        dy, dx = (gap.round() for gap in gaps(at_q, at_k))
+        self._held(dy, dx)
+        dy = dy.clamp(1 - h, h - 1)
+        dx = dx.clamp(1 - w, w - 1)
+        row = dy * (2 * w - 1) + dx + len(self.table) // 2
+        cell = row * heads + head
+        return self.table.flatten(-2)[cell.long()]
+
+    def _held(self, dy: Tensor, dx: Tensor) -> None:
+        """Raise for gaps that no window holds, where the numbers may be looked at and are no padding's."""
+        if dy.ndim > 2 or dy.numel() == 0 or not dy.is_cpu or torch.compiler.is_compiling():
+            return
+        far = dy.abs().max().item(), dx.abs().max().item()
+        if far[0] >= self.shape[0] or far[1] >= self.shape[1]:
+            need = tuple(max(side, int(gap) + 1) for side, gap in zip(self.shape, far, strict=True))
+            raise InputError(
+                f"SwinBias knows gaps within a window of {self.shape[0]} × {self.shape[1]} cells, but two places are "
+                f"{far[0]:g} rows or {far[1]:g} columns apart. "
+                f"Use shape={need}, resized(scheme, {need}), or LogCpb(), without a table."
+            )
+
+
+def from_swin_table(table: Tensor, shape: tuple[int, int] | None = None) -> SwinBias:
+    """A scheme with a `relative_position_bias_table` [(2h-1)(2w-1), H] of Microsoft's, Hugging Face's or timm's Swin.
+
+    shape   of the window; a square one unless said
+    raises  ShapeError where the rows are not those of such a window (BEiT's last three are for its class token: leave them out)
+    """
+    side = (round(len(table) ** 0.5) + 1) // 2
+    h, w = shape or (side, side)
+    if table.ndim != 2 or len(table) != (2 * h - 1) * (2 * w - 1):
+        raise ShapeError(
+            f"A window of {h} × {w} cells has a table [{(2 * h - 1) * (2 * w - 1)}, H], but got {list(table.shape)}. "
+            "Give the window's shape=(h, w)."
+        )
+    scheme = SwinBias((h, w))
+    scheme.table = nn.Parameter(table.detach().clone())
+    return scheme
+
+
+def resized(scheme: SwinBias, shape: tuple[int, int]) -> SwinBias:
+    """A new SwinBias for another window, its numbers interpolated from the old one's, bicubic as in Swin's own code and timm's.
+
+    The outermost numbers are spread over the new outermost gaps, so the picture of the bias is stretched.
+    raises  InputError where the scheme has no table yet
+    """
+    allocated(scheme, "table")
+    old, (h, w) = scheme.table.detach(), scheme.shape
+    fresh = SwinBias(shape)
+    wide = old.to(torch.promote_types(old.dtype, torch.float32)).T.unflatten(1, (2 * h - 1, 2 * w - 1)).unsqueeze(0)
+    size = (2 * shape[0] - 1, 2 * shape[1] - 1)
+    new = F.interpolate(wide, size=size, mode="bicubic", align_corners=False)[0].flatten(1).T
+    fresh.table = nn.Parameter(new.to(old.dtype).contiguous(), requires_grad=scheme.table.requires_grad)
+    return fresh
