@@ -2,7 +2,7 @@
 
     python docs/checkpoints.py
 
-The cases are those of tests/pretrained/test_parity.py, which hold the same numbers to their bounds.
+The cases are those of tests/checkpoints/test_parity.py, which hold the same numbers to their bounds.
 """
 
 import math
@@ -15,9 +15,9 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.checkpoints.test_parity import CONFIGS, ids, peer  # noqa: E402
 from tests.lifted import Lifted, lifted  # noqa: E402
 from tests.pretrained import test_parity as parity  # noqa: E402
-from tests.pretrained.test_parity import CONFIGS, ids, peer  # noqa: E402
 
 import equiscope as eq  # noqa: E402
 from equiscope.symmetry import relative_error  # noqa: E402
@@ -68,7 +68,7 @@ and opens nothing of the folder itself; a family that `load` does not have is re
 Refused, with one sentence that names what was found:
 
 - A tensor that the model needs is missing, of another shape, or holds NaN or infinity; or no part of the model reads it.
-  `eq.pretrained.WeightsError` lists them in `missing`, `shapes`, `nonfinite` and `extra`. No number is ever made up.
+  `eq.checkpoints.WeightsError` lists them in `missing`, `shapes`, `nonfinite` and `extra`. No number is ever made up.
 - Weights that are quantised or integers, and pickles.
 - `auto_map` without a class in `architectures`, or a class that the library does not have: the folder needs code of its own. It is
   never run, even if a prompt is answered with yes. Import the class yourself and give it as `module:factory`.

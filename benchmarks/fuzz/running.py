@@ -121,11 +121,11 @@ def _call(arguments: list[str]) -> int:
 
 def _readers() -> dict[str, Callable[[Any], Any]]:
     import equiscope as eq
-    from equiscope import pretrained, tokens
+    from equiscope import checkpoints, tokens
 
     names = ("read_points", "read_frames", "read_image", "read_sound")
     readers = {name: getattr(tokens, name) for name in names}
-    return readers | {"tokenizer": tokens.Tokenizer.read, "load": pretrained.load, "spec": lambda path: eq.Spec.of(Path(path))}
+    return readers | {"tokenizer": tokens.Tokenizer.read, "load": checkpoints.load, "spec": lambda path: eq.Spec.of(Path(path))}
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from tests.checkpoints.test_parity import peer
 from tests.cli.test_cli import equi, refused  # noqa: F401
-from tests.pretrained.test_parity import peer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import equiscope as eq

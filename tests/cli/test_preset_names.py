@@ -5,9 +5,9 @@ import json
 import pytest
 from tests.cli.test_cli import equi
 
+from equiscope.checkpoints import save
 from equiscope.errors import InputError
 from equiscope.models import PRESETS, build, folder_of, spec_of, tiny
-from equiscope.pretrained import save
 
 __all__ = ["equi"]  # the fixture
 

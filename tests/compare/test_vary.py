@@ -3,11 +3,11 @@
 import pytest
 from tests.compare.made import base
 
+from equiscope.checkpoints import load
 from equiscope.compare.plan import planned
 from equiscope.compare.vary import changed, combined, names, resolved, slug, told, values, varied
 from equiscope.errors import InputError
 from equiscope.models import Spec
-from equiscope.pretrained import load
 from equiscope.record import read_run
 from equiscope.train import open_task, train
 

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+from tests.checkpoints.test_parity import ids
 from tests.models.test_generate_pairs import paired
-from tests.pretrained.test_parity import ids
 
 from equiscope.errors import InputError
 from equiscope.models import Sampling, generate

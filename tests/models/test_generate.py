@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.pretrained.test_parity import ids, peer
+from tests.checkpoints.test_parity import ids, peer
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError

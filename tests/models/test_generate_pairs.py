@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.pretrained.test_parity import PAIRED, ids, peer
+from tests.checkpoints.test_parity import PAIRED, ids, peer
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError

@@ -5,9 +5,9 @@ import importlib
 
 import pytest
 import torch
+from tests.checkpoints.test_parity import CONFIGS, PAIRED, ids, peer
 from tests.drawn import LISTED, title
 from tests.models.test_generate_pairs import begin, paired
-from tests.pretrained.test_parity import CONFIGS, PAIRED, ids, peer
 
 import equiscope as eq
 from equiscope.attention import Window

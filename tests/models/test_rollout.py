@@ -3,7 +3,7 @@
 import pytest
 import torch
 import transformers
-from tests.pretrained.test_parity import ENCODERS, asked, ids, peer
+from tests.checkpoints.test_parity import ENCODERS, asked, ids, peer
 
 import equiscope as eq
 from equiscope.errors import InputError

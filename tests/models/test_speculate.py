@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from tests.checkpoints.test_parity import ids
 from tests.models.test_generate import model
 from tests.models.test_generate_pairs import begin, paired
-from tests.pretrained.test_parity import ids
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.models import Attention, Block, Sampling, Spec, build, generate

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import equiscope as eq
+from equiscope.checkpoints import read_spec
 from equiscope.errors import InputError
 from equiscope.explore import run_page
 from equiscope.models import Baseline, Network
-from equiscope.pretrained import read_spec
 from equiscope.record import read_run
 from equiscope.train import open_task, read_recipe, recall, recipe, settle, train
 from equiscope.train.reading import altered

@@ -11,9 +11,9 @@ import pytest
 import torch
 from safetensors.torch import save
 
+from equiscope.checkpoints import run_folder
+from equiscope.checkpoints.run_folder import MANIFEST, WEIGHTS, checkpoints, identity, load_run, read_checkpoint, seal
 from equiscope.errors import InputError
-from equiscope.pretrained import run_folder
-from equiscope.pretrained.run_folder import MANIFEST, WEIGHTS, checkpoints, identity, load_run, read_checkpoint, seal
 from equiscope.record import read_run
 from equiscope.train import Watcher, train
 from equiscope.train.state import OPTIMISER

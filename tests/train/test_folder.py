@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from equiscope.checkpoints.run_folder import held
 from equiscope.errors import InputError
-from equiscope.pretrained.run_folder import held
 from equiscope.record.run import METRICS, Entries, Point, read_entries
 from equiscope.train import train
 from tests.train.small import small

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 import torch
 
+from equiscope.checkpoints import save
+from equiscope.checkpoints.run_folder import checkpoints, filled, load_run
 from equiscope.errors import InputError
 from equiscope.models import Spec, build
-from equiscope.pretrained import save
-from equiscope.pretrained.run_folder import checkpoints, filled, load_run
 from equiscope.record import read_run, write_run
 from equiscope.record.run import Point, Score
 from equiscope.tokens.tokenizer import by_characters

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import equiscope as eq
+from equiscope.checkpoints import read_spec
 from equiscope.errors import InputError
 from equiscope.geometry import PointSpec, SpaceModel
-from equiscope.pretrained import read_spec
 from equiscope.train import load_run, open_task, read_recipe, recall, recipe, settle, train
 from equiscope.train.loop import begun_model
 from equiscope.train.molecules import MoleculesTask

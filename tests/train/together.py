@@ -54,7 +54,7 @@ def _same(engine, folder: Path) -> bool:
     """Whether the engine, given its newest checkpoint again, has that very state."""
     import torch
 
-    from equiscope.pretrained.run_folder import checkpoints, identity, read_checkpoint
+    from equiscope.checkpoints.run_folder import checkpoints, identity, read_checkpoint
     from equiscope.record import read_run
 
     found = read_checkpoint(checkpoints(folder)[0], identity(read_run(folder)))

@@ -2,9 +2,9 @@
 
 import json as json_text
 
+from equiscope.checkpoints import read_spec
 from equiscope.errors import InputError
 from equiscope.models import PRESETS, count, describe, folder_of, spec_of
-from equiscope.pretrained import read_spec
 
 
 def run(source: str | None, tokens: int | None, source_tokens: int, spec: bool, json: bool) -> None:

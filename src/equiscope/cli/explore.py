@@ -122,7 +122,7 @@ def _model(source: str) -> Built | ModelSpec:
     path = folder_of(source)
     if path is None:
         return spec_of(source)
-    from equiscope.pretrained import load, read_spec
+    from equiscope.checkpoints import load, read_spec
 
     if not (path / CONFIG).is_file():
         if is_run(source):

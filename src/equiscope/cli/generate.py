@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equiscope.checkpoints import load
 from equiscope.cli.piped import piped
 from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.errors import InputError
 from equiscope.geometry import SpaceModel
 from equiscope.models import Beams, Draft, Model, Prepared, Sampling, generate, prepared, stream, windowed
 from equiscope.models.speculate import speculate
-from equiscope.pretrained import load
 from equiscope.spec_base import read_object
 from equiscope.tokens import Tokenizer
 

@@ -55,11 +55,11 @@ def run(
 
 def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
     """The model of a run or of a spec. Raises InputError where it is no model of points in space, or reads no energy."""
+    from equiscope.checkpoints import load
     from equiscope.data.molecules import Levels
     from equiscope.explore.space.solvers import drawn, in_space, learned
     from equiscope.geometry import SpaceModel
     from equiscope.models import Model
-    from equiscope.pretrained import load
     from equiscope.train.molecules import LEVELS
 
     path, trained = Path(source), is_run(source)

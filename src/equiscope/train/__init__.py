@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from equiscope.checkpoints.run_folder import load_run
 from equiscope.errors import InputError, UnknownName
-from equiscope.pretrained.run_folder import load_run
 from equiscope.record import Run, read_run
 from equiscope.train.folder import same_data
 from equiscope.train.images import ImagesTask

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from equiscope import blocks
+from equiscope.checkpoints.run_folder import AVERAGE, WEIGHTS, filled
 from equiscope.data.order import number
 from equiscope.errors import InputError
 from equiscope.geometry import SpaceModel
 from equiscope.models import Built, Mixed
-from equiscope.pretrained.run_folder import AVERAGE, WEIGHTS, filled
 from equiscope.train import state
 from equiscope.train.optimiser import Average, optimisers, set_rates, share, uphill
 from equiscope.train.processes import processes

@@ -16,10 +16,10 @@ from typing import Any, cast
 import msgspec
 import torch
 
+from equiscope.checkpoints import load, run_folder
+from equiscope.checkpoints.run_folder import BEST, STEPS, WEIGHTS, Checkpoint, identity, load_run, weights_of
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import Built, Model, ModelSpec, build, count
-from equiscope.pretrained import load, run_folder
-from equiscope.pretrained.run_folder import BEST, STEPS, WEIGHTS, Checkpoint, identity, load_run, weights_of
 from equiscope.record.run import Entries, Entry, Point, Run, Score, write_run
 from equiscope.train import folder, state
 from equiscope.train.cost import best_rate

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from equiscope.checkpoints.run_folder import kept
 from equiscope.errors import InputError
-from equiscope.pretrained.run_folder import kept
 
 OPTIMISER = "optimiser.safetensors"
 

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from equiscope.checkpoints import read_spec
 from equiscope.errors import InputError
 from equiscope.geometry import PointSpec
 from equiscope.models import Baseline, Built, Model, ModelSpec, Spec, describe, spec_of
-from equiscope.pretrained import read_spec
 from equiscope.record import Line, Sample, Source
 from equiscope.symmetry import Permute, derive
 from equiscope.train.reading import merged

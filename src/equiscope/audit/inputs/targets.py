@@ -24,11 +24,11 @@ from torch import Tensor, nn
 
 from equiscope.audit.inputs.example_inputs import inputs_for
 from equiscope.audit.inputs.tiny_config import config_class_of, tiny
+from equiscope.checkpoints import files, load
+from equiscope.checkpoints.theirs import load_theirs
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import PRESETS, build
 from equiscope.models import tiny as small
-from equiscope.pretrained import files, load
-from equiscope.pretrained.theirs import load_theirs
 
 HOW = ("Give module:factory, path/to/file.py:factory, a checkpoint folder, transformers:CLASS, timm:NAME, "
        f"a spec.json, or a preset ({', '.join(PRESETS)}).")  # fmt: skip

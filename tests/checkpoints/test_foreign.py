@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 
 import equiscope as eq
 from equiscope.audit.inputs.targets import target
+from equiscope.checkpoints import WeightsError
 from equiscope.errors import InputError
-from equiscope.pretrained import WeightsError
 
 SIZES = {"vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
 MADE = {

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equiscope.checkpoints.files import CONFIG, Weights
 from equiscope.errors import InputError, shown
-from equiscope.pretrained.files import CONFIG, Weights
 
 FLOATS = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module")  # names that no model has itself

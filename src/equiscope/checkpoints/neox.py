@@ -6,12 +6,12 @@ Sources: Black et al. 2022; Biderman et al. 2023; names as in transformers' GPTN
 from collections.abc import Iterable
 from typing import Any
 
+from equiscope.checkpoints import rotary
+from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse
+from equiscope.checkpoints.fields import Fields, Reading
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.positions import Rope
-from equiscope.pretrained import rotary
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse
-from equiscope.pretrained.fields import Fields, Reading
 
 ABSENT = {
     "vocab_size": 50432, "hidden_size": 6144, "num_hidden_layers": 44, "num_attention_heads": 64, "intermediate_size": 24576,

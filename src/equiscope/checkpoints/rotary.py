@@ -5,10 +5,10 @@ Source: transformers' modeling_rope_utils; its rotations are by halves.
 
 from typing import Any
 
+from equiscope.checkpoints.fields import Fields
 from equiscope.errors import InputError
 from equiscope.positions import Rope
 from equiscope.positions.scaling import Linear, Llama3, Scaling, Yarn
-from equiscope.pretrained.fields import Fields
 
 NUMBERS = frozenset({"beta_fast", "beta_slow", "attention_factor", "original_max_position_embeddings"})  # each may be left out
 

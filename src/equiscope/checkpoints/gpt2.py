@@ -6,10 +6,10 @@ Source: Radford et al. 2019; names as in transformers' GPT2LMHeadModel. Its maps
 from collections.abc import Iterable
 from typing import Any
 
+from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse
+from equiscope.checkpoints.fields import Fields, Reading
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.positions import Learned
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse
-from equiscope.pretrained.fields import Fields, Reading
 
 
 def read(config: dict[str, Any]) -> Reading:

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from equiscope.checkpoints import strict
+from equiscope.checkpoints.fields import Reading
+from equiscope.checkpoints.strict import Fit, Misshapen
 from equiscope.errors import InputError
 from equiscope.functional import Activation
 from equiscope.models import Attention, Block, Model, Spec
 from equiscope.models.spec import KIND, MASK, POSITION, SCORE
-from equiscope.pretrained import strict
-from equiscope.pretrained.fields import Reading
-from equiscope.pretrained.strict import Fit, Misshapen
 
 ACTIVATIONS: dict[str, Activation] = {  # the first word for each of ours is the one that is written
     "gelu": "gelu", "gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh", "relu": "relu",

@@ -7,9 +7,9 @@ import pytest
 import torch
 from tests.train.small import small
 
+from equiscope.checkpoints import load, read_spec
+from equiscope.checkpoints.run_folder import AVERAGE, WEIGHTS, checkpoints, identity, load_run, read_checkpoint, weights_of
 from equiscope.errors import InputError
-from equiscope.pretrained import load, read_spec
-from equiscope.pretrained.run_folder import AVERAGE, WEIGHTS, checkpoints, identity, load_run, read_checkpoint, weights_of
 from equiscope.record import read_run
 from equiscope.train import train
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from equiscope.checkpoints import rotary
+from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse, shortest
+from equiscope.checkpoints.fields import Fields, Reading
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Norm, Spec
 from equiscope.positions import NoPosition, Rope
-from equiscope.pretrained import rotary
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, affine, refuse, shortest
-from equiscope.pretrained.fields import Fields, Reading
 
 
 @dataclass(frozen=True)

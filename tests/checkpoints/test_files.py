@@ -26,9 +26,9 @@ from transformers import (
 )
 
 import equiscope as eq
+from equiscope.checkpoints import read_spec
 from equiscope.errors import InputError, UnknownName
 from equiscope.positions import Alibi, Rope
-from equiscope.pretrained import read_spec
 
 
 @pytest.fixture

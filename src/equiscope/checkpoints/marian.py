@@ -8,10 +8,10 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
+from equiscope.checkpoints.fields import Fields, Reading
 from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 from equiscope.positions import Sinusoidal
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
-from equiscope.pretrained.fields import Fields, Reading
 
 ABSENT = {
     "vocab_size": 58101, "d_model": 1024, "encoder_layers": 12, "decoder_layers": 12, "encoder_attention_heads": 16,

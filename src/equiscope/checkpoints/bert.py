@@ -14,11 +14,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
+from equiscope.checkpoints.fields import Fields, Reading, labels
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 from equiscope.positions import Learned
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
-from equiscope.pretrained.fields import Fields, Reading, labels
 
 Ends = Literal["words", "classes", "rows"]
 

@@ -6,11 +6,11 @@ Source: BigScience 2022; names as in transformers' BloomForCausalLM.
 from collections.abc import Iterable
 from typing import Any
 
+from equiscope.checkpoints.family import Family, Pair, affine, refuse
+from equiscope.checkpoints.fields import Fields, Reading
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, Entry, FeedForward, Norm, Spec
 from equiscope.positions import Alibi
-from equiscope.pretrained.family import Family, Pair, affine, refuse
-from equiscope.pretrained.fields import Fields, Reading
 
 ABSENT = {"vocab_size": 250880, "hidden_size": 64, "n_layer": 2, "n_head": 8}
 OLD = {"n_embed": "hidden_size", "num_attention_heads": "n_head", "num_hidden_layers": "n_layer"}  # and what each is called today

@@ -11,14 +11,14 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from equiscope.checkpoints import bert, bloom, files, gpt2, llama, marian, neox, run_folder, strict, t5, vit
+from equiscope.checkpoints.family import Family
+from equiscope.checkpoints.fields import Reading
+from equiscope.checkpoints.strict import FLOATS, WeightsError
 from equiscope.errors import EquiscopeError, InputError, UnknownName
 from equiscope.geometry import SpaceModel
 from equiscope.models import Built, Model, ModelSpec, Network, spec_of
 from equiscope.models.build import possible_sizes
-from equiscope.pretrained import bert, bloom, files, gpt2, llama, marian, neox, run_folder, strict, t5, vit
-from equiscope.pretrained.family import Family
-from equiscope.pretrained.fields import Reading
-from equiscope.pretrained.strict import FLOATS, WeightsError
 from equiscope.record.run import RUN, read_run
 
 FAMILIES: tuple[Family, ...] = (

@@ -10,11 +10,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Pair, refuse
+from equiscope.checkpoints.fields import Fields, Reading
 from equiscope.errors import InputError
 from equiscope.models import Attention, Block, FeedForward, Head, Norm, Spec
 from equiscope.positions import T5Bias
-from equiscope.pretrained.family import ACTIVATIONS, THEIRS, Family, Pair, refuse
-from equiscope.pretrained.fields import Fields, Reading
 
 ABSENT: dict[str, dict[str, Any]] = {
     "t5": {"vocab_size": 32128, "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 6, "num_heads": 8},

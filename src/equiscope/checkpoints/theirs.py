@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from equiscope.checkpoints import files, strict
+from equiscope.checkpoints.fields import EVERYWHERE, architectures
+from equiscope.checkpoints.strict import Fit, Misshapen
 from equiscope.errors import EquiscopeError, InputError
-from equiscope.pretrained import files, strict
-from equiscope.pretrained.fields import EVERYWHERE, architectures
-from equiscope.pretrained.strict import Fit, Misshapen
 from equiscope.spec_base import read_object
 
 GENERATION = "generation_config.json"
