@@ -50,7 +50,7 @@ CHECKS = {
     "types": ("mypy",),
     "rooms": ("lint-imports",),
     "schema drift": ("python", "-m", "equiscope.record", "--check"),
-    "recipe drift": ("python", "-m", "equiscope.train", "--check"),
+    "recipe drift": ("python", "-m", "equiscope.training", "--check"),
     "golden traces": ("python", "-m", "equiscope.explore.golden", "--check"),
     "docs drift": ("python", "docs/tables.py", "--check"),
     "tolerances drift": ("python", "docs/tolerances.py", "--check"),

@@ -21,7 +21,7 @@ from benchmarks.machine import ROOT, machine, versions
 
 from equiscope.data import Passages
 from equiscope.record import read_run
-from equiscope.train import read_recipe
+from equiscope.training import read_recipe
 
 BITS = 7  # of a character's id, so that nine of them are one number
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 2**26}]

@@ -24,7 +24,7 @@ from benchmarks.machine import ROOT, machine, versions
 
 import equiscope as eq
 from equiscope.models import PRESETS, Mixed
-from equiscope.train.engine import onednn_products
+from equiscope.training.engine import onednn_products
 
 SIZES = {
     "4x128": gpts.Size(4, 128, 4, places=64, batch=12), "6x384": gpts.Size(6, 384, 6), "12x768": gpts.Size(12, 768, 12, batch=4),

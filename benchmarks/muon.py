@@ -16,10 +16,10 @@ import torch
 from benchmarks.machine import ROOT, machine, versions
 
 from equiscope.models import build
-from equiscope.train import open_task, read_recipe, settle
-from equiscope.train import optimiser as rules
-from equiscope.train.engine import Engine
-from equiscope.train.muon import Muon
+from equiscope.training import open_task, read_recipe, settle
+from equiscope.training import optimiser as rules
+from equiscope.training.engine import Engine
+from equiscope.training.muon import Muon
 
 WAYS = {"ours": Muon, "torch": torch.optim.Muon}
 RECIPE = ROOT / "recipes" / "ethanol.toml"

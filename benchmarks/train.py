@@ -175,7 +175,7 @@ def x_transformers(size, dtype, steps):
 
 def ours(size, dtype, steps, compiled=False, products="torch", **shape):
     from equiscope.models import PRESETS
-    from equiscope.train import Watcher, open_task, recipe, train
+    from equiscope.training import Watcher, open_task, recipe, train
 
     spec = PRESETS["gpt2"](size.width, size.layers, size.heads, size.vocabulary, size.places, **shape).to_dict()
     with tempfile.TemporaryDirectory() as folder:

@@ -31,7 +31,7 @@ from equiscope.explore.pages.molecule import molecule
 from equiscope.explore.pages.tokens import tokens
 from equiscope.record import Comparison, read_run
 from equiscope.tokens.elements import SYMBOLS
-from equiscope.train import Recipe, load_run, open_task, read_recipe, recall, train
+from equiscope.training import Recipe, load_run, open_task, read_recipe, recall, train
 
 FOLDER = Path(__file__).parent / "pictures"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")

@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from equiscope.record import Run, read_run
-from equiscope.train import read_recipe, recall, recipe
-from equiscope.train.reading import differences
+from equiscope.training import read_recipe, recall, recipe
+from equiscope.training.reading import differences
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"

@@ -11,8 +11,8 @@ import typer
 from equiscope.cli.app import app
 from equiscope.data import Images, Language, Molecules, Sounds, Translation
 from equiscope.errors import InputError
-from equiscope.train.reading import read_recipe, recipe
-from equiscope.train.recipe import TASKS
+from equiscope.training.reading import read_recipe, recipe
+from equiscope.training.recipe import TASKS
 
 PAGES = Path(__file__).parents[1] / "docs" / "howto"
 

@@ -11,9 +11,9 @@ from ase.build import molecule
 
 from equiscope.errors import InputError
 from equiscope.geometry import PointSpec, SpaceModel, calculator
-from equiscope.train import open_task, recipe, train
+from equiscope.training import open_task, recipe, train
 from tests.geometry.space import randomised
-from tests.train.test_molecules_task import plain
+from tests.training.test_molecules_task import plain
 
 pytestmark = pytest.mark.xdist_group("move")
 FILE = Path(__file__).parents[1] / "recipes" / "move.py"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from equiscope.train import open_task, read_recipe, train
+from equiscope.training import open_task, read_recipe, train
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 TEXT = """title = "Words"

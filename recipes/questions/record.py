@@ -16,7 +16,7 @@ from equiscope.compare.outcome import of_folder
 from equiscope.compare.plan import read_plan
 from equiscope.compare.question import read_question, seeds_of
 from equiscope.record import Comparison
-from equiscope.train.reading import differences, recipe
+from equiscope.training.reading import differences, recipe
 
 FOLDER = Path(__file__).parent
 BEGIN, END = "<!-- table: python recipes/questions/record.py --table -->", "<!-- end of the table -->"

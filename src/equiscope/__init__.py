@@ -27,7 +27,7 @@ _ROOMS = (
     "study",
     "symmetry",
     "tokens",
-    "train",
+    "training",
     "units",
 )
 _NAMES = {

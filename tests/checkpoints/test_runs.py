@@ -5,13 +5,13 @@ import shutil
 
 import pytest
 import torch
-from tests.train.small import small
+from tests.training.small import small
 
 from equiscope.checkpoints import load, read_spec
 from equiscope.checkpoints.run_folder import AVERAGE, WEIGHTS, checkpoints, identity, load_run, read_checkpoint, weights_of
 from equiscope.errors import InputError
 from equiscope.record import read_run
-from equiscope.train import train
+from equiscope.training import train
 
 pytestmark = pytest.mark.xdist_group("runs")
 

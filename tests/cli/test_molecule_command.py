@@ -12,8 +12,8 @@ import equiscope as eq
 from equiscope.cli.molecule import is_molecule
 from equiscope.geometry import PointSpec
 from equiscope.record import Molecule
-from equiscope.train import load_run, recall
-from equiscope.train.plainly import Plain
+from equiscope.training import load_run, recall
+from equiscope.training.plainly import Plain
 
 pytestmark = pytest.mark.xdist_group("molecule-command")
 

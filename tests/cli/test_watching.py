@@ -8,7 +8,7 @@ import pytest
 from tests.cli.test_cli import equi, refused
 from tests.explore.runs import run
 from tests.record.test_run import written
-from tests.train.small import text
+from tests.training.small import text
 
 from equiscope.cli import watching
 from equiscope.cli.watching import Watching

@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.train.small import plain
+from tests.training.small import plain
 
 from equiscope.compare.after import After, write_after
 from equiscope.compare.plan import Job, Plan, planned, write_plan
 from equiscope.models import Spec
 from equiscope.record import Point, Run, Score, Source, write_run
 from equiscope.record.comparison import Beyond
-from equiscope.train import Recipe, recipe
+from equiscope.training import Recipe, recipe
 
 SCHEMES = {name: {"model.block.attention.position": name} for name in ("rope", "none", "alibi")}
 DATA = [Source(name="text.txt", part="train", bytes=3, sha256="1" * 64)]

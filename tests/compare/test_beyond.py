@@ -2,11 +2,11 @@
 
 import math
 
-from tests.train.test_images import model_of, plain
+from tests.training.test_images import model_of, plain
 
 from equiscope.compare.after import After, beyond, read_after, write_after
 from equiscope.record.comparison import Beyond
-from equiscope.train import open_task, recipe
+from equiscope.training import open_task, recipe
 
 
 def test_pictures_of_other_sizes_are_seen_in_all_views(tmp_path):

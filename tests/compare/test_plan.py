@@ -8,7 +8,7 @@ from tests.compare.made import SCHEMES, base, plan
 from equiscope.compare.plan import planned, read_plan
 from equiscope.errors import InputError
 from equiscope.models import describe
-from equiscope.train import open_task, settle
+from equiscope.training import open_task, settle
 
 
 def test_jobs_go_seed_by_seed_and_each_has_its_recipe(tmp_path):

@@ -9,7 +9,7 @@ from equiscope.compare.vary import changed, combined, names, resolved, slug, tol
 from equiscope.errors import InputError
 from equiscope.models import Spec
 from equiscope.record import read_run
-from equiscope.train import open_task, train
+from equiscope.training import open_task, train
 
 
 def test_short_names_are_the_fields_of_a_recipe():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.compare.made import plan
-from tests.train.small import files, told
+from tests.training.small import files, told
 
 from equiscope.compare import job, outcome, workers
 from equiscope.compare.after import After, read_after

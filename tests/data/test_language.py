@@ -11,7 +11,7 @@ from equiscope.data import Language, Missing, Passages, language
 from equiscope.data.language import IGNORED
 from equiscope.errors import InputError
 from equiscope.tokens import by_characters
-from tests.train.small import SAMPLE
+from tests.training.small import SAMPLE
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import torch
 from equiscope.data.frame_files import Keys
 from equiscope.data.molecules import Frames, Molecules
 from equiscope.errors import InputError
-from equiscope.train import open_task, recipe, settle
-from equiscope.train.loop import begun_model
+from equiscope.training import open_task, recipe, settle
+from equiscope.training.loop import begun_model
 
 ETHANOL = Path(__file__).parents[2] / "recipes" / "samples" / "ethanol.npz"
 WATER, BOX = "species:S:1:pos:R:3:forces:R:3", 'Lattice="15 0 0 0 15 0 0 0 15"'

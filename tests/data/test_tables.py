@@ -8,7 +8,7 @@ import pytest
 from equiscope.data.tables import records, unusual
 from equiscope.data.texts import texts
 from equiscope.errors import InputError
-from equiscope.train import open_task, recipe
+from equiscope.training import open_task, recipe
 
 TWO = [("to be, or not", "1"), ('a "word"; here', "2"), ("a line\nand another | one", "3")]
 

@@ -16,7 +16,7 @@ from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from equiscope.record import Line, unpack
 from equiscope.record.heads import patches
-from equiscope.train import load_run, recall
+from equiscope.training import load_run, recall
 from tests.cli.test_cli import equi
 from tests.journeys.heads import photo
 from tests.journeys.test_heads import IDS, SENTENCE, number, printed

@@ -18,8 +18,8 @@ from PIL import Image
 import equiscope as eq
 from equiscope.cli.data import needed
 from equiscope.data.catalogue import catalogue
-from equiscope.train import read_recipe
-from equiscope.train.recipe import TASKS
+from equiscope.training import read_recipe
+from equiscope.training.recipe import TASKS
 from tests.cli.test_cli import equi, refused  # noqa: F401
 
 FOLDER = Path(__file__).parents[2] / "recipes"

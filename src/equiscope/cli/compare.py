@@ -77,7 +77,7 @@ def _planned(
     from equiscope.compare.plan import planned
     from equiscope.compare.question import is_question, read_question, seeds_of, seeds_said
     from equiscope.compare.vary import varied
-    from equiscope.train import read_recipe
+    from equiscope.training import read_recipe
 
     question, asked, wanted = "", 3, equal or ""  # type: str, int | list[int], Equal
     if is_question(source):

@@ -78,7 +78,7 @@ def _here(files: list[Found], check: bool) -> str:
 
 def _of_recipe(path: Path, check: bool, json: bool) -> int:
     """What one recipe needs: every name in its data that is a path."""
-    from equiscope.train import read_recipe
+    from equiscope.training import read_recipe
 
     states = {name: _state(name, path.parent, check) for name in needed(read_recipe(path).to_dict()["data"])}
     if json:

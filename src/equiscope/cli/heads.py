@@ -34,7 +34,7 @@ from equiscope.record import Line
 from equiscope.spec_base import read_object
 from equiscope.tokens import Tokens, read_sound
 from equiscope.tokens.labels import labels, told, words
-from equiscope.train import load_run, recall
+from equiscope.training import load_run, recall
 
 PIXELS, SECONDS = 100_000_000, 60.0  # of a picture, of a sound
 SILENT = "The sound is silent: all its samples are alike."

@@ -60,7 +60,7 @@ def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":
     from equiscope.explore.space.solvers import drawn, in_space, learned
     from equiscope.geometry import SpaceModel
     from equiscope.models import Model
-    from equiscope.train.molecules import LEVELS
+    from equiscope.training.molecules import LEVELS
 
     path, trained = Path(source), is_run(source)
     model = load(path) if trained else drawn(_spec(path), seed)

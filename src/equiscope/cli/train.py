@@ -26,9 +26,9 @@ def train(
     """0 where the run is finished; 143 or 130 where it was asked to stop, and saved. live: first port of its page, if any."""
     from equiscope.cli.watching import Watching
     from equiscope.data import Missing
-    from equiscope.train import Watcher, open_task, read_recipe, recipe
-    from equiscope.train import train as begin
-    from equiscope.train.processes import first
+    from equiscope.training import Watcher, open_task, read_recipe, recipe
+    from equiscope.training import train as begin
+    from equiscope.training.processes import first
 
     if _is_run(source):
         if changes or small or out is not None:
@@ -83,7 +83,7 @@ def _is_file(path: str | Path) -> bool:
 
 def _or_small(source: Path, small: bool) -> str:
     """What can be done without the data, where the recipe has a small form and its samples are here."""
-    from equiscope.train import open_task, read_recipe
+    from equiscope.training import open_task, read_recipe
 
     if small or source.suffix != ".toml":
         return ""
@@ -97,7 +97,7 @@ def _or_small(source: Path, small: bool) -> str:
 def evaluate(folder: Path, data: list[str], part: str | None, last: bool, json: bool) -> None:
     """data: files of new examples, which are measured on instead of the run's own."""
     from equiscope.errors import UnknownName
-    from equiscope.train import NEW, load_run, measuring, open_task, recipe, same_data
+    from equiscope.training import NEW, load_run, measuring, open_task, recipe, same_data
 
     if data:
         if part is not None:
@@ -127,8 +127,8 @@ def evaluate(folder: Path, data: list[str], part: str | None, last: bool, json: 
 
 
 def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool) -> None:
-    from equiscope.train import load_run, recall
-    from equiscope.train.text import TextTask
+    from equiscope.training import load_run, recall
+    from equiscope.training.text import TextTask
 
     _, task = recall(folder)
     if isinstance(task, TextTask) and (file := next((text for text in inputs if _is_file(text)), None)):

@@ -2,7 +2,7 @@
 
 from equiscope.explore.heads.says import Voice, classes
 from equiscope.explore.heads.voices import of_target, of_tokens
-from equiscope.train.task import Task
+from equiscope.training.task import Task
 
 __all__ = ["of_run", "of_target", "of_tokens"]
 

@@ -12,7 +12,7 @@ from equiscope.record.run import Entry, Run, read_entries, read_run
 if TYPE_CHECKING:
     from equiscope.explore import Live
     from equiscope.explore.server import Server
-    from equiscope.train.tensorboard import Board
+    from equiscope.training.tensorboard import Board
 
 
 class Watching(AbstractContextManager["Watching"]):
@@ -27,19 +27,19 @@ class Watching(AbstractContextManager["Watching"]):
         self._server: Server | None = None
         self._board: Board | None = None
         if tensorboard:
-            from equiscope.train.tensorboard import checked
+            from equiscope.training.tensorboard import checked
 
             checked()
 
     def begin(self, run: Run) -> None:
         """Called when the first step is about to be made: what was trained before is shown too."""
-        from equiscope.train.processes import first
+        from equiscope.training.processes import first
 
         if not first():  # of several processes, one is watched
             return
         past = read_entries(self.folder) if self.port is not None or self.tensorboard else []
         if self.tensorboard:
-            from equiscope.train.tensorboard import Board
+            from equiscope.training.tensorboard import Board
 
             self._board = Board(self.folder, run, past)
         if self.port is not None:

@@ -22,7 +22,7 @@ from equiscope.positions import LearnedNd
 from equiscope.record import Run
 from equiscope.record.comparison import Beyond
 from equiscope.symmetry.compose import CLAIMED
-from equiscope.train import ImagesTask, LanguageTask, Task, load_run, open_task
+from equiscope.training import ImagesTask, LanguageTask, Task, load_run, open_task
 
 AFTER = "after.json"
 LONGER, LARGER = (1, 2, 4, 8), (0.75, 1, 1.25, 1.5, 2)  # times the context; times the sides of pictures

@@ -6,7 +6,7 @@ from typing import Any
 from equiscope.errors import InputError
 from equiscope.models import count
 from equiscope.record.comparison import Equal
-from equiscope.train import Recipe, Task, settle
+from equiscope.training import Recipe, Task, settle
 
 Change = dict[str, Any]
 NEAR = 0.02  # share by which parameters may differ where widths are whole numbers

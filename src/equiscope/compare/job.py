@@ -15,7 +15,7 @@ from equiscope.compare.after import AFTER, measured, write_after
 from equiscope.compare.plan import Job, Plan, read_plan
 from equiscope.errors import InputError
 from equiscope.record import Run, read_run
-from equiscope.train import Watcher, open_task, train
+from equiscope.training import Watcher, open_task, train
 
 PARENT = "EQUISCOPE_PARENT"  # variable: the process without which a job stops
 OUTCOME = "outcome.json"  # in a run's folder: how the job ended, where it ended by itself

@@ -15,8 +15,8 @@ from equiscope.errors import InputError
 from equiscope.models import describe
 from equiscope.record import Candidate, Claim, Comparison, Run, Trial, read_run
 from equiscope.record.comparison import Equal
-from equiscope.train import TASKS, recipe
-from equiscope.train.reading import differences
+from equiscope.training import TASKS, recipe
+from equiscope.training.reading import differences
 
 BITS = "bits per character"
 LEFT_OUT = ("title", "seed", "evaluation")  # of recipes, when runs are told apart

@@ -18,8 +18,8 @@ from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import describe
 from equiscope.record import VERSION
 from equiscope.record.comparison import Equal
-from equiscope.train import Recipe, Task, open_task, recipe, settle
-from equiscope.train.reading import differences
+from equiscope.training import Recipe, Task, open_task, recipe, settle
+from equiscope.training.reading import differences
 
 PLAN, RUNS = "plan.json", "runs"
 HINT = "Choose another folder with --out."

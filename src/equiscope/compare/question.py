@@ -9,9 +9,9 @@ from msgspec import Struct, field
 from equiscope.compare.vary import Change, combined, resolved
 from equiscope.errors import InputError, shown
 from equiscope.record.comparison import Equal
-from equiscope.train import Recipe, read_recipe
-from equiscope.train.fields import misfit
-from equiscope.train.reading import read_toml
+from equiscope.training import Recipe, read_recipe
+from equiscope.training.fields import misfit
+from equiscope.training.reading import read_toml
 
 MOST = 10_000  # seeds of a comparison
 

@@ -12,9 +12,9 @@ import msgspec
 
 from equiscope.errors import InputError
 from equiscope.models import spec as specs
-from equiscope.train import fields
-from equiscope.train.reading import altered, value_of
-from equiscope.train.recipe import TASKS, Recipe
+from equiscope.training import fields
+from equiscope.training.reading import altered, value_of
+from equiscope.training.recipe import TASKS, Recipe
 
 Change = dict[str, Any]  # values by the dotted names of a recipe's fields
 TABLES = ("data", "budget", "optimiser", "evaluation", "engine")

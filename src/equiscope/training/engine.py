@@ -1,0 +1,247 @@
+"""Engine: one step of learning, on whatever computes.
+
+Whatever is random in a step is seeded by the run's seed, the step and the process, so nothing random has to be saved.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from equiscope import blocks
+from equiscope.checkpoints.run_folder import AVERAGE, WEIGHTS, filled
+from equiscope.data.order import number
+from equiscope.errors import InputError
+from equiscope.geometry import SpaceModel
+from equiscope.models import Built, Mixed
+from equiscope.training import state
+from equiscope.training.optimiser import Average, optimisers, set_rates, share, uphill
+from equiscope.training.processes import processes
+from equiscope.training.recipe import Recipe
+from equiscope.training.task import Batch, Task
+from equiscope.training.where import where
+
+
+@dataclass(frozen=True)
+class Step:
+    """What came of a step: the loss before it, the length of the gradient before clipping, the rate, and what was read here.
+
+    stop  the largest that a process gave: all stop after the same step
+    """
+
+    loss: float
+    norm: float
+    rate: float
+    read: list[Batch]
+    stop: int = 0
+
+
+class Diverged(InputError):
+    """A loss or a gradient that is no number."""
+
+
+def _compiler() -> None:
+    """Raises InputError where torch finds no C++ compiler that works."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+
+    try:
+        get_cpp_compiler()
+    except Exception as error:
+        raise InputError(
+            f"engine.compile needs a C++ compiler, and none works here: {str(error).strip().splitlines()[0]}. "
+            "Install one (on Debian and Ubuntu: apt install g++), or use --set engine.compile=false."
+        ) from error
+
+
+@contextmanager
+def onednn_products() -> Iterator[None]:
+    """Inside, this process multiplies float32 matrices on a CPU through oneDNN; afterwards as before.
+
+    torch leaves float32 products to MKL unless their precision is "bf16", which oneDNN reads as a permission. On AMD's Zen 5 the
+    result keeps the precision of float32 (relative error 5e-7, MKL's 3e-7); a CPU with AMX multiplies in bfloat16 (2e-3).
+    Measured: benchmarks/results/README.md.
+    """
+    if not torch.backends.mkldnn.is_available():
+        raise InputError('engine.products is "onednn", but this build of torch has no oneDNN. Leave it out.')
+    switch = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]  # its class is made when torch is loaded
+    before = switch.fp32_precision
+    switch.fp32_precision = "bf16"
+    try:
+        yield
+    finally:
+        switch.fp32_precision = before
+
+
+class Engine:
+    """A model that learns by a recipe. `model` is the bare one, whatever is wrapped around it.
+
+    devices  processes on this machine; under torchrun, as it says
+    """
+
+    def __init__(self, recipe: Recipe, model: Built, devices: int = 1) -> None:
+        self.recipe, self.model = recipe, model.train()
+        self.processes = processes(recipe, devices)
+        self.device = self.processes.device
+        if self.device.type == "cpu" and recipe.engine.compile:
+            _compiler()
+        half = recipe.engine.precision == "bfloat16" and not self.processes.spread  # FSDP makes its own copies in bfloat16
+        self._mixed = Mixed(model.to(self.device)) if half else None
+        self._computing = self._mixed.inner if self._mixed else model
+        if recipe.engine.recompute:
+            _recompute(self._computing)
+        if recipe.engine.compile and not isinstance(model, SpaceModel):  # whose task compiles its slopes
+            # on a CPU the draws of torch itself: those that the compiler generates take longer than all else that it saves
+            options = {"fallback_random": True} if self.device.type == "cpu" else None
+            self._computing.compile(options=options)
+        self._wrapped = self.processes.wrapped(self._computing)
+        if self._mixed is not None:
+            self._mixed.inner = self._wrapped
+        self._called = self._mixed or self._wrapped
+        self.optimisers = optimisers(model, recipe.optimiser)
+        self.average = Average(model, recipe.optimiser.average) if recipe.optimiser.average else None
+        self._next: dict[int, Batch] = {}
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes."""
+        return self.processes.first
+
+    def step(self, task: Task, step: int, asked: Callable[[], int] = lambda: 0) -> Step:
+        """One step, counted from 0. asked: a number that is not 0 asks all processes to stop after it.
+
+        raises  Diverged where the loss or the gradient is no number; the weights are then as before the step
+        """
+        recipe = self.recipe
+        read = [self._next.pop(step, None) or self._batch(task, step, 0)]
+        read += [self._batch(task, step, turn) for turn in range(1, recipe.budget.accumulate)]
+        total = self._gradient(task, step, read)
+        if recipe.optimiser.sharpness:
+            with uphill(self.model, recipe.optimiser.sharpness):
+                if self._mixed is not None:
+                    self._mixed.spread()
+                self._gradient(task, step, read)
+        norm = _clipped(self.model, recipe.optimiser.clip)
+        if step + 1 < recipe.budget.steps:  # a GPU is still busy with this step
+            self._next = {step + 1: self._batch(task, step + 1, 0)}
+        found = self.processes.gathered(torch.stack([total, norm, torch.full_like(total, asked())]))
+        lost, length, stop = sum(each[0] for each in found), found[0][1], int(max(each[2] for each in found))
+        if not (_finite(lost) and _finite(length)):
+            self._clear()
+            raise Diverged(self._said(task, step, lost, length))
+        rate = set_rates(self.optimisers, share(recipe.optimiser, step, recipe.budget.steps))
+        for optimiser in self.optimisers:
+            optimiser.step()
+        self._clear()
+        if self._mixed is not None:
+            self._mixed.spread()
+        if self.average is not None:
+            self.average.follow(self.model, step + 1)
+        return Step(lost, length, rate, read, stop)
+
+    def _gradient(self, task: Task, step: int, read: Sequence[Batch]) -> Tensor:
+        """Gradients of a step's batches are added to those that are there; returns the loss. Dropout is the same each time."""
+        torch.manual_seed(self._seed(step))
+        total = torch.zeros((), device=self.device)
+        for turn, batch in enumerate(read):
+            with self.processes.joined(self._wrapped, now=turn + 1 == len(read) or self._mixed is not None):
+                loss = task.loss(self._called, batch) / batch.terms
+                (loss * self.processes.count).backward()  # gradients of processes are averaged
+            if self._mixed is not None:
+                self._mixed.collect()
+            total += loss.detach()
+        return total
+
+    @contextmanager
+    def evaluated(self) -> Iterator[Built]:
+        """Inside, the model in eval mode with the weights that are kept: averaged ones, where the recipe averages.
+
+        What is spread over processes is put together in each of them: whatever is asked of a model can be asked then.
+        """
+        if self.processes.spread:
+            weights = state.weights(self.model) if self.average is None else state.together(self.average.weights)
+            yield filled(self.model.spec, weights).to(self.device)
+            return
+        if self.average is not None:
+            self.average.swap(self.model)
+        self.model.eval()
+        try:
+            yield self.model
+        finally:
+            self.model.train()
+            if self.average is not None:
+                self.average.swap(self.model)
+
+    def state(self) -> dict[str, dict[str, Tensor]]:
+        """Files of a checkpoint; every process has to ask. Raises Diverged where a weight is no number."""
+        weights = state.weights(self.model)
+        if wrong := next((name for name, tensor in weights.items() if not torch.isfinite(tensor).all()), None):
+            raise Diverged(f"The weights {wrong} are no longer numbers.")
+        averaged = {} if self.average is None else state.together(self.average.weights)
+        return {WEIGHTS: weights, state.OPTIMISER: state.remembered(self.model, self.optimisers), AVERAGE: averaged}
+
+    def restore(self, files: Callable[[str], dict[str, Tensor]]) -> None:
+        """Take what `state` gave. Raises InputError where a file is damaged or missing, before anything has changed."""
+        weights, held, averaged = (files(name) for name in (WEIGHTS, state.OPTIMISER, AVERAGE))
+        own = {} if self.average is None else self.average.weights
+        if own.keys() != averaged.keys():
+            raise InputError(f"The checkpoint has {'no' if own else 'an'} average of the weights: it is of another recipe.")
+        state.take_weights(self.model, weights)
+        state.take_remembered(self.model, self.optimisers, held)
+        state.fill(own, averaged)
+        if self._mixed is not None:
+            self._mixed.spread()
+
+    def products(self) -> AbstractContextManager[None]:
+        """Inside, float32 products on a CPU go the way that the recipe says. Raises InputError where this torch has no oneDNN."""
+        return onednn_products() if self.recipe.engine.products == "onednn" else nullcontext()
+
+    def _batch(self, task: Task, step: int, turn: int) -> Batch:
+        count, rank = self.processes.count, self.processes.rank
+        return task.batch(step, turn * count + rank, self.recipe.budget.accumulate * count).to(self.device)
+
+    def _seed(self, step: int) -> int:
+        return number(self.recipe.seed, "step", step, self.processes.rank)
+
+    def _said(self, task: Task, step: int, loss: float, norm: float) -> str:
+        """What went wrong in a step, and where: the step is computed once more, looking at every part."""
+        torch.manual_seed(self._seed(step))
+
+        def lost() -> Tensor:
+            batches = [self._batch(task, step, turn) for turn in range(self.recipe.budget.accumulate)]
+            return torch.stack([task.loss(self._called, batch) / batch.terms for batch in batches]).sum()
+
+        places = self.processes.listed(where(self._computing, lost))
+        self._clear()
+        what = f"the loss is {loss}" if not _finite(loss) else f"the loss is {loss:.4g}, but the gradient's length is {norm}"
+        place = next((place for place in places if not place.startswith("the gradient of")), places[0])
+        return f"Step {step + 1}: {what}. It begins with {place}."
+
+    def _clear(self) -> None:
+        for optimiser in self.optimisers:
+            optimiser.zero_grad(set_to_none=True)
+
+
+def _recompute(model: nn.Module) -> None:
+    """What a layer computed is not kept for the way back, but computed again (Chen et al. 2016)."""
+    from torch.utils.checkpoint import checkpoint as recomputed
+
+    for part in model.modules():
+        if isinstance(part, blocks.Block):
+            part.forward = partial(recomputed, part.forward, use_reentrant=False)  # type: ignore[method-assign]
+
+
+def _clipped(model: nn.Module, clip: float | None) -> Tensor:
+    """The gradient's length; then it is cut to `clip`."""
+    parameters = [p for p in model.parameters() if p.grad is not None]
+    norm: Any = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    if clip is not None:
+        nn.utils.clip_grads_with_norm_(parameters, clip, norm)
+    return cast(Tensor, norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+
+
+def _finite(number: float) -> bool:
+    return number - number == 0

@@ -1,0 +1,113 @@
+"""Folder: what a run keeps of its task, and whether a folder holds this very run."""
+
+import filecmp
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import zip_longest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from equiscope import __version__
+from equiscope.errors import InputError
+from equiscope.record.run import RUN, Run, Source, read_run, write_run
+from equiscope.training.reading import differences, recipe
+from equiscope.training.task import Task
+
+TASK = ".task-"  # what folders begin with in which a task is written down
+
+
+def begun(folder: Path, fresh: Run, task: Task) -> Run:
+    """The run of a folder: a fresh one, or the one that is there.
+
+    raises  InputError where the one that is there is of another recipe, other data or another model, naming what differs
+    """
+    if (folder / RUN).exists():
+        there = read_run(folder, entries=False)
+        known = recipe(there.recipe, str(folder / RUN)).to_dict()  # with the fields that have come since
+        _same(folder, differences(known, fresh.recipe))
+        same_data(folder, there, task)
+        _same(folder, differences(there.spec, fresh.spec))
+    elif any(not path.name.startswith(".") for path in folder.iterdir()):
+        raise InputError(f"{folder} holds other files, and no run. Choose another folder with --out.")
+    else:
+        there = fresh
+        write_run(fresh, folder)
+    with made(task, folder) as files:
+        for file in files:
+            file.replace(folder / file.name)
+    return there
+
+
+def same_data(folder: Path, run: Run, task: Task) -> None:
+    """Raise InputError where a task's files, or what was made of them (a tokenizer, names of classes), are others than a run's."""
+    for part in dict.fromkeys(source.part for source in [*run.data, *task.sources]):
+        old, new = ([source for source in sources if source.part == part] for sources in (run.data, task.sources))
+        for before, now in zip_longest(old, new):
+            if before is None or now is None or before.sha256 != now.sha256:
+                raise InputError(
+                    f"{folder} was trained on other data: {_said(part, before)}, now {_said(part, now)}. "
+                    "Bring the old file back, or train in another folder with --out."
+                )
+    with made(task) as files:
+        for file in files:
+            kept = folder / file.name
+            if kept.exists() and not (kept.is_file() and filecmp.cmp(kept, file, shallow=False)):
+                raise InputError(
+                    f"{kept} is another than the data makes now: a file that the recipe names has changed, or the package that "
+                    "made it. Bring that back, or train in another folder with --out."
+                )
+
+
+@contextmanager
+def made(task: Task, folder: Path | None = None) -> Iterator[list[Path]]:
+    """What a run keeps of its task, as whole files; those in a folder of the run may take their place there."""
+    for left in folder.glob(f"{TASK}*") if folder is not None else []:  # by a kill
+        shutil.rmtree(left, ignore_errors=True)
+    with TemporaryDirectory(prefix=TASK, dir=folder) as part:
+        task.save(Path(part))
+        yield sorted(Path(part).iterdir())
+
+
+def _same(folder: Path, changed: list[str]) -> None:
+    if changed:
+        raise InputError(
+            f"{folder} holds a run of another recipe, which going on would spoil: {'; '.join(changed[:5])}"
+            f"{f'; and {len(changed) - 5} more' if len(changed) > 5 else ''}. Choose another folder with --out."
+        )
+
+
+def moved(there: Run) -> list[str]:
+    """What is other now than when a run began, and may change the rounding of its numbers: "torch 2.12.0, now 2.13.0"."""
+    now = {**versions(), "threads": machine()["threads"], "cpu": machine()["cpu"]}
+    then = {**there.versions, "threads": there.machine.get("threads"), "cpu": there.machine.get("cpu")}
+    return [f"{name} {then.get(name)}, now {value}" for name, value in now.items() if then.get(name) != value]
+
+
+def versions() -> dict[str, str]:
+    """Of what decides the numbers."""
+    return {"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()}
+
+
+def machine() -> dict[str, Any]:
+    """Where it is computed."""
+    found: dict[str, Any] = {
+        "cpu": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        found["cpu"] = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    return found | ({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {})
+
+
+def _said(part: str, source: Source | None) -> str:
+    return f"no more files of the {part} part" if source is None else f"{source.name} with sha256 {source.sha256[:12]}…"

@@ -1,0 +1,305 @@
+"""Images (R3): which class a picture is of. Measured as accuracy."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import msgspec
+import torch
+import torch.nn.functional as F
+from msgspec import Struct
+from torch import Tensor, nn
+
+from equiscope import budgets
+from equiscope.data import Images
+from equiscope.data.files import learned
+from equiscope.data.images import Pictures, normal, unlabelled_block
+from equiscope.data.picture_files import address, converted, picture
+from equiscope.data.views import Views
+from equiscope.errors import InputError
+from equiscope.models import Built, Model
+from equiscope.record import Line, Sample, pack
+from equiscope.record.heads import patches
+from equiscope.training.looking import NUMBERS, attention_of, due
+from equiscope.training.recipe import Recipe
+from equiscope.training.task import NEW, Answer, Asked, Batch, Task, likeliest
+
+AT_ONCE = 250  # pictures that are evaluated together
+SIGHT = "sight.json"
+ALONE = "accuracy (one view)"
+
+
+class Sight(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a run sees: what its classes are called, and how a picture file becomes what the model reads."""
+
+    classes: tuple[str, ...]
+    size: tuple[int, int]
+    channels: Literal[1, 3]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """As a file may say anything: msgspec makes a DecodeError of a ValueError."""
+        if not self.classes or min(self.size) < 1 or math.prod(self.size) > budgets.PIXELS:
+            raise ValueError("classes and a size are needed")
+        if {len(self.mean), len(self.std)} != {self.channels} or not all(map(math.isfinite, self.mean)):
+            raise ValueError("each channel has a mean and a std")
+        if not all(0 < one < math.inf for one in self.std):
+            raise ValueError("each std is positive")
+
+    def seen(self, images: Tensor) -> Tensor:
+        """Bytes [B, C, H, W] as numbers."""
+        return normal(images, torch.tensor(self.mean), torch.tensor(self.std))
+
+
+class ImagesTask(Task):
+    """A model learns to tell pictures apart."""
+
+    name: ClassVar[str] = "images"
+    better: ClassVar[Literal["less", "more"]] = "more"
+    baselines: ClassVar[tuple[str, ...]] = ("mlp", "convnet")
+    ordered: ClassVar[str] = "learned-nd"
+
+    def __init__(self, recipe: Recipe, sight: Sight, pictures: Pictures | None = None) -> None:
+        super().__init__(recipe)
+        assert isinstance(recipe.data, Images)
+        self.config, self.sight, self.pictures = recipe.data, sight, pictures
+        self.sources = pictures.sources if pictures is not None else []
+        self.notes = [*(pictures.notes if pictures is not None else []), *learned(self.sources)]
+        self.grid = (1, 1)  # patches of a picture, which `settled` knows; a baseline takes it whole
+
+    @classmethod
+    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+        """Read and look at the recipe's pictures."""
+        assert isinstance(recipe.data, Images)
+        p = Pictures(recipe.data, recipe.seed, beside)
+        assert p.classes is not None
+        assert p.size is not None
+        assert p.channels is not None
+        mean, std = (tuple(t.tolist()) for t in (p.mean, p.std))
+        return cls(recipe, Sight(classes=p.classes, size=p.size, channels=p.channels, mean=mean, std=std), p)
+
+    @property
+    def classes(self) -> Sequence[str]:
+        return self.sight.classes
+
+    @classmethod
+    def recall(cls, recipe: Recipe, folder: Path) -> Self:
+        path = folder / SIGHT
+        try:
+            return cls(recipe, budgets.decoded(budgets.read(path), Sight))
+        except (OSError, msgspec.DecodeError) as error:
+            raise InputError(
+                f"{path}, which says how this run sees, cannot be read: {error}. Train again, or bring it back."
+            ) from error
+
+    @classmethod
+    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.recall(recipe, folder)
+        sight = task.sight
+        return cls(recipe, sight, Pictures.measured(task.config, sight.classes, sight.size, sight.channels, NEW, names))
+
+    def save(self, folder: Path) -> None:
+        (folder / SIGHT).write_bytes(msgspec.json.format(msgspec.json.encode(self.sight), indent=1) + b"\n")
+
+    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+        (height, width), channels, classes = self.sight.size, self.sight.channels, len(self.sight.classes)
+        entry, said = dict(spec.get("entry") or {}), self.recipe.model
+        patch = entry.get("patch")
+        if patch is None or len(patch) != 2 or spec.get("vocabulary") is not None:
+            raise InputError(
+                "Pictures are cut into patches, but the model takes something else. "
+                "Say model.entry.patch = [rows, columns], and no vocabulary."
+            )
+        if height % patch[0] or width % patch[1]:
+            raise InputError(
+                f"model.entry.patch is {patch[0]}×{patch[1]}, which does not fill pictures of {height}×{width} pixels. "
+                "Choose a patch that divides them, or another data.size."
+            )
+        features, grid = _features(entry, channels, patch), (height // patch[0], width // patch[1])
+        self.grid = grid
+        if "start" in said:
+            if (entry.get("features"), spec.get("outputs")) != (features, classes):
+                raise InputError(
+                    f"The checkpoint takes {entry.get('features')} numbers a patch and gives {spec.get('outputs')} answers, but "
+                    f"these pictures make {features} and have {classes} classes. Use the channels and classes of its training."
+                )
+            return spec
+        for name, given, found in (
+            ("entry.features", said.get("entry", {}).get("features"), features),
+            ("outputs", said.get("outputs"), classes),
+        ):
+            if given not in (None, found):
+                raise InputError(f"model.{name} is {given}, but the pictures have {found}. Leave it out: the data says it.")
+        readout = spec.setdefault("readout", "class")
+        if readout in ("each", "concatenation"):
+            raise InputError(f'model.readout {readout!r} gives no one answer a picture. Use "class", "mean", "first" or "last".')
+        made = {"head": {"bias": True}, **spec, "entry": entry | {"features": features}, "outputs": classes}
+        block = spec.get("block") or {}
+        if "preset" not in said and not _says_position(block):
+            block = _placed(block, self.ordered)
+        return made | {"block": _on_grid(block, said.get("block") or {}, grid, readout == "class")}
+
+    def sizes(self, baseline: str) -> dict[str, Any]:
+        return {"shape": (self.sight.channels, *self.sight.size), "outputs": len(self.sight.classes)}
+
+    def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
+        assert self.pictures is not None
+        size = self.recipe.budget.batch
+        tensors = self.pictures.batch(step, size, share, shares)
+        own, tokens = len(tensors["wanted"]), self.grid[0] * self.grid[1]
+        return Batch(tensors, size, own * tokens, own, tokens)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Of a mixture of two pictures, the answer is as mixed as they are."""
+        answers, t = model(batch.tensors["inputs"]).float(), batch.tensors
+        smoothing = self.config.smoothing
+        if "other" not in t:
+            return F.cross_entropy(answers, t["wanted"], reduction="sum", label_smoothing=smoothing)
+        own, others = (
+            F.cross_entropy(answers, t[name], reduction="none", label_smoothing=smoothing) for name in ("wanted", "other")
+        )
+        return (t["part"] * own + (1 - t["part"]) * others).sum()
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return tuple(self.pictures.parts) if self.pictures is not None else ()
+
+    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
+        """accuracy: share of pictures whose most probable class is theirs; loss: nats a picture; and how many they are."""
+        return self._measured(model, part, Views())
+
+    def final(self, model: Built, part: str) -> dict[str, float]:
+        """As `evaluate`, of the answers over all views of the recipe; then also accuracy (one view), of pictures as they are."""
+        return self._measured(model, part, self.config.views)
+
+    @torch.no_grad()
+    def _measured(self, model: Built, part: str, views: Views) -> dict[str, float]:
+        assert self.pictures is not None
+        device, of, right, alone, lost = next(model.parameters()).device, self.pictures.parts[part], 0, 0, 0.0
+        for first in range(0, len(of), AT_ONCE):
+            images, labels = of[first : first + AT_ONCE]
+            each, wanted = self._answers(model, images, views), labels.to(device)
+            answers = each.mean(0)
+            right += int((answers.argmax(-1) == wanted).sum())
+            alone += int((each[0].argmax(-1) == wanted).sum())
+            lost += float(F.cross_entropy(answers, wanted, reduction="sum"))
+        found = {"accuracy": right / len(of), "loss": lost / len(of), "pictures": float(len(of))}
+        return found | ({ALONE: alone / len(of)} if len(views) > 1 else {})
+
+    def _answers(self, model: Built, images: Tensor, views: Views) -> Tensor:
+        """Of pictures uint8 [B, C, H, W] in each of their views: [views, B, classes], as they are first."""
+        device = next(model.parameters()).device
+        return torch.stack([model(self.sight.seen(one).to(device)).float() for one in views.of(images)])
+
+    @torch.no_grad()
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
+        """The class of each picture, and how probable the likeliest classes are. options: top, how many of them; 3 unless said.
+
+        inputs: picture files, folders, archives, tables with a column path, idx files of pictures. A picture is made grey or
+        colour, resized and cropped, as those of the run were, and seen in all views of the recipe.
+        """
+        top = min(int(options.pop("top", 3)), len(self.sight.classes))
+        if options or top < 1:
+            raise InputError(f"Pictures are answered with the option top, 1 or more, but got {', '.join(options) or f'top={top}'}.")
+        if not inputs:
+            return []
+        called, block = unlabelled_block(inputs, self.sight.size, self.sight.channels)
+        chances = [self._answers(model, images, self.config.views).mean(0).softmax(-1) for images in block.split(AT_ONCE)]
+        return likeliest(called, torch.cat(chances), self.sight.classes, top)
+
+    def asked(self, model: Built, said: str) -> Asked:
+        if not Path(said).is_file():
+            raise InputError(f"There is no picture {said}. Give the path of a file that Pillow reads, e.g. PNG or JPEG.")
+        pixels = converted(picture(Path(said), said), self.sight.size, self.sight.channels)
+        spec, line = model.spec, Line(name="picture", kind="patches", labels=[], picture=address(pixels))
+        if spec.cells is not None:
+            grid = [size // side for size, side in zip(self.sight.size, spec.cells, strict=True)]
+            line = patches(grid, spec.rows_before, line.picture)
+        return Asked((self.sight.seen(torch.tensor(pixels)[None]).to(next(model.parameters()).device),), [line])
+
+    @torch.no_grad()
+    def samples(self, model: Built, step: int) -> list[Sample]:
+        """The class of pictures of the validation part, far apart in it."""
+        assert self.pictures is not None
+        part, many = self.pictures.parts["validation"], self.recipe.evaluation.samples
+        device, found = next(model.parameters()).device, []
+        for place in [i * len(part) // many for i in range(min(many, len(part)))]:
+            image, label = part[place : place + 1]
+            x = self.sight.seen(image).to(device)
+            chances = model(x).float().softmax(-1)[0]
+            best = int(chances.argmax())
+            answer = f"{self.sight.classes[best]} ({float(chances[best]):.0%})"
+            wanted = self.sight.classes[int(label)]
+            looked = self._looked(model, image, x) if place == 0 and due(self.recipe, step) else {}
+            found.append(Sample(step=step, given=f"validation picture {place + 1}", answer=answer, wanted=wanted, **looked))
+        return found
+
+    def _looked(self, model: Built, image: Tensor, x: Tensor) -> dict[str, Any]:
+        """The picture, and what the row that is read out drew from its patches; of a mean, the patch in the middle."""
+        down, across = self.grid
+        pixels = image[0].movedim(0, -1).squeeze(-1)
+        if pixels.numel() > NUMBERS:
+            return {}
+        found: dict[str, Any] = {"picture": pack(pixels.to(torch.int64).numpy())}
+        if not isinstance(model, Model) or len(model.blocks) * model.spec.blocks[0].attention.heads * down * across > NUMBERS:
+            return found
+        names = [f"{row},{column}" for row in range(down) for column in range(across)]
+        middle = down // 2 * across + across // 2
+        row = {"first": 0, "last": len(names) - 1}.get(model.spec.readout, middle)
+        shown, before = names[row], 0
+        if model.spec.readout == "class":
+            row, shown, before = 0, "class", model.spec.rows_before
+        attention = attention_of(model, x, rows=slice(row, row + 1), columns=slice(before, None))
+        return found | {"tokens": [shown], "source": names, "grid": [down, across], "attention": attention}
+
+
+def _features(entry: dict[str, Any], channels: int, patch: Sequence[int]) -> int:
+    """Raw numbers of a token: those of its patch, or what the last convolution of a stem gives."""
+    stem = entry.get("stem")
+    if not stem:
+        return channels * patch[0] * patch[1]
+    if stem[0] != channels:
+        raise InputError(
+            f"model.entry.stem begins with {stem[0]} channels, but the pictures have {channels}. Begin with {channels}."
+        )
+    return int(stem[-1])
+
+
+def _says_position(block: Any) -> bool:
+    """Whether a block, or one of several, says a position scheme, "none" too."""
+    blocks = block if isinstance(block, list | tuple) else [block]
+    return any("position" in (one.get("attention") or {}) for one in blocks)
+
+
+def _placed(block: Any, scheme: str) -> Any:
+    """Blocks with a position scheme."""
+    if isinstance(block, list | tuple):
+        return [_placed(one, scheme) for one in block]
+    return block | {"attention": (block.get("attention") or {}) | {"position": scheme}}
+
+
+def _on_grid(block: Any, said: Any, grid: tuple[int, int], token: bool) -> Any:
+    """Blocks whose tables of places have the size of the pictures' grid; a size that the recipe says stays, if it is large enough.
+
+    token  whether a class token stands one place behind the last cell
+    """
+    if isinstance(block, (list, tuple)):
+        each = said if isinstance(said, (list, tuple)) else [{}] * len(block)
+        return [_on_grid(one, of, grid, token) for one, of in zip(block, each, strict=True)]
+    attention = dict(block.get("attention") or {})
+    position = attention.get("position")
+    scheme = {"scheme": position} if isinstance(position, str) else dict(position or {})
+    if scheme.get("scheme") not in ("learned-nd", "swin"):
+        return block
+    own = (said.get("attention") or {}).get("position")
+    needed = [n + (token and scheme["scheme"] == "swin") for n in grid]
+    if isinstance(own, dict) and "shape" in own:
+        if len(own["shape"]) != 2 or any(a < b for a, b in zip(own["shape"], needed, strict=True)):
+            raise InputError(
+                f"model.block.attention.position.shape is {list(own['shape'])}, but the patches need {needed}. "
+                "Leave it out: the data says it."
+            )
+        return block
+    return block | {"attention": attention | {"position": scheme | {"shape": needed}}}

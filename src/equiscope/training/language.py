@@ -1,0 +1,189 @@
+"""Language (R1): the next token, at every place of a passage at once. Measured in nats a token and bits a character."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiscope.data import Language, Passages
+from equiscope.data.files import learned
+from equiscope.data.language import IGNORED
+from equiscope.data.line import Unknown, held
+from equiscope.errors import InputError, UnknownName
+from equiscope.geometry import SpaceModel
+from equiscope.models import Built, Model, Sampling, generate
+from equiscope.record import Line, Sample
+from equiscope.tokens.labels import labels
+from equiscope.tokens.tokenizer import Tokenizer
+from equiscope.training.looking import attention_of, due, room
+from equiscope.training.recipe import Recipe
+from equiscope.training.task import NEW, Answer, Asked, Batch
+from equiscope.training.text import TextTask, of_start
+
+AT_ONCE, SCORES = 2**14, 2**25  # tokens that are evaluated together, and scores of the vocabulary for them
+AHEAD = 32  # tokens that are written before the text is looked at for where it should stop
+
+
+class LanguageTask(TextTask):
+    """A decoder learns to continue texts."""
+
+    name: ClassVar[str] = "language"
+    baselines: ClassVar[tuple[str, ...]] = ("lstm",)
+
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, passages: Passages | None = None) -> None:
+        super().__init__(recipe, tokenizer)
+        assert isinstance(recipe.data, Language)
+        self.config, self.passages = recipe.data, passages
+        self.sources = passages.sources if passages is not None else []
+        self.notes = [*(passages.notes if passages is not None else []), *learned(self.sources)]
+
+    @classmethod
+    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+        """Read and look at the recipe's data."""
+        assert isinstance(recipe.data, Language)
+        passages = Passages(recipe.data, recipe.seed, beside, of_start(recipe, recipe.data.tokens))
+        return cls(recipe, passages.tokenizer, passages)
+
+    @classmethod
+    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.recall(recipe, folder)
+        return cls(recipe, task.tokenizer, Passages.measured(task.config, task.tokenizer, NEW, names))
+
+    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+        size = self.tokenizer.size
+        if "start" in self.recipe.model:
+            if spec.get("vocabulary") is None or spec.get("encoder") is not None:
+                what = "reads a source" if spec.get("encoder") is not None else "has no vocabulary"
+                raise InputError(f"The model of model.start {what}, so it continues no texts. Choose a language model.")
+            if size > spec["vocabulary"]:
+                raise InputError(
+                    f"The checkpoint knows {spec['vocabulary']} ids, but this tokenizer has {size}. "
+                    'Use data.tokens = "checkpoint", the tokenizer it was trained with.'
+                )
+            return spec
+        for name in ("vocabulary", "outputs"):
+            if name in self.recipe.model and spec[name] != size:
+                raise InputError(f"model.{name} is {spec[name]}, but the texts have {size} tokens. Leave it out: the data says it.")
+        return spec | {"vocabulary": size, "outputs": size}
+
+    def sizes(self, baseline: str) -> dict[str, Any]:
+        return {"vocabulary": self.tokenizer.size, "outputs": self.tokenizer.size}
+
+    def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
+        assert self.passages is not None
+        size, span = self.recipe.budget.batch, self.config.context
+        inputs, wanted = (ids[share::shares] for ids in self.passages.batch(step, size))
+        return Batch({"inputs": inputs, "wanted": wanted}, size * span, inputs.numel(), len(inputs), span)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Every prefix of a passage is an example: the causal mask lets one pass learn from them all."""
+        answers = model(batch.tensors["inputs"])
+        return F.cross_entropy(answers.flatten(0, -2).float(), batch.tensors["wanted"].flatten(), reduction="sum")
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return tuple(self.passages.ids) if self.passages is not None else ()
+
+    @torch.no_grad()
+    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
+        """loss: nats a token over all passages of the part; bits: a character's, left out where ids do not say all of the part:
+        the token for what is not known, or a text without its capitals, is guessed far more easily than what it hides.
+
+        Each passage is read from its own beginning, or with the end of the one before it (data.overlap).
+        """
+        assert self.passages is not None
+        device, span = next(model.parameters()).device, self.config.context
+        total, count, hidden = 0.0, 0, not self.passages.whole
+        for inputs, wanted in self.passages.passages(part, max(1, min(AT_ONCE, SCORES // self.tokenizer.size) // span)):
+            answers = model(inputs.to(device)).flatten(0, -2).float()
+            total += float(F.cross_entropy(answers, wanted.flatten().to(device), reduction="sum", ignore_index=IGNORED))
+            count += int((wanted != IGNORED).sum())
+            hidden = hidden or (self.passages.unknown is not None and bool((wanted == self.passages.unknown).any()))
+        loss = total / count
+        given = self.tokenizer.decode(self.passages.ids[part][:1].tolist())  # the first token is never asked for
+        characters = max(self.passages.characters[part] - len(given), 1)
+        bits = loss * (count / characters) / math.log(2)
+        return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))} | ({} if hidden else {"bits per character": bits})
+
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
+        """How each text goes on.
+
+        options  steps: new tokens at most, 200 unless said; stop: a text (or several) before which it ends; seed; and those of
+                 `Sampling`, temperature 0.8 unless said
+        raises   InputError for another option, and for a text that is empty or has characters without an id
+        """
+        steps, seed, stop = options.pop("steps", 200), options.pop("seed", 0), options.pop("stop", ())
+        stops = [stop] if isinstance(stop, str) else list(stop)
+        known = [f.name for f in fields(Sampling)]
+        if wrong := [name for name in options if name not in known]:
+            raise UnknownName("option of a text that goes on", wrong[0], ["steps", "stop", "seed", *known])
+        if steps < 1 or "" in stops:
+            raise InputError(f"steps is 1 or more and stop a text of a character or more, but got steps={steps}, stop={stop!r}.")
+        sampling = Sampling(**{"temperature": 0.8, **options})
+        read = []
+        for number, text in enumerate(inputs, 1):  # before any answer is made
+            try:
+                read.append(self._ids(text))
+            except InputError as error:
+                raise error if len(inputs) == 1 else InputError(f"Text {number} of {len(inputs)}: {error}") from error
+        made = (self._continued(model, ids, steps, sampling, seed, stops) for ids in read)
+        return [Answer(text, answer) for text, answer in zip(inputs, made, strict=True)]
+
+    def asked(self, model: Built, said: str) -> Asked:
+        ids = self._ids(said)
+        written = labels(self.tokenizer.inner, ids)
+        return Asked(
+            (torch.tensor([ids], device=next(model.parameters()).device),), [Line(name="text", kind="words", labels=written)]
+        )
+
+    def _ids(self, text: str) -> list[int]:
+        try:
+            ids: list[int] = held(self.tokenizer, [text]).ids.tolist()
+        except Unknown as error:
+            raise InputError(f"{error} This model knows the characters of its texts only; leave {error.sign!r} out.") from error
+        if not ids:
+            raise InputError("There is no text to go on with. Give at least one character.")
+        return ids
+
+    def _continued(self, model: Built, ids: list[int], steps: int, sampling: Sampling, seed: int, stops: Sequence[str] = ()) -> str:
+        """No passage is longer than those that were learned: when one is full, its later half begins the next."""
+        assert not isinstance(model, SpaceModel)
+        span, device, new = self.config.context, next(model.parameters()).device, []  # type: int, Any, list[int]
+        while len(new) < steps:
+            seen = [*ids, *new]
+            if len(seen) >= span:
+                seen = seen[-max(1, span // 2) :]
+            space = min(steps - len(new), span - len(seen) + 1, AHEAD if stops else steps)  # the last one is not read
+            made = generate(model, torch.tensor([seen], device=device), space, sampling, seed=seed + len(new))
+            new += made[0].tolist()
+            text = self.tokenizer.decode(new)
+            if ends := [place for stop in stops if (place := text.find(stop)) >= 0]:
+                return text[: min(ends)]
+        return self.tokenizer.decode(new)
+
+    def samples(self, model: Built, step: int) -> list[Sample]:
+        assert self.passages is not None
+        line = self.passages.ids["validation"]
+        span = self.config.context
+        found: list[Sample] = []
+        passages = -(-len(line) // span)  # a short part has fewer than are asked for
+        for i in range(min(self.recipe.evaluation.samples, passages)):
+            given = self.tokenizer.decode([int(t) for t in line[i * span : i * span + span // 2]])
+            if not given:  # of part of a character, or of tokens without a text
+                continue
+            answer = self.predict(model, [given], steps=span - span // 2)[0]
+            looks = isinstance(model, Model) and not found and due(self.recipe, step)
+            seen = self._seen(model, line[i * span :][: room(model)]) if looks else {}
+            found.append(Sample(step=step, given=given, answer=answer.answer, **seen))
+        return found
+
+    def _seen(self, model: Built, line: Any) -> dict[str, Any]:
+        """The tokens of a line and what each drew from those before it."""
+        ids = [int(t) for t in line][: self.config.context]
+        attention = attention_of(model, torch.tensor([ids], device=next(model.parameters()).device))
+        return {"tokens": [self.tokenizer.decode([t]) for t in ids], "attention": attention}

@@ -1,0 +1,68 @@
+"""Looking: the attention of a fixed example while a model learns, small enough to stand in a run's record.
+
+A dozen looks in a run, a short example, three decimals: a record stays a file that is read at once.
+"""
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from equiscope.blocks import Block
+from equiscope.models import Built, Model
+from equiscope.record import Array, pack
+from equiscope.tokens import Tokens
+from equiscope.training.recipe import Recipe
+
+LOOKS, DECIMALS = 12, 3
+NUMBERS, LONGEST = 2**14, 24  # weights of one look; tokens of its example
+
+
+def due(recipe: Recipe, step: int) -> bool:
+    """Whether attention is looked at after this step: at evaluations, the first and the last among them, a dozen times at most."""
+    steps, every = recipe.budget.steps, recipe.evaluation.every or max(1, recipe.budget.steps // 10)
+    apart = -(-(steps // every) // (LOOKS - 2)) or 1
+    return step == steps or (step % every == 0 and step // every % apart == 0)
+
+
+def room(model: Built) -> int:
+    """Tokens of an example whose weights of all layers and heads are few."""
+    if not isinstance(model, Model):
+        return 2
+    pairs = len(model.blocks) * model.spec.blocks[0].attention.heads
+    return max(2, min(LONGEST, int((NUMBERS / pairs) ** 0.5)))
+
+
+@torch.no_grad()
+def attention_of(
+    model: Built, inputs: Tokens | Tensor, source: Tokens | Tensor | None = None, rows: slice = slice(None),
+    columns: slice = slice(None),
+) -> Array | None:  # fmt: skip
+    """Weights [L, H, N, M] of one example, or None where they are no numbers of one shape, or a baseline has none.
+
+    inputs   of one example, with or without an axis for the batch
+    source   what an encoder reads: the weights are then those across, from the M tokens of the source
+    rows     and columns that are kept, e.g. slice(0, 1) and slice(1, None) for what a class token drew from patches
+    """
+    if not isinstance(model, Model):
+        return None
+    found: list[Tensor] = []
+    handles = []
+    for block in model.blocks:
+        part = cast(Block, block).cross if source is not None else cast(Block, block).attention
+
+        def keep(module: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+            plan = given[3] if len(given) > 3 else named.get("plan")
+            found.append(module.look(*given[:3], plan=plan)[1].float().cpu())
+
+        if part is not None:
+            handles.append(part.register_forward_pre_hook(keep, with_kwargs=True))
+    try:
+        model(inputs, source=source)
+    finally:
+        for handle in handles:
+            handle.remove()
+    alike = [w.reshape(-1, *w.shape[-2:])[:, rows, columns] for w in found]
+    if not alike or len({w.shape for w in alike}) > 1:
+        return None
+    return pack(torch.stack(alike).double().round(decimals=DECIMALS).numpy())

@@ -1,0 +1,365 @@
+"""The loop: batches in, steps out, and nothing lost on the way.
+
+What a step does depends on the recipe and the step's number alone, so a run that was killed at any moment and goes on is, bit
+for bit on a CPU, the run that would have been.
+"""
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import torch
+
+from equiscope.checkpoints import load, run_folder
+from equiscope.checkpoints.run_folder import BEST, STEPS, WEIGHTS, Checkpoint, identity, load_run, weights_of
+from equiscope.errors import EquiscopeError, InputError
+from equiscope.models import Built, Model, ModelSpec, build, count
+from equiscope.record.run import Entries, Entry, Point, Run, Score, write_run
+from equiscope.training import folder, state
+from equiscope.training.cost import best_rate
+from equiscope.training.engine import Diverged, Engine
+from equiscope.training.processes import counted
+from equiscope.training.recipe import Recipe
+from equiscope.training.task import Batch, Task, orderless, settle
+
+
+@dataclass
+class Watcher:
+    """Who wants to know: `entry` is called with each line of the run's metrics, `say` with sentences, `begin` with the run."""
+
+    entry: Callable[[Entry], None] = field(default=lambda entry: None)
+    say: Callable[[str], None] = field(default=lambda sentence: None)
+    begin: Callable[[Run], None] = field(default=lambda run: None)
+
+
+def train(
+    recipe: Recipe, task: Task, out: Path, watcher: Watcher | None = None, devices: int = 1, beside: Path | None = None
+) -> Run:  # fmt: skip
+    """Train by a recipe in a folder, or go on where the run that is there stopped.
+
+    task     of this recipe, with its data; beside: the recipe's folder, which the run remembers
+    returns  the run, finished; or stopped, where SIGTERM or Ctrl-C asked for that
+    raises   InputError where the folder holds another run, nothing whole, or cannot be written; Diverged where a loss is no number
+    """
+    if task.single and (count := counted(devices)) > 1:
+        raise InputError(
+            f"The task {task.name} is learned in one process, but {count} are asked for. Start one, without --devices."
+        )
+    spec = settle(task)
+    torch.manual_seed(recipe.seed)
+    model = begun_model(recipe, spec)
+    if "start" not in recipe.model:
+        model = task.begun(model)
+    engine = Engine(recipe, tried(model, task), devices)
+    try:
+        with ExitStack() as stack:
+
+            def begin() -> Run:
+                stack.enter_context(run_folder.held(out))
+                task.folder = out
+                return folder.begun(out, fresh(recipe, task, spec, engine, beside), task)
+
+            run = engine.processes.told(begin)
+            return _Loop(recipe, task, spec, engine, out, run, watcher if watcher and engine.first else Watcher()).go()
+    except OSError as error:
+        kept = run_folder.checkpoints(out)
+        raise InputError(
+            f"{error.filename or out}: {error.strerror or error}. {f'{kept[0]} is whole' if kept else 'Nothing was saved yet'}; "
+            "put this right, and give the same command to go on."
+        ) from error
+
+
+def begun_model(recipe: Recipe, spec: ModelSpec) -> Built:
+    """Fresh weights by the seed, or those of the checkpoint or run that a recipe starts from."""
+    model: Built = build(spec)
+    if "start" in recipe.model:
+        model.load_state_dict(load(recipe.model["start"], torch.float32).state_dict(), strict=True)
+    return model
+
+
+@torch.no_grad()
+def tried(model: Built, task: Task) -> Built:
+    """The model, after one example has passed through it, and the places of the longest ones were looked at.
+
+    raises  what does not fit, before anything is written
+    """
+    with kept_random():
+        task.loss(model, task.batch(0, 0, task.recipe.budget.batch))
+    for part, at in task.longest() if isinstance(model, Model) else ():
+        asked = cast(Model, model if part == "model" else model.encoder)
+        for scheme in asked.schemes:
+            scheme.check(at)
+            scheme.embed(torch.zeros(len(at), asked.spec.width), at)
+    return model
+
+
+def fresh(recipe: Recipe, task: Task, spec: ModelSpec, engine: Engine, beside: Path | None) -> Run:
+    """The record of a run that has not begun."""
+    return Run(
+        title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=json.loads(spec.to_json()), data=task.sources,
+        seed=recipe.seed,
+        versions=folder.versions(), machine=folder.machine(), beside=str((beside or Path()).absolute()),
+        processes=engine.processes.count, steps=recipe.budget.steps, parameters=count(spec),
+        multiply_adds=task.multiply_adds(spec, task.batch(0)), notes=[*task.notes, *orderless(task, engine.model)],
+    )  # fmt: skip
+
+
+class _Loop:
+    def __init__(
+        self, recipe: Recipe, task: Task, spec: ModelSpec, engine: Engine, out: Path, run: Run, watcher: Watcher
+    ) -> None:  # fmt: skip
+        self.recipe, self.task, self.spec, self.engine, self.out, self.run, self.watcher = (
+            recipe, task, spec, engine, out, run, watcher,
+        )  # fmt: skip
+        self.steps = recipe.budget.steps
+        self.every = recipe.evaluation.every or max(1, self.steps // 10)
+        self.save_every = recipe.evaluation.save or self.every
+        self.identity = identity(run)
+        self.best: float | None = None
+        self.seconds = 0.0
+        self.saved = -1  # the step of the newest checkpoint
+        self.entries: Entries | None = None
+        self.costs: dict[tuple[int, int], float] = {}
+
+    def go(self) -> Run:
+        """Steps until there are enough, or somebody says stop."""
+        step = self._resume()
+        if step == self.steps and self.run.state == "finished":
+            self.watcher.say(f"{self.out} is finished: {self.steps} steps.")
+            return self.run
+        self._look_for_best(step)
+        try:
+            said = "Stopping as soon as a step is whole; Ctrl-C again ends at once."
+            stopping = asked_to_stop(lambda: self.watcher.say(said))
+            with self.engine.products(), stopping as asked:
+                self._record(state="running", reason="", processes=self.engine.processes.count)
+                self.watcher.begin(self.run)
+                for note in self.run.notes:
+                    self.watcher.say(note)
+                try:
+                    return self._steps(step, asked)
+                except Exception as error:
+                    return self._uncompiled(error, asked())
+        except (EquiscopeError, OSError) as error:
+            with suppress(OSError):
+                self._record(state="failed", reason=str(error))
+            raise
+        finally:
+            if self.entries is not None:
+                self.entries.close()
+
+    def _steps(self, step: int, asked: Callable[[], int]) -> Run:
+        peak = best_rate(self.engine.device, torch.bfloat16 if self.recipe.engine.precision == "bfloat16" else torch.float32)
+        if self.saved < 0:
+            self._evaluate(0)
+        while step < self.steps:
+            stop = self._step(step, peak, asked)
+            step += 1
+            if step % self.every == 0 or step == self.steps:
+                self._evaluate(step)
+            if step % self.save_every == 0 or step == self.steps or stop:
+                self._save(step)
+            if stop and step < self.steps:
+                name = signal.Signals(stop).name
+                return self._record(state="stopped", reason=f"{name} after step {step} of {self.steps}, which is saved")
+        if stop := asked():
+            name = signal.Signals(stop).name
+            return self._record(state="stopped", reason=f"{name} after the last step, which is saved, before the last measurement")
+        return self._finish()
+
+    def _uncompiled(self, error: Exception, stop: int) -> Run:
+        """What becomes of a model that could not be compiled: a signal ends the compilers too. Raises other errors as they are."""
+        if not (self.recipe.engine.compile and type(error).__module__.startswith(("torch._inductor", "torch._dynamo"))):
+            raise error
+        if stop:
+            kept = f"step {self.saved} is saved" if self.saved >= 0 else "nothing was saved yet"
+            reason = f"{signal.Signals(stop).name} while the model was compiled; {kept}"
+            return self._record(state="stopped", reason=reason)
+        raise InputError(
+            f"engine.compile could not compile this model here: {str(error).strip().splitlines()[0]}. "
+            "Use --set engine.compile=false, or another compiler (the variable CXX)."
+        ) from error
+
+    def _step(self, step: int, peak: float, asked: Callable[[], int]) -> int:
+        """One step, counted from 0, and its line; returns the signal that asks to stop, or 0."""
+        begin = time.perf_counter()
+        try:
+            done = self.engine.step(self.task, step, asked)
+        except Diverged as error:
+            raise self._diverged(error, step) from error
+        took = time.perf_counter() - begin
+        self.seconds += took
+        passes = 2 if self.recipe.optimiser.sharpness else 1
+        cost = passes * sum(map(self._cost, done.read))
+        busy = 6 * cost / took / peak  # a multiply-add counts two, and twice as many on the way back
+        tokens = self.engine.processes.count * sum(batch.read for batch in done.read) / took
+        self._add(
+            Point(
+                step=step + 1, loss=done.loss, rate=done.rate, norm=done.norm, seconds=self.seconds, tokens=tokens, busy=busy,
+            )
+        )  # fmt: skip
+        return done.stop
+
+    def _evaluate(self, step: int) -> None:
+        with self.engine.evaluated() as model, kept_random(), self.task.levelled(model):
+            values = self.engine.processes.listed(self.task.evaluate(model))[0]
+            first = next(iter(values.values()))
+            better = self._better(first)
+            if better:
+                self.best = first
+                self._write(step, {WEIGHTS: state.weights(model)}, {"values": values}, BEST, 1)
+            self._add(Score(step=step, part="validation", values=values, best=better))
+            for sample in self.task.samples(model, step) if first == first else []:
+                self._add(sample)
+
+    def _better(self, value: float) -> bool:
+        if self.best is None or value != value:
+            return value == value
+        return (
+            value < self.best if self.task.better == "less" else value >= self.best
+        )  # of equal shares the one that learned longer
+
+    def _save(self, step: int, keep: int | None = None) -> None:
+        if self.saved == step:
+            return
+        facts = {"best": self.best, "seconds": self.seconds, "versions": folder.versions()}
+        try:
+            self._write(step, self.engine.state(), facts, run_folder.STEPS, keep or self.recipe.evaluation.keep)
+        except Diverged as error:
+            raise Diverged(f"After step {step}: {error} {self._kept()}") from error
+        self.saved = step
+        self._record()
+
+    def _write(self, step: int, files: dict[str, dict[str, torch.Tensor]], facts: dict[str, Any], kind: str, keep: int) -> None:
+        def written() -> None:
+            if self.entries is not None:
+                self.entries.settle()
+            run_folder.write_checkpoint(run_folder.place(self.out, step, kind), step, files, facts, self.identity)
+            run_folder.thin(self.out, keep, step, kind)
+
+        self.engine.processes.told(written)
+
+    def _resume(self) -> int:
+        """The step to go on after, 0 where nothing was saved."""
+
+        def fits(found: Checkpoint) -> int:
+            self.engine.restore(found.tensors)
+            self.best, self.seconds = found.facts["best"], found.facts["seconds"]
+            return found.step
+
+        self.engine.processes.told(lambda: run_folder.restore(self.out))
+        step = run_folder.newest(self.out, fits, self.watcher.say, self.identity)
+        if len(set(self.engine.processes.listed(step))) > 1:
+            raise InputError(f"The processes see different checkpoints in {self.out}. Use a folder that all of them share.")
+        if self.engine.first:
+            self.entries = Entries(self.out, -1 if step is None else step)
+        self.saved = -1 if step is None else step
+        if step and step < self.steps:
+            self.watcher.say(f"Going on after step {step} of {self.steps}.")
+            if other := folder.moved(self.run):
+                self.watcher.say(f"From here on numbers may differ in rounding: {'; '.join(other)}.")
+        if step and self.entries is not None and self.entries.steps < step:
+            self.watcher.say(f"metrics.jsonl has lines of {self.entries.steps} steps only, though {step} were done.")
+        return step or 0
+
+    def _look_for_best(self, step: int) -> None:
+        """Where the best weights so far are lost, the ones to go on with are the best that there are."""
+
+        def lost() -> str:
+            try:
+                weights_of(self.out, self.run)
+            except InputError as error:
+                return str(error)
+            return ""
+
+        if self.saved < 0 or not (why := self.engine.processes.told(lost)):
+            return
+        self.watcher.say(f"{why} Those of step {step} take their place, and what is better later.")
+        with self.engine.evaluated() as model, kept_random(), self.task.levelled(model):
+            values = self.engine.processes.listed(self.task.evaluate(model))[0]
+            first = next(iter(values.values()))
+            self.best = first if first == first else None
+            self._write(step, {WEIGHTS: state.weights(model)}, {"values": values}, BEST, 1)
+
+    def _finish(self) -> Run:
+        """Measure every part with the best weights, once."""
+        result = {}
+        if self.engine.first:
+            model = load_run(self.out).to(self.engine.device)
+            with kept_random():
+                result = {part: self.task.final(model, part) for part in self.task.parts if part != "train"}
+            for kind, keep in ((STEPS, self.recipe.evaluation.keep), (BEST, 1)):  # a kill may have left some
+                run_folder.thin(self.out, keep, self.steps, kind)
+        return self._record(state="finished", result=result)
+
+    def _diverged(self, error: Diverged, step: int) -> Diverged:
+        """Save what was good, beside all that was saved, and say what to do."""
+        with suppress(Diverged):
+            self._save(step, keep=self.steps)
+        return Diverged(f"{error} {self._kept()}")
+
+    def _kept(self) -> str:
+        kept = (
+            f"The weights before it are kept in {run_folder.place(self.out, self.saved)}" if self.saved >= 0 else "Nothing is lost"
+        )
+        return f"{kept}. Try a lower optimiser.rate, more warmup, or a smaller optimiser.clip, with another --out."
+
+    def _add(self, entry: Entry) -> None:
+        if self.entries is not None:
+            self.entries.add(entry)
+        self.watcher.entry(entry)
+
+    def _record(self, **changes: Any) -> Run:
+        self.run = msgspec.structs.replace(self.run, seconds=self.seconds, **changes)
+        if self.engine.first:
+            write_run(self.run, self.out)
+        return self.run
+
+    def _cost(self, batch: Batch) -> float:
+        """Multiply-adds of a forward pass."""
+        key = (batch.length, batch.source)
+        if key not in self.costs:
+            self.costs[key] = self.task.multiply_adds(self.spec, batch) / max(batch.size, 1)
+        return self.costs[key] * batch.size
+
+
+@contextmanager
+def asked_to_stop(heard: Callable[[], None] = lambda: None) -> Iterator[Callable[[], int]]:
+    """Inside, SIGTERM and Ctrl-C are noticed: the function says which one, or 0. The second Ctrl-C ends at once.
+
+    heard  what is done at the first one
+    """
+    asked: list[int] = []
+    before = {}
+
+    def notice(number: int, frame: Any) -> None:
+        if asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        asked.append(number)
+        if len(asked) == 1:
+            with suppress(RuntimeError):  # in the middle of writing something else
+                heard()
+
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before[number] = signal.signal(number, notice)
+    except ValueError:  # another thread than the first: its owner decides
+        pass
+    try:
+        yield lambda: asked[0] if asked else 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def kept_random() -> Iterator[None]:
+    """Random numbers drawn inside change nothing outside."""
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        yield

@@ -1,0 +1,319 @@
+"""Molecules: the energy of atoms in space and the forces on them, which are its slopes. Measured as mean absolute errors."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import msgspec
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiscope import budgets
+from equiscope.data.frame_files import frames
+from equiscope.data.molecules import Frame, Frames, Levels, Molecules, joined
+from equiscope.data.turns import turn
+from equiscope.errors import InputError
+from equiscope.geometry import SpaceModel
+from equiscope.geometry.forces import Slopes
+from equiscope.models import Built, Model
+from equiscope.record import Sample
+from equiscope.training.plainly import Plain, plain_spec
+from equiscope.training.recipe import Recipe
+from equiscope.training.task import NEW, Answer, Asked, Batch, Task, batches
+from equiscope.units import electronvolts
+
+AT_ONCE = 64  # frames that are evaluated together
+PAIRS = 2**18  # of atoms that are answered together
+LEVELS = "elements.json"
+MILLI = 1e3
+LEVELLED = 500  # frames, at most, of the training part that say where energies lie on average
+NEAR = 0.01  # of the scale: where a loss of Huber's kind turns from square to absolute
+
+
+class MoleculesTask(Task):
+    """A model learns energies of molecules, and forces on their atoms."""
+
+    name: ClassVar[str] = "molecules"
+    single: ClassVar[bool] = True
+    ordered: ClassVar[str] = ""  # places are numbers of an atom
+
+    def __init__(self, recipe: Recipe, levels: Levels, frames: Frames | None = None) -> None:
+        super().__init__(recipe)
+        assert isinstance(recipe.data, Molecules)
+        self.config, self.levels, self.frames = recipe.data, levels, frames
+        self.sources, self.notes = (frames.sources, frames.notes) if frames is not None else ([], [])
+        self.slopes: Slopes | None = None
+
+    @classmethod
+    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+        """Read and look at the recipe's frames."""
+        assert isinstance(recipe.data, Molecules)
+        weights, forces = recipe.data.weights, recipe.data.keys.forces is not None
+        if weights.energy == 0 and (weights.forces == 0 or not forces):
+            raise InputError(
+                "data.weights leave nothing to learn from. Give the energy, or forces that are there, a weight above 0."
+            )
+        frames = Frames(recipe.data, recipe.seed, beside)
+        return cls(recipe, frames.levels, frames)
+
+    @classmethod
+    def recall(cls, recipe: Recipe, folder: Path) -> Self:
+        path = folder / LEVELS
+        try:
+            return cls(recipe, budgets.decoded(budgets.read(path), Levels))
+        except (OSError, msgspec.DecodeError) as error:
+            raise InputError(
+                f"{path}, which says what atoms this run knows, cannot be read: {error}. Train again, or bring it back."
+            ) from error
+
+    @classmethod
+    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.recall(recipe, folder)
+        return cls(recipe, task.levels, Frames.measured(task.config, task.levels, NEW, names))
+
+    def save(self, folder: Path) -> None:
+        (folder / LEVELS).write_bytes(msgspec.json.format(msgspec.json.encode(self.levels), indent=1) + b"\n")
+
+    @property
+    def forceful(self) -> bool:
+        """Whether the files say forces."""
+        return self.config.keys.forces is not None
+
+    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+        if "block" in spec:
+            return plain_spec(spec, self.levels, self.frames is not None and self.frames.periodic)
+        there = self.levels.elements
+        known = list(spec.get("elements", there))
+        if missing := [symbol for symbol in there if symbol not in known]:
+            raise InputError(
+                f"The model knows {', '.join(known)}, but the molecules have {', '.join(missing)} too. Add that, or choose another."
+            )
+        if spec.get("reads", "energy") != "energy":
+            raise InputError(f'model.reads is "{spec["reads"]}", but an energy is learned. Leave it out.')
+        if spec.get("cutoff") is None and self.frames is not None and self.frames.periodic:
+            raise InputError("The frames repeat in a cell, where all would see infinitely many. Give model.cutoff, in Å.")
+        return spec | {"elements": known}
+
+    def begun(self, model: Built) -> Built:
+        """References and scale are the data's; what the references leave of an energy, the last map begins with."""
+        if isinstance(model, Model):
+            return model
+        space, levels = model, self.levels
+        assert isinstance(space, SpaceModel)
+        known = dict(zip(levels.elements, levels.references, strict=True))
+        references = [known.get(symbol, 0.0) for symbol in space.spec.elements]
+        space.settle(torch.tensor(references, dtype=torch.float64), levels.scale)
+        nn.init.constant_(space.last.bias, levels.offset / levels.scale)
+        return space
+
+    def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
+        assert self.frames is not None
+        size = self.recipe.budget.batch
+        t = self.frames.batch(step, size, share, shares)
+        return Batch(t, size, int((t["numbers"] > 0).sum()), len(t["numbers"]), t["numbers"].shape[1])
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Of each molecule: what its energy misses an atom, and its forces a component, in units of the scale."""
+        said = self.config.weights
+        t, space = batch.tensors | {"weights": torch.tensor([said.energy, said.forces])}, _in_space(model, self.levels)
+        forces = "forces" in t and self.config.weights.forces != 0
+        if self.recipe.engine.compile and torch.is_grad_enabled() and isinstance(space, SpaceModel):
+            if self.slopes is None or self.slopes.model is not space:
+                self.slopes = Slopes(space, self._missed, forces=forces)
+            return self.slopes(t)
+        if not forces:
+            return self._missed(space(t["numbers"], t["at"], t.get("cell")), None, t)
+        found = space.answer(t["numbers"], t["at"], t.get("cell"), learn=True)
+        return self._missed(found.energy, found.forces, t)
+
+    def _missed(self, energy: Tensor, forces: Tensor | None, t: dict[str, Tensor]) -> Tensor:
+        weights, scale, atoms = t["weights"], self.levels.scale, (t["numbers"] > 0).sum(-1)
+        lost = weights[0] * self._lost((energy - t["energy"]) / (atoms * scale))
+        if forces is not None:
+            missed = self._lost((forces - t["forces"]) / scale)
+            pulled = missed.sum((-1, -2)) / (3 * atoms)  # where there is no atom, nothing is missed
+            lost = lost + weights[1] * (torch.where(t["known"], pulled, 0.0) if "known" in t else pulled)
+        return lost.sum().float()
+
+    def _lost(self, x: Tensor) -> Tensor:
+        if self.config.loss == "absolute":
+            return x.abs()
+        return x.square() if self.config.loss == "square" else F.huber_loss(x, torch.zeros_like(x), "none", NEAR) / NEAR
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return tuple(self.frames.parts) if self.frames is not None else ()
+
+    @property
+    def signatures(self) -> Mapping[str, str]:  # type: ignore[override]
+        """Units of what is measured."""
+        said = {"energy": "mean absolute error of a molecule's energy in meV", "energy rms": "root of its mean square, in meV"}
+        if self.forceful:
+            said = {
+                "forces": "mean absolute error of a component in meV/Å", **said, "forces rms": "root of its mean square, in meV/Å",
+            }  # fmt: skip
+        if self.forceful:
+            said["turned forces"] = "mean of how far a component moves when its molecule is turned (and it turned back), in meV/Å"
+        said["turned energy"] = "mean of how far an energy moves when its molecule is turned, in meV"
+        return said | {"energy an atom": "mean absolute error in meV"} | self._own("as energy")
+
+    def _own(self, value: Any) -> dict[str, Any]:
+        """The error of an energy in the unit of the files, where no forces are compared and it is another."""
+        return {} if self.forceful or self.config.unit in ("eV", "meV") else {f"energy in {self.config.unit}": value}
+
+    @contextmanager
+    def levelled(self, model: Built) -> Iterator[None]:
+        """The last map's bias such that energies of the training part miss nothing on average, which is what falls last."""
+        assert self.frames is not None
+        bias = model.last.bias if isinstance(model, SpaceModel) else getattr(model.head, "bias", None)
+        if bias is None:
+            yield
+            return
+        train, kept = self.frames.parts["train"], bias.detach().clone()
+        shift = self._missing(model, train[:: math.ceil(len(train) / LEVELLED)])
+        with torch.no_grad():
+            bias += shift if math.isfinite(shift) else 0.0
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                bias.copy_(kept)
+
+    @torch.no_grad()
+    def _missing(self, model: Built, some: Sequence[Frame]) -> float:
+        """What energies of frames lack on average, an atom, in units of the model's scale."""
+        space, device, missed = _in_space(model, self.levels), next(model.parameters()).device, []
+        for first in range(0, len(some), AT_ONCE):
+            t = {name: x.to(device) for name, x in joined(some[first : first + AT_ONCE]).items()}
+            missed.append((t["energy"] - space(t["numbers"], t["at"], t.get("cell"))) / (t["numbers"] > 0).sum(-1))
+        return float(torch.cat(missed).mean() / (model.scale if isinstance(model, SpaceModel) else self.levels.scale))
+
+    @torch.no_grad()
+    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
+        """forces: mean absolute error in meV/Å, where there are any; energy: in meV."""
+        assert self.frames is not None
+        space, device = _in_space(model, self.levels), next(model.parameters()).device
+        energies, each, forces = [], [], []
+        for t in self.frames.groups(part, AT_ONCE):
+            t = {name: tensor.to(device) for name, tensor in t.items()}
+            there = t["numbers"] > 0
+            if "forces" in t:
+                found = space.answer(t["numbers"], t["at"], t.get("cell"))
+                energy = found.energy
+                forces.append((found.forces - t["forces"])[there & t["known"][:, None] if "known" in t else there].flatten())
+            else:
+                energy = space(t["numbers"], t["at"], t.get("cell"))
+            energies.append(energy - t["energy"])
+            each.append(energies[-1] / there.sum(-1))
+        missed = MILLI * torch.cat(energies).cpu()
+        values = {"energy": _mean(missed), "energy an atom": _mean(MILLI * torch.cat(each).cpu()), "energy rms": _root(missed)}
+        if forces:
+            pulled = MILLI * torch.cat(forces).cpu()
+            values = {"forces": _mean(pulled), **values, "forces rms": _root(pulled)}
+        own = self._own(values["energy"] / MILLI / electronvolts(self.config.unit))
+        return {**values, **own, "frames": float(len(missed))}
+
+    def final(self, model: Built, part: str) -> dict[str, float]:
+        """And how far the answers move when each molecule is turned in its own way: only by rounding, where a model knows turns."""
+        assert self.frames is not None
+        space, device, first = _in_space(model, self.levels), next(model.parameters()).device, 0
+        energies, forces = [], []
+        for t in self.frames.groups(part, AT_ONCE):
+            many = len(t["numbers"])
+            by = torch.stack([turn(self.recipe.seed, part, row) for row in range(first, first + many)]).to(device)
+            t = {name: tensor.to(device) for name, tensor in t.items()}
+            numbers, cell = t["numbers"], t.get("cell")
+            plain = space.answer(numbers, t["at"], cell)
+            moved = space.answer(numbers, t["at"] @ by.mT, None if cell is None else cell @ by.mT)
+            energies.append(moved.energy - plain.energy)
+            forces.append((moved.forces - plain.forces @ by.mT)[numbers > 0].flatten())
+            first += many
+        found = {"turned energy": _mean(MILLI * torch.cat(energies).cpu())}
+        if self.forceful:
+            found = {"turned forces": _mean(MILLI * torch.cat(forces).cpu()), **found}
+        return self.evaluate(model, part) | found
+
+    @torch.no_grad()
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
+        """The energy of every frame in eV and, among the arrays, the forces in eV/Å. inputs: files, folders, archives of frames."""
+        if options:
+            raise InputError(f"Molecules are answered without options, but got {', '.join(options)}.")
+        space, device, found = _in_space(model, self.levels), next(model.parameters()).device, []  # type: Any, Any, list[Answer]
+        read = [frame for name in inputs for frame in frames(name, self.config.manner, labelled=False)[0]]
+        for frame in read:
+            _check(frame, space)
+        for _, alike in groupby(read, lambda frame: frame.cell is None):
+            some = list(alike)
+            for few in batches([len(frame.numbers) for frame in some], AT_ONCE, PAIRS):
+                t = {name: x.to(device) for name, x in joined(some[few]).items()}
+                made = space.answer(t["numbers"], t["at"], t.get("cell"))
+                found += map(self._answered, some[few], made.energy.tolist(), made.forces.cpu())
+        return found
+
+    def _answered(self, frame: Frame, energy: float, forces: Tensor) -> Answer:
+        """forces [N, 3], padding after those of the frame."""
+        forces = forces[: len(frame.numbers)]
+        if not (math.isfinite(energy) and bool(forces.isfinite().all())):
+            raise InputError(f"{frame.name}: the model's answer is no number. Its atoms stand too far off.")
+        if not self.forceful:
+            return Answer(frame.name, f"{energy:.6f} eV", {"eV an atom": energy / len(forces)}, arrays={"energy": energy})
+        largest = float(forces.norm(dim=-1).max())
+        return Answer(
+            frame.name, f"{energy:.6f} eV", {"largest force": largest}, arrays={"energy": energy, "forces": forces.tolist()}
+        )
+
+    def asked(self, model: Built, said: str) -> Asked:
+        raise InputError("A model of points in space has no row of words, patches or slices to look at. Ask it: equiscope predict.")
+
+    @torch.no_grad()
+    def samples(self, model: Built, step: int) -> list[Sample]:
+        """The energy of frames of the validation part, far apart in it."""
+        assert self.frames is not None
+        some, many, space = self.frames.parts["validation"], self.recipe.evaluation.samples, _in_space(model, self.levels)
+        device, found = next(model.parameters()).device, []  # type: Any, list[Sample]
+        for frame in [some[i * len(some) // many] for i in range(min(many, len(some)))]:
+            cell = None if frame.cell is None else frame.cell[None].to(device)
+            energy = float(space(frame.numbers[None].to(device), frame.at[None].to(device), cell))
+            given = frame.name.rpartition("/")[2]
+            found.append(Sample(step=step, given=given, answer=f"{energy:.4f} eV", wanted=f"{frame.energy:.4f} eV"))
+        return found
+
+
+def _in_space(model: nn.Module, levels: Levels) -> SpaceModel | Plain:
+    """What answers with energies and forces: the model, or an ordinary transformer with what it needs for that."""
+    if isinstance(model, Model):
+        return Plain(model, levels)
+    if not isinstance(model, SpaceModel):
+        raise InputError(f"Energies are of a model of points in space, but this is a {type(model).__name__}.")
+    return model
+
+
+def _check(frame: Frame, space: SpaceModel | Plain) -> None:
+    """Raises InputError for a frame that the model cannot answer for."""
+    if not bool(frame.at.isfinite().all()):
+        raise InputError(f"{frame.name} has coordinates that are no numbers (NaN or infinite). Give another file.")
+    try:
+        space.elements(frame.numbers)
+    except InputError as error:
+        raise InputError(f"{frame.name}: {error}") from error
+    _, place, many = frame.at.unique(dim=0, return_inverse=True, return_counts=True)
+    if bool((many > 1).any()):
+        first, second = (place == many.argmax()).nonzero()[:2, 0].tolist()
+        raise InputError(f"{frame.name}: atoms {first + 1} and {second + 1} are in one place. Move one, or leave it out.")
+    if frame.cell is not None and (isinstance(space, Plain) or space.spec.cutoff is None):
+        raise InputError(
+            f"{frame.name} repeats in a cell, but this model has no cutoff. "
+            'Say pbc="F F F" in the file, or train with model.cutoff.'
+        )
+
+
+def _mean(x: Tensor) -> float:
+    return float(x.double().abs().mean())
+
+
+def _root(x: Tensor) -> float:
+    return float(x.double().square().mean().sqrt())

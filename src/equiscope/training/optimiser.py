@@ -1,0 +1,106 @@
+"""Optimiser: which weights follow which rule, how fast at which step, and their average."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.errors import InputError
+from equiscope.training.muon import Muon
+from equiscope.training.recipe import Optimiser
+
+TINY = 1e-12  # beside the length of a gradient, where nothing pulls
+
+
+def optimisers(model: nn.Module, config: Optimiser) -> list[torch.optim.Optimizer]:
+    """AdamW for all weights; or Muon for the matrices of the layers and AdamW for the rest. Weights of one axis never decay."""
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    if not named:
+        raise InputError("This model has no parameter that could learn.")
+    matrices = [p for name, p in named if config.kind == "muon" and p.ndim == 2 and "blocks." in name]
+    taken = set(map(id, matrices))
+    rest = [p for _, p in named if id(p) not in taken]
+    groups = [
+        {"params": [p for p in rest if p.ndim >= 2], "weight_decay": config.decay},
+        {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    made: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW([g for g in groups if g["params"]], lr=config.rate, betas=config.betas, eps=config.eps, fused=True)
+    ]
+    if matrices:
+        made.append(Muon(matrices, lr=config.muon_rate, weight_decay=config.decay, adjust_lr_fn="match_rms_adamw"))
+    for optimiser in made:
+        for group in optimiser.param_groups:
+            group["highest"] = group["lr"]
+    return made
+
+
+def share(config: Optimiser, step: int, steps: int) -> float:
+    """The part of its highest rate at which a step learns, steps counted from 0."""
+    if step < config.warmup:
+        return (step + 1) / config.warmup
+    done = (step - config.warmup) / max(1, steps - config.warmup)
+    if config.schedule == "cosine":
+        return config.floor + (1 - config.floor) * 0.5 * (1 + math.cos(math.pi * done))
+    if config.schedule == "linear":
+        return 1 - (1 - config.floor) * done
+    if config.schedule == "wsd":
+        return 1 - (1 - config.floor) * max(0.0, done - (1 - config.fall)) / max(config.fall, 1e-12)
+    if config.schedule == "root":
+        return math.sqrt(max(config.warmup, 1) / (step + 1))
+    return 1.0
+
+
+def set_rates(made: list[torch.optim.Optimizer], part: float) -> float:
+    """Every group learns at this part of its highest rate; returns the first one's."""
+    for optimiser in made:
+        for group in optimiser.param_groups:
+            group["lr"] = group["highest"] * part
+    return float(made[0].param_groups[0]["lr"])
+
+
+@contextmanager
+def uphill(model: nn.Module, far: float) -> Iterator[None]:
+    """Inside, the weights stand so far along their gradient, which is cleared; afterwards they are as before, bit for bit.
+
+    A gradient taken there leads to where the loss is low all around. Source: Foret et al. 2021, "Sharpness-Aware Minimization"
+    """
+    weights = [p for p in model.parameters() if p.grad is not None]
+    kept = [p.detach().clone() for p in weights]
+    gradients = [p.grad for p in weights if p.grad is not None]
+    part: Any = far / (nn.utils.get_total_norm(gradients) + TINY)
+    part = part.full_tensor() if hasattr(part, "full_tensor") else part  # of weights that are spread
+    try:
+        with torch.no_grad():
+            for weight, gradient in zip(weights, gradients, strict=True):
+                weight.add_(gradient * part)
+        model.zero_grad(set_to_none=True)
+        yield
+    finally:
+        with torch.no_grad():
+            for weight, before in zip(weights, kept, strict=True):
+                weight.copy_(before)
+
+
+class Average:
+    """The weights' mean over the last steps, each step before counting by `factor` less. Begins as a plain mean."""
+
+    def __init__(self, model: nn.Module, factor: float) -> None:
+        self.factor, self.weights = factor, {name: p.detach().clone() for name, p in model.named_parameters()}
+
+    @torch.no_grad()
+    def follow(self, model: nn.Module, step: int) -> None:
+        """After step number `step`, counted from 1."""
+        part = max(1 - self.factor, 1 / step)
+        torch._foreach_lerp_([self.weights[n] for n, _ in model.named_parameters()], [p.detach() for p in model.parameters()], part)
+
+    @torch.no_grad()
+    def swap(self, model: nn.Module) -> None:
+        """The model gets the average, and the average the model's weights; called twice, all is as before."""
+        for name, p in model.named_parameters():
+            kept: Tensor = p.detach().clone()
+            p.copy_(self.weights[name])
+            self.weights[name].copy_(kept)

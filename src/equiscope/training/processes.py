@@ -1,0 +1,157 @@
+"""Processes: how many compute a run together, and how they join what each found.
+
+One process needs torch alone. Several are started and joined by Lightning Fabric: each with all weights, its gradients averaged
+with the others' (DDP), or each with a share of every weight (FSDP2).
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from equiscope.errors import EquiscopeError, InputError
+from equiscope.training.recipe import Recipe
+
+T = TypeVar("T")
+
+
+class Alone:
+    """One process, on a GPU where there is one.
+
+    spread  whether a process holds only a share of every weight
+    """
+
+    spread = False
+
+    def __init__(self) -> None:
+        self.count, self.rank = 1, 0
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes."""
+        return self.rank == 0
+
+    def wrapped(self, model: nn.Module) -> nn.Module:
+        """The model that is called, on this process's device."""
+        return model.to(self.device)
+
+    def joined(self, called: nn.Module, now: bool) -> AbstractContextManager[Any]:
+        """Inside, a backward pass joins the gradients of all processes; or leaves that to a later one (now = False)."""
+        return nullcontext()
+
+    def gathered(self, values: Tensor) -> list[list[float]]:
+        """The values [N] of every process, in their order. The one place where a step waits for its device."""
+        return [values.tolist()]
+
+    def listed(self, thing: T) -> list[T]:
+        """The thing of every process."""
+        return [thing]
+
+    def told(self, work: Callable[[], T]) -> T:
+        """What the first process makes of a work; where it fails, all fail."""
+        return work()
+
+
+class Together(Alone):
+    """Several processes. Started here, or by torchrun.
+
+    raises  InputError where the extra `train` is not installed, or there are fewer GPUs than processes
+    """
+
+    def __init__(self, recipe: Recipe, devices: int, nodes: int) -> None:
+        try:
+            from lightning_fabric import Fabric
+            from lightning_fabric.strategies import DDPStrategy, ModelParallelStrategy
+        except ImportError as error:
+            raise InputError(
+                f"Training with {devices * nodes} processes needs lightning-fabric, which is not installed. "
+                "Install the extra: pip install 'equiscope[train]'; or train with one process."
+            ) from error
+        logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # each process says that it is there
+        gpus = torch.cuda.device_count()
+        if gpus and gpus < devices:
+            raise InputError(f"{devices} processes need as many GPUs, but this machine shows {gpus}. Use --devices {gpus}.")
+        self.half, self.spread = recipe.engine.precision == "bfloat16", recipe.engine.strategy == "fsdp"
+        strategy = ModelParallelStrategy(self._shared_out, data_parallel_size=devices * nodes, tensor_parallel_size=1)
+        self.fabric = Fabric(
+            accelerator="cuda" if gpus else "cpu", devices=devices, num_nodes=nodes,
+            strategy=strategy if self.spread else DDPStrategy(),
+        )  # fmt: skip
+        self.fabric.launch()
+        self.count, self.rank, self.device = self.fabric.world_size, self.fabric.global_rank, self.fabric.device
+
+    def wrapped(self, model: nn.Module) -> nn.Module:
+        return cast(nn.Module, self.fabric.setup_module(model.to(self.device), _reapply_compile=False))
+
+    def joined(self, called: nn.Module, now: bool) -> AbstractContextManager[Any]:
+        return self.fabric.no_backward_sync(cast(Any, called), enabled=not now)
+
+    def gathered(self, values: Tensor) -> list[list[float]]:
+        everyones = [torch.empty_like(values) for _ in range(self.count)]
+        torch.distributed.all_gather(everyones, values)
+        return cast(list[list[float]], torch.stack(everyones).tolist())
+
+    def listed(self, thing: T) -> list[T]:
+        things: list[Any] = [None] * self.count
+        torch.distributed.all_gather_object(things, thing)
+        return things
+
+    def told(self, work: Callable[[], T]) -> T:
+        answer: tuple[Any, str | None] = (None, None)
+        if self.first:
+            try:
+                answer = (work(), None)
+            except (EquiscopeError, OSError) as error:
+                self.fabric.broadcast((None, str(error)))
+                raise
+        found, wrong = self.fabric.broadcast(answer)
+        if wrong is not None:
+            raise InputError(wrong)
+        return cast(T, found)
+
+    def _shared_out(self, model: Any, mesh: Any) -> Any:
+        """Every process holds a share of each layer's weights, which come together while the layer is computed.
+
+        An encoder's layers and those that ask it are called across each other, so such a model comes together as a whole.
+        """
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+        policy = (
+            MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if self.half else MixedPrecisionPolicy()
+        )
+        said = {"mesh": mesh["data_parallel"], "mp_policy": policy, "reshard_after_forward": True}
+        if model.encoder is None:
+            for block in model.blocks:
+                fully_shard(block, **said)
+        return fully_shard(model, **said)
+
+
+def processes(recipe: Recipe, devices: int = 1) -> Alone:
+    """Those of torchrun, or so many on this machine."""
+    nodes = 1
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        devices = int(os.environ["LOCAL_WORLD_SIZE"])
+        nodes = int(os.environ["WORLD_SIZE"]) // devices
+    if devices * nodes == 1:
+        return Alone()
+    if recipe.budget.batch < recipe.budget.accumulate * devices * nodes:
+        raise InputError(
+            f"A batch of {recipe.budget.batch} cannot be shared out in {recipe.budget.accumulate} turns to {devices * nodes} "
+            "processes. Use a larger budget.batch, or fewer of the others."
+        )
+    return Together(recipe, devices, nodes)
+
+
+def counted(devices: int = 1) -> int:
+    """How many there will be: as torchrun says, or so many on this machine."""
+    return int(os.environ["WORLD_SIZE"]) if "TORCHELASTIC_RUN_ID" in os.environ else devices
+
+
+def first() -> bool:
+    """Whether this process was started by a person, or first by torchrun; known before `processes` has started the others."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0

@@ -1,0 +1,428 @@
+"""Reading: a TOML file becomes a recipe, and what does not fit is refused in a sentence with its line.
+
+A recipe may hold a table `small`: what changes with --small, to try it in a minute on the samples beside it.
+"""
+
+import dataclasses
+import math
+import re
+import tomllib
+import typing
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from equiscope import budgets, positions
+from equiscope.budgets import DEEP, TOO_DEEP, too_deep
+from equiscope.data import Molecules
+from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, shown
+from equiscope.geometry import PointSpec
+from equiscope.models import BASELINES, PRESETS, Baseline, ModelSpec, Spec
+from equiscope.models.baselines import foreign
+from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm
+from equiscope.spec_base import named_fields
+from equiscope.training import fields
+from equiscope.training.fields import written
+from equiscope.training.recipe import TASKS, Data, Recipe
+
+Kind = type[ModelSpec]
+
+
+def read_recipe(path: Path, changes: list[str] | None = None, small: bool = False) -> Recipe:
+    """A recipe from its file.
+
+    changes  "optimiser.rate=3e-4": fields to change, values written as in TOML; words need no quotes
+    small    with the changes of its table `small`
+    raises   InputError naming the file, the line and the field that does not fit
+    """
+    said, data = read_toml(path, "recipe")
+    less = data.pop("small", None)
+    if less is not None and not isinstance(less, dict):
+        where = Origin(str(path), said).of("small")
+        raise InputError(f"{where}: small is {written(less)}, but takes a table with the fields that --small changes.")
+    if small:
+        if less is None:
+            raise InputError(f"{path} has no table [small]. Leave --small out, or change single fields with --set.")
+        data = merged(data, less)
+    for change in changes or []:
+        keys, value = _said(change)
+        data = replaced(data, keys, value)
+    if too_deep(data):
+        raise InputError(f"--set gives {path} a value that is not read: {TOO_DEEP}. Make it flat.")
+    origin = Origin(str(path), said, less if small else None, tuple(changes or ()))
+    found = _made(data, origin)
+    if not small and less is not None:
+        _typed(merged(data, less), Origin(str(path), said, less))  # what is wrong in it is said before somebody needs it
+    return _started(found, path.parent, origin)
+
+
+def read_toml(path: Path, what: str) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file, and what it says. Raises InputError where there is none, or it is none."""
+    name = printable(path)
+    try:
+        said = budgets.text(path)
+        data = tomllib.loads(said)
+    except FileNotFoundError as error:
+        raise InputError(f"There is no {what} {name}.{_neighbours(path)}") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{name} is a folder without run.json. Give a recipe (.toml), or the folder of a run.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is not UTF-8, so it is no {what}. Give a .toml file.") from error
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {reason(error)}.") from error
+    except RecursionError as error:
+        raise InputError(f"{name} is not read: {TOO_DEEP}. Make it flat.") from error
+    except ValueError as error:  # no TOML, or a number of thousands of digits
+        raise error if isinstance(error, InputError) else InputError(f"{name} is not TOML: {reason(error)}.") from error
+    if too_deep(data):
+        raise InputError(f"{name} is not read: {TOO_DEEP}. Make it flat.")
+    return said, data
+
+
+def recipe(data: dict[str, Any], name: str = "recipe") -> Recipe:
+    """A recipe from plain data, such as a run's record. Raises InputError as `read_recipe`."""
+    return _made(data, Origin(name))
+
+
+def merged(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The data with the changes in place; tables are merged, all else is replaced."""
+    made = dict(data)
+    for name, value in changes.items():
+        old = made.get(name)
+        made[name] = merged(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
+    return made
+
+
+def altered(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """As `merged`; but a baseline takes the place of a transformer: of the model that was, width, layers and dropout stay."""
+    model, change = data.get("model"), changes.get("model")
+    if isinstance(model, dict) and isinstance(change, dict) and "baseline" in change and "baseline" not in model:
+        kept = {name: value for name, value in model.items() if name in ("width", "layers", "dropout")}
+        data = data | {"model": kept}
+    return merged(data, changes)
+
+
+def replaced(data: dict[str, Any], keys: Sequence[str], value: Any) -> dict[str, Any]:
+    """The data with one field's value in place of the one that was, a table too; else as `altered`."""
+    nested: Any = value
+    for key in reversed(keys):
+        nested = {key: nested}
+    made = altered(data, nested)
+    if isinstance(value, dict):
+        held = made  # tables along the path are new ones, by `merged`
+        for key in keys[:-1]:
+            held = held[key]
+        held[keys[-1]] = value
+    return made
+
+
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """What two recipes say otherwise, as "optimiser.rate: 0.001, now 0.01"."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = [*old, *(name for name in new if name not in old)]
+        return [d for n in names for d in differences(old.get(n), new.get(n), f"{path}.{n}".strip("."))]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [d for i, pair in enumerate(zip(old, new, strict=True)) for d in differences(*pair, f"{path}[{i}]")]
+    return [] if old == new else [f"{path}: {old!r}, now {new!r}"]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a recipe's fields were said: in a file (text), in its table `small`, by --set."""
+
+    name: str
+    text: str = ""
+    small: dict[str, Any] | None = None
+    changes: tuple[str, ...] = ()
+
+    def of(self, path: str) -> str:
+        """The place of a field, or else of the table that it belongs in, as "recipe.toml, line 3"."""
+        path = re.sub(r"\[\d+\]", "", path)
+        lines, names = dict(_lines(self.text)), path.split(".")
+        for change in reversed(self.changes):
+            changed = change.partition("=")[0].strip()
+            if f"{path}.".startswith(f"{changed}.") or (changed.startswith(f"{path}.") and path not in lines):
+                return f"--set {change}"
+        above = [names[:n] for n in range(len(names), 0, -1)]
+        lesser = [["small", *one] for one in [*above, []]] if self._in_small(names) else []
+        line = next((lines[".".join(one)] for one in [*lesser, *above] if ".".join(one) in lines), 0)
+        return f"{self.name}, line {line}" if line else self.name
+
+    def _in_small(self, names: list[str]) -> bool:
+        held: Any = self.small
+        for name in names:
+            if not isinstance(held, dict) or name not in held:
+                return False
+            held = held[name]
+        return True
+
+
+def _made(data: dict[str, Any], origin: Origin) -> Recipe:
+    """The recipe of plain data. Raises InputError for the first thing that is wrong, with its place."""
+    made = _typed(data, origin)
+    for path, sentence in _impossible(made):
+        raise InputError(f"{origin.of(path)}: {sentence}")
+    return made
+
+
+def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
+    """The recipe of plain data, each field by itself as it should be; whether they fit each other is not looked at."""
+    data = _without_none(data, Recipe)
+    if isinstance(data.get("model"), dict):
+        data["model"] = _parts_without_none(data["model"])
+    try:
+        made = msgspec.convert(data, Recipe)
+    except (msgspec.ValidationError, OverflowError) as error:
+        path, sentence = fields.misfit(data, Recipe) or ("", "it is no recipe.")
+        raise InputError(f"{origin.of(path)}: {sentence}") from error
+    for part in ("data", "budget", "optimiser"):
+        for path, number in _numbers(data.get(part), part):
+            if not math.isfinite(number):
+                raise InputError(f"{origin.of(path)}: {path} is {number}, but takes a finite number.")
+    if isinstance(made.data, Molecules):
+        _look_in_space(made, origin)
+    else:
+        _look_at_model(made.model, origin)
+    return made
+
+
+def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    """The numbers with a point in tables and lists, with their paths."""
+    if isinstance(value, float):
+        yield path, value
+    elif isinstance(value, dict):
+        for name, held in value.items():
+            yield from _numbers(held, f"{path}.{name}")
+    elif isinstance(value, list | tuple):
+        for place, held in enumerate(value):
+            yield from _numbers(held, f"{path}[{place}]")
+
+
+def _started(found: Recipe, beside: Path, origin: Origin) -> Recipe:
+    """The recipe with the whole path of the checkpoint that it begins with, so that the run can go on from any folder."""
+    start = found.model.get("start")
+    if start is None:
+        return found
+    given = Path(start).expanduser()
+    folder = next((one for one in (beside / given, given) if one.is_dir()), None)
+    if folder is None:
+        raise InputError(
+            f"{origin.of('model.start')}: model.start is {written(start)}, but there is no such folder, beside the recipe or here. "
+            "Give a folder with config.json and its weights, or the folder of a run."
+        )
+    return msgspec.structs.replace(found, model=found.model | {"start": str(folder.absolute())})
+
+
+def _impossible(made: Recipe) -> Iterator[tuple[str, str]]:
+    """Fields that do not fit each other."""
+    budget, warmup = made.budget, made.optimiser.warmup
+    if warmup >= budget.steps:
+        yield (
+            "optimiser.warmup",
+            f"optimiser.warmup is {warmup}, but budget.steps is {budget.steps}: the rate would never be reached. "
+            "Give less warmup, or more steps.",
+        )
+    if budget.accumulate > budget.batch:
+        yield (
+            "budget.accumulate",
+            f"budget.accumulate is {budget.accumulate}, but budget.batch is {budget.batch}: a turn would be empty. "
+            "Give a smaller accumulate, or a larger batch.",
+        )
+
+
+def _look_at_model(model: dict[str, Any], origin: Origin) -> None:
+    """Refuse fields of a model that no spec has; whether the parts fit one another is seen when the data is known."""
+    said = {name: value for name, value in model.items() if name not in ("preset", "start")}
+    preset, start = model.get("preset"), model.get("start")
+    if "baseline" in model:
+        _look_at_baseline(model, origin)
+        return
+    if preset is not None and preset not in list(PRESETS):  # of a list, as a value of a file need not be hashable
+        known = fields.nearest(str(preset), list(PRESETS))
+        raise InputError(f"{origin.of('model.preset')}: there is no preset {written(preset)}. {known}")
+    if start is not None and not isinstance(start, str):
+        raise InputError(f"{origin.of('model.start')}: model.start is {written(start)}, but takes a folder, as a text in quotes.")
+    if preset is None and start is None and "width" not in said:
+        raise InputError(
+            f"{origin.of('model')}: model.width is missing: it takes a whole number of 1 or more. "
+            "Or say a model.preset, or a model.start to go on from."
+        )
+    for path, value in _positions(said):
+        try:
+            positions.from_json(value)
+        except UnknownName as error:
+            near = fields.nearest(str(error.found), error.known)
+            raise InputError(f"{origin.of(path)}: {path}: there is no position scheme {written(error.found)}. {near}") from error
+        except InputError as error:
+            raise InputError(f"{origin.of(path)}: {path}: {error}") from error
+    _look_at_fields(model, merged(PRESETS[preset]().to_dict() if preset else {"width": 1}, said), Spec, origin)
+
+
+def _look_in_space(made: Recipe, origin: Origin) -> None:
+    """Refuse fields that a model of points in space does not have, and what cannot be computed for one."""
+    model, start = made.model, made.model.get("start")
+    for name in ("preset", "baseline"):
+        if name in model:
+            raise InputError(
+                f"{origin.of(f'model.{name}')}: model.{name} belongs to other tasks: molecules take a model of points in space, "
+                "whose fields model says. Leave it out."
+            )
+    if start is not None and not isinstance(start, str):
+        raise InputError(f"{origin.of('model.start')}: model.start is {written(start)}, but takes a folder, as a text in quotes.")
+    fixed: dict[str, Any] = {"precision": "float32", "recompute": False, "products": "torch"}
+    for name, usual in (fixed | ({"compile": False} if "block" in model else {})).items():
+        if (said := getattr(made.engine, name)) != usual:
+            raise InputError(
+                f"{origin.of(f'engine.{name}')}: engine.{name} is {written(said)}, but forces are slopes of an energy, which are "
+                f"learned with {written(usual)}. Leave it out."
+            )
+    if "block" in model:  # an ordinary transformer
+        _look_at_model(model, origin)
+        return
+    said = {name: value for name, value in model.items() if name != "start"}
+    _look_at_fields(model, {"elements": ["H"]} | said, PointSpec, origin)
+
+
+def _look_at_baseline(model: dict[str, Any], origin: Origin) -> None:
+    """Refuse a baseline that there is not, and what only a transformer has."""
+    kind = model["baseline"]
+    if kind not in BASELINES:
+        near = fields.nearest(str(kind), list(BASELINES))
+        raise InputError(f"{origin.of('model.baseline')}: there is no baseline {written(kind)}. {near}")
+    if others := [name for name in model if name in ("preset", "start")] + foreign(model):
+        raise InputError(
+            f"{origin.of(f'model.{others[0]}')}: model.{others[0]} belongs to a transformer, but model.baseline is "
+            f"{written(kind)}. Leave one of them out."
+        )
+    if "width" not in model:
+        raise InputError(f"{origin.of('model')}: model.width is missing: it takes a whole number of 1 or more.")
+    unknown: dict[str, Any] = {"vocabulary": 1} if kind == "lstm" else {"shape": [1, 1, 1]}  # until the data is known
+    _look_at_fields(model, unknown | model, Baseline, origin)
+
+
+def _look_at_fields(model: dict[str, Any], said: dict[str, Any], kind: Kind, origin: Origin) -> None:
+    """Refuse fields that a kind of model does not have, and values that they do not take, with their places."""
+    try:
+        kind.of(said)
+    except UnknownField as error:
+        path, name = f"model{error.path.removeprefix('spec')}.{error.found}", str(error.found)
+        if kind is Spec and error.path == "spec" and name in {f.name for f in dataclasses.fields(Baseline)}:
+            raise InputError(f"{origin.of(path)}: {path} belongs to a baseline. Say model.baseline, or leave it out.") from error
+        raise InputError(f"{origin.of(path)}: there is no field {path}. {fields.nearest(name, error.known)}") from error
+    except UnknownName as error:
+        near = fields.nearest(str(error.found), error.known, listed=False)
+        raise InputError(f"{origin.of(_path_to(model, error.found))}: {error} {near}".strip()) from error
+    except WrongValue as error:
+        if not error.path.startswith("spec."):
+            raise InputError(f"{origin.of('model')}: {error}") from error
+        place = re.sub(r"\[\d+\]", "", error.path.removeprefix("spec."))
+        path = f"model.{place}"
+        raise InputError(f"{origin.of(path)}: {path} is {shown(error.found)}, but takes {_wanted_by_spec(place, kind)}.") from error
+    except InputError as error:
+        if kind is not Spec:
+            raise InputError(f"{origin.of('model')}: {error}") from error
+
+
+def _wanted_by_spec(path: str, kind: Kind) -> str:
+    """What a field of a spec may be, in words."""
+    hint: Any = kind
+    for name in path.split("."):
+        parts = [kind for kind in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(kind)]
+        hint = typing.get_type_hints(parts[0], include_extras=True)[name]
+    parts = [kind for kind in (hint, *typing.get_args(hint)) if dataclasses.is_dataclass(kind)]
+    return f"a table with {', '.join(f.name for f in dataclasses.fields(parts[0]))}" if parts else fields.wanted(hint)
+
+
+def _path_to(model: dict[str, Any], value: object, path: str = "model") -> str:
+    """The path of the first field of this value."""
+    for name, held in model.items():
+        if held == value:
+            return f"{path}.{name}"
+        if isinstance(held, dict) and (found := _path_to(held, value, f"{path}.{name}")) != f"{path}.{name}":
+            return found
+    return path
+
+
+def _positions(model: dict[str, Any], path: str = "model") -> Iterator[tuple[str, Any]]:
+    """The position schemes that a model says, with their paths."""
+    for name, held in model.items():
+        if name == "position":
+            yield f"{path}.{name}", held
+        elif isinstance(held, dict):
+            yield from _positions(held, f"{path}.{name}")
+
+
+def _without_none(data: dict[str, Any], kind: type[Struct]) -> dict[str, Any]:
+    """The data, where "none" has become None in fields that know it: TOML has no word for it."""
+    made = dict(data)
+    for f in msgspec.structs.fields(kind):
+        value = made.get(f.name)
+        if value == "none" and fields.can_be_none(f.type):
+            made[f.name] = None
+        elif isinstance(value, dict):
+            inner = TASKS.get(str(value.get("task"))) if f.type == Data else f.type
+            if isinstance(inner, type) and issubclass(inner, Struct):
+                made[f.name] = _without_none(value, inner)
+    return made
+
+
+def _parts_without_none(model: Any) -> Any:
+    """The same for the parts of a model: norm = "none"; what is held by a name keeps it: position = "none"."""
+    if isinstance(model, (list, tuple)):
+        return [_parts_without_none(one) for one in model]
+    if not isinstance(model, dict):
+        return model
+    return {
+        name: None if held == "none" and name in _optional() else held if name in named_fields(Spec) else _parts_without_none(held)
+        for name, held in model.items()
+    }
+
+
+@cache
+def _optional() -> frozenset[str]:
+    """The names of a spec's fields that may be None."""
+    parts = (Spec, Block, Attention, Norm, FeedForward, Entry, Head, PointSpec)
+    hints = [(f.name, typing.get_type_hints(part, include_extras=True)[f.name]) for part in parts for f in dataclasses.fields(part)]
+    return frozenset(name for name, hint in hints if type(None) in typing.get_args(hint))
+
+
+def _said(change: str) -> tuple[list[str], Any]:
+    """The path of the field that one --set names, and its value."""
+    name, sign, value = change.partition("=")
+    keys = name.strip().split(".")
+    if not sign or len(keys) > DEEP or not all(re.fullmatch(r"[\w-]+", key) for key in keys):
+        raise InputError(f"--set takes field=value, such as optimiser.rate=3e-4, but got {shown(change)}.")
+    return keys, value_of(value.strip())
+
+
+def value_of(text: str, said: str = "--set") -> Any:
+    """A value as in TOML; what is none is a text. Raises InputError, with where it was said, for what is not closed."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError) as error:
+        if text[:1] in tuple("[{\"'"):
+            raise InputError(f"{said}: {printable(text)} is not a value of TOML: {printable(error)}.") from error
+        return text
+
+
+def _neighbours(path: Path) -> str:
+    """The recipes beside a path where there is none."""
+    there = sorted(path.parent.glob("*.toml")) if path.parent.is_dir() and path.suffix in ("", ".toml") else []
+    found = [p.name for p in there if p.name != "pyproject.toml"]
+    return f" {path.parent} has {', '.join(found)}." if found else " Those that come along are in recipes/, in a clone."
+
+
+def _lines(text: str) -> Iterator[tuple[str, int]]:
+    """The paths of a TOML file with the lines where they stand; what stands in a table within a line is left out."""
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[+\s*([\w.-]+)\s*\]", line):
+            table = header[1]
+            yield table, number
+        elif key := re.match(r"\s*([\w.-]+)\s*=", line):
+            yield f"{table}.{key[1]}".strip("."), number

@@ -1,0 +1,235 @@
+"""Sounds (R4): which class a recording is of. Measured as accuracy."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import msgspec
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiscope import budgets
+from equiscope.data import Sounds
+from equiscope.data.changes import most_samples
+from equiscope.data.sounds import Hearing, Recordings, bands, check_samples, features, most_tokens, needed_samples, tokens_of
+from equiscope.errors import InputError
+from equiscope.models import Built, Model
+from equiscope.record import Line, Sample
+from equiscope.tokens import Tokens, read_sound
+from equiscope.training.looking import attention_of, due, room
+from equiscope.training.recipe import Recipe
+from equiscope.training.task import NEW, Answer, Asked, Batch, Task, batches, likeliest
+
+AT_ONCE = 64  # recordings that are evaluated together
+PAIRS = 2**22  # of tokens that are answered together
+HEARING = "hearing.json"
+LOOKED = 60.0  # seconds of a sound whose attention is looked at
+
+
+class SoundsTask(Task):
+    """A model learns to tell recordings apart."""
+
+    name: ClassVar[str] = "sounds"
+    better: ClassVar[Literal["less", "more"]] = "more"
+    baselines: ClassVar[tuple[str, ...]] = ("mlp",)
+
+    def __init__(self, recipe: Recipe, hearing: Hearing, recordings: Recordings | None = None) -> None:
+        super().__init__(recipe)
+        assert isinstance(recipe.data, Sounds)
+        self.config, self.hearing, self.recordings = recipe.data, hearing, recordings
+        self.sources, self.notes = (recordings.sources, recordings.notes) if recordings is not None else ([], [])
+        changes = self.config.changes
+        if self.config.tokens == "raw" and (changes.bands or changes.windows or changes.warp):
+            self.notes = [
+                *self.notes,
+                "data.changes warps spectrograms and hides bands and windows of them, but nothing of raw tokens.",
+            ]
+
+    @classmethod
+    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+        """Read and look at the recipe's recordings."""
+        assert isinstance(recipe.data, Sounds)
+        recordings = Recordings(recipe.data, recipe.seed, beside)
+        return cls(recipe, recordings.hearing, recordings)
+
+    @property
+    def classes(self) -> Sequence[str]:
+        return self.hearing.classes
+
+    @classmethod
+    def recall(cls, recipe: Recipe, folder: Path) -> Self:
+        path = folder / HEARING
+        try:
+            assert isinstance(recipe.data, Sounds)
+            hearing = budgets.decoded(budgets.read(path), Hearing)
+            if len(hearing.mean) != (wide := bands(recipe.data, hearing.rate)):
+                raise msgspec.DecodeError(f"it has {len(hearing.mean)} means, but the recipe makes {wide} numbers a window")
+            return cls(recipe, hearing)
+        except (OSError, msgspec.DecodeError) as error:
+            raise InputError(
+                f"{path}, which says how this run hears, cannot be read: {error}. Train again, or bring it back."
+            ) from error
+
+    @classmethod
+    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.recall(recipe, folder)
+        return cls(recipe, task.hearing, Recordings.measured(task.config, task.hearing, NEW, names))
+
+    def save(self, folder: Path) -> None:
+        (folder / HEARING).write_bytes(msgspec.json.format(msgspec.json.encode(self.hearing), indent=1) + b"\n")
+
+    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+        wide, classes = features(self.config, self.hearing.rate), len(self.hearing.classes)
+        entry, said = dict(spec.get("entry") or {}), self.recipe.model.get("entry", {})
+        if "start" in self.recipe.model or "stem" in said:
+            wide = self._heard_by(entry, wide)
+        if "start" in self.recipe.model:
+            if (entry.get("features"), spec.get("outputs")) != (wide, classes):
+                raise InputError(
+                    f"The checkpoint takes {entry.get('features')} numbers a token and gives {spec.get('outputs')} answers, but "
+                    f"these recordings make {wide} and have {classes} classes. Use the tokens, windows and mels of its training."
+                )
+            return spec
+        if spec.get("vocabulary") is not None:
+            raise InputError(f"model.vocabulary is {spec['vocabulary']}, but sounds are no words of a list. Leave it out.")
+        for name, given, found in (
+            ("entry.features", said.get("features"), wide),
+            ("outputs", self.recipe.model.get("outputs"), classes),
+        ):
+            if given not in (None, found):
+                raise InputError(f"model.{name} is {given}, but the recordings have {found}. Leave it out: the data says it.")
+        if spec.setdefault("readout", "mean") == "each":
+            raise InputError('model.readout "each" answers for every token, but a recording has one class. Use "mean" or "class".')
+        if "stem" in said:
+            entry |= {"patch": [2 ** (len(entry["stem"]) - 1)]}
+        else:  # a preset's cells are cut here already
+            entry = {name: value for name, value in entry.items() if name not in ("patch", "stem")}
+        entry |= {"features": wide}
+        return {"head": {"bias": True}, **spec, "entry": entry, "outputs": classes}
+
+    def _heard_by(self, entry: dict[str, Any], wide: int) -> int:
+        """Raw numbers of a token after the convolutions of a stem, which read frames one after another."""
+        stem, rate, config = entry.get("stem"), self.hearing.rate, self.config
+        if not stem:
+            return wide
+        cell = 2 ** (len(stem) - 1)
+        length, hop = (round(ms * rate / 1000) for ms in (config.window_ms, config.hop_ms))
+        if config.tokens != "raw" or config.gaps or (length, hop, stem[0]) != (cell, cell, 1):
+            ms = 1000 * cell / rate
+            raise InputError(
+                f"The convolutions of model.entry.stem are {len(stem) - 1}, which read raw frames of {cell} samples of 1 channel, "
+                f'one after another. Say data.tokens = "raw", window_ms = {ms:g} and hop_ms = {ms:g}, no gaps, and begin the stem '
+                "with 1."
+            )
+        return int(stem[-1])
+
+    def sizes(self, baseline: str) -> dict[str, Any]:
+        wide, rate = features(self.config, self.hearing.rate), self.hearing.rate
+        if self.config.longest is None:
+            raise InputError("A baseline takes a whole recording at once. Say data.longest, the seconds of it that are heard.")
+        return {"shape": (most_tokens(self.config, rate), wide), "outputs": len(self.hearing.classes)}
+
+    def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
+        assert self.recordings is not None
+        for part, recordings in self.recordings.parts.items():
+            longest = max((r.wave for r in recordings), key=len)
+            if part == "train" and self.config.changes is not None:
+                longest = F.pad(longest, (0, most_samples(len(longest), self.hearing.rate, self.config.changes) - len(longest)))
+            yield "model", tokens_of(self.config, self.hearing, [longest]).at[0]
+
+    def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
+        assert self.recordings is not None
+        size = self.recipe.budget.batch
+        heard, wanted = self.recordings.batch(step, size, share, shares)
+        assert heard.valid is not None
+        tensors = {"inputs": heard.x, "at": heard.at, "order": heard.order, "valid": heard.valid, "wanted": wanted}
+        return Batch(tensors, size, int(heard.valid.sum()), len(wanted), heard.x.shape[-2])
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        t = batch.tensors
+        answers = model(Tokens(x=t["inputs"], at=t["at"], order=t["order"], valid=t["valid"]))
+        return F.cross_entropy(answers.float(), t["wanted"], reduction="sum", label_smoothing=self.config.smoothing)
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return tuple(self.recordings.parts) if self.recordings is not None else ()
+
+    @torch.no_grad()
+    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
+        """accuracy: share of recordings whose most probable class is theirs; loss: nats a recording."""
+        assert self.recordings is not None
+        device, right, lost = next(model.parameters()).device, 0, 0.0
+        for heard, wanted, _ in self.recordings.recordings(part, AT_ONCE):
+            answers, wanted = model(heard.to(device=device)).float(), wanted.to(device)
+            right += int((answers.argmax(-1) == wanted).sum())
+            lost += float(F.cross_entropy(answers, wanted, reduction="sum"))
+        count = len(self.recordings.parts[part])
+        return {"accuracy": right / count, "loss": lost / count, "recordings": float(count)}
+
+    @torch.no_grad()
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
+        """The class of each sound, and how probable the likeliest classes are. options: top, how many of them; 3 unless said.
+
+        inputs: sound files, folders, archives, tables with a column path.
+        """
+        top = min(int(options.pop("top", 3)), len(self.hearing.classes))
+        if options or top < 1:
+            raise InputError(f"Sounds are answered with the option top, 1 or more, but got {', '.join(options) or f'top={top}'}.")
+        if not inputs:
+            return []
+        recordings = Recordings.unlabelled(self.config, self.hearing, inputs)
+        waves, hop = [r.wave for r in recordings], max(1, round(self.config.hop_ms * self.hearing.rate / 1000))
+        device, found = next(model.parameters()).device, []  # type: Any, list[Tensor]
+        for some in batches([len(wave) // hop for wave in waves], AT_ONCE, PAIRS):
+            heard = tokens_of(self.config, self.hearing, waves[some]).to(device=device)
+            found.append(model(heard).float().softmax(-1).cpu())
+        return likeliest([r.name for r in recordings], torch.cat(found), self.hearing.classes, top)
+
+    def _wave(self, path: str, longest: float | None = None) -> Tensor:
+        """A file as it is heard. Raises InputError where it is too short or longer than `longest` seconds, or holds no numbers."""
+        wave, rate = read_sound(path, self.hearing.rate, longest=longest)
+        least = needed_samples(self.config, self.hearing.rate)
+        check_samples(wave, path)
+        if len(wave) < least:
+            raise InputError(f"{path} lasts {1000 * len(wave) / rate:.3g} ms, but one token takes {1000 * least / rate:.3g} ms.")
+        return wave if self.config.longest is None else wave[: max(least, round(self.config.longest * rate))]
+
+    def asked(self, model: Built, said: str) -> Asked:
+        heard = tokens_of(self.config, self.hearing, [self._wave(said, LOOKED)]).to(device=next(model.parameters()).device)
+        front = model.spec.rows_before
+        at, config = heard.at.reshape(-1, heard.at.shape[-1])[:, 0].tolist(), self.config
+        many = config.patch[0] if config.tokens == "patches" else 1  # windows of a slice
+        lasts = (config.window_ms + (many - 1) * config.hop_ms) / 1000
+        begins = [max(0.0, t - lasts / 2) if config.places == "seconds" else t * many * config.hop_ms / 1000 for t in at]
+        labels = [*["class", *(f"register {i}" for i in range(1, front))][:front], *(f"{time:.3g} s" for time in begins)]
+        line = Line(name="sound", kind="slices", labels=labels, seconds=begins, lasts=lasts, before=front)
+        return Asked((heard,), [line])
+
+    @torch.no_grad()
+    def samples(self, model: Built, step: int) -> list[Sample]:
+        """The class of recordings of the validation part, far apart in it."""
+        assert self.recordings is not None
+        some, many = self.recordings.parts["validation"], self.recipe.evaluation.samples
+        device, found = next(model.parameters()).device, []  # type: Any, list[Sample]
+        for recording in [some[i * len(some) // many] for i in range(min(many, len(some)))]:
+            heard = tokens_of(self.config, self.hearing, [recording.wave]).to(device=device)
+            chances = model(heard).float().softmax(-1)[0]
+            best = int(chances.argmax())
+            answer = f"{self.hearing.classes[best]} ({float(chances[best]):.0%})"
+            given = recording.name.rpartition(": ")[2].rpartition("/")[2]
+            looks = isinstance(model, Model) and not found and due(self.recipe, step)
+            looked = self._looked(model, heard) if looks else {}
+            found.append(Sample(step=step, given=given, answer=answer, wanted=recording.label, **looked))
+        return found
+
+    def _looked(self, model: Built, heard: Tokens) -> dict[str, Any]:
+        """What the windows at the beginning of a recording drew from each other, by their times."""
+        assert isinstance(model, Model)
+        some = slice(0, room(model))
+        few = Tokens(x=heard.x[0, some], at=heard.at[0, some], order=heard.order[some])
+        unit = " s" if self.config.places == "seconds" else ""
+        names = [f"{place:.3g}{unit}" for place in few.at[:, 0].tolist()]
+        before = model.spec.rows_before  # rows that the read-out adds
+        kept = slice(before, None)
+        return {"tokens": names, "attention": attention_of(model, few, rows=kept, columns=kept)}

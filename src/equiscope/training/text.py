@@ -1,0 +1,35 @@
+"""Text: what tasks of texts share. A run of one keeps its tokenizer."""
+
+from pathlib import Path
+from typing import Self
+
+from equiscope.errors import InputError
+from equiscope.tokens.tokenizer import FILE, Tokenizer
+from equiscope.training.recipe import Recipe
+from equiscope.training.task import Task
+
+
+class TextTask(Task):
+    """A task whose examples are ids of a tokenizer."""
+
+    tokenizer: Tokenizer
+
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer) -> None:
+        super().__init__(recipe)
+        self.tokenizer = tokenizer
+
+    @classmethod
+    def recall(cls, recipe: Recipe, folder: Path) -> Self:
+        return cls(recipe, Tokenizer.read(folder))
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / FILE)
+
+
+def of_start(recipe: Recipe, tokens: str) -> Tokenizer | None:
+    """The tokenizer of model.start, where data.tokens asks for it. Raises InputError where there is no start."""
+    if tokens != "checkpoint":
+        return None
+    if "start" not in recipe.model:
+        raise InputError('data.tokens = "checkpoint" takes the tokenizer of model.start, but model says no start.')
+    return Tokenizer.read(recipe.model["start"])

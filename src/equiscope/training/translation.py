@@ -1,0 +1,271 @@
+"""Translation (R2): an encoder reads one text, a decoder learns to say it in another language, token by token.
+
+Measured in nats a token while it learns, and in BLEU of what it says: greedy then, by beam search at the end.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiscope.data.files import learned
+from equiscope.data.translation import END, PADDING, START, Pairs, Row, Translation, encoded, padded, special
+from equiscope.errors import InputError
+from equiscope.models import Beams, Built, Model, ModelSpec, describe, generate, prepared
+from equiscope.record import Line, Sample
+from equiscope.tokens.labels import labels, words
+from equiscope.tokens.tokenizer import Tokenizer
+from equiscope.training import bleu
+from equiscope.training.looking import attention_of, due, room
+from equiscope.training.recipe import Recipe
+from equiscope.training.task import NEW, Answer, Asked, Batch
+from equiscope.training.text import TextTask, of_start
+from equiscope.training.twice import twice
+
+AT_ONCE = 64  # texts that are evaluated or translated together
+FOLLOWED = 1024  # validation pairs whose greedy BLEU is followed while a model learns
+BEAMS = 5
+
+
+class TranslationTask(TextTask):
+    """An encoder and a decoder learn to translate.
+
+    signatures  how each number of the last `final` was counted
+    """
+
+    name: ClassVar[str] = "translation"
+    better: ClassVar[Literal["less", "more"]] = "more"
+
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, pairs: Pairs | None = None) -> None:
+        super().__init__(recipe, tokenizer)
+        assert isinstance(recipe.data, Translation)
+        self.data: Translation = recipe.data
+        self.pairs = pairs
+        self.end, self.start, self.padding = (special(tokenizer, names) for names in (END, START, PADDING))
+        self.sources = pairs.sources if pairs is not None else []
+        self.notes = [*(pairs.notes if pairs is not None else []), *learned(self.sources)]
+        self.signatures: dict[str, str] = {}
+        self._cost: np.ndarray | None = None
+
+    @classmethod
+    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+        """Read and look at the recipe's data."""
+        assert isinstance(recipe.data, Translation)
+        pairs = Pairs(recipe.data, recipe.seed, beside, of_start(recipe, recipe.data.tokens))
+        return cls(recipe, pairs.tokenizer, pairs)
+
+    @classmethod
+    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.recall(recipe, folder)
+        return cls(recipe, task.tokenizer, Pairs.measured(task.data, task.tokenizer, NEW, names))
+
+    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+        size, encoder = self.tokenizer.size, spec.get("encoder")
+        if not isinstance(encoder, dict):
+            raise InputError("Translation needs a model with an encoder. Say model.encoder, or model.preset = 'transformer-base'.")
+        if self.data.rdrop and not any(part.get(name) for part in (spec, encoder) for name in ("dropout", "skip")):
+            raise InputError(
+                "data.rdrop compares two answers with different dropout, but this model leaves nothing out. "
+                "Say model.dropout, e.g. 0.3; or leave data.rdrop out."
+            )
+        if "start" in self.recipe.model:
+            if size > min(spec["vocabulary"], encoder["vocabulary"]):
+                raise InputError(
+                    f"The checkpoint knows {spec['vocabulary']} ids, but this tokenizer has {size}. "
+                    'Use data.tokens = "checkpoint", the tokenizer it was trained with.'
+                )
+            return spec
+        said = {f"model.{name}": self.recipe.model.get(name) for name in ("vocabulary", "outputs")}
+        said["model.encoder.vocabulary"] = self.recipe.model.get("encoder", {}).get("vocabulary")
+        for name, value in said.items():
+            if value is not None and value != size:
+                raise InputError(f"{name} is {value}, but the texts have {size} tokens. Leave it out: the data says it.")
+        return spec | {"vocabulary": size, "outputs": size, "encoder": encoder | {"vocabulary": size}}
+
+    def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
+        """Of all parts; and of those that are translated, what an answer may have."""
+        assert self.pairs is not None
+        read = {part: int(source.lengths.max()) for part, (source, _) in self.pairs.ids.items()}
+        said = max(int(target.lengths.max()) for _, target in self.pairs.ids.values())
+        wide = torch.get_default_dtype()
+        yield "encoder", torch.arange(max(read.values()), dtype=wide)[:, None]
+        yield "model", torch.arange(max(said, *(most(n) for part, n in read.items() if part != "train")), dtype=wide)[:, None]
+
+    def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
+        assert self.pairs is not None
+        whole = self.pairs.batch(step, self.recipe.budget.batch)
+        return self.batched(whole[share::shares], sum(len(row.target) for row in whole), whole[0])
+
+    def batched(self, rows: Sequence[Row], terms: int, instead: Row) -> Batch:
+        """Pairs side by side. Of no pairs at all: one that nothing is asked of, so that every process has something to do."""
+        some = rows or [instead]
+        source = padded([row.source for row in some], self.padding)
+        inputs = padded([[self.start, *row.target[:-1].tolist()] for row in some], self.padding)
+        wanted = padded([row.target for row in some], self.padding)
+        if not rows:
+            wanted = torch.full_like(wanted, self.padding)
+        read = sum(len(row.source) + len(row.target) for row in rows)
+        tensors = {"source": source, "inputs": inputs, "wanted": wanted}
+        return Batch(tensors, terms, read, len(some), inputs.shape[1], source.shape[1])
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Cross-entropy with the wanted probability smoothed. Padding on the right is hidden by the causal mask, and not asked.
+
+        With `data.rdrop`, the mean of two answers' and what lies between them.
+        """
+        if not self.data.rdrop:
+            return self._lost(self._answers(model, batch), batch, self.data.smoothing)
+        answers = self._answers(model, batch.again(2))
+        wanted = batch.tensors["wanted"].flatten()
+        return twice(answers.unflatten(0, (2, -1)), wanted, self.padding, self.data.smoothing, self.data.rdrop)
+
+    def _answers(self, model: nn.Module, batch: Batch) -> Tensor:
+        source = batch.tensors["source"]
+        answers: Tensor = model(batch.tensors["inputs"], source=source, source_valid=source != self.padding)
+        return answers.flatten(0, -2)
+
+    def _lost(self, answers: Tensor, batch: Batch, smoothing: float) -> Tensor:
+        wanted = batch.tensors["wanted"].flatten()
+        wide = torch.promote_types(answers.dtype, torch.float32)
+        return F.cross_entropy(answers.to(wide), wanted, ignore_index=self.padding, reduction="sum", label_smoothing=smoothing)
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return tuple(self.pairs.ids) if self.pairs is not None else ()
+
+    def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
+        """greedy bleu: cased, 13a, of the part's first 1024 pairs; loss: nats a token, all wanted probability on one token."""
+        assert self.pairs is not None
+        some = self.pairs.texts[part][:FOLLOWED]
+        said = self.translated(model, [pair.source for pair in some], beams=1)
+        return {"greedy bleu": bleu.greedy(said, [pair.target for pair in some]), **self.lost(model, part)}
+
+    def final(self, model: Built, part: str = "validation") -> dict[str, float]:
+        """BLEU of the whole part, translated with 5 beams, in three ways of counting (see `signatures`); and the loss.
+
+        Writes the translations and signatures into the run's folder, where one is known.
+        """
+        assert self.pairs is not None
+        pairs = self.pairs.texts[part]
+        said = self.translated(model, [pair.source for pair in pairs])
+        found = bleu.scores(said, [pair.target for pair in pairs], self.data.languages[1], self.data.lower)
+        searched = f"{BEAMS} beams, length penalty {self.data.length_penalty:g}"
+        self.signatures = {name: f"{how}; {searched}" for name, how in found.signatures.items()}
+        values = found.values | self.lost(model, part)
+        if self.folder is not None:
+            (self.folder / f"{part}.txt").write_text("".join(f"{text}\n" for text in said), encoding="utf-8")
+            about = {"values": values, "signatures": self.signatures, "words": found.words}
+            (self.folder / f"{part}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        return values
+
+    @torch.no_grad()
+    def lost(self, model: Built, part: str) -> dict[str, float]:
+        """Loss, perplexity and the share of tokens that are guessed, given the right ones before them."""
+        assert self.pairs is not None
+        device = next(model.parameters()).device
+        source, target = self.pairs.ids[part]
+        total = right = count = 0.0
+        for some in self.pairs.ordered(part, AT_ONCE):
+            rows = [Row(i, source[i], target[i]) for i in some.tolist()]
+            batch = self.batched(rows, 1, rows[0]).to(device)
+            answers, wanted = self._answers(model, batch), batch.tensors["wanted"].flatten()
+            total += float(self._lost(answers, batch, 0.0))
+            asked = wanted != self.padding
+            right += float((answers.argmax(-1) == wanted)[asked].sum())
+            count += float(asked.sum())
+        loss = total / count
+        return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "accuracy": right / count}
+
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
+        """Each line translated. options: beams (5 unless said; 1 is greedy)."""
+        beams = options.pop("beams", BEAMS)
+        if options:
+            raise InputError(f"Translation takes the option beams, but got {', '.join(options)}. Leave it out.")
+        said = self.translated(model, inputs, beams)
+        return [Answer(given, text, alone=True) for given, text in zip(inputs, said, strict=True)]
+
+    def asked(self, model: Built, said: str) -> Asked:
+        """The line and the model's own translation of it, which the decoder says again."""
+        if not said.strip():
+            raise InputError("There is no text to translate. Give at least one word.")
+        device = next(model.parameters()).device
+        text = said.strip().lower() if self.data.lower else said.strip()
+        source = encoded(self.tokenizer, text, self.end)
+        answer = encoded(self.tokenizer, self.translated(model, [said])[0], self.end)
+        inputs, inner = [self.start, *answer][: len(answer)], self.tokenizer.inner
+        lines = [
+            Line(name=name, kind="words", labels=(written := labels(inner, ids)), words=words(inner, ids, written))
+            for name, ids in (("source", source), ("translation", inputs))
+        ]
+        return Asked((torch.tensor([inputs], device=device),), lines, {"source": torch.tensor([source], device=device)})
+
+    def translated(self, model: Built, texts: Sequence[str], beams: int = BEAMS) -> list[str]:
+        """The texts in the other language; what is empty stays empty.
+
+        Texts whose answers may be as long (`most`) go together, so that nobody's answer depends on who is beside it.
+        """
+        device = next(model.parameters()).device
+        texts = [text.strip().lower() if self.data.lower else text.strip() for text in texts]
+        ids = [encoded(self.tokenizer, text, self.end) for text in texts]
+        order = sorted((i for i, text in enumerate(texts) if text), key=lambda i: len(ids[i]))
+        said = [""] * len(texts)
+        assert isinstance(model, Model)  # `settle` lets no baseline translate
+        ready, search = prepared(model), Beams(beams, self.data.length_penalty) if beams > 1 else None
+        for steps, alike in groupby(order, lambda i: most(len(ids[i]))):
+            group = list(alike)
+            for some in (group[first : first + AT_ONCE] for first in range(0, len(group), AT_ONCE)):
+                source = [torch.tensor(ids[i], device=device) for i in some]
+                begin = torch.full((len(some), 1), self.start, device=device)
+                found = generate(ready, begin, steps, stop=[self.end], source=source, beams=search)
+                for i, row in zip(some, found, strict=True):
+                    said[i] = self.tokenizer.decode(row.tolist()).strip()
+        return [text.lower() for text in said] if self.data.lower else said  # also of a model that wrote capitals before
+
+    def multiply_adds(self, spec: ModelSpec, batch: Batch) -> float:
+        """Of one forward pass: a polynomial in both lengths, which vary too much to describe the model for each pair of them."""
+        if self._cost is None:
+            places = [(8, 8), (16, 8), (24, 8), (8, 16), (8, 24)]
+            known = [describe(spec, t, s).multiply_adds for t, s in places]
+            self._cost = np.linalg.solve([_powers(*place) for place in places], known)
+        times = 2 if self.data.rdrop else 1
+        return float(_powers(batch.length, batch.source) @ self._cost) * batch.size * times
+
+    def samples(self, model: Built, step: int) -> list[Sample]:
+        assert self.pairs is not None
+        pairs = self.pairs.texts["validation"][: self.recipe.evaluation.samples]
+        said = self.translated(model, [pair.source for pair in pairs])
+        seen = self._seen(model) if pairs and due(self.recipe, step) else {}
+        return [
+            Sample(step=step, given=pair.source, answer=text, wanted=pair.target, **(seen if i == 0 else {}))
+            for i, (pair, text) in enumerate(zip(pairs, said, strict=True))
+        ]
+
+    def _seen(self, model: Built) -> dict[str, Any]:
+        """What the decoder, as it says the wanted translation of the first pair, draws from the tokens of the source."""
+        assert self.pairs is not None
+        device, most = next(model.parameters()).device, room(model)
+        source, target = (side[0].tolist()[:most] for side in self.pairs.ids["validation"])
+        inputs = [self.start, *target][: len(target)]
+        attention = attention_of(model, torch.tensor([inputs], device=device), torch.tensor([source], device=device))
+        return {"tokens": list(map(self._sign, inputs)), "source": list(map(self._sign, source)), "attention": attention}
+
+    def _sign(self, token: int) -> str:
+        """A token as a person reads it; special ones by their names."""
+        return self.tokenizer.decode([token]) or str(self.tokenizer.inner.id_to_token(token))
+
+
+def most(read: int) -> int:
+    """Tokens that an answer may have: half more than were read, and 10 to 25 more; a multiple of 16, so that few limits differ."""
+    return 16 * -(-(read * 3 // 2 + 10) // 16)
+
+
+def _powers(target: int, source: int) -> np.ndarray:
+    """What costs of attention grow with: its own rows, pairs of them, and pairs across."""
+    return np.array([target, target**2, source, source**2, target * source], dtype=np.float64)

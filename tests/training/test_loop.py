@@ -1,0 +1,459 @@
+"""What a run says and keeps when it is stopped, when its numbers are none, and when it is given again."""
+
+import os
+import shutil
+import signal
+from dataclasses import replace
+
+import msgspec
+import pytest
+import torch
+
+from equiscope.checkpoints import save
+from equiscope.checkpoints.run_folder import checkpoints, filled, load_run
+from equiscope.errors import InputError
+from equiscope.models import Spec, build
+from equiscope.record import read_run, write_run
+from equiscope.record.run import Point, Score
+from equiscope.tokens.tokenizer import by_characters
+from equiscope.training import Watcher, loop, open_task, recipe, train
+from equiscope.training.engine import Diverged, Engine
+from equiscope.training.language import LanguageTask
+from tests.training.small import files, plain, small, told
+from tests.training.small import text as small_text
+
+
+def test_a_run_writes_a_line_for_each_step_and_measures_before_the_first_and_after_the_last(tmp_path):
+    found, task = small(tmp_path)
+    seen = []
+    made = train(found, task, tmp_path / "run", Watcher(entry=seen.append))
+    run = read_run(tmp_path / "run")
+    assert [point.step for point in run.points] == list(range(1, 13))
+    assert [score.step for score in run.scores] == [0, 4, 8, 12]
+    assert made.state == run.state == "finished"
+    assert seen == [*read_in_order(tmp_path / "run")]
+    assert made.result["validation"]["loss"] == min(score.values["loss"] for score in run.scores)
+    assert run.points[-1].loss < run.points[0].loss
+
+
+def read_in_order(run):
+    from equiscope.record.run import read_entries
+
+    return read_entries(run)
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path):
+    found, task = small(tmp_path)
+    train(found, task, tmp_path / "run")
+    before, said = files(tmp_path / "run"), []
+    made = train(found, task, tmp_path / "run", Watcher(say=said.append, entry=lambda entry: pytest.fail("a step was made")))
+    assert made.state == "finished"
+    assert "is finished" in said[0]
+    assert files(tmp_path / "run") == before
+
+
+def test_the_best_weights_are_those_of_the_best_measurement(tmp_path):
+    found, task = small(tmp_path, optimiser={"rate": 0.5, "warmup": 0, "clip": 1.0}, evaluation={"every": 1})
+    train(found, task, tmp_path / "run")
+    scores = read_run(tmp_path / "run").scores
+    lowest = min(scores, key=lambda score: score.values["loss"])
+    assert [path.name for path in checkpoints(tmp_path / "run", "best")] == [f"step-{lowest.step:09d}"]
+    assert task.evaluate(load_run(tmp_path / "run")) == lowest.values
+    assert [score.best for score in scores][lowest.step]
+
+
+# ---------------------------------------------------------------------------------------------------- asked to stop
+
+
+def stopping(number, step=5):
+    """Somebody who sends a signal at a step."""
+
+    def entry(entry):
+        if isinstance(entry, Point) and entry.step == step:
+            os.kill(os.getpid(), number)
+
+    return Watcher(entry=entry)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_asked_to_stop_saves_and_goes_on_later(tmp_path, number):
+    found, task = small(tmp_path)
+    train(found, task, tmp_path / "undisturbed")
+    made = train(found, task, tmp_path / "run", stopping(number))
+    assert made.state == read_run(tmp_path / "run").state == "stopped"
+    assert made.reason == f"{number.name} after step 6 of 12, which is saved"
+    assert checkpoints(tmp_path / "run")[0].name == "step-000000006"
+    train(found, task, tmp_path / "run")
+    assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
+    assert files(tmp_path / "run") == files(tmp_path / "undisturbed")
+
+
+def test_the_first_signal_is_answered_and_the_last_step_is_not_measured_after_one(tmp_path):
+    found, task = small(tmp_path)
+    train(found, task, tmp_path / "undisturbed")
+    said: list[str] = []
+    made = train(found, task, tmp_path / "run", replace(stopping(signal.SIGTERM, step=12), say=said.append))
+    assert any(sentence.startswith("Stopping as soon as a step is whole") for sentence in said)
+    assert (made.state, made.reason) == ("stopped", "SIGTERM after the last step, which is saved, before the last measurement")
+    assert train(found, task, tmp_path / "run").state == "finished"
+    assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
+
+
+@pytest.mark.parametrize("stop", [0, signal.SIGINT])
+def test_compilers_that_end_with_the_signal_or_fail_are_said(tmp_path, monkeypatch, stop):
+    from torch._inductor.exc import CppCompileError
+
+    found, task = small(tmp_path, engine={"compile": True})
+
+    def failing(*given):
+        if stop:
+            os.kill(os.getpid(), stop)
+        raise CppCompileError(["g++"], "many lines\n" * 1000)
+
+    monkeypatch.setattr(Engine, "step", failing)
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **options: None)
+    if stop:
+        made = train(found, task, tmp_path / "run")
+        assert (made.state, made.reason) == ("stopped", "SIGINT while the model was compiled; nothing was saved yet")
+    else:
+        with pytest.raises(InputError, match=r"engine\.compile could not compile this model here: C\+\+ compile error"):
+            train(found, task, tmp_path / "run")
+
+
+def test_compiling_without_a_compiler_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    def none():
+        raise RuntimeError("No working C++ compiler found")
+
+    monkeypatch.setattr("torch._inductor.cpp_builder.get_cpp_compiler", none)
+    found, task = small(tmp_path, engine={"compile": True})
+    with pytest.raises(InputError, match="none works here: No working"):
+        train(found, task, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_the_command_exits_with_the_signal_that_stopped_it(tmp_path, monkeypatch, number, code):
+    from equiscope.cli.train import train as command
+    from tests.training.test_resume import as_toml
+
+    (tmp_path / "recipe.toml").write_text(as_toml(plain(tmp_path)))
+    step = Engine.step
+
+    def interrupted(self, task, number_of_step, asked):
+        if number_of_step == 3:
+            os.kill(os.getpid(), number)
+        return step(self, task, number_of_step, asked)
+
+    monkeypatch.setattr(Engine, "step", interrupted)
+    assert command(tmp_path / "recipe.toml", tmp_path / "run", [], False, 1, False) == code
+
+
+def test_a_second_interruption_ends_at_once_and_nothing_is_lost(tmp_path):
+    found, task = small(tmp_path)
+    train(found, task, tmp_path / "undisturbed")
+    twice = stopping(signal.SIGINT)
+    inner = twice.entry
+    twice.entry = lambda entry: (inner(entry), inner(entry))
+    with pytest.raises(KeyboardInterrupt):
+        train(found, task, tmp_path / "run", twice)
+    train(found, task, tmp_path / "run")
+    assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
+
+
+# ------------------------------------------------------------------------------------------------- numbers that are none
+
+
+def spoiled(monkeypatch, at, spoil):
+    """From a step on, `spoil` changes the model's answers or the loss."""
+    plain_step = Engine.step
+
+    def step(self, task, number, *given):
+        if number == at:
+            spoil(self)
+        return plain_step(self, task, number, *given)
+
+    monkeypatch.setattr(Engine, "step", step)
+
+
+def bad_forward(engine):
+    engine.model.blocks[1].feedforward.register_forward_hook(lambda part, given, answer: answer * float("nan"))
+
+
+def bad_backward(engine):
+    def hook(part, given, answer):
+        answer.register_hook(lambda gradient: gradient * float("inf"))
+
+    engine.model.blocks[0].attention.register_forward_hook(hook)
+
+
+def bad_weights(engine):
+    engine.model.blocks[1].attention.k_proj.weight.data[0, 0] = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "where"),
+    [
+        (bad_forward, r"loss is nan\. It begins with what blocks\.1\.feedforward answers\."),
+        (bad_backward, r"gradient's length is (nan|inf)\. It begins with the gradient (that reaches|of)"),
+    ],
+)
+def test_a_number_that_is_none_stops_the_run_and_says_step_and_part(tmp_path, monkeypatch, spoil, where):
+    found, task = small(tmp_path)
+    train(found, task, tmp_path / "undisturbed")
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        spoiled(patch, 7, spoil)
+        with pytest.raises(Diverged, match=rf"Step 8: .*{where}.*step-000000007.*optimiser\.rate"):
+            train(found, task, run)
+    assert read_run(run).state == "failed"
+    assert [folder.name[-2:] for folder in checkpoints(run)] == ["07", "06", "03"]  # nothing is taken away
+    assert [score.step for score in read_run(run).scores] == [0, 4]
+    train(found, task, run)  # what was kept is good
+    assert told(run) == told(tmp_path / "undisturbed")
+
+
+def test_weights_that_are_no_numbers_are_never_saved(tmp_path, monkeypatch):
+    found, task = small(tmp_path)
+    spoiled(monkeypatch, 7, bad_weights)
+    with pytest.raises(
+        Diverged, match=r"Step 8: the loss is nan\. It begins with the weights blocks\.1\.attention\.k_proj\.weight\."
+    ):
+        train(found, task, tmp_path / "run")
+    assert [folder.name[-2:] for folder in checkpoints(tmp_path / "run")] == ["06", "03"]
+    assert all(t.isfinite().all() for t in load_run(tmp_path / "run").state_dict().values())
+
+
+WORSE = {"rate": 3.0, "warmup": 0, "clip": None, "schedule": "constant"}
+
+
+def test_best_weights_that_are_lost_are_missed(tmp_path):
+    found, task = small(tmp_path, optimiser=WORSE)
+    train(found, task, tmp_path / "run")
+    assert task.evaluate(load_run(tmp_path / "run")) != task.evaluate(load_run(tmp_path / "run", "last"))
+    shutil.rmtree(tmp_path / "run" / "best")
+    with pytest.raises(InputError, match=r"best is gone, where the best weights were; the last ones are in .*checkpoints"):
+        load_run(tmp_path / "run")
+    assert load_run(tmp_path / "run", "last") is not None
+
+
+@pytest.mark.parametrize("damage", ["gone", "flipped"])
+def test_a_run_whose_best_weights_are_lost_goes_on_and_says_so(tmp_path, damage):
+    found, task = small(tmp_path, optimiser=WORSE)
+
+    def stop(entry):
+        if isinstance(entry, Point) and entry.step == 6:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    assert train(found, task, tmp_path / "run", Watcher(entry=stop)).state == "stopped"
+    weights = next((tmp_path / "run" / "best").rglob("*.safetensors"))
+    if damage == "gone":
+        shutil.rmtree(tmp_path / "run" / "best")
+    else:
+        content = bytearray(weights.read_bytes())
+        content[-1] ^= 1
+        weights.write_bytes(bytes(content))
+    said = []
+    made = train(found, task, tmp_path / "run", Watcher(say=said.append))
+    assert made.state == "finished"
+    assert any("take their place, and what is better later" in sentence for sentence in said), said
+    later = [score.values["loss"] for score in read_run(tmp_path / "run").scores if score.step > 6]
+    assert made.result["validation"]["loss"] <= min(later)
+    assert made.result["validation"] == task.evaluate(load_run(tmp_path / "run"))
+
+
+def test_the_norm_of_a_feedforward_that_there_is_not_is_left_out():
+    spec = Spec.of(
+        {"width": 16, "vocabulary": 9, "outputs": 9, "block": {"attention": {"heads": 2, "causal": True}, "feedforward": None}}
+    )
+    tensors = {name: p.detach() for name, p in build(spec).named_parameters()}
+    assert filled(spec, tensors | {"blocks.0.feedforward_norm.weight": torch.ones(16)}) is not None
+    with pytest.raises(InputError, match="which no part of the run's model reads"):
+        filled(spec, tensors | {"blocks.0.attention.other": torch.ones(16)})
+
+
+def test_what_is_measured_on_what_was_learned_is_said(tmp_path):
+    said = []
+    found, task = small(tmp_path, data={"validation": str(small_text(tmp_path))})
+    train(found, task, tmp_path / "run", Watcher(say=said.append))
+    assert "The validation part is also learned from" in said[0]
+
+
+def test_a_rate_that_is_far_too_high_is_said_and_the_best_weights_stay(tmp_path):
+    found, task = small(tmp_path, optimiser={"rate": 1e30, "warmup": 0, "clip": None}, evaluation={"every": 1, "save": 1})
+    with pytest.raises(Diverged, match=r"Step \d+.*lower optimiser\.rate"):
+        train(found, task, tmp_path / "run")
+    best = load_run(tmp_path / "run")
+    assert all(p.isfinite().all() for p in best.parameters())
+
+
+def test_a_measurement_that_is_no_number_is_never_the_best(tmp_path, monkeypatch):
+    found, task = small(tmp_path)
+    measured = iter([float("nan"), 3.0, float("nan"), 4.0])
+    monkeypatch.setattr(LanguageTask, "evaluate", lambda self, model, part="validation": {"loss": next(measured, 5.0)})
+    seen = []
+    train(found, task, tmp_path / "run", Watcher(entry=lambda entry: seen.append(entry) if isinstance(entry, Score) else None))
+    assert [score.best for score in seen] == [False, True, False, False]
+
+
+# ---------------------------------------------------------------------------------------------------- another run
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A run that was stopped."""
+    found, task = small(tmp_path)
+    train(found, task, tmp_path / "run", stopping(signal.SIGTERM))
+    return tmp_path
+
+
+def test_old_checkpoints_that_a_kill_left_are_gone_at_the_end(tmp_path, monkeypatch):
+    found, task = small(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(loop.run_folder, "thin", lambda *given: None)
+        made = train(found, task, tmp_path / "run")
+    write_run(msgspec.structs.replace(made, state="running"), tmp_path / "run")  # as after a kill before the end
+    assert len(checkpoints(tmp_path / "run")) > found.evaluation.keep
+    train(found, task, tmp_path / "run")
+    assert len(checkpoints(tmp_path / "run")) == found.evaluation.keep
+
+
+def test_a_changed_recipe_is_refused_with_the_difference(begun):
+    found, task = small(begun, optimiser={"rate": 1e-4})
+    with pytest.raises(InputError, match=r"another recipe.*optimiser\.rate: 0\.003, now 0\.0001.*--out"):
+        train(found, task, begun / "run")
+
+
+def test_changed_data_is_refused_with_its_name(begun):
+    path = begun / "text.txt"
+    path.write_text(path.read_text().replace("a", "e"))
+    found, task = small(begun)
+    with pytest.raises(InputError, match=r"other data: .*text\.txt with sha256"):
+        train(found, task, begun / "run")
+
+
+def test_a_changed_tokenizer_is_refused_and_the_runs_own_stays(tmp_path):
+    other = tmp_path / "tokenizer.json"
+    by_characters(small_text(tmp_path).read_text()).save(other)
+    made = {"tokens": str(other), "held": 0.2}
+    found, task = small(tmp_path, data=made)
+    train(found, task, tmp_path / "run")
+    kept = (tmp_path / "run" / "tokenizer.json").read_bytes()
+    by_characters("".join(sorted(set(small_text(tmp_path).read_text())))).save(other)  # the same signs under other ids
+    found, task = small(tmp_path, data=made)
+    with pytest.raises(InputError, match=r"tokenizer\.json is another than the data makes now"):
+        train(found, task, tmp_path / "run")
+    assert (tmp_path / "run" / "tokenizer.json").read_bytes() == kept
+
+
+def test_each_of_several_files_of_one_name_is_looked_at(tmp_path):
+    whole = small_text(tmp_path).read_text()
+    for name, part in (("a", whole[:1500]), ("b", whole[1500:])):
+        (tmp_path / name / "x").mkdir(parents=True)
+        (tmp_path / name / "x" / "t.txt").write_text(part)
+    found, task = small(tmp_path, data={"train": str(tmp_path / "*" / "x" / "t.txt")})
+    train(found, task, tmp_path / "run")
+    first = tmp_path / "a" / "x" / "t.txt"
+    first.write_text(first.read_text().replace("a", "e"))
+    found, task = small(tmp_path, data={"train": str(tmp_path / "*" / "x" / "t.txt")})
+    with pytest.raises(InputError, match="other data"):
+        train(found, task, tmp_path / "run")
+
+
+def test_data_that_has_gone_is_refused_with_its_name(begun):
+    (begun / "text.txt").unlink()
+    with pytest.raises(InputError, match=r"There is no .*text\.txt"):
+        open_task(recipe(read_run(begun / "run").recipe))
+
+
+def test_data_that_goes_while_it_is_read_stops_the_run_and_it_goes_on_later(begun, monkeypatch):
+    found, task = small(begun)
+    batch = LanguageTask.batch
+
+    def gone(self, step, *given):
+        if step >= 9:
+            raise FileNotFoundError(2, "No such file or directory", "picture-17.png")
+        return batch(self, step, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LanguageTask, "batch", gone)
+        with pytest.raises(InputError, match=r"picture-17\.png: No such file or directory.*is whole.*the same command"):
+            train(found, task, begun / "run")
+    assert train(found, task, begun / "run").state == "finished"
+
+
+def test_a_run_knows_its_recipe_when_the_file_has_gone(begun):
+    from equiscope.cli.train import train as command
+
+    assert command(begun / "run", None, [], False, 1, False) == 0
+
+
+def test_lost_lines_are_said(begun):
+    (begun / "run" / "metrics.jsonl").unlink()
+    found, task = small(begun)
+    said = []
+    train(found, task, begun / "run", Watcher(say=said.append))
+    assert any("has lines of 0 steps only" in sentence for sentence in said)
+
+
+def test_a_line_that_was_cut_is_written_again(begun):
+    found, task = small(begun)
+    train(found, task, begun / "undisturbed")
+    metrics = begun / "run" / "metrics.jsonl"
+    metrics.write_bytes(metrics.read_bytes()[:-9])
+    train(found, task, begun / "run")
+    assert told(begun / "run")[-1] == told(begun / "undisturbed")[-1]
+
+
+def test_another_machine_is_said(begun, monkeypatch):
+    found, task = small(begun)
+    monkeypatch.setattr(loop.folder, "versions", lambda: {"equiscope": "9", "torch": "9.9"})
+    said = []
+    train(found, task, begun / "run", Watcher(say=said.append))
+    assert "differ in rounding" in said[1]
+    assert "torch" in said[1]
+
+
+# ------------------------------------------------------------------------------------------------------ a start
+
+
+def test_a_run_begins_with_the_weights_of_another_run(tmp_path):
+    found, task = small(tmp_path)
+    train(found, task, tmp_path / "first")
+    (tmp_path / "vocabulary.json").write_text((tmp_path / "first" / "tokenizer.json").read_text())
+    data = plain(tmp_path)
+    data["model"] = {"start": str(tmp_path / "first")}
+    found = recipe(data)
+    task = open_task(found)
+    train(found, task, tmp_path / "second")
+    scores = [read_run(tmp_path / name).scores for name in ("first", "second")]
+    assert scores[1][0].values == min((score.values for score in scores[0]), key=lambda values: values["loss"])
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_run_begins_with_the_weights_of_a_checkpoint_of_the_world(tmp_path, family):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(1)
+    if family == "gpt2":
+        config = transformers.GPT2Config(
+            vocab_size=256, n_positions=32, n_embd=16, n_layer=2, n_head=2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0
+        )
+        theirs = transformers.GPT2LMHeadModel(config)
+    else:
+        config = transformers.LlamaConfig(
+            vocab_size=256, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2
+        )
+        theirs = transformers.LlamaForCausalLM(config)
+    theirs.save_pretrained(tmp_path / "theirs")
+    data = plain(tmp_path, data={"tokens": "bytes"})
+    data["model"] = {"start": str(tmp_path / "theirs")}
+    found = recipe(data)
+    task = open_task(found)
+    train(found, task, tmp_path / "run")
+    run = read_run(tmp_path / "run")
+    batch = task.batch(0)
+    with torch.no_grad():
+        loss = theirs.eval()(batch.tensors["inputs"]).logits
+    mean = torch.nn.functional.cross_entropy(loss.flatten(0, 1), batch.tensors["wanted"].flatten())
+    assert run.points[0].loss == pytest.approx(float(mean), rel=1e-5)
+    assert run.points[-1].loss < run.points[0].loss
+    save(load_run(tmp_path / "run"), tmp_path / "back", family)  # and back into the world

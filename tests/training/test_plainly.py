@@ -1,0 +1,137 @@
+"""An ordinary transformer of molecules: slopes of its own energy, turned frames, and how far turning moves its answers."""
+
+import json
+
+import pytest
+import torch
+
+import equiscope as eq
+from equiscope.data.molecules import Levels
+from equiscope.errors import InputError
+from equiscope.models import Model, Spec
+from equiscope.training import load_run, open_task, recall, recipe, settle, train
+from equiscope.training.loop import begun_model
+from equiscope.training.plainly import Plain
+from tests.training.test_molecules_task import plain, written
+
+SIZES = {"width": 16, "layers": 2, "block": {"attention": {"heads": 2}}}
+
+
+def ordinary(**changes):
+    said = plain(**changes)
+    return recipe(said | {"model": SIZES | changes.get("model", {})})
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A finished run."""
+    found, folder = ordinary(data={"turned": True}), tmp_path_factory.mktemp("runs") / "plain"
+    return train(found, open_task(found), folder), folder
+
+
+def answering():
+    """An ordinary transformer in float64, as a run asks it."""
+    found = ordinary()
+    task = open_task(found)
+    return Plain(begun_model(found, settle(task)).double(), task.levels), task.batch(0).tensors
+
+
+def test_a_run_is_an_ordinary_transformer_that_is_measured_and_answers(run, tmp_path):
+    made, folder = run
+    model = eq.load(folder)
+    assert isinstance(model, Model)
+    assert (model.spec.entry.features, model.spec.readout, model.spec.outputs) == (6, "mean", 1)  # H, C, O and three for a place
+    assert made.parameters == sum(p.numel() for p in model.parameters())
+    assert list(made.result["test"])[:2] == ["forces", "energy"]
+    _, task = recall(folder)
+    one, moved = task.predict(load_run(folder), [written(tmp_path / "a.xyz"), written(tmp_path / "b.xyz", shift=7.0)])
+    assert moved.arrays["energy"] == pytest.approx(one.arrays["energy"], abs=1e-4)  # places are taken from their mean
+    assert torch.tensor(one.arrays["forces"]).shape == (9, 3)
+    spec = json.loads((folder / "run.json").read_text())["spec"]
+    assert spec["block"]["attention"]["backend"] == "eager"
+
+
+def test_its_forces_are_the_slope_of_its_energy():
+    """Against central differences of the fourth order."""
+    one, t = answering()
+    numbers, at, step = t["numbers"], t["at"], 1e-3
+    forces = one.answer(numbers, at).forces
+    for atom, axis in ((0, 0), (4, 1), (8, 2)):
+        moved = torch.zeros_like(at)
+        moved[:, atom, axis] = step
+        e = [one(numbers, at + k * moved).detach() for k in (-2, -1, 1, 2)]
+        slope = (e[0] - 8 * e[1] + 8 * e[2] - e[3]) / (12 * step)
+        assert (forces[:, atom, axis] + slope).abs().max() < 1e-6 * forces.abs().max()
+
+
+def test_padding_changes_nothing_and_gets_no_force():
+    one, t = answering()
+    wide = torch.cat([t["numbers"], torch.zeros(4, 3, dtype=torch.long)], 1), torch.cat([t["at"], torch.full((4, 3, 3), 9.0)], 1)
+    plain_, padded = one.answer(t["numbers"], t["at"]), one.answer(*wide)
+    assert torch.allclose(padded.energy, plain_.energy, rtol=1e-12)
+    assert torch.allclose(padded.forces[:, :9], plain_.forces, atol=1e-12)
+    assert (padded.forces[:, 9:] == 0).all()
+
+
+def test_an_energy_is_of_each_atom_and_what_atoms_have_alone():
+    levels = Levels(elements=["H", "O"], references=[-10.0, -400.0], scale=2.0, offset=0.5)
+    model = Model(Spec(width=8, entry=eq.models.spec.Entry(features=5), readout="mean", outputs=1))
+    torch.nn.init.zeros_(model.head.lm_head.weight)
+    energy = Plain(model, levels)(torch.tensor([[8, 1, 1], [1, 1, 0]]), torch.randn(2, 3, 3, dtype=torch.float64))
+    assert energy.tolist() == [-420 + 3 * 0.5, -20 + 2 * 0.5]
+
+
+def test_turning_moves_its_answers_and_an_equivariant_models_only_by_rounding(run, tmp_path):
+    found = recipe(plain())
+    equivariant = train(found, open_task(found), tmp_path / "run").result["test"]
+    ordinarily = run[0].result["test"]
+    assert ordinarily["turned forces"] > 1.0  # meV/Å
+    assert ordinarily["turned energy"] > 1.0
+    assert equivariant["turned forces"] < 1e-4 * equivariant["forces"]  # float32 in the layers, measured 2e-8
+    assert equivariant["turned energy"] < 0.01  # of -4209 eV, whose references and sum are float64
+    _, task = recall(run[1])
+    assert {"turned forces", "turned energy"} <= set(task.signatures)
+
+
+def test_turned_frames_teach_what_a_turn_is(tmp_path):
+    moved = []
+    for turned in (False, True):
+        found = ordinary(
+            data={"learned": 16, "turned": turned, "weights": {"forces": 0}}, budget={"steps": 250, "batch": 16},
+            evaluation={"every": 250, "samples": 0}, optimiser={"rate": 3e-3},
+        )  # fmt: skip
+        moved.append(train(found, open_task(found), tmp_path / f"{turned}").result["validation"]["turned energy"])
+    assert moved[1] < 0.5 * moved[0]  # of frames that neither saw; three seeds: 36 of 192 meV, 71 of 254, 41 of 552
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ({"outputs": 2}, "has outputs = 1, but model.outputs is 2"),
+        ({"readout": "first"}, "has readout = 'mean', but model.readout is 'first'"),
+        ({"entry": {"features": 4}}, r"has entry\.features = 6, but model\.entry\.features is 4"),
+        ({"vocabulary": 7}, "has vocabulary = None"),
+    ],
+)
+def test_what_the_data_decides_is_not_said_otherwise(model, said):
+    with pytest.raises(InputError, match=said):
+        settle(open_task(ordinary(model=model)))
+
+
+def test_cells_and_other_elements_are_refused(tmp_path, run):
+    lines = "".join(
+        f'1\nLattice="4 0 0 0 4 0 0 0 4" Properties=species:S:1:pos:R:3:forces:R:3 energy={-9 - i / 50}\nH {i / 9} 0 0 0 0 0\n'
+        for i in range(12)
+    )
+    (tmp_path / "a.extxyz").write_text(lines)
+    data = {"train": str(tmp_path / "a.extxyz"), "keys": {"energy": "energy"}, "held": 2, "where": {}}
+    with pytest.raises(InputError, match="knows no cell, but the frames repeat in one"):
+        settle(open_task(ordinary(data=data)))
+    _, task = recall(run[1])
+    with pytest.raises(InputError, match="repeats in a cell, but this model has no cutoff"):
+        task.predict(load_run(run[1]), [str(tmp_path / "a.extxyz")])
+    with pytest.raises(InputError, match=r"a\.xyz: This model knows H, C, O, but there is an atom of N\."):
+        task.predict(load_run(run[1]), [written(tmp_path / "a.xyz", third="N")])
+    one, t = answering()
+    with pytest.raises(InputError, match="knows no cell"):
+        one(t["numbers"], t["at"], torch.eye(3)[None])
