@@ -56,7 +56,7 @@ def test_every_room_is_reachable_from_the_top():
 CIRCLES = {"models/prepared.py"}  # compares itself with the plain decoding, which takes it in a model's place
 
 
-LAYERED = ("attention", "blocks", "data", "geometry", "models", "study", "train")
+LAYERED = ("attention", "blocks", "data", "geometry", "models", "study", "training")
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if name(p).split("/")[0] in LAYERED], ids=name)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from equiscope.compare.plan import planned
-from equiscope.compare.question import is_question, read_question, seeds_of
+from equiscope.comparison.plan import planned
+from equiscope.comparison.question import is_question, read_question, seeds_of
 
 FOLDER = Path(__file__).parents[1] / "recipes" / "questions"
 QUESTIONS = sorted(FOLDER.glob("*.toml"))

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from equiscope.compare.outcome import of_folder
-from equiscope.compare.plan import read_plan
-from equiscope.compare.question import read_question, seeds_of
+from equiscope.comparison.outcome import of_folder
+from equiscope.comparison.plan import read_plan
+from equiscope.comparison.question import read_question, seeds_of
 from equiscope.record import Comparison
 from equiscope.training.reading import differences, recipe
 

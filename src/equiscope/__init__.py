@@ -13,7 +13,7 @@ _ROOMS = (
     "audit",
     "blocks",
     "checkpoints",
-    "compare",
+    "comparison",
     "data",
     "errors",
     "explore",

@@ -3,8 +3,8 @@
 import math
 from statistics import fmean
 
-from equiscope.compare import sure
-from equiscope.compare.answer import answered
+from equiscope.comparison import sure
+from equiscope.comparison.answer import answered
 from equiscope.record import Beyond, Candidate, Claim, Comparison, Source, Trial
 
 HOSTILE = "</script><script>window.stolen = 1</script><img src=x onerror='window.stolen = 1'>"

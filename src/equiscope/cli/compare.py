@@ -26,8 +26,8 @@ def compare(
     equal: Literal["parameters", "compute"] | None, processes: int, threads: int | None, way: str, redraw: bool, json: bool,
 ) -> int:  # fmt: skip
     """0 where every run is done. way: "" for processes of this machine, "ray", or "jobs" for a list of commands."""
-    from equiscope.compare import outcome, workers
-    from equiscope.compare.plan import PLAN, read_plan, write_plan
+    from equiscope.comparison import outcome, workers
+    from equiscope.comparison.plan import PLAN, read_plan, write_plan
 
     if len(sources) > 1 or (sources[0] / RUN).is_file():
         _nothing_else(vary, seeds, changes, small, equal, "Runs are compared as they are")
@@ -74,9 +74,9 @@ def compare(
 def _planned(
     source: Path, vary: list[str], seeds: str | None, changes: list[str], small: bool, equal: Equal | None, threads: int, out: Path,
 ) -> Any:  # fmt: skip
-    from equiscope.compare.plan import planned
-    from equiscope.compare.question import is_question, read_question, seeds_of, seeds_said
-    from equiscope.compare.vary import varied
+    from equiscope.comparison.plan import planned
+    from equiscope.comparison.question import is_question, read_question, seeds_of, seeds_said
+    from equiscope.comparison.vary import varied
     from equiscope.training import read_recipe
 
     question, asked, wanted = "", 3, equal or ""  # type: str, int | list[int], Equal
@@ -162,7 +162,7 @@ def _text(found: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from equiscope.compare.answer import number, of, shown
+    from equiscope.comparison.answer import number, of, shown
 
     piped = not sys.stdout.isatty()
     console = Console(highlight=False, soft_wrap=piped, width=WIDE if piped else None)
@@ -246,13 +246,13 @@ class Progress(AbstractContextManager["Progress"]):
             print(sentence, file=sys.stderr, flush=True)
 
     def _done(self, job: Any) -> bool:
-        from equiscope.compare.job import done
+        from equiscope.comparison.job import done
 
         return done(self.folder, job)
 
     def _ending(self, job: Any) -> str:
         from equiscope.cli.train import numbers
-        from equiscope.compare.job import reason
+        from equiscope.comparison.job import reason
         from equiscope.record.run import read_run
 
         if why := reason(self.folder / job.folder):

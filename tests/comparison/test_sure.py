@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from equiscope.compare.sure import LEVEL, cdf, chance, common, holm, pairs, quantile, wanted
+from equiscope.comparison.sure import LEVEL, cdf, chance, common, holm, pairs, quantile, wanted
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 30, 101])

@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.compare.made import plan
+from tests.comparison.made import plan
 from tests.training.small import files, told
 
-from equiscope.compare import job, outcome, workers
-from equiscope.compare.after import After, read_after
-from equiscope.compare.plan import Plan, read_plan
+from equiscope.comparison import job, outcome, workers
+from equiscope.comparison.after import After, read_after
+from equiscope.comparison.plan import Plan, read_plan
 
 pytestmark = pytest.mark.xdist_group("workers")
 TWO = {"rope": {}, "none": {"model.block.attention.position": "none"}}
@@ -75,7 +75,7 @@ def test_a_comparison_that_is_killed_goes_on_where_it_was(alone, tmp_path):
     made = plan(tmp_path, TWO, (1,))
     folder = tmp_path / "compared"
     code = (
-        "import sys; from pathlib import Path; from equiscope.compare import plan, workers; "
+        "import sys; from pathlib import Path; from equiscope.comparison import plan, workers; "
         "folder = Path(sys.argv[1]); workers.together(folder, plan.read_plan(folder))"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(folder)], start_new_session=True)
@@ -95,7 +95,7 @@ def test_a_comparison_that_is_killed_goes_on_where_it_was(alone, tmp_path):
 def test_no_process_outlives_a_comparison_that_is_killed_alone(tmp_path, number):
     made = plan(tmp_path, {name: {**changes, "budget.steps": 10**6} for name, changes in TWO.items()}, (1,))
     code = (
-        "import sys; from pathlib import Path; from equiscope.compare import plan, workers; "
+        "import sys; from pathlib import Path; from equiscope.comparison import plan, workers; "
         "workers._begun = lambda *given, begun=workers._begun: print((made := begun(*given)).pid, flush=True) or made; "
         "folder = Path(sys.argv[1]); workers.together(folder, plan.read_plan(folder), 2)"
     )

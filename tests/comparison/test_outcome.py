@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.compare.made import DATA, finished, plan
+from tests.comparison.made import DATA, finished, plan
 
-from equiscope.compare import job, outcome
+from equiscope.comparison import job, outcome
 from equiscope.errors import InputError
 from equiscope.record import Comparison, Source
 from equiscope.record.comparison import Beyond

@@ -11,8 +11,8 @@ from threading import Thread
 import torch
 
 from equiscope import budgets, outputs
-from equiscope.compare.after import AFTER, measured, write_after
-from equiscope.compare.plan import Job, Plan, read_plan
+from equiscope.comparison.after import AFTER, measured, write_after
+from equiscope.comparison.plan import Job, Plan, read_plan
 from equiscope.errors import InputError
 from equiscope.record import Run, read_run
 from equiscope.training import Watcher, open_task, train

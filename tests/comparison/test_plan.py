@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from tests.compare.made import SCHEMES, base, plan
+from tests.comparison.made import SCHEMES, base, plan
 
-from equiscope.compare.plan import planned, read_plan
+from equiscope.comparison.plan import planned, read_plan
 from equiscope.errors import InputError
 from equiscope.models import describe
 from equiscope.training import open_task, settle

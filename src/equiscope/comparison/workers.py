@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from equiscope import outputs
-from equiscope.compare.job import PARENT, done, note, state_of
-from equiscope.compare.plan import Job, Plan
+from equiscope.comparison.job import PARENT, done, note, state_of
+from equiscope.comparison.plan import Job, Plan
 from equiscope.errors import InputError
 
 LOGS = "logs"
@@ -26,7 +26,7 @@ Tick = Callable[[Sequence[Job]], None]
 
 def command(folder: Path, job: Job) -> list[str]:
     """The process that does one job."""
-    return [sys.executable, "-m", "equiscope.compare", str(folder.absolute()), job.folder]
+    return [sys.executable, "-m", "equiscope.comparison", str(folder.absolute()), job.folder]
 
 
 def alone(folder: Path, job: Job, threads: int) -> int:

@@ -6,13 +6,13 @@ together(folder, plan, processes=2)
 of_folder(folder).answer
 """
 
-from equiscope.compare.answer import answered
-from equiscope.compare.outcome import of_folder, of_runs
-from equiscope.compare.plan import Plan, planned, read_plan, write_plan
-from equiscope.compare.question import Question, read_question
-from equiscope.compare.sure import pairs
-from equiscope.compare.vary import combined, varied
-from equiscope.compare.workers import together, with_ray
+from equiscope.comparison.answer import answered
+from equiscope.comparison.outcome import of_folder, of_runs
+from equiscope.comparison.plan import Plan, planned, read_plan, write_plan
+from equiscope.comparison.question import Question, read_question
+from equiscope.comparison.sure import pairs
+from equiscope.comparison.vary import combined, varied
+from equiscope.comparison.workers import together, with_ray
 
 __all__ = [
     "Plan",

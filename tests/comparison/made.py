@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from tests.training.small import plain
 
-from equiscope.compare.after import After, write_after
-from equiscope.compare.plan import Job, Plan, planned, write_plan
+from equiscope.comparison.after import After, write_after
+from equiscope.comparison.plan import Job, Plan, planned, write_plan
 from equiscope.models import Spec
 from equiscope.record import Point, Run, Score, Source, write_run
 from equiscope.record.comparison import Beyond

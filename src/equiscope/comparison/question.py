@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from equiscope.compare.vary import Change, combined, resolved
+from equiscope.comparison.vary import Change, combined, resolved
 from equiscope.errors import InputError, shown
 from equiscope.record.comparison import Equal
 from equiscope.training import Recipe, read_recipe

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from equiscope.compare import answer, job, sure
-from equiscope.compare.after import After, axis_of, deciding, read_after
-from equiscope.compare.plan import Plan, read_plan
-from equiscope.compare.vary import told
+from equiscope.comparison import answer, job, sure
+from equiscope.comparison.after import After, axis_of, deciding, read_after
+from equiscope.comparison.plan import Plan, read_plan
+from equiscope.comparison.vary import told
 from equiscope.errors import InputError
 from equiscope.models import describe
 from equiscope.record import Candidate, Claim, Comparison, Run, Trial, read_run

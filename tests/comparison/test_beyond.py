@@ -4,7 +4,7 @@ import math
 
 from tests.training.test_images import model_of, plain
 
-from equiscope.compare.after import After, beyond, read_after, write_after
+from equiscope.comparison.after import After, beyond, read_after, write_after
 from equiscope.record.comparison import Beyond
 from equiscope.training import open_task, recipe
 

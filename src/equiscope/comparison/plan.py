@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from equiscope import outputs
 from equiscope.budgets import decoded, read
-from equiscope.compare.equal import equalled
-from equiscope.compare.vary import Change, changed, slug
+from equiscope.comparison.equal import equalled
+from equiscope.comparison.vary import Change, changed, slug
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import describe
 from equiscope.record import VERSION

@@ -1,11 +1,11 @@
 """What varies: names of fields, values, every combination, and where they land in a recipe."""
 
 import pytest
-from tests.compare.made import base
+from tests.comparison.made import base
 
 from equiscope.checkpoints import load
-from equiscope.compare.plan import planned
-from equiscope.compare.vary import changed, combined, names, resolved, slug, told, values, varied
+from equiscope.comparison.plan import planned
+from equiscope.comparison.vary import changed, combined, names, resolved, slug, told, values, varied
 from equiscope.errors import InputError
 from equiscope.models import Spec
 from equiscope.record import read_run

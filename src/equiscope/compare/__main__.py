@@ -1,8 +1,0 @@
-"""`python -m equiscope.compare FOLDER RUN`: one run of a comparison, in a process of its own."""
-
-import sys
-
-from equiscope.compare.job import main
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
