@@ -4,6 +4,7 @@ from functools import reduce
 from operator import add
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from equiscope.errors import InputError
@@ -49,11 +50,10 @@ def network(x: Tensor, layers: tuple[Tensor, Tensor, Tensor, Tensor], head: Tens
 
     layers  weight [1, hidden] and bias [hidden], weight [hidden, H] and bias [H]; between them a relu
     """
-    wide = torch.promote_types(x.dtype, layers[0].dtype)  # places are read in float32 also where weights are narrower
+    wide = torch.promote_types(torch.promote_types(x.dtype, torch.float32), layers[0].dtype)  # also of whole-number positions
     first, first_bias, second, second_bias = (layer.to(wide) for layer in layers)
-    column = x.to(wide).unsqueeze(-1)
-    inner = column @ first + first_bias
-    outer = inner.relu() @ second + second_bias
+    inner = F.linear(x.to(wide).unsqueeze(-1), first.mT, first_bias)
+    outer = F.linear(inner.relu(), second.mT, second_bias)
     picked = take(outer, head.unsqueeze(-1))
     return picked.squeeze(-1)
 

@@ -10,6 +10,7 @@ from functools import reduce
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
@@ -62,11 +63,11 @@ class LogCpb(Position):
 
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "first")
-        wide = torch.promote_types(at_q[0].dtype, self.first.dtype)  # places are read in float32 also where weights are narrower
+        wide = torch.promote_types(torch.promote_types(at_q[0].dtype, torch.float32), self.first.dtype)  # also of whole numbers
         read = [bent(gap, side).to(wide).unsqueeze(-1) for gap, side in zip(gaps(at_q, at_k), self.shape, strict=True)]
         both = reduce(concat, read)
         first, first_bias, second = (layer.to(wide) for layer in (self.first, self.first_bias, self.second))
-        inner = both @ first + first_bias
+        inner = F.linear(both, first.mT, first_bias)
         outer = inner.relu() @ second
         own = take(outer, head.unsqueeze(-1)).squeeze(-1)
         return own.sigmoid() * 16.0

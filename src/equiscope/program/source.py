@@ -73,7 +73,7 @@ def _next(frame: FrameType | None) -> FrameType | None:
 @cache
 def _is_machinery(file: str) -> bool:
     """What is made by a decorator has no file of its own; checkers of types wrap functions in theirs."""
-    return file in THROUGH or file.startswith("<") or bool({"jaxtyping", "beartype"} & set(Path(file).parts))
+    return file in THROUGH or file.startswith("<") or bool({"jaxtyping", "beartype", "shape_checks.py"} & set(Path(file).parts))
 
 
 @cache

@@ -28,7 +28,8 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 @rule("linear")
 def _linear(graph: Graph, step: Step) -> Expression | None:
     x, weight, bias = step.args[0], argument(step, 1, "weight"), argument(step, 2, "bias")
-    made = Apply("matmul", (x, Apply("transpose", (weight,), label=WEIGHT)))
+    turned = graph.step(weight, "mT", "T", "t")  # kept as [in, out], as formulas have it
+    made = Apply("matmul", (x, turned.args[0] if turned is not None else Apply("transpose", (weight,), label=WEIGHT)))
     return made if bias is None else Apply("add", (made, bias))
 
 
