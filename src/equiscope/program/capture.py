@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from equiscope.program import origins
+from equiscope.program.modes import Functions, Operations
 from equiscope.program.program import Program
 from equiscope.program.recording import Recording
 
@@ -26,6 +25,7 @@ def watch(model: nn.Module, *inputs: Any, kwargs: Mapping[str, Any] | None = Non
     """
     model = getattr(model, "_orig_mod", model)
     recording = Recording(model)
+    functions = Functions(lambda func, args, kwargs: recording.function(functions, func, args, kwargs))
     for t, name, called in origins.inputs(inputs, kwargs or {}):
         recording.take(t, name, called)
     with ExitStack() as stack:
@@ -33,8 +33,8 @@ def watch(model: nn.Module, *inputs: Any, kwargs: Mapping[str, Any] | None = Non
         stack.enter_context(torch.no_grad())
         stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(recording.scopes())
-        stack.enter_context(_Lower(recording))
-        stack.enter_context(_Upper(recording))
+        stack.enter_context(Operations(recording.operation))
+        stack.enter_context(functions)
         output = model(*inputs, **(kwargs or {}))
     return recording.finish(output)
 
@@ -49,26 +49,3 @@ def _written_out(model: nn.Module) -> Iterator[None]:
                 stack.callback(setattr, module, name, getattr(module, name))
                 setattr(module, name, value)
         yield
-
-
-class _Upper(TorchFunctionMode):
-    def __init__(self, recording: Recording) -> None:
-        super().__init__()
-        self.recording = recording
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self.recording.function(self, func, args, kwargs or {})
-
-
-class _Lower(TorchDispatchMode):
-    supports_higher_order_operators = True
-
-    def __init__(self, recording: Recording) -> None:
-        super().__init__()
-        self.recording = recording
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.recording.hidden:
-            return func(*args, **(kwargs or {}))
-        with self.recording.silence():  # the upper net is on where C++ calls
-            return self.recording.call(func, args, kwargs or {}, "aten")

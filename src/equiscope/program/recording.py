@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.overrides import TorchFunctionMode
 
 from equiscope.program.calls import (
     DROPOUT,
@@ -27,6 +26,7 @@ from equiscope.program.calls import (
     written,
 )
 from equiscope.program.composites import COMPOSITES, drawn
+from equiscope.program.modes import Functions
 from equiscope.program.origins import legend_of, named, tensors
 from equiscope.program.private import draws, is_wrapped, opened, storage_of, version
 from equiscope.program.program import Called, Kind, Leaf, Level, Program, Ref, Step, Written, each, leaves_of
@@ -54,7 +54,7 @@ class Recording:
                     self.program.inside.setdefault(full, path)
 
     # --- the two nets
-    def function(self, net: TorchFunctionMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def function(self, net: Functions, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that the upper net saw."""
         name, inputs = raw_name(func), [x for x in leaves_of((args, kwargs)) if isinstance(x, Tensor)]
         attribute = getattr(func, "__name__", "") in ("__get__", "__set__", "__delete__")
@@ -75,7 +75,14 @@ class Recording:
         with self.silence():
             return self.call(func, args, kwargs, "function")
 
-    def _apart(self, net: TorchFunctionMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that the lower net saw."""
+        if self.hidden:
+            return func(*args, **kwargs)
+        with self.silence():  # the upper net is on where C++ calls
+            return self.call(func, args, kwargs, "aten")
+
+    def _apart(self, net: Functions, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call as its parts, which run beside it; NotImplemented where it has none on these arguments."""
         whole = func is F.scaled_dot_product_attention and drawn(args, kwargs)
         with net:

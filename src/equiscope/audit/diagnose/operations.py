@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from equiscope.audit.diagnose.localize import RIGHT
 from equiscope.audit.statements.pairs import Pair, error
 from equiscope.audit.subject import Pass
+from equiscope.program.modes import Functions
 from equiscope.symmetry import Inputs
 
 ROOM = 2**23  # numbers that are kept of one reading; a fault is mostly near the beginning of the module that makes it
@@ -36,20 +36,22 @@ class Operation:
     makers: list[int | None]
 
 
-class _Reader(TorchFunctionMode):
+class _Reader:
+    """Keeps operations as they were, while there is room."""
+
     def __init__(self) -> None:
-        super().__init__()
         self.found: list[Operation] = []
         self.alive: list[Tensor] = []  # so that no two tensors ever have one id
         self.maker: dict[int, int] = {}
         self.room = ROOM
 
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a call and keep it."""
         if self.room <= 0:
-            return func(*args, **(kwargs or {}))
-        given = list(_tensors([args, kwargs or {}]))
+            return func(*args, **kwargs)
+        given = list(_tensors([args, kwargs]))
         before = [self._kept(t) for t in given]
-        made = func(*args, **(kwargs or {}))
+        made = func(*args, **kwargs)
         out = list(_tensors(made))
         if out and _named(func) not in PASSING:
             makers = [self.maker.get(id(t)) for t in given]
@@ -69,13 +71,13 @@ class _Reader(TorchFunctionMode):
 def operations(run: Pass, module: nn.Module, call: Callable[[], Any]) -> list[Operation]:
     """Those inside the first call of a module, while something is called."""
     reader = _Reader()
-    with run.within(), _inside(module, reader):
+    with run.within(), _inside(module, Functions(reader.answer)):
         call()
     return reader.found
 
 
 @contextmanager
-def _inside(module: nn.Module, reader: _Reader) -> Iterator[None]:
+def _inside(module: nn.Module, reader: Functions) -> Iterator[None]:
     """The reader is on between the module's beginning and its end, the first time."""
     state = {"on": False, "done": False}
 

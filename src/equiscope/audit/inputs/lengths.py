@@ -13,10 +13,10 @@ from typing import Any, TypeGuard
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from equiscope.audit.inputs.variations import lengthened
 from equiscope.audit.subject import Crashed, Pass, Subject, shortened
+from equiscope.program.modes import Functions
 from equiscope.symmetry import Inputs
 
 NAMED = (
@@ -247,20 +247,18 @@ for _name in ("__neg__", "__add__", "__sub__", "__radd__"):
 _Length.__hash__ = int.__hash__  # type: ignore[method-assign]
 
 
-class _Sizes(TorchFunctionMode):
+def _noting_sizes(found: set[int]) -> Functions:
     """Notes whole numbers that cutting functions are given, and those that a length is divided by or compared with."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: set[int] = set()
-
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if getattr(func, "__name__", "") in CUTTING:
-            self.found |= set(_numbers([*args, *(kwargs or {}).values()]))
-        made = func(*args, **(kwargs or {}))
+            found.update(_numbers([*args, *kwargs.values()]))
+        made = func(*args, **kwargs)
         if func in (SHAPE, Tensor.size):  # each access gives a new getter
-            return torch.Size([_Length(n, self.found) for n in made]) if isinstance(made, tuple) else _Length(made, self.found)
+            return torch.Size([_Length(n, found) for n in made]) if isinstance(made, tuple) else _Length(made, found)
         return made
+
+    return Functions(answer)
 
 
 SHAPE = Tensor.shape.__get__  # type: ignore[attr-defined]
@@ -285,9 +283,10 @@ def _cuts(run: Pass) -> set[int]:
             continue
 
         def watched(model: nn.Module, inputs: Inputs = inputs) -> Any:
-            with _Sizes() as sizes:
+            sizes: set[int] = set()
+            with _noting_sizes(sizes):
                 made = inputs.call(model)
-            found.append(sizes.found)
+            found.append(sizes)
             return made
 
         try:

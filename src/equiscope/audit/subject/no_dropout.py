@@ -10,26 +10,24 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from equiscope.program.modes import Operations
 
 aten = torch.ops.aten
 
 
-class _NoDropout(TorchDispatchMode):
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        if func in (aten.bernoulli_.float, aten.bernoulli.p):
-            rate = args[1] if len(args) > 1 else 0.5
-            return args[0].fill_(rate) if func is aten.bernoulli_.float else torch.full_like(args[0], rate)
-        if func is aten.native_dropout.default:
-            return args[0].clone(), torch.ones_like(args[0], dtype=torch.bool)
-        return func(*args, **(kwargs or {}))
-
-
-@contextmanager
-def no_dropout() -> Iterator[None]:
+def no_dropout() -> Operations:
     """Inside, dropout (and stochastic depth drawn with `bernoulli_`) leaves everything as it is."""
-    with _NoDropout():
-        yield
+    return Operations(_kept)
+
+
+def _kept(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if func in (aten.bernoulli_.float, aten.bernoulli.p):
+        rate = args[1] if len(args) > 1 else 0.5
+        return args[0].fill_(rate) if func is aten.bernoulli_.float else torch.full_like(args[0], rate)
+    if func is aten.native_dropout.default:
+        return args[0].clone(), torch.ones_like(args[0], dtype=torch.bool)
+    return func(*args, **kwargs)
 
 
 @contextmanager

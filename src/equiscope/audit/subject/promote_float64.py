@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from equiscope.program.modes import Operations
 
 NARROW = (torch.float32, torch.bfloat16, torch.float16)
 WIDE = (torch.float64, torch.complex128)
@@ -19,24 +20,22 @@ WIDE = (torch.float64, torch.complex128)
 GROUPED = [o.default for o in [getattr(torch.ops.aten, "_grouped_mm", None)] if o is not None]  # has no kernel for float64
 
 
-class _PromoteFloat64(TorchDispatchMode):
-    """Inside, what is asked for in a narrower dtype is made in float64."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        kwargs = dict(kwargs or {})
-        if kwargs.get("dtype") in (torch.complex64, torch.complex32):
-            kwargs["dtype"] = torch.complex128
-        if kwargs.get("dtype") in NARROW:
-            kwargs["dtype"] = torch.float64
-        if func in (torch.ops.aten.softmax.int, torch.ops.aten.log_softmax.int) and args[-1] in NARROW:
-            args = (*args[:-1], torch.float64)
-        if func is torch.ops.aten.view.dtype and args[1] in NARROW and args[0].dtype in WIDE:  # others are to be read as they lie
-            args = (args[0], torch.float64)
-        if func in (torch.ops.prims.convert_element_type.default,) and args[1] in NARROW:
-            args = (args[0], torch.float64)
-        if func in GROUPED and args[0].dtype == torch.float64:
-            return _grouped(*args, **kwargs)
-        return func(*args, **kwargs)
+def _promoted(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What is asked for in a narrower dtype is made in float64."""
+    kwargs = dict(kwargs)
+    if kwargs.get("dtype") in (torch.complex64, torch.complex32):
+        kwargs["dtype"] = torch.complex128
+    if kwargs.get("dtype") in NARROW:
+        kwargs["dtype"] = torch.float64
+    if func in (torch.ops.aten.softmax.int, torch.ops.aten.log_softmax.int) and args[-1] in NARROW:
+        args = (*args[:-1], torch.float64)
+    if func is torch.ops.aten.view.dtype and args[1] in NARROW and args[0].dtype in WIDE:  # others are to be read as they lie
+        args = (args[0], torch.float64)
+    if func in (torch.ops.prims.convert_element_type.default,) and args[1] in NARROW:
+        args = (args[0], torch.float64)
+    if func in GROUPED and args[0].dtype == torch.float64:
+        return _grouped(*args, **kwargs)
+    return func(*args, **kwargs)
 
 
 def _grouped(a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, **_: Any) -> Tensor:
@@ -54,7 +53,7 @@ def promote_float64() -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with torch.autocast("cpu", enabled=False), _PromoteFloat64():
+        with torch.autocast("cpu", enabled=False), Operations(_promoted):
             yield
     finally:
         torch.set_default_dtype(before)

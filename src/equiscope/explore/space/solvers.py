@@ -19,6 +19,7 @@ from equiscope.geometry import PointSpec, SpaceModel
 from equiscope.models import Attention, Block, Entry, Model, Spec, build
 from equiscope.models.readout import READOUTS
 from equiscope.program.loops import pushed
+from equiscope.program.modes import Functions
 from equiscope.tokens import Tokens
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
 
@@ -126,10 +127,11 @@ def _plain_answers(model: nn.Module, which: Tensor, own: Tensor | None = None, s
 
     def energy(positions: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         at = positions if own is None else positions - positions.mean(0)
-        with _Softmaxes() as noted:
+        noted: list[Tensor] = []
+        with _noting_softmax(noted):
             made = model(Tokens(x=torch.cat([which.to(at.dtype), at], -1), at=order[:, None], order=order)).squeeze(-1)
         each = made if own is None else own + made.double() * scale
-        return each.sum(), (each, torch.stack([w.reshape(-1, len(which), len(which)) for w in noted.found]))
+        return each.sum(), (each, torch.stack([w.reshape(-1, len(which), len(which)) for w in noted]))
 
     def answers(positions: Tensor) -> Answers:
         # under torch.func an attention takes its readable path, which a computation can be written down from
@@ -139,18 +141,16 @@ def _plain_answers(model: nn.Module, which: Tensor, own: Tensor | None = None, s
     return answers
 
 
-class _Softmaxes(torch.overrides.TorchFunctionMode):
+def _noting_softmax(found: list[Tensor]) -> Functions:
     """Keeps what softmax gave: an ordinary attention computed step by step weighs with nothing else."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[Tensor] = []
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = func(*args, **(kwargs or {}))
+    def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        made = func(*args, **kwargs)
         if "softmax" in getattr(func, "__name__", ""):
-            self.found.append(made)
+            found.append(made)
         return made
+
+    return Functions(answer)
 
 
 def formula(numbers: Tensor) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from equiscope.program.modes import Operations
 
 aten = torch.ops.aten
 PRODUCTS = {aten.bmm.default: (0, 1), aten.baddbmm.default: (1, 2)}  # where the two factors stand
@@ -41,29 +42,6 @@ class Seen:
     product: Tensor | None = None
 
 
-class _Watching(TorchDispatchMode):
-    def __init__(self, found: list[Seen], scope: list[str]) -> None:
-        super().__init__()
-        self.found, self.scope = found, scope
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        kwargs = kwargs or {}
-        made = func(*args, **kwargs)
-        module = self.scope[-1] if self.scope else ""
-        if func in PRODUCTS:
-            a, b = (args[i] for i in PRODUCTS[func])
-            self.found.append(Seen(module, a, b.transpose(-1, -2), product=made))
-        elif func in SOFTMAX:
-            self.found.append(Seen(module, scores=args[0], weights=made))
-        elif "scaled_dot_product" in str(func) and "backward" not in str(func):
-            said = {a.name: v for a, v in zip(func._schema.arguments, args, strict=False)} | kwargs
-            mask = said.get("attn_mask") if said.get("attn_mask") is not None else said.get("attn_bias")
-            result = made[0] if isinstance(made, (tuple, list)) else made
-            causal, scale = bool(said.get("is_causal")), said.get("scale")
-            self.found.append(Seen(module, args[0], args[1], args[2], mask, result=result, causal=causal, scale=scale))
-        return made
-
-
 @contextmanager
 def scoped(model: nn.Module) -> Iterator[list[str]]:
     """Inside, the list ends with the path of the module that runs."""
@@ -81,5 +59,26 @@ def scoped(model: nn.Module) -> Iterator[list[str]]:
 def watching(model: nn.Module) -> Iterator[list[Seen]]:
     """Inside, every attention of the model is written down, in the order in which they run."""
     found: list[Seen] = []
-    with scoped(model) as scope, _Watching(found, scope):
-        yield found
+    with scoped(model) as scope:
+
+        def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            made = func(*args, **kwargs)
+            found.extend(_seen(func, args, kwargs, made, scope[-1] if scope else ""))
+            return made
+
+        with Operations(answer):
+            yield found
+
+
+def _seen(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any, module: str) -> Iterator[Seen]:
+    if func in PRODUCTS:
+        a, b = (args[i] for i in PRODUCTS[func])
+        yield Seen(module, a, b.transpose(-1, -2), product=made)
+    elif func in SOFTMAX:
+        yield Seen(module, scores=args[0], weights=made)
+    elif "scaled_dot_product" in str(func) and "backward" not in str(func):
+        said = {a.name: v for a, v in zip(func._schema.arguments, args, strict=False)} | kwargs
+        mask = said.get("attn_mask") if said.get("attn_mask") is not None else said.get("attn_bias")
+        result = made[0] if isinstance(made, (tuple, list)) else made
+        causal, scale = bool(said.get("is_causal")), said.get("scale")
+        yield Seen(module, args[0], args[1], args[2], mask, result=result, causal=causal, scale=scale)

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from equiscope.attention import Additive, Causal, LinearAttention, MultiHeadAttention, ScaledDot
 from equiscope.models import Attention, Block, Spec, build
 from equiscope.positions import Alibi, NoPosition
+from equiscope.program.modes import Operations
 from equiscope.study import cost, parallel
 from equiscope.study.base import shown, timed, turn_by_turn
 from equiscope.study.claims.base import ROUNDING, Measured, Setting, claim, curve, normal, picture, ruled, text
@@ -22,24 +22,18 @@ from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens, patches
 
 
-class _Largest(TorchDispatchMode):
-    """How many numbers the largest tensor holds that an operation makes."""
-
-    numbers = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        for tensor in out if isinstance(out, (tuple, list)) else (out,):
-            if isinstance(tensor, Tensor):
-                self.numbers = max(self.numbers, tensor.numel())
-        return out
-
-
 def largest(call: Callable[[], object]) -> int:
-    """Numbers in the largest tensor that one call makes."""
-    with torch.no_grad(), _Largest() as seen:
+    """Numbers in the largest tensor that an operation makes in one call."""
+    sizes = [0]
+
+    def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        made = func(*args, **kwargs)
+        sizes.extend(t.numel() for t in (made if isinstance(made, (tuple, list)) else (made,)) if isinstance(t, Tensor))
+        return made
+
+    with torch.no_grad(), Operations(answer):
         call()
-    return seen.numbers
+    return max(sizes)
 
 
 def _parts(n: int, d: int) -> tuple[int, int]:

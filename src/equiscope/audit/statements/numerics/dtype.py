@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from equiscope.audit.diagnose.localize import Event, events
 from equiscope.audit.statements.answered import Answered, Undecided, apart
@@ -22,6 +21,7 @@ from equiscope.audit.statements.pairs import error
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject, copied, scramble
 from equiscope.audit.subject.outputs import finite
 from equiscope.program.attended.seen import scoped
+from equiscope.program.modes import Operations
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
 
@@ -204,31 +204,26 @@ def _keep_buffers(given: torch.nn.Module, model: torch.nn.Module) -> None:
         model.get_submodule(path)._buffers[key] = given.get_buffer(name).clone()
 
 
-class _Watch(TorchDispatchMode):
-    """Notes the first operation that makes inf or NaN of numbers that are neither. (-inf is how a mask hides.)"""
-
-    def __init__(self, scope: list[str]) -> None:
-        super().__init__()
-        self.scope, self.found = scope, ("", "")
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        made = func(*args, **(kwargs or {}))
-        if not self.found[0] and isinstance(made, Tensor) and _endless(made) and not any(map(_endless, args)):
-            self.found = func.overloadpacket.__name__.strip("_"), self.scope[-1] if self.scope else ""
-        return made
-
-
 def _endless(t: Any) -> bool:
     return isinstance(t, Tensor) and t.is_floating_point() and bool((torch.isnan(t) | (t == math.inf)).any())
 
 
 def _overflowing(run: Pass, dtype: torch.dtype) -> Finding | None:
-    """The first operation that overflows, and the module in which it does; None where none does."""
-    with scoped(run.model) as scope, _Watch(scope) as watch:
-        run.made(run.inputs.call)
-    operation, module = watch.found
-    if not operation:
+    """The first operation that makes inf or NaN of numbers that are neither (-inf is how a mask hides); None where none does."""
+    found: list[tuple[str, str]] = []
+    with scoped(run.model) as scope:
+
+        def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            made = func(*args, **kwargs)
+            if not found and isinstance(made, Tensor) and _endless(made) and not any(map(_endless, args)):
+                found.append((func.overloadpacket.__name__.strip("_"), scope[-1] if scope else ""))
+            return made
+
+        with Operations(answer):
+            run.made(run.inputs.call)
+    if not found:
         return None
+    operation, module = found[0]
     where = module or type(run.model).__name__
     return Finding(dtype, f"overflows to inf or NaN, first in {operation} of {where}", where, math.inf)
 
