@@ -10,6 +10,7 @@ from torch import Tensor
 
 from equiscope.blocks import Block
 from equiscope.models import Built, Model
+from equiscope.program.hooks import hooked
 from equiscope.record import Array, pack
 from equiscope.tokens import Tokens
 from equiscope.training.recipe import Recipe
@@ -47,21 +48,14 @@ def attention_of(
     if not isinstance(model, Model):
         return None
     found: list[Tensor] = []
-    handles = []
-    for block in model.blocks:
-        part = cast(Block, block).cross if source is not None else cast(Block, block).attention
+    parts = [cast(Block, block).cross if source is not None else cast(Block, block).attention for block in model.blocks]
 
-        def keep(module: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-            plan = given[3] if len(given) > 3 else named.get("plan")
-            found.append(module.look(*given[:3], plan=plan)[1].float().cpu())
+    def keep(_: int, module: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        plan = given[3] if len(given) > 3 else named.get("plan")
+        found.append(module.look(*given[:3], plan=plan)[1].float().cpu())
 
-        if part is not None:
-            handles.append(part.register_forward_pre_hook(keep, with_kwargs=True))
-    try:
+    with hooked([(i, part) for i, part in enumerate(parts) if part is not None], before=keep):
         model(inputs, source=source)
-    finally:
-        for handle in handles:
-            handle.remove()
     alike = [w.reshape(-1, *w.shape[-2:])[:, rows, columns] for w in found]
     if not alike or len({w.shape for w in alike}) > 1:
         return None

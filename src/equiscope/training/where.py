@@ -1,11 +1,12 @@
 """Where: the first part of a model whose numbers are none, on the way forward or on the way back."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from equiscope.program.hooks import hooked
 
 
 def where(model: nn.Module, lost: Callable[[], Tensor]) -> str:
@@ -15,24 +16,20 @@ def where(model: nn.Module, lost: Callable[[], Tensor]) -> str:
     """
     found = [f"the weights {name}" for name, p in model.named_parameters() if not _finite(p)]
 
-    def look(name: str) -> Callable[..., None]:
-        def seen(part: nn.Module, given: Any, answer: Any) -> None:
-            for tensor in _tensors(answer):
-                if not _finite(tensor):
-                    found.append(f"what {name} answers")
-                elif tensor.requires_grad:
-                    tensor.register_hook(back)
+    def seen(path: str, _: nn.Module, answer: Any) -> None:
+        name = path or "the model"
 
         def back(gradient: Tensor) -> None:
             if not _finite(gradient):
                 found.append(f"the gradient that reaches {name}")
 
-        return seen
+        for tensor in _tensors(answer):
+            if not _finite(tensor):
+                found.append(f"what {name} answers")
+            elif tensor.requires_grad:
+                tensor.register_hook(back)
 
-    with ExitStack() as hooks, torch.compiler.set_stance("force_eager"):
-        for name, part in model.named_modules():
-            handle = part.register_forward_hook(look(name or "the model"))
-            hooks.callback(handle.remove)
+    with hooked(model.named_modules(), after=seen), torch.compiler.set_stance("force_eager"):
         loss = lost()
         if not _finite(loss):
             found.append("the loss itself")

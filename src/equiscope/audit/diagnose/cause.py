@@ -17,6 +17,7 @@ from equiscope.audit.inputs.variations import varied
 from equiscope.audit.statements.pairs import Pair, error
 from equiscope.audit.subject import Crashed, Pass
 from equiscope.audit.subject.outputs import flat, of_size
+from equiscope.program.hooks import hooked
 from equiscope.symmetry import Inputs
 
 FAR = 4096  # a place that no limit in use reaches
@@ -107,11 +108,12 @@ def _changed(a: Tensor, b: Tensor, n: int) -> list[int]:
 def _made(run: Pass, module: nn.Module, inputs: Inputs) -> dict[str, Tensor]:
     """What the module makes, the first time that it is called."""
     kept: list[dict[str, Tensor]] = []
-    handle = module.register_forward_hook(lambda _, args, out: kept.append({n: t.detach().clone() for n, t in flat(out).items()}))
-    try:
+
+    def keep(_: str, __: nn.Module, made: Any) -> None:
+        kept.append({n: t.detach().clone() for n, t in flat(made).items()})
+
+    with hooked([("", module)], after=keep):
         run.made(lambda model: inputs.to(run.dtype).call(model))
-    finally:
-        handle.remove()
     return kept[0] if kept else {}
 
 
@@ -280,11 +282,8 @@ def _kept(run: Pass, pair: Pair, module: nn.Module, sizes: list[int]) -> str:
 def _last_call(run: Pass, pair: Pair, module: nn.Module) -> list[Operation]:
     """Operations inside the module, the last time that it is called while the text is read in pieces."""
     calls: list[Called] = []
-    handle = module.register_forward_pre_hook(lambda _, args, kwargs: calls.append((args, kwargs)), with_kwargs=True)
-    try:
+    with hooked([("", module)], before=lambda _, __, args, kwargs: calls.append((args, kwargs))):
         pair.outputs(run)
-    finally:
-        handle.remove()
     args, kwargs = calls[-1]
     return operations(run, module, lambda: run.part(module)(*args, **kwargs))
 
@@ -295,11 +294,8 @@ def _last_call(run: Pass, pair: Pair, module: nn.Module) -> list[Operation]:
 def _arguments(run: Pass, module: nn.Module, inputs: Inputs) -> Called:
     """What the module is called with, the first time."""
     calls: list[Called] = []
-    handle = module.register_forward_pre_hook(lambda _, args, kwargs: calls.append((args, kwargs)), with_kwargs=True)
-    try:
+    with hooked([("", module)], before=lambda _, __, args, kwargs: calls.append((args, kwargs))):
         run.made(lambda model: inputs.to(run.dtype).call(model))
-    finally:
-        handle.remove()
     return calls[0]
 
 

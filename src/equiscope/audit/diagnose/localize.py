@@ -8,8 +8,8 @@ For most statements every number inside has to follow, so the first wrong one is
 keys turn, and only their products stay. There the fault lies after the last number that is right.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from equiscope.audit.statements.pairs import Pair, error
 from equiscope.audit.subject import Pass
 from equiscope.audit.subject.outputs import flat
+from equiscope.program.hooks import hooked
 from equiscope.record.audit import Mark
 from equiscope.symmetry import Inputs
 from equiscope.symmetry.grids import layouts, size_of
@@ -72,28 +73,19 @@ def events(run: Pass, inputs: Inputs) -> list[Event]:
     """What went in and out of every module, in the order of time."""
     found: list[Event] = []
     grid = size_of(inputs, "image") or size_of(inputs, "wave")
-    with hooked(run.model, lambda path, leaves, value: found.append(Event(path, leaves, _sketches(value, grid)))):
+    with telling(run.model, lambda path, leaves, value: found.append(Event(path, leaves, _sketches(value, grid)))):
         run.made(lambda model: inputs.to(run.dtype).call(model))
     return found
 
 
-@contextmanager
-def hooked(model: nn.Module, seen: Callable[[str, bool, Any], None]) -> Iterator[None]:
+def telling(model: nn.Module, seen: Callable[[str, bool, Any], None]) -> AbstractContextManager[None]:
     """Tell `seen` of everything that goes into a module (its path, False, the arguments) and comes out (path, True, the output)."""
 
-    def enter(path: str) -> Any:
-        return lambda _, args, kwargs: seen(path, False, [list(args), kwargs]) if path else None
+    def enter(path: str, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if path:
+            seen(path, False, [list(args), kwargs])
 
-    def leave(path: str) -> Any:
-        return lambda _, args, output: seen(path, True, output)
-
-    with ExitStack() as stack:
-        for path, module in model.named_modules():
-            if isinstance(module, torch.jit.ScriptModule):  # it takes no hooks
-                continue
-            stack.callback(module.register_forward_pre_hook(enter(path), with_kwargs=True).remove)
-            stack.callback(module.register_forward_hook(leave(path)).remove)
-        yield
+    return hooked(model.named_modules(), enter, lambda path, _, output: seen(path, True, output))
 
 
 def _sketches(value: Any, grid: tuple[int, ...]) -> list[Tensor]:

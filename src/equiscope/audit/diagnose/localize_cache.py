@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equiscope.audit.diagnose.localize import Event, Place, descend, hooked, sketch, unpacked
+from equiscope.audit.diagnose.localize import Event, Place, descend, sketch, telling, unpacked
 from equiscope.audit.statements.pairs import Pair, error
 from equiscope.audit.subject import Pass
 from equiscope.audit.subject.outputs import flat
@@ -96,7 +96,7 @@ def _watched(run: Pass, call: Any) -> list[Seen]:
         named = {n: sketch(t) for n, t in flat(unpacked(value)).items() if t.numel() and t.dtype != torch.bool}
         found.append(Seen(path, leaves, [], named))
 
-    with hooked(run.model, note):
+    with telling(run.model, note):
         run.made(call)
     return found
 

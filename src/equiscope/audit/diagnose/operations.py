@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from equiscope.audit.diagnose.localize import RIGHT
 from equiscope.audit.statements.pairs import Pair, error
 from equiscope.audit.subject import Pass
+from equiscope.program.hooks import hooked
 from equiscope.program.modes import Functions
 from equiscope.symmetry import Inputs
 
@@ -91,13 +92,11 @@ def _inside(module: nn.Module, reader: Functions) -> Iterator[None]:
             reader.__exit__(None, None, None)
             state.update(on=False, done=True)
 
-    first, last = module.register_forward_pre_hook(enter), module.register_forward_hook(leave)
-    try:
-        yield
-    finally:
-        leave()
-        first.remove()
-        last.remove()
+    with hooked([("", module)], enter, leave):
+        try:
+            yield
+        finally:
+            leave()
 
 
 def culprit(run: Pass, pair: Pair, module: nn.Module, other: Inputs) -> str:

@@ -22,6 +22,7 @@ from equiscope.explore.words.exhibit import numbers
 from equiscope.models import Attention, Block, FeedForward, Model, Spec, build, windowed
 from equiscope.positions import Rope
 from equiscope.program import watch
+from equiscope.program.hooks import hooked
 from equiscope.program.lower import lowered
 from equiscope.record import Masks, Trace, pack, unpack
 from equiscope.record.array import Array
@@ -223,14 +224,12 @@ def _traced(made: Model, mask: Mask, tokens: Tokens, pool: dict[str, Array]) -> 
     """The first layer's attention under a mask; its numbers stand in the pool, by leaf."""
     attention = cast(blocks.Block, made.blocks[0]).attention
     read: list[Any] = []
-    hook = attention.register_forward_pre_hook(lambda _, given: read.extend(given[:2]))
+    with torch.no_grad(), hooked([("", attention)], before=lambda _, __, given, ___: read.extend(given[:2])):
+        made(tokens)
     before, attention.mask = attention.mask, mask
     try:
-        with torch.no_grad():
-            made(tokens)
         trace = lowered(watch(attention, *read), arrays=False, title=mask.name)
     finally:
-        hook.remove()
         attention.mask = before
     for leaf in trace.leaves:
         assert leaf.array is not None

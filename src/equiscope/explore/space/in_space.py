@@ -12,6 +12,7 @@ from torch import Tensor
 from equiscope.errors import InputError, ShapeError
 from equiscope.geometry import PLAIN, Features, attend
 from equiscope.geometry.model import SpaceModel
+from equiscope.program.hooks import hooked
 from equiscope.program.loops import computation, pushed
 from equiscope.record.computation import Computation
 
@@ -41,16 +42,9 @@ def in_space(model: SpaceModel, numbers: Tensor, positions: Tensor) -> Computati
 def told(model: SpaceModel, rows: Tensor, positions: Tensor) -> dict[str, Tensor]:
     """Energy, and what lies on the way to it, of one molecule [N, 3]. rows: which of the model's elements its atoms are, [1, N]."""
     found: dict[str, Any] = {}
-    handles = [
-        model.norm.register_forward_hook(lambda module, given, made: found.update(features=made)),
-        model.last.register_forward_hook(lambda module, given, made: found.update(each=made)),
-    ]
-    try:
-        with looking() as weights:
-            energy = model.energies(rows, torch.ones_like(rows, dtype=torch.bool), positions.unsqueeze(0))
-    finally:
-        for handle in handles:
-            handle.remove()
+    ends = [("features", model.norm), ("each", model.last)]
+    with hooked(ends, after=lambda name, _, made: found.update({name: made})), looking() as weights:
+        energy = model.energies(rows, torch.ones_like(rows, dtype=torch.bool), positions.unsqueeze(0))
     features: Features = found["features"]
     plain, arrow = PLAIN[model.spec.group]
     each = found["each"].squeeze(-1) * model.scale + model.references[rows]

@@ -5,11 +5,13 @@ Source: Parker 1997, "Monte Carlo Arithmetic"; here at the borders of modules al
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from equiscope.program.hooks import hooked
 
 
 @contextmanager
@@ -25,7 +27,5 @@ def nudged(model: nn.Module, seed: int = 0) -> Iterator[None]:
         signs = torch.randint(0, 2, value.shape, generator=chance).to(value.device, value.dtype) * 2 - 1
         return value * (1 + torch.finfo(value.dtype).eps * signs)
 
-    with ExitStack() as stack:
-        for module in model.modules():
-            stack.callback(module.register_forward_hook(lambda _module, _given, made: nudge(made)).remove)
+    with hooked(model.named_modules(), after=lambda _, __, made: nudge(made)):
         yield

@@ -5,13 +5,14 @@ softmax after it. There transformers, timm, nn.MultiheadAttention, einsum and ou
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from equiscope.program.hooks import hooked
 from equiscope.program.modes import Operations
 
 aten = torch.ops.aten
@@ -46,12 +47,11 @@ class Seen:
 def scoped(model: nn.Module) -> Iterator[list[str]]:
     """Inside, the list ends with the path of the module that runs."""
     scope: list[str] = []
-    with ExitStack() as stack:
-        for path, module in model.named_modules():
-            enter = module.register_forward_pre_hook(lambda *_, path=path: scope.append(path))
-            leave = module.register_forward_hook(lambda *_: (scope.pop(), None)[1], always_call=True)
-            stack.callback(enter.remove)
-            stack.callback(leave.remove)
+
+    def leave(*_: Any) -> None:
+        scope.pop()
+
+    with hooked(model.named_modules(), before=lambda path, *_: scope.append(path), after=leave):
         yield scope
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from equiscope.audit.statements.answered import Answered, Undecided
 from equiscope.audit.subject import Crashed, Pass, Subject
+from equiscope.program.hooks import hooked
 from equiscope.record import Row
 from equiscope.record.audit import Verdict
 from equiscope.symmetry import Inputs
@@ -207,12 +208,8 @@ def _used(run: Pass, learned: dict[str, nn.Parameter]) -> list[str]:
     order: list[str] = []
     holders = {n.rpartition(".")[0] for n in learned}
     modules = {path: m for path, m in run.model.named_modules() if path in holders}
-    hooks = [m.register_forward_hook(lambda *_, path=path: order.append(path)) for path, m in modules.items()]
-    try:
+    with hooked(modules.items(), after=lambda path, *_: order.append(path)):
         run.made(run.inputs.call)
-    finally:
-        for hook in hooks:
-            hook.remove()
     called = list(dict.fromkeys(order))
     return [path for path in modules if path not in called] + called
 

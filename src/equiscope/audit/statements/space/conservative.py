@@ -14,7 +14,7 @@ import msgspec
 import torch
 from torch import Tensor
 
-from equiscope.audit.diagnose.localize import hooked, unpacked
+from equiscope.audit.diagnose.localize import telling, unpacked
 from equiscope.audit.statements.answered import Answered, Undecided
 from equiscope.audit.statements.space.forces import Forces
 from equiscope.audit.subject import Crashed, Pass, Subject
@@ -148,7 +148,7 @@ def cut(forces: Forces, run: Pass) -> str:
     for p in learned:  # so that nothing hangs on them
         p.requires_grad_(False)
     try:
-        with hooked(run.model, seen):
+        with telling(run.model, seen):
             forces.both(run, run.inputs)
     finally:
         for p in learned:
