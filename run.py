@@ -2,7 +2,7 @@
 """From a clone to a running equiscope, with Python's standard library only.
 
     python3 run.py demo     look at one attention layer in the browser; demo "My own words" takes others
-    python3 run.py test     all tests, Python's and the page's; further words go to pytest: test tests/position -x;
+    python3 run.py test     all tests, Python's and the page's; further words go to pytest: test tests/positions -x;
                             test --thorough: also those that repeat with other seeds or sizes what another test shows
     python3 run.py check    lint, formatting, types, the order of the rooms, drift of the contract
     python3 run.py setup    only make .venv and build the page; the other three do that first, where needed

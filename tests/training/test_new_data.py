@@ -17,7 +17,7 @@ from equiscope.errors import InputError
 from equiscope.training import NEW, load_run, measuring, open_task, recall, recipe, train
 from equiscope.training.task import batches
 from tests.cli.test_cli import equi, refused  # noqa: F401
-from tests.train import test_images, test_molecules_task, test_sounds, test_translation
+from tests.training import test_images, test_molecules_task, test_sounds, test_translation
 from tests.training.small import plain
 
 DIGITS, ETHANOL = test_sounds.DIGITS, test_molecules_task.ETHANOL
