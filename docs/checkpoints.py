@@ -15,9 +15,9 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.checkpoints import test_parity as parity  # noqa: E402
 from tests.checkpoints.test_parity import CONFIGS, ids, peer  # noqa: E402
 from tests.lifted import Lifted, lifted  # noqa: E402
-from tests.checkpoints import test_parity as parity  # noqa: E402
 
 import equiscope as eq  # noqa: E402
 from equiscope.symmetry import relative_error  # noqa: E402
