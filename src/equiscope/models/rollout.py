@@ -14,7 +14,6 @@ from torch import Tensor
 from equiscope import blocks
 from equiscope.errors import InputError
 from equiscope.models.build import Memory, Model
-from equiscope.program.hooks import hooked
 from equiscope.tokens import Tokens
 
 
@@ -30,12 +29,19 @@ def weights(
     if wrong := [i for i in chosen if not hasattr(i, "__index__") or not 0 <= i < len(model.blocks)]:
         raise InputError(f"This model has the layers 0..{len(model.blocks) - 1}, but {wrong[0]} was asked for.")
     found: dict[int, Tensor] = {}
+    handles = []
+    for i in chosen:
+        attention = cast(blocks.Block, model.blocks[i]).attention
 
-    def keep(i: int, module: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        found[i] = module.look(given[0], given[1], plan=named.get("plan"))[1]
+        def keep(module: Any, given: tuple[Any, ...], named: dict[str, Any], i: int = i) -> None:
+            found[i] = module.look(given[0], given[1], plan=named.get("plan"))[1]
 
-    with hooked([(i, cast(blocks.Block, model.blocks[i]).attention) for i in chosen], before=keep):
+        handles.append(attention.register_forward_pre_hook(keep, with_kwargs=True))
+    try:
         model(inputs, source=source)
+    finally:
+        for handle in handles:
+            handle.remove()
     return {i: found[i] for i in chosen}
 
 
