@@ -1,7 +1,7 @@
 """Functions that attention and position schemes are made of, where torch has none by that name.
 
-Each is a plain function. `semantic` makes it one step of a program and one operation of the page for whoever watches the model
-(torch's override protocol); with nobody watching that costs one question.
+Each is a plain function. `semantic` makes its call one step of a watched model's program, and one operation of the page, through
+torch's override protocol. A model that is not watched pays for one check.
 """
 
 import inspect

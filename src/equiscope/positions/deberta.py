@@ -79,7 +79,8 @@ class Deberta(Position):
     def index(self, steps: Tensor) -> Tensor:
         """far + i - j, within the table."""
         near = steps.clamp(-float(self.far), float(self.far - 1))
-        return near + self.far
+        delta = near + self.far
+        return delta
 
 
 def query_table_from_hugging_face(table: Tensor) -> Tensor:

@@ -72,4 +72,5 @@ class Shaw(Position):
     def rows(self, at_q: Places, at_k: Places) -> Tensor:
         """far + clip(j - i): the row of each pair, [..., N, M]."""
         steps = whole(at_q, at_k).clamp(-float(self.far), float(self.far))
-        return self.far - steps
+        delta = self.far - steps
+        return delta

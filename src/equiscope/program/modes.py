@@ -1,9 +1,9 @@
-"""The two torch modes of the package: what calls of torch's functions, and of the ATen operations below them, are answered with.
+"""The two torch modes of the package: each hands every call to a function `answer`.
 
-    with Functions(answer):   every call of a function of torch, as the model wrote it
-    with Operations(answer):  every ATen operation, whoever calls it: scripts, vmap, gradients, C++
+    with Functions(answer):   calls of torch's functions, as the model wrote them
+    with Operations(answer):  ATen operations, also those of scripts, vmap, gradients and C++
 
-answer(function, args, kwargs) gives the result: it may look at the call, change it, or run it. Inside it the mode is off.
+answer(function, args, kwargs) returns the result of the call. It may read, change or run the call; inside it the mode is off.
 """
 
 from collections.abc import Callable

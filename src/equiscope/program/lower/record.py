@@ -143,7 +143,7 @@ class _Plans:
 
 
 def _reads(plan: Expression | None, weights: Collection[int] = ()) -> set[int]:
-    """The values in an expression. weights: without those of these that are transposed in it."""
+    """The values that an expression reads; a transpose of one of these weights does not count."""
     if isinstance(plan, Ref):
         return {plan.id}
     if not isinstance(plan, Apply) or _transposed(plan) in weights:
