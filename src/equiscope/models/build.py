@@ -100,6 +100,11 @@ class Model(nn.Module):
         if caches is not None and len(caches) != len(self.blocks):
             raise InputError(f"This model has {len(self.blocks)} layers, but got {len(caches)} caches. Use model.caches().")
         start = caches[0].length if caches and not isinstance(inputs, Tokens) else 0
+        if start and self.entry.separator is not None:
+            raise InputError(
+                f"Which document a token belongs to depends on the ids before it, but the caches hold {start} tokens without theirs. "
+                "Give Tokens with their document, as `generate` does."
+            )
         tokens = self.entered(self.tokens(inputs, start))
         memory = self._memory(source, source_valid)
         schemes = self.schemes
@@ -162,7 +167,8 @@ class Model(nn.Module):
             x = self.embedding(inputs)
             if self.spec.entry.scale is not None:
                 x = x * self.spec.entry.scale
-            return Tokens.of(x, start)
+            tokens, separator = Tokens.of(x, start), self.entry.separator
+            return tokens if separator is None else replace(tokens, document=separator(inputs))
         if self.spec.entry.patch is not None:
             return self.entry.cut(inputs)
         if self.embedding is not None and self.spec.entry.features is None:

@@ -32,6 +32,7 @@ class Decoding:
     prompts  what stands there already; source: what the encoder reads, of a model that has one (one text a prompt)
     steps    how many tokens will follow at most; spare: how many may be taken back at once
     ids      the prompts side by side [B, N]; real: bool [B, N], False where there is padding
+    text     all ids so far [B, n], -1 for padding, of a model whose separators say where a document ends; None of another
     raises   InputError for a model that does not answer with its vocabulary, an empty prompt, and places that a scheme has not;
              ShapeError for prompts that are no lists of ids
     """
@@ -47,6 +48,7 @@ class Decoding:
         self.model = model = model if isinstance(model, Model) else model.model
         _answers_with_words(model)
         self._prompt, self.ids, self.real = _side_by_side(model, rows_of(prompts, model, "Prompts", "A prompt"))
+        self.text = None if model.entry.separator is None else self.ids.masked_fill(~self.real, -1)
         self.memory = _read(model, source, len(self.ids))
         self.place, self.rank = self._prompt.at[:, -1:], self._prompt.order[:, -1:]
         self.padded = self._prompt.valid is not None
@@ -86,7 +88,7 @@ class Decoding:
         valid = torch.ones_like(rank, dtype=torch.bool) if self.padded else None
         if self.rows is not None and self.short is not None:
             return self.short.step(ids, self.rows, place, rank, valid)
-        return self._answer(Tokens(x=self.model.tokens(ids).x, at=place, order=rank, valid=valid))
+        return self._answer(Tokens(x=self.model.tokens(ids).x, at=place, order=rank, valid=valid, document=self._documents(ids)))
 
     def pick(self, rows: Tensor) -> None:
         """Keep the texts with these numbers [B'], in this order; one may come several times."""
@@ -97,6 +99,7 @@ class Decoding:
                 raise InputError(f"A {type(cache).__name__} cannot go on with several texts after one, as beams do.")
             cache.pick(rows)
         self.place, self.rank = self.place[rows], self.rank[rows]
+        self.text = None if self.text is None else self.text[rows]
 
     def repeat(self, times: int) -> None:
         """Every text so many times, the copies side by side."""
@@ -116,6 +119,15 @@ class Decoding:
                 raise InputError(f"A {type(cache).__name__} cannot take tokens back, as speculation does.")
             cache.back(count)
         self.place, self.rank = self.place - count, self.rank - count
+        self.text = None if self.text is None else self.text[:, : self.text.shape[1] - count]
+
+    def _documents(self, ids: Tensor) -> Tensor | None:
+        """The documents of ids [B, n] that come next, which the separators in all ids before them decide."""
+        if self.text is None or self.model.entry.separator is None:
+            return None
+        self.text = torch.cat([self.text, ids], 1)
+        documents: Tensor = self.model.entry.separator(self.text)
+        return documents[:, -ids.shape[1] :]
 
     def _answer(self, tokens: Tokens, rows: int | None = None) -> Tensor:
         if self._step is not None and rows is None and tokens.x.shape[-2] == 1:
@@ -215,11 +227,13 @@ def _side_by_side(model: Model, rows: list[Tensor]) -> tuple[Tokens, Tensor, Ten
     tokens = model.tokens(ids)
     if len({len(row) for row in rows}) == 1:
         at, order = tokens.at.expand(len(rows), longest, 1), tokens.order.expand(len(rows), longest)
-        return Tokens(x=tokens.x, at=at, order=order), ids, torch.ones_like(ids, dtype=torch.bool)
+        return replace(tokens, at=at, order=order, counted=None), ids, torch.ones_like(ids, dtype=torch.bool)
     start = torch.tensor([longest - len(row) for row in rows], device=ids.device)[:, None]
     rank = torch.arange(longest, device=ids.device) - start
     at = rank.clamp(min=0).to(tokens.at.dtype)[..., None]
-    return Tokens(x=tokens.x, at=at, order=rank, valid=rank >= 0), ids, rank >= 0
+    separator, real = model.entry.separator, rank >= 0
+    document = None if separator is None else separator(ids.masked_fill(~real, -1))
+    return Tokens(x=tokens.x, at=at, order=rank, document=document, valid=real), ids, real
 
 
 def _read(model: Model, source: Texts | Memory | None, texts: int) -> Memory | None:

@@ -16,6 +16,7 @@ from equiscope.blocks import norm as new_norm
 from equiscope.errors import InputError, ShapeError
 from equiscope.init import linear
 from equiscope.models import spec as specs
+from equiscope.symmetry import Action, Shift
 from equiscope.tokens import Stem, Tokens, patches, tubelets
 from equiscope.tokens.images import check_whole, times
 from equiscope.tokens.text import outside
@@ -38,6 +39,7 @@ class Entry(nn.Module):
         self.wide = spec.width
         self.proj = linear(raw, spec.width) if raw and e.map else None
         self.stem = Stem(e.stem, len(e.patch or ())) if e.stem else None
+        self.separator = Separator(e.separator) if e.separator else None
         self.types: nn.Embedding | None = None
         if e.types:
             kinds = torch.randn(e.types, spec.width) / math.sqrt(spec.width)
@@ -111,6 +113,23 @@ class Entry(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """After positions were added."""
         return x if self.norm is None else self.norm(x)
+
+
+class Separator(nn.Module):
+    """Documents of a row of ids, told by the ids that end each. Source: `document masking` of FlexAttention, block-causal of torchtitan."""
+
+    because = "a token that ends a document parts the words before it from those after it"
+    preserves: ClassVar[frozenset[type[Action]]] = frozenset({Shift})
+
+    def __init__(self, ids: tuple[int, ...]) -> None:
+        super().__init__()
+        self.register_buffer("ids", torch.tensor(ids), persistent=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Ids [..., N] to the number of each token's document, from 0 at the first; a separator belongs to the one that it ends."""
+        separator = self.get_buffer("ids")
+        before = nn.functional.pad(ids, (len(separator), 0), value=-1).unfold(-1, len(separator), 1)[..., :-1, :]
+        return before.eq(separator).all(-1).cumsum(-1)
 
 
 class Head(nn.Module):

@@ -482,6 +482,8 @@ def _why_not(model: Model) -> str:
         return "a map stands before the last one"
     if s.entry.types is not None or s.entry.features is not None:
         return "tokens are more than ids"
+    if s.entry.separator is not None:
+        return "it keeps documents apart"
     if any(scheme.widened(s.width) != s.width or scheme.acts("term") or scheme.acts("mix") for scheme in model.schemes):
         return "its scheme reads what tokens hold, or widens them"
     for i, block in enumerate(cast(list[blocks.Block], list(model.blocks))):

@@ -30,7 +30,7 @@ from equiscope.attention import (
 from equiscope.errors import InputError, UnknownName
 from equiscope.models.readout import READOUTS
 from equiscope.positions import NoPosition, Position, from_json, to_json
-from equiscope.spec_base import ModelSpec, Named, Share, Size, SpecPart
+from equiscope.spec_base import Count, ModelSpec, Named, Share, Size, SpecPart
 
 POSITION = Named(Position, "a scheme, such as Rope()", to_json(NoPosition()), to_json, from_json)
 MASK = Named(Mask, "a mask, such as Blocks(8)", "everything", mask_to_json, mask_from_json)
@@ -184,6 +184,7 @@ class Entry(SpecPart):
     norm       whether a norm of the blocks' kind follows, after positions are added (BERT, BLOOM)
     registers  learned rows beside the class token that nobody reads out (DeiT's distillation token, DINOv2)
     map        whether raw numbers are mapped to the width; if not, they are taken as they are, and zeros stand beside them
+    separator  ids that end a document: attention stays within a document, whatever the mask; positions count on
     """
 
     features: Size | None = None
@@ -194,11 +195,17 @@ class Entry(SpecPart):
     norm: bool = False
     registers: Size | None = None
     map: bool = True
+    separator: tuple[Count, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.map and (self.features is None or self.stem is not None):
             raise InputError("map=False takes raw numbers as they are: give features, and no stem, which maps them.")
+        if self.separator is not None:
+            object.__setattr__(self, "separator", tuple(self.separator))
+            if not self.separator or self.features is not None:
+                found = "none" if not self.separator else f"features={self.features}, raw numbers"
+                raise InputError(f"A separator is one id or more of a vocabulary, but got {found}. Leave it out.")
         if self.patch is not None:
             object.__setattr__(self, "patch", tuple(self.patch))
             if not 1 <= len(self.patch) <= 3:
@@ -306,6 +313,7 @@ class Spec(ModelSpec):
             raise InputError("A norm of the entry or the head is of the blocks' kind, but the blocks have none (norm=None).")
         if self.entry.registers is not None and self.readout != "class":
             raise InputError(f'Registers stand beside a class token, but the read-out is {self.readout!r}. Use readout="class".')
+        self._check_separator()
         if not self.entry.map and (self.entry.features or 0) > self.width:
             raise InputError(
                 f"Raw numbers are taken as they are (entry.map is false), but {self.entry.features} of them are more than the "
@@ -317,6 +325,18 @@ class Spec(ModelSpec):
             )
         self._with_encoder()
 
+    def _check_separator(self) -> None:
+        separator, known = self.entry.separator, self.vocabulary or 0
+        if separator is None:
+            return
+        if max(separator) >= known:
+            raise InputError(f"A separator is made of ids 0..{known - 1} of the vocabulary, but got {list(separator)}.")
+        if self.readout != "each":
+            raise InputError(
+                f'A separator puts several documents in one row, but the read-out {self.readout!r} gives one answer a row. '
+                'Use readout="each", or leave the separator out.'
+            )
+
     def _with_encoder(self) -> None:
         crossing = {block.cross is not None for block in self.blocks}
         if self.encoder is None:
@@ -326,6 +346,8 @@ class Spec(ModelSpec):
         if crossing != {True}:
             raise InputError("Every block of a model with an encoder needs cross=Attention(...) to look at the encoder's rows.")
         e = self.encoder
+        if self.entry.separator or e.entry.separator:
+            raise InputError("A model with an encoder reads one source and writes one answer a row. Leave entry.separator out.")
         if e.readout != "each" or e.outputs is not None or e.encoder is not None:
             raise InputError('An encoder gives all its rows: readout="each", no outputs, and no encoder of its own.')
         if self.shared and (e.width, e.vocabulary) != (self.width, self.vocabulary):
