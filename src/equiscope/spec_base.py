@@ -143,6 +143,11 @@ class ModelSpec(SpecPart):
         return 0
 
     @property
+    def needs_documents(self) -> bool:
+        """Whether a mask insists that tokens say which document they belong to."""
+        return False
+
+    @property
     def cells(self) -> tuple[int, ...] | None:
         """Samples of a cell along each axis, where a picture, a sound or a video is cut into cells."""
         return None

@@ -110,3 +110,13 @@ def test_a_number_that_is_none_is_null():
 def test_numbers_are_short():
     assert numbers({"loss": 1.234567, "accuracy": 0.5}) == "loss 1.235, accuracy 0.5"
     assert [clock(seconds) for seconds in (5, 65, 3725)] == ["0:05", "1:05", "1:02:05"]
+
+
+def test_a_mask_by_documents_takes_texts_that_have_some(equi, tmp_path):  # noqa: F811
+    (tmp_path / "words.txt").write_text("to be or\n\nnot to be, that is the question\n\n" * 20)
+    masked = ("train", "words.toml", "--out", "run", "--set", "model.block.attention.mask=documents")
+    refused(equi(*masked), "no data.separator says what stands between two", "Set it, such as")
+    refused(equi("compare", "words.toml", "--vary", "mask=causal,documents", "--out", "both"), "Candidate 'documents'")
+    assert not [path for path in (tmp_path / "run", tmp_path / "both") if path.exists()]
+    assert equi(*masked, "--set", r'data.separator="\n\n"')[0] == 0
+    assert equi("predict", "run", "to be\n\nnot")[0] == 0

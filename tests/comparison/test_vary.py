@@ -98,13 +98,15 @@ ATTENTION = [
     "score=dot,general,additive,concat",
     'mask=everything,{ kind = "blocks", size = 4 },{ and = ["causal", { kind = "dilated", step = 2 }] },'
     '{ or = [{ kind = "window", size = 2 }, { kind = "prefix", length = 3 }] }',
+    "mask=causal,documents",
     "cap=none,5.0",
 ]
 
 
-@pytest.mark.parametrize("axis", ATTENTION, ids=lambda axis: axis.partition("=")[0])
+@pytest.mark.parametrize("axis", ATTENTION, ids=lambda axis: axis.replace("mask=causal", "documents").partition("=")[0])
 def test_scores_masks_and_caps_vary_and_train(axis, tmp_path):
-    made = planned(base(tmp_path), tmp_path, varied([axis], "language"), (1,), threads=1)
+    data = {"separator": "\n\n", "context": 48} if "documents" in axis else {}
+    made = planned(base(tmp_path, data=data), tmp_path, varied([axis], "language"), (1,), threads=1)
     results = {}
     for job in made.jobs():
         recipe = made.recipe_of(job)
@@ -130,6 +132,7 @@ def test_masks_are_told_as_a_person_reads_them():
         ("score=dot,dott", "Candidate 'dott': .*Did you mean dot?"),
         ("mask=everything,prefixx", "no mask called 'prefixx'.*Did you mean prefix?"),
         ("mask=everything,blocks", "blocks cannot be made from {}: missing a required argument: 'size'"),
+        ("mask=causal,documents", r"Candidate 'documents': .*one document: no data\.separator says what stands between two"),
     ],
 )
 def test_a_score_or_mask_that_there_is_not_is_refused_before_anything_is_trained(axis, said, tmp_path):

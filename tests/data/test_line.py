@@ -66,6 +66,19 @@ def test_longer_stretches_tear_no_word_and_lose_nothing():
     assert all(part.startswith(" ") for part in found[1:])
 
 
+@pytest.mark.parametrize("separator", ["\n\n", "THE END", "<|endoftext|>"])
+def test_a_separator_has_the_same_ids_wherever_stretches_end(separator):
+    """Also where a file comes in stretches that tear it, and where a document is longer than a stretch."""
+    text = separator.join(["a few words.", "some more of them " * 9, "!", "one last"] * 4)
+    tokenizer = by_pieces(text, 300)
+    alone, whole = held(tokenizer, [separator], separator).ids.tolist(), held(tokenizer, [text], separator).ids.tolist()
+    for size in (1, 5, 64, 70):
+        ids = held(tokenizer, [text[i : i + size] for i in range(0, len(text), size)], separator).ids.tolist()
+        assert ids == whole
+        assert sum(ids[i : i + len(alone)] == alone for i in range(len(ids))) == text.count(separator) == 15
+    assert tokenizer.decode(whole) == text
+
+
 def test_a_text_without_spaces_is_cut_all_the_same(monkeypatch):
     monkeypatch.setattr(room, "MOST", 128)
     found = list(cut(["人" * 1000]))

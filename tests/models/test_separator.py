@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from equiscope.attention import Documents, Everything
+from equiscope.audit import check
 from equiscope.errors import InputError
 from equiscope.models import Attention, Beams, Block, Compiled, Draft, Entry, Sampling, Spec, build, generate, prepared, stream
 from equiscope.models.decoding import Decoding
 from equiscope.positions import Alibi, Learned, Rope
-from equiscope.symmetry import derive
+from equiscope.symmetry import CLAIMED, derive
 
 SEPARATORS = {"one id": (3,), "two ids": (0, 0), "two unlike ids": (3, 0)}
 
@@ -73,9 +74,7 @@ def test_with_a_cache_a_document_ends_where_it_ends_without(separator):
 
 
 @pytest.mark.parametrize("separator", SEPARATORS.values(), ids=SEPARATORS)
-@pytest.mark.parametrize(
-    "way", ["sampled", pytest.param("compiled", marks=pytest.mark.compile), "prepared", "drafted", "beams"]
-)
+@pytest.mark.parametrize("way", ["sampled", pytest.param("compiled", marks=pytest.mark.compile), "prepared", "drafted", "beams"])
 def test_generated_separators_end_documents_in_every_way_of_writing(way, separator):
     """Prompts of unlike lengths, padded with id 0, which is part of a separator; written as one whole reading says."""
     made, ids = model(separator), row(separator)[0]
@@ -112,15 +111,23 @@ def test_a_prompt_that_ends_a_document_is_followed_by_what_the_separator_alone_s
 def test_ids_beside_caches_are_refused_as_the_ids_before_decide_their_document():
     made, caches = model((3,)), model((3,)).caches()
     made(torch.tensor([[1, 3]]), caches)
-    with pytest.raises(InputError, match="Which document a token belongs to depends on the ids before it.*2 tokens.*Give Tokens"):
+    with pytest.raises(InputError, match=r"depends on the ids before it.*2 tokens.*Give Tokens"):
         made(torch.tensor([[1]]), caches)
 
 
-def test_whoever_moves_the_separator_moves_the_documents():
-    """Without it a model of both ways treats words alike in any order; with it no more."""
-    both = [build(Spec(8, vocabulary=5, block=Block(Attention(mask=Documents())), entry=Entry(separator=s))) for s in (None, (3,))]
-    assert [{claim.action: claim.holds for claim in derive(one)}["permute"] for one in both] == [True, False]
-    assert next(claim for claim in derive(both[1]) if claim.action == "permute").decided_by == "entry.separator"
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("separator", SEPARATORS.values(), ids=SEPARATORS)
+def test_what_is_derived_is_what_a_check_measures(separator, causal):
+    """Where words change places, the document of each goes along; caches, padding and batches agree with one whole reading."""
+    block = Block(Attention(heads=2, causal=causal, mask=Documents()))
+    made = build(Spec(16, vocabulary=5, outputs=5, block=block, entry=Entry(separator=separator))).eval()
+    asked = ["cache", "batch", "left-padding", "right-padding", "packing", "pure"]
+    actions = [action.name for action in CLAIMED]
+    audit = check(made, torch.stack([row(separator)[0]] * 2), actions=actions, properties=asked, effort="quick", random=False)
+    found = {one.name: one.verdict for one in audit.rows}
+    for claim in derive(made):
+        assert found[claim.action] == ("holds" if claim.holds else "broken")
+    assert {found[name] for name in asked if causal or name != "cache"} == {"holds"}
 
 
 def test_a_separator_is_written_and_read_back_and_no_weight():

@@ -49,6 +49,11 @@ class Mask(nn.Module):
         return arguments(self)
 
     @property
+    def needs_documents(self) -> bool:
+        """Whether tokens have to say which document they belong to."""
+        return any(isinstance(part, Documents) for part in self.modules())
+
+    @property
     def title(self) -> str:
         """The mask in words."""
         return " ".join([self.name, *(str(value) for value in self.settings.values())])
@@ -327,7 +332,7 @@ class Opposite(Mask):
 
 
 def _without_documents(mask: Mask) -> None:
-    if any(isinstance(part, Documents) for part in mask.modules()):
+    if mask.needs_documents:
         raise InputError("Documents are always kept apart, so this mask joins others by `and` only: Documents() & Causal().")
 
 

@@ -34,6 +34,7 @@ OTHER_TOKENS = 'Use data.tokens = "bytes" or "pieces", which know every text'
 OTHER_MODEL = "Start from a model whose tokenizer knows it, such as one of bytes"
 LOOKED = 4096  # characters of a text that a tokenizer from elsewhere is tried on
 SMALL = 2**20  # bytes of files: texts of fewer are read anew each time, and kept in no cache
+AT_ONCE = 2**16  # ids among which a separator is looked for
 IGNORED = -100  # an answer that is not counted
 
 
@@ -51,6 +52,8 @@ class Language(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
                 tokenizer.json
     vocabulary  how many pieces there are to be
     field       of a line of JSONL or a column of CSV that holds the text
+    separator   what stands between two documents, such as "\\n\\n" or "<|endoftext|>"; also put between those of the files, instead
+                of an empty line. A model with the mask "documents" then attends within a document
     overlap     share of a passage that was in the one before, when a part is measured: it is read, but counted only once
     """
 
@@ -63,6 +66,7 @@ class Language(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     tokens: str = "characters"
     vocabulary: Size = 4096
     field: str = "text"
+    separator: Annotated[str, msgspec.Meta(min_length=1)] | None = None
     overlap: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
 
 
@@ -123,10 +127,10 @@ class Passages:
     def text(self, part: str) -> Iterator[str]:
         """The text of a part, a stretch at a time."""
         if part in self.paths and (part != "train" or not self.cut):
-            yield from stretches(self.paths[part], self.config.field)
+            yield from self._stretches(part)
             return
         place = 0
-        for stretch in stretches(self.paths["train"], self.config.field):
+        for stretch in self._stretches("train"):
             here = min(max(self.cut - place, 0), len(stretch))
             if some := stretch[:here] if part == "train" else stretch[here:]:
                 yield some
@@ -168,11 +172,33 @@ class Passages:
             wanted[:, :twice] = IGNORED
             yield tail[:, :-1], wanted
 
+    def separator(self) -> tuple[int, ...]:
+        """The ids of data.separator. Raises InputError where there is none, or the training part does not have it."""
+        said = self.config.separator
+        if said is None:
+            raise InputError(
+                "The mask keeps documents apart, but the texts are one document: no data.separator says what stands between two. "
+                'Set it, such as data.separator = "\\n\\n", or choose another mask.'
+            )
+        try:
+            ids = held(self.tokenizer, [said], said).ids
+        except Unknown:
+            ids = np.zeros(0)
+        if not len(ids) or not _occurs(ids, self.ids["train"]):
+            raise InputError(
+                f"The mask keeps documents apart, but data.separator, {said!r}, does not stand in the training part, which is one "
+                "document. Set it to what stands between two, or choose another mask."
+            )
+        return tuple(ids.tolist())
+
+    def _stretches(self, part: str) -> Iterator[str]:
+        return stretches(self.paths[part], self.config.field, self.config.separator)
+
     def _cut(self) -> int:
         """How many characters come before what is held out."""
 
         def made() -> dict[str, Any]:
-            return {"characters": sum(map(len, stretches(self.paths["train"], self.config.field)))}
+            return {"characters": sum(map(len, self._stretches("train")))}
 
         self.cut = 0  # while the whole is counted
         count = self._known("count", ["train"], made)["characters"]
@@ -203,8 +229,8 @@ class Passages:
     def _line(self, part: str) -> Line:
         try:
             if self.kept:
-                return kept(self._key(part), self.tokenizer, lambda: self.text(part))
-            return held(self.tokenizer, self.text(part))
+                return kept(self._key(part), self.tokenizer, lambda: self.text(part), self.config.separator)
+            return held(self.tokenizer, self.text(part), self.config.separator)
         except Unknown as error:
             taken = self.config.tokens == "checkpoint"  # the model knows its own words alone
             raise InputError(
@@ -228,7 +254,7 @@ class Passages:
         of = part if part in self.paths else "train"
         kinds = ["".join(path.suffixes) for path in self.paths[of]]
         digests = [source.sha256 for source in self.sources if source.part == of]
-        return repr((READING, self.config.field, (self.cut, part) if of == "train" else (), kinds, digests))
+        return repr((READING, self.config.field, self.config.separator, (self.cut, part) if of == "train" else (), kinds, digests))
 
     def _where(self, sign: str) -> str:
         """The file that a character stands in, and its line where that is the file's own."""
@@ -240,6 +266,15 @@ class Passages:
                     return f"{path}, line {line + text.count(chr(10), 0, at)}" if path.suffix in (".txt", ".md") else str(path)
                 line += text.count(chr(10))
         return str(next(iter(self.paths.values()))[0])
+
+
+def _occurs(few: np.ndarray, ids: np.ndarray) -> bool:
+    """Whether few ids stand in a long line side by side; looked for a stretch at a time."""
+    size = len(few)
+    return any(
+        bool((np.lib.stride_tricks.sliding_window_view(ids[start : start + AT_ONCE + size], size) == few).all(-1).any())
+        for start in range(0, len(ids) - size + 1, AT_ONCE)
+    )
 
 
 def composed(text: str) -> str:

@@ -7,6 +7,7 @@ it is held in memory.
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +51,12 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "equiscope"
 
 
-def kept(key: str, tokenizer: Tokenizer, text: Callable[[], Iterator[str]]) -> Line:
+def kept(key: str, tokenizer: Tokenizer, text: Callable[[], Iterator[str]], separator: str | None = None) -> Line:
     """The line of a text: mapped from the cache, where it was made before; else made now, and kept there where that is possible.
 
-    key     a digest of all that the text was made of; the tokenizer is added here
-    text    gives the text anew, a stretch at a time
+    key        a digest of all that the text was made of, the separator too; the tokenizer is added here
+    text       gives the text anew, a stretch at a time
+    separator  what stands between two documents: it has the same ids everywhere, as no token holds more than it
     raises  InputError for characters that have no id
     """
     kind = smallest(tokenizer)
@@ -67,7 +70,7 @@ def kept(key: str, tokenizer: Tokenizer, text: Callable[[], Iterator[str]]) -> L
         part = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
         count = characters = 0
         with (part / "ids").open("wb") as file:
-            for ids, long in encoded(tokenizer, text(), kind):
+            for ids, long in encoded(tokenizer, text(), kind, separator):
                 file.write(ids.tobytes())
                 count, characters = count + len(ids), characters + long
             file.flush()
@@ -82,7 +85,7 @@ def kept(key: str, tokenizer: Tokenizer, text: Callable[[], Iterator[str]]) -> L
     finally:
         if part is not None:
             shutil.rmtree(part, ignore_errors=True)
-    return held(tokenizer, text(), kind)
+    return held(tokenizer, text(), separator, kind)
 
 
 def remembered(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -101,10 +104,12 @@ def remembered(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def held(tokenizer: Tokenizer, text: Iterable[str], kind: type[np.unsignedinteger] | None = None) -> Line:
+def held(
+    tokenizer: Tokenizer, text: Iterable[str], separator: str | None = None, kind: type[np.unsignedinteger] | None = None
+) -> Line:
     """The line of a text, in memory."""
     kind = kind or smallest(tokenizer)
-    rows = list(encoded(tokenizer, text, kind))
+    rows = list(encoded(tokenizer, text, kind, separator))
     return Line(np.concatenate([np.zeros(0, kind), *(ids for ids, _ in rows)]), sum(long for _, long in rows))
 
 
@@ -127,10 +132,12 @@ def smallest(tokenizer: Tokenizer) -> type[np.unsignedinteger]:
 
 
 # --- text to ids ------------------------------------------------------------------------------------------------------
-def encoded(tokenizer: Tokenizer, text: Iterable[str], kind: type[np.unsignedinteger]) -> Iterator[tuple[np.ndarray, int]]:
+def encoded(
+    tokenizer: Tokenizer, text: Iterable[str], kind: type[np.unsignedinteger], separator: str | None = None
+) -> Iterator[tuple[np.ndarray, int]]:
     """Ids of a text, a stretch at a time, and how many characters (composed, NFC) each stands for."""
     table, bytes_ = signs(tokenizer), by_byte(tokenizer)
-    for stretch in cut(text):
+    for stretch in cut(text, separator or ""):
         given = readable(stretch)
         whole = unicodedata.normalize("NFC", given)
         if table is not None:
@@ -138,19 +145,22 @@ def encoded(tokenizer: Tokenizer, text: Iterable[str], kind: type[np.unsignedint
         elif bytes_ is not None:
             yield bytes_[np.frombuffer(given.encode(), np.uint8)].astype(kind), len(whole)
         else:
-            yield np.array(tokenizer.inner.encode(given, add_special_tokens=False).ids, kind), len(whole)
+            parts = [given] if separator is None else [part for part in re.split(f"({re.escape(separator)})", given) if part]
+            ids = [one.ids for one in tokenizer.inner.encode_batch(parts, add_special_tokens=False)]
+            yield np.array(list(chain.from_iterable(ids)), kind), len(whole)
 
 
-def cut(text: Iterable[str]) -> Iterator[str]:
-    """The same text in longer stretches, each of which ends where a word does, so that no word is torn."""
+def cut(text: Iterable[str], separator: str = "") -> Iterator[str]:
+    """The same text in longer stretches, each of which ends where a document or a word does: neither word nor separator is torn."""
     rest = ""
     for stretch in text:
         rest += stretch
         while len(rest) >= WHOLE:
-            end = _end(rest)
+            head = rest[: len(rest) - len(separator)]  # what may have begun behind it is not whole yet
+            end = rest.rfind(separator) + len(separator) if separator and separator in rest else _end(head)
             if not end and len(rest) < MOST:
                 break
-            end = end or rest.rfind("\n") + 1 or MOST
+            end = end or head.rfind("\n") + 1 or min(MOST, len(head))
             yield rest[:end]
             rest = rest[end:]
     if rest:

@@ -69,11 +69,11 @@ def texts(paths: Iterable[Path], field: str = "text") -> Iterator[str]:
         yield "".join(document)
 
 
-def stretches(paths: Iterable[Path], field: str = "text") -> Iterator[str]:
-    """All documents as one text, an empty line between two, a stretch at a time. Raises InputError as `documents`."""
+def stretches(paths: Iterable[Path], field: str = "text", separator: str | None = None) -> Iterator[str]:
+    """All documents as one text, the separator or an empty line between two, a stretch at a time. Raises as `documents`."""
     for i, document in enumerate(documents(paths, field)):
         if i:
-            yield BETWEEN
+            yield separator or BETWEEN
         yield from document
 
 

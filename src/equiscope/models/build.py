@@ -102,7 +102,7 @@ class Model(nn.Module):
         start = caches[0].length if caches and not isinstance(inputs, Tokens) else 0
         if start and self.entry.separator is not None:
             raise InputError(
-                f"Which document a token belongs to depends on the ids before it, but the caches hold {start} tokens without theirs. "
+                f"Which document a token belongs to depends on the ids before it, but the caches hold {start} tokens and no ids. "
                 "Give Tokens with their document, as `generate` does."
             )
         tokens = self.entered(self.tokens(inputs, start))

@@ -16,7 +16,6 @@ from equiscope.blocks import norm as new_norm
 from equiscope.errors import InputError, ShapeError
 from equiscope.init import linear
 from equiscope.models import spec as specs
-from equiscope.symmetry import Action, Shift
 from equiscope.tokens import Stem, Tokens, patches, tubelets
 from equiscope.tokens.images import check_whole, times
 from equiscope.tokens.text import outside
@@ -116,10 +115,10 @@ class Entry(nn.Module):
 
 
 class Separator(nn.Module):
-    """Documents of a row of ids, told by the ids that end each. Source: `document masking` of FlexAttention, block-causal of torchtitan."""
+    """Documents of a row of ids, told by the ids that end each.
 
-    because = "a token that ends a document parts the words before it from those after it"
-    preserves: ClassVar[frozenset[type[Action]]] = frozenset({Shift})
+    Source: document masking in FlexAttention's examples; a separator belongs to the document that it ends, as in torchtitan.
+    """
 
     def __init__(self, ids: tuple[int, ...]) -> None:
         super().__init__()

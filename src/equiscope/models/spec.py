@@ -333,7 +333,7 @@ class Spec(ModelSpec):
             raise InputError(f"A separator is made of ids 0..{known - 1} of the vocabulary, but got {list(separator)}.")
         if self.readout != "each":
             raise InputError(
-                f'A separator puts several documents in one row, but the read-out {self.readout!r} gives one answer a row. '
+                f"A separator puts several documents in one row, but the read-out {self.readout!r} gives one answer a row. "
                 'Use readout="each", or leave the separator out.'
             )
 
@@ -384,6 +384,11 @@ class Spec(ModelSpec):
     @property
     def rows_before(self) -> int:
         return 1 + (self.entry.registers or 0) if self.readout == "class" else 0
+
+    @property
+    def needs_documents(self) -> bool:
+        towers = [self] if self.encoder is None else [self, self.encoder]
+        return any(block.attention.mask.needs_documents for tower in towers for block in tower.blocks)
 
     @property
     def cells(self) -> tuple[int, ...] | None:

@@ -55,6 +55,8 @@ def wanted(kind: Any, item: bool = False) -> str:
         return ("a whole number" if isinstance(info, types.IntType) else "a number") + _bounds(info)
     if isinstance(info, types.StrType) and info.pattern == "^[a-z]{2}$":
         return "two small letters in quotes"
+    if isinstance(info, types.StrType) and info.min_length:
+        return "a text in quotes that is not empty"
     if isinstance(info, types.LiteralType):
         return " or ".join(json.dumps(value) for value in sorted(info.values, key=str))
     if isinstance(info, types.UnionType):

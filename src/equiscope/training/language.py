@@ -74,6 +74,10 @@ class LanguageTask(TextTask):
     def sizes(self, baseline: str) -> dict[str, Any]:
         return {"vocabulary": self.tokenizer.size, "outputs": self.tokenizer.size}
 
+    def separator(self, known: Sequence[int] | None) -> tuple[int, ...]:
+        assert self.passages is not None
+        return tuple(known) if known and self.config.separator is None else self.passages.separator()
+
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.passages is not None
         size, span = self.recipe.budget.batch, self.config.context
@@ -143,7 +147,7 @@ class LanguageTask(TextTask):
 
     def _ids(self, text: str) -> list[int]:
         try:
-            ids: list[int] = held(self.tokenizer, [text]).ids.tolist()
+            ids: list[int] = held(self.tokenizer, [text], self.config.separator).ids.tolist()
         except Unknown as error:
             raise InputError(f"{error} This model knows the characters of its texts only; leave {error.sign!r} out.") from error
         if not ids:

@@ -143,6 +143,12 @@ class Task(ABC):
         """The model with fresh weights, and what the data decides of them."""
         return model
 
+    def separator(self, known: Sequence[int] | None) -> tuple[int, ...]:
+        """The ids that end a document. known: those of the model that a run starts from. Raises InputError where data has none."""
+        raise InputError(
+            f"The mask keeps documents apart, but the data of the task {self.name} has no documents. Choose another mask."
+        )
+
     @abstractmethod
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         """The examples share, share + shares, ... of a step, counted from 0. The same for any number of processes."""
@@ -239,6 +245,14 @@ def _knows_no_order(model: Model) -> bool:
 
 def settle(task: Task) -> ModelSpec:
     """The model of a recipe: a preset's or a checkpoint's, with the fields that the recipe says and those that the data decides."""
+    spec = _settled(task)
+    if not spec.needs_documents:
+        return spec
+    data = spec.to_dict()
+    return Spec.of(merged(data, {"entry": {"separator": list(task.separator(data.get("entry", {}).get("separator")))}}))
+
+
+def _settled(task: Task) -> ModelSpec:
     if task.name == "molecules":
         return _in_space(task)
     said = dict(task.recipe.model)
@@ -304,6 +318,11 @@ def _says_the_next(spec: Spec) -> None:
         raise InputError(
             "model.block.attention.causal is false: each place would read the token that it is to say. Set it to true, "
             "or choose a checkpoint of a model that writes."
+        )
+    if len({block.attention.mask.needs_documents for block in spec.blocks}) > 1:
+        raise InputError(
+            "Some layers have the mask documents and others do not, but documents are kept apart in every layer or in none. "
+            "Give the mask to all layers, or to none."
         )
     if spec.readout != "each":
         raise InputError(f'model.readout is "{spec.readout}", but the next token is asked at each place. Set it to "each".')
