@@ -1,9 +1,14 @@
 """Position schemes: each says where it acts (input, queries and keys, scores) and which actions it preserves.
 
 `SCHEMES` is the one list of them: the laws, the command line, the page and the docs read it. A new scheme is one file, one
-line here and one test.
+line here and one test. Files and the command line name a scheme: `make`, `to_json` and `from_json`.
 """
 
+from typing import Any
+
+import msgspec
+
+from equiscope.errors import InputError, shown
 from equiscope.positions.alibi import Alibi
 from equiscope.positions.axial_rope import AxialRope
 from equiscope.positions.base import Added, Places, Position
@@ -22,7 +27,7 @@ from equiscope.positions.log_cpb import LogCpb
 from equiscope.positions.mixed_rope import MixedRope
 from equiscope.positions.none import NoPosition
 from equiscope.positions.pope import Pope
-from equiscope.positions.registry import from_json, make, to_json
+from equiscope.positions.registry import of_name
 from equiscope.positions.rope import Rope
 from equiscope.positions.shaw import Shaw
 from equiscope.positions.sinusoidal import Sinusoidal
@@ -94,3 +99,36 @@ __all__ = [
     "make",
     "to_json",
 ]
+
+
+def make(name: str, /, **settings: Any) -> Position:
+    """The scheme of that name. Raises UnknownName with the list, InputError for a setting that it does not have."""
+    return of_name("position scheme", Position, SCHEMES, name, settings)
+
+
+def to_json(scheme: Position) -> dict[str, Any]:
+    """The scheme's name and those settings that are not its defaults."""
+    defaults = type(scheme)().settings
+    plain = {k: v for k, v in scheme.settings.items() if v != defaults[k]}
+    return {"scheme": scheme.name, **{k: to_json(v) if isinstance(v, Position) else _plain(v) for k, v in plain.items()}}
+
+
+def _plain(value: Any) -> Any:
+    """A setting as files hold it: a scaling becomes an object that says its kind, and what is not its default."""
+    if not isinstance(value, msgspec.Struct):
+        return value
+    defaults = {f.name: f.default for f in msgspec.structs.fields(value)}
+    return {k: v for k, v in msgspec.to_builtins(value).items() if k not in defaults or v != defaults[k]}
+
+
+def from_json(data: dict[str, Any] | str) -> Position:
+    """The scheme that `to_json` wrote; a bare name means its defaults."""
+    if isinstance(data, str):
+        return make(data)
+    if not isinstance(data, dict):
+        raise InputError(f"A position scheme is a name or an object with its settings, but got {shown(data)}.")
+    if data and "scheme" not in data:
+        raise InputError(f"The object of a position scheme names it in the field scheme, but got only {', '.join(data)}.")
+    nested = {k for k, v in data.items() if isinstance(v, dict) and "scheme" in v}
+    settings = {k: from_json(v) if k in nested else v for k, v in data.items() if k != "scheme"}
+    return make(data.get("scheme", "none"), **settings)

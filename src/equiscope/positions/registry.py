@@ -1,10 +1,8 @@
-"""Schemes by name: for the command line, for files, and for nothing else; in Python a scheme is an object."""
+"""Parts by name: for the command line, for files, and for nothing else; in Python a part is an object."""
 
 import inspect
 from collections.abc import Sequence
 from typing import Any, TypeVar
-
-import msgspec
 
 from equiscope.errors import InputError, UnknownName, reason, shown
 from equiscope.positions.base import Position
@@ -13,15 +11,11 @@ from equiscope.spec_base import checked
 T = TypeVar("T")
 
 
-def make(name: str, /, **settings: Any) -> Position:
-    """The scheme of that name. Raises UnknownName with the list, InputError for a setting that it does not have."""
-    from equiscope.positions import SCHEMES
-
-    return of_name("position scheme", Position, SCHEMES, name, settings)
-
-
 def of_name(what: str, base: type[T], ours: Sequence[type[T]], name: Any, settings: dict[str, Any]) -> T:
-    """A part by its name: one of ours, or of a class of one's own. Raises as `make`."""
+    """A part by its name: one of ours, or of a class of one's own.
+
+    raises  UnknownName with the list, InputError for a setting that it does not have
+    """
     known = {kind.name: kind for kind in ours}  # type: ignore[attr-defined]
     known |= {own: kind for own, kind in subclasses(base).items() if own not in known}
     if not isinstance(name, str) or name not in known:
@@ -50,31 +44,3 @@ def subclasses(base: type[T]) -> dict[str, type[T]]:
         if (name := kind.__dict__.get("name")) is not None and not ours:
             found[name] = kind
     return found
-
-
-def to_json(scheme: Position) -> dict[str, Any]:
-    """The scheme's name and those settings that are not its defaults."""
-    defaults = type(scheme)().settings
-    plain = {k: v for k, v in scheme.settings.items() if v != defaults[k]}
-    return {"scheme": scheme.name, **{k: to_json(v) if isinstance(v, Position) else _plain(v) for k, v in plain.items()}}
-
-
-def _plain(value: Any) -> Any:
-    """A setting as files hold it: a scaling becomes an object that says its kind, and what is not its default."""
-    if not isinstance(value, msgspec.Struct):
-        return value
-    defaults = {f.name: f.default for f in msgspec.structs.fields(value)}
-    return {k: v for k, v in msgspec.to_builtins(value).items() if k not in defaults or v != defaults[k]}
-
-
-def from_json(data: dict[str, Any] | str) -> Position:
-    """The scheme that `to_json` wrote; a bare name means its defaults."""
-    if isinstance(data, str):
-        return make(data)
-    if not isinstance(data, dict):
-        raise InputError(f"A position scheme is a name or an object with its settings, but got {shown(data)}.")
-    if data and "scheme" not in data:
-        raise InputError(f"The object of a position scheme names it in the field scheme, but got only {', '.join(data)}.")
-    nested = {k for k, v in data.items() if isinstance(v, dict) and "scheme" in v}
-    settings = {k: from_json(v) if k in nested else v for k, v in data.items() if k != "scheme"}
-    return make(data.get("scheme", "none"), **settings)
