@@ -53,17 +53,14 @@ def test_every_room_is_reachable_from_the_top():
     assert rooms <= set(equiscope.__all__)
 
 
-CIRCLES = {"models/prepared.py"}  # compares itself with the plain decoding, which takes it in a model's place
-
-
-LAYERED = ("attention", "blocks", "data", "geometry", "models", "study", "training")
+LAYERED = ("attention", "blocks", "data", "geometry", "models", "positions", "study", "training")
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if name(p).split("/")[0] in LAYERED], ids=name)
 def test_no_import_within_a_function_hides_a_circle(path):
     imports = [n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.ImportFrom)]
     inner = [n for n in imports if n.col_offset and (n.module or "").startswith("equiscope")]
-    assert not inner or name(path) in CIRCLES, f"line {inner[0].lineno}"
+    assert not inner, f"line {inner[0].lineno}"
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if name(p).split("/")[0] != "models"], ids=name)

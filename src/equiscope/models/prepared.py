@@ -26,6 +26,7 @@ from equiscope.models.packed import Packed
 from equiscope.positions import Position
 from equiscope.positions.base import Role
 from equiscope.symmetry import relative_error
+from equiscope.tokens import Tokens
 
 FAR = {torch.float64: 1e-10, torch.float32: 1e-4}  # how far one step may be from the reference; other dtypes: 0.1
 
@@ -112,24 +113,26 @@ class Prepared:
     @torch.no_grad()
     def _differs(self) -> str:
         """Read some tokens both ways; in words, how far the answers are from one another if too far."""
-        from equiscope.models.decoding import Decoding
-
         model, table = self.model, cast(Any, self.model.embedding).weight
         ids = torch.arange(5, device=table.device).remainder(len(table)).view(1, 5)
-        source = ids if model.encoder is not None else None
+        slow, fast = list[Tensor](), list[Tensor]()
         training = [part for part in model.modules() if part.training]
         try:
             model.eval()
-            slow, fast = (Decoding(m, ids[:, :2], 4, source) for m in (model, self))
             with torch.autocast(table.device.type, enabled=False):  # which would be another precision for one of them alone
-                slow.open(), fast.open()
-                answers = [torch.cat([d.read(ids[:, 2:3]), d.read(ids[:, 3:])], 1).double() for d in (slow, fast)]
+                tokens, memory = model.tokens(ids), None if model.encoder is None else model.read(ids)
+                at, order, caches = tokens.at[None], tokens.order[None], model.caches()
+                rows = Rows.empty(model, at[:, :2], ids.shape[1], memory, False)
+                for new in (slice(0, 2), slice(2, 3), slice(3, 5)):
+                    some = Tokens(x=tokens.x[:, new], at=at[:, new], order=order[:, new])
+                    fast.append(self.step(ids[:, new], rows, some.at, some.order, None))
+                    slow.append(model(some, caches, memory).view_as(fast[-1]))
         except (RuntimeError, InputError) as error:
             return f"one step could not be made: {error}"
         finally:
             for part in training:
                 part.training = True
-        far, allowed = relative_error(answers[1], answers[0]), FAR.get(table.dtype, 0.1)
+        far, allowed = relative_error(torch.cat(fast, 1).double(), torch.cat(slow, 1).double()), FAR.get(table.dtype, 0.1)
         return "" if far < allowed else f"its answers are {far:.1e} away from the model's, more than {allowed:g}"
 
 
