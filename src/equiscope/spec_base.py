@@ -138,6 +138,11 @@ class ModelSpec(SpecPart):
         return made
 
     @property
+    def spec(self) -> Self:
+        """Itself, as a built model has it: what takes a model or its spec asks either in the same way."""
+        return self
+
+    @property
     def rows_before(self) -> int:
         """Rows that the model puts before the tokens: a class token and registers."""
         return 0

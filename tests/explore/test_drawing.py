@@ -5,9 +5,11 @@ import pytest
 import torch
 
 import equiscope as eq
+from equiscope import attention
+from equiscope.errors import InputError
 from equiscope.explore import drawing, html, page
 from equiscope.explore.model.miniature import runs
-from equiscope.models import PRESETS, Attention, Block, Entry, FeedForward, Head, Model, Norm, Spec
+from equiscope.models import PRESETS, Attention, Baseline, Block, Entry, FeedForward, Head, Model, Norm, Spec
 from equiscope.positions import SCHEMES, Alibi, Concatenated, Learned, LearnedNd, NoPosition, Rope, Shaw, Sinusoidal, T5Bias
 from equiscope.program.replay import replay
 from equiscope.record import Drawing, unpack
@@ -25,6 +27,9 @@ ODD = {
         block=(*[Block(Attention(heads=8, kv_heads=2, position=Rope(), causal=True))] * 3, Block(Attention(heads=8, causal=True))),
     ),
     "window": Spec(32, 100, layers=2, block=Block(Attention(heads=4, position=Alibi(), causal=True, window=16))),
+    "documents": Spec(
+        16, 50, Entry(separator=(3,)), 2, Block(Attention(heads=2, causal=True, mask=attention.Documents())), outputs=50
+    ),
     "sees both ways, near": Spec(32, layers=2, block=Block(Attention(heads=4, window=9, qk_norm="rms"))),
     "asks with places": Spec(
         16, 50,
@@ -322,3 +327,10 @@ def test_a_model_with_a_short_table_of_places_is_drawn():
     attention = Attention(heads=2, position=Learned(2), causal=True)
     spec = Spec(16, vocabulary=9, outputs=9, block=Block(attention=attention))
     assert drawing(spec).parameters == eq.describe(spec, 2).parameters
+
+
+def test_a_model_of_another_kind_is_refused_as_its_spec_is():
+    spec = Baseline("lstm", 8, vocabulary=20, outputs=20)
+    for source in (spec, eq.build(spec)):
+        with pytest.raises(InputError, match="A drawing shows models of sequences, but this one is of the kind baseline"):
+            drawing(source)

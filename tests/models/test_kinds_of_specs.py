@@ -37,6 +37,12 @@ def test_a_spec_of_any_kind_survives_a_file(spec, tmp_path):
 
 
 @specs
+def test_a_model_and_its_spec_are_asked_in_the_same_way(spec):
+    assert spec.spec is spec
+    assert eq.build(spec).spec.spec == spec
+
+
+@specs
 def test_a_spec_of_any_kind_is_built_described_and_counted(spec):
     model = eq.build(spec.to_dict())
     assert model.spec == spec

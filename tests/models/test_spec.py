@@ -7,8 +7,9 @@ import torch
 from tests.drawn import LISTED, VARIANTS, title
 
 import equiscope as eq
+from equiscope.attention import Documents
 from equiscope.errors import EquiscopeError, InputError, ShapeError, UnknownName, WrongValue
-from equiscope.models import READOUTS
+from equiscope.models import PRESETS, READOUTS, tiny
 from equiscope.positions import T5Bias
 
 FULL = eq.Spec(
@@ -271,6 +272,26 @@ def test_a_cross_of_all_defaults_survives_json():
 
 def test_one_block_that_takes_turns_with_itself_is_one_block():
     assert eq.Spec(8, layers=2, block=(eq.Block(),)) == eq.Spec(8, layers=2)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_an_explicit_spec_says_the_sizes_that_are_built_without_it(name):
+    """The same parameters under the same names, of a block a layer; nothing is left to say a second time."""
+    spec = tiny(PRESETS[name]())
+    made = spec.explicit
+    assert len(made.turns) in (1, spec.layers)
+    assert made.explicit == made
+    sizes = [{key: tuple(p.shape) for key, p in eq.build(one).state_dict().items()} for one in (spec, made)]
+    assert sizes[0] == sizes[1]
+    a = made.blocks[0].attention
+    assert None not in (a.head_width, a.value_width, a.kv_heads, made.blocks[0].feedforward.inner)
+
+
+def test_a_small_spec_reads_one_document():
+    """Its vocabulary has no room for the ids of a separator."""
+    block = eq.Block(eq.Attention(heads=2, causal=True, mask=Documents()))
+    small = tiny(eq.Spec(64, 300, eq.Entry(separator=(299,)), 4, block, outputs=300))
+    assert (small.entry.separator, small.needs_documents) == (None, False)
 
 
 def test_a_kind_of_ones_own_is_the_class_that_was_given():

@@ -1,9 +1,8 @@
 """Family: how one kind of checkpoint says its spec and names its weights, both ways."""
 
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from equiscope.checkpoints.fields import Reading
 from equiscope.checkpoints.strict import Fit, Misshapen
 from equiscope.errors import InputError
 from equiscope.functional import Activation
-from equiscope.models import Attention, Block, Model, Spec
+from equiscope.models import Block, Model, Spec
 from equiscope.models.spec import KIND, MASK, POSITION, SCORE
 
 ACTIVATIONS: dict[str, Activation] = {  # the first word for each of ours is the one that is written
@@ -93,7 +92,7 @@ class Family:
     def config(self, spec: Spec) -> dict[str, Any]:
         """config.json of a spec. Raises InputError where this family would read another model from it, naming the field."""
         config = self.write(spec)
-        if other := _difference(spec, self.read(config), ""):
+        if other := _difference(spec.explicit, self.read(config).explicit, ""):
             raise InputError(f"its models have {other}.")
         return config
 
@@ -230,38 +229,17 @@ def _fitted(
 
 
 def _difference(a: Any, b: Any, path: str) -> str:
-    """The first field in which two specs make other models, in words; empty where there is none."""
-    if isinstance(a, Spec) and isinstance(b, Spec):
-        pairs: list[tuple[str, Any, Any]] = [
-            (f"block[{i}]", x, y) for i, (x, y) in enumerate(zip(a.blocks, b.blocks, strict=False))
-        ]
-        named = {f.name for f in fields(a)} - {"block"}
-        pairs = [(name, getattr(a, name), getattr(b, name)) for name in sorted(named)] + pairs
-        return next((d for name, x, y in pairs if (d := _difference(_said(x, a), _said(y, b), f"{path}.{name}"))), "")
-    if is_dataclass(a) and type(a) is type(b) and not isinstance(a, type):
-        pairs = [(f.name, getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.name != "backend"]
-        return next((d for name, x, y in pairs if (d := _difference(x, y, f"{path}.{name}"))), "")
-    for kind in (POSITION, MASK, SCORE, KIND):
-        if isinstance(a, kind.base) and isinstance(b, kind.base):
-            a, b = kind.to_json(a), kind.to_json(b)
-    return "" if a == b else f"{path.lstrip('.')} = {b!r}, this one has {a!r}"
-
-
-def _said(part: Any, spec: Spec) -> Any:
-    """A block with what it left to the spec said."""
-    if not isinstance(part, Block):
-        return part
-    f = part.feedforward
-    return replace(
-        part, attention=_sizes(part.attention, spec.width), cross=_sizes(part.cross, spec.width) if part.cross else None,
-        feedforward=replace(f, inner=f.inner or 4 * spec.width) if f else None,
-    )  # fmt: skip
-
-
-def _sizes(a: Attention, width: int) -> Attention:
-    wide = a.head_width or width // a.heads
-    scale = None if a.scale is not None and math.isclose(a.scale, wide**-0.5) else a.scale
-    return replace(a, head_width=wide, value_width=a.value_width or wide, kv_heads=a.kv_heads or a.heads, scale=scale)
+    """The first field in which two explicit specs make other models, in words; empty where there is none."""
+    if is_dataclass(a) and type(a) is type(b):
+        parts = [(f".{f.name}", getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.name != "backend"]
+    elif isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        parts = [(f"[{i}]", x, y) for i, (x, y) in enumerate(zip(a, b, strict=True))]
+    else:
+        for kind in (POSITION, MASK, SCORE, KIND):
+            if isinstance(a, kind.base) and isinstance(b, kind.base):
+                a, b = kind.to_json(a), kind.to_json(b)
+        return "" if a == b else f"{path.lstrip('.')} = {b!r}, this one has {a!r}"
+    return next((found for name, x, y in parts if (found := _difference(x, y, f"{path}{name}"))), "")
 
 
 def affine(theirs: str, ours: str, bias: bool = True, bare: bool = False) -> Iterable[Pair]:
@@ -271,12 +249,12 @@ def affine(theirs: str, ours: str, bias: bool = True, bare: bool = False) -> Ite
         yield Pair(f"{theirs}.bias", (f"{ours}.bias",), bare=bare)
 
 
-def shortest(blocks: list[Block]) -> Block | tuple[Block, ...]:
-    """The shortest turn that gives these layers; one block where all are alike."""
+def shortest(blocks: list[Block]) -> tuple[Block, ...]:
+    """The fewest blocks that take turns in these layers; one where all are alike."""
     for length in range(1, len(blocks) + 1):
         if len(blocks) % length == 0 and blocks[:length] * (len(blocks) // length) == blocks:
             break
-    return blocks[0] if length == 1 else tuple(blocks[:length])
+    return tuple(blocks[:length])
 
 
 def refuse(when: bool, why: str) -> None:

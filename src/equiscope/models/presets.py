@@ -124,7 +124,7 @@ def tiny(spec: Spec, width: int = 24, vocabulary: int = 40, layers: int = 2) -> 
             b, attention=small(b.attention), cross=small(b.cross) if b.cross else None,
             feedforward=replace(b.feedforward, inner=2 * width) if b.feedforward else None,
         )
-        for b in ((spec.block,) if isinstance(spec.block, Block) else spec.block)
+        for b in spec.turns
     )  # fmt: skip
     entry, words = spec.entry, vocabulary if spec.vocabulary else None
     if entry.patch is not None and entry.features is not None:
@@ -136,10 +136,10 @@ def tiny(spec: Spec, width: int = 24, vocabulary: int = 40, layers: int = 2) -> 
     scale = entry.scale if entry.scale is None else width**0.5
     outputs = None if spec.outputs is None else vocabulary if spec.outputs == spec.vocabulary else min(spec.outputs, 4)
     head = spec.head if spec.head.scale is None else replace(spec.head, scale=width**-0.5)
-    turns = len(blocks)
+    turns, entry = len(blocks), replace(entry, scale=scale, separator=None)
     return replace(
-        spec, width=width, vocabulary=words, entry=replace(entry, scale=scale), layers=max(turns, layers // turns * turns),
-        block=blocks[0] if isinstance(spec.block, Block) else blocks, outputs=outputs, head=head,
+        spec, width=width, vocabulary=words, entry=entry, layers=max(turns, layers // turns * turns),
+        block=blocks, outputs=outputs, head=head,
         encoder=tiny(spec.encoder, width, vocabulary, layers) if spec.encoder else None,
     )  # fmt: skip
 

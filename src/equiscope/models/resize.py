@@ -41,6 +41,5 @@ def resized(model: Model, size: int | tuple[int, ...], smooth: bool = False) -> 
         same = to_json(block.attention.position) == old
         return replace(block, attention=replace(block.attention, position=LearnedNd(grid, scheme.between))) if same else block
 
-    block = model.spec.block
-    fresh.spec = replace(model.spec, block=changed(block) if isinstance(block, Block) else tuple(map(changed, block)))
+    fresh.spec = replace(model.spec, block=tuple(map(changed, model.spec.turns)))
     return fresh

@@ -97,6 +97,13 @@ class Attention(SpecPart):
         if self.position.name == "pope" and not isinstance(self.score, (ScaledDot, Dot)):
             raise InputError(f"PoPE widens queries and keys, which {self.score.name} scores cannot read. Use scaled-dot or dot.")
 
+    def explicit(self, width: int) -> Self:
+        """The same attention of a model so wide, with every size said; a scale that the size of a head gives is left out."""
+        wide = self.head_width or width // self.heads
+        scale = None if self.scale is not None and math.isclose(self.scale, wide**-0.5) else self.scale
+        kv_heads, value_width = self.kv_heads or self.heads, self.value_width or wide
+        return replace(self, scale=scale, kv_heads=kv_heads, head_width=wide, value_width=value_width)
+
     @property
     def joint_score(self) -> Score:
         """The score with its scale and cap, of no size yet."""
@@ -167,6 +174,14 @@ class Block(SpecPart):
                 "Attention to an encoder looks at all its rows, without causal, window and mask, and its scheme turns queries and "
                 "keys or adds to scores; what is added to tokens belongs to the block's own attention."
             )
+
+    def explicit(self, width: int) -> Self:
+        """The same block of a model so wide, with every size said."""
+        f, cross = self.feedforward, self.cross
+        return replace(
+            self, attention=self.attention.explicit(width), cross=None if cross is None else cross.explicit(width),
+            feedforward=None if f is None else replace(f, inner=f.inner or 4 * width),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -357,10 +372,20 @@ class Spec(ModelSpec):
             )
 
     @property
+    def turns(self) -> tuple[Block, ...]:
+        """The blocks that take turns; one where all layers are alike."""
+        return (self.block,) if isinstance(self.block, Block) else self.block
+
+    @property
     def blocks(self) -> tuple[Block, ...]:
         """The block of every layer."""
-        turns = (self.block,) if isinstance(self.block, Block) else self.block
-        return turns * (self.layers // len(turns))
+        return self.turns * (self.layers // len(self.turns))
+
+    @property
+    def explicit(self) -> Self:
+        """The same model with a block for every layer, and with the sizes that its blocks leave to its width."""
+        encoder = None if self.encoder is None else self.encoder.explicit
+        return replace(self, block=tuple(block.explicit(self.width) for block in self.blocks), encoder=encoder)
 
     @property
     def trained(self) -> Self:
@@ -377,9 +402,7 @@ class Spec(ModelSpec):
 
     def with_position(self, position: Position) -> Self:
         """The same model with another position scheme in every layer; an encoder keeps its own."""
-        changed = tuple(replace(b, attention=replace(b.attention, position=position)) for b in self.blocks)
-        turns = 1 if isinstance(self.block, Block) else len(self.block)
-        return replace(self, block=changed[0] if isinstance(self.block, Block) else changed[:turns])
+        return replace(self, block=tuple(replace(b, attention=replace(b.attention, position=position)) for b in self.turns))
 
     @property
     def rows_before(self) -> int:

@@ -15,7 +15,6 @@ from equiscope.attention import Cache, Window
 from equiscope.errors import InputError
 from equiscope.models.build import Model
 from equiscope.models.decoding import whole
-from equiscope.models.spec import Block
 
 
 def windowed(model: Model, size: int) -> Model:
@@ -38,7 +37,6 @@ def windowed(model: Model, size: int) -> Model:
     other = copy.deepcopy(model, shared)
     for block in cast(list[blocks.Block], list(other.blocks)):
         block.attention.mask = block.attention.mask & Window(size)
-    turns = (model.spec.block,) if isinstance(model.spec.block, Block) else model.spec.block
-    narrow = tuple(replace(b, attention=replace(b.attention, window=min(size, b.attention.window or size))) for b in turns)
-    other.spec = replace(model.spec, block=narrow[0] if len(narrow) == 1 else narrow)
+    narrow = [replace(b, attention=replace(b.attention, window=min(size, b.attention.window or size))) for b in model.spec.turns]
+    other.spec = replace(model.spec, block=tuple(narrow))
     return other

@@ -96,9 +96,8 @@ def run(spec: Spec, own: Model | None = None, seed: int = 0) -> Run:
 
 def runs(spec: Spec) -> list[tuple[Block, int]]:
     """The blocks that take turns, and how often each stands in a row: three with RoPE and one without are two entries."""
-    turns = (spec.block,) if isinstance(spec.block, Block) else spec.block
     found: list[tuple[Block, int]] = []
-    for block in turns:
+    for block in spec.turns:
         if found and alike(spec, found[-1][0], block):
             found[-1] = (block, found[-1][1] + 1)
         else:
@@ -143,7 +142,7 @@ def shrunk(spec: Spec, head_width: int) -> Spec:
     stem = (channels, 3) if entry.stem else None
     features = entry.features and (channels * math.prod(patch) if patch and not stem else min(entry.features, 3))
     return replace(
-        spec, width=width, vocabulary=vocabulary, layers=len(blocks), block=blocks if len(blocks) > 1 else blocks[0],
+        spec, width=width, vocabulary=vocabulary, layers=len(blocks), block=blocks,
         outputs=outputs,
         entry=Entry(
             features=features, map=entry.map, patch=patch, stem=stem, types=entry.types and min(entry.types, 2),

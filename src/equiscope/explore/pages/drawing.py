@@ -47,12 +47,12 @@ def drawing(source: ModelSpec | Built, title: str = "", seed: int = 0) -> record
 
     raises  InputError where no small model of this make could be run
     """
-    spec = source if isinstance(source, ModelSpec) else source.spec
-    if not isinstance(spec, Spec):
-        raise InputError(f"A drawing shows models of sequences, but this one is of the kind {spec.kind}.")
+    if source.spec.kind != "sequence":
+        raise InputError(f"A drawing shows models of sequences, but this one is of the kind {source.spec.kind}.")
+    own = None if source is source.spec else cast(Model, source)
     with torch.device("meta"):
-        model = source if isinstance(source, Model) else build(spec)
-    small = run(spec, source if isinstance(source, Model) else None, seed)
+        model = cast(Model, build(source.spec)) if own is None else own
+    spec, small = model.spec, run(model.spec, own, seed)
     sketch = _Sketch(model, small)
     towers = [] if model.encoder is None else [_Tower(sketch, model.encoder, "encoder.", 0)]
     towers.append(_Tower(sketch, model, "", len(towers)))
