@@ -24,7 +24,10 @@ Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "tanh"]
 
 
 def semantic(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function one step of a program, by its own name: its tensors are the inputs, its other arguments the parameters."""
+    """Make a function one step of a program, by its own name: its tensors are the inputs, its other arguments the parameters.
+
+    A function that returns no tensor, such as a check that raises, is no step: the program does not hold what it compares.
+    """
     made: Any = wrap_torch_function(_tensors)(function)
     made.operation, made.signature = function.__name__, inspect.signature(function)
     return made

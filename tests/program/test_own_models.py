@@ -3,6 +3,7 @@
 import threading
 from dataclasses import replace
 
+import msgspec
 import pytest
 import torch
 from torch import nn
@@ -11,7 +12,7 @@ import equiscope as eq
 from equiscope.attention import MultiHeadAttention
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import READOUTS
-from equiscope.positions import Cope, Index, NoPosition, Rope
+from equiscope.positions import Cope, Index, Learned, NoPosition, Rope
 from equiscope.program.replay import replay
 from equiscope.record import unpack
 from equiscope.symmetry import relative_error
@@ -37,6 +38,21 @@ def given(setting, seed=0, scheme=None):
     tokens = words(seed, batch=(2,)) if setting == "batch" else words(seed)
     tokens = tokens if scheme is None else placed(scheme, tokens)
     return replace(tokens, valid=VALID) if setting == "padded" else tokens
+
+
+@schemes
+def test_checks_of_positions_leave_no_note(scheme):
+    """A check reads numbers in Python, but only raises: whatever numbers pass it take the same steps."""
+    assert recorded(model(scheme), given("plain", scheme=scheme), arrays=False).notes is msgspec.UNSET
+
+
+def test_checks_of_ids_leave_no_note_and_still_raise():
+    one = eq.build(eq.Spec(width=WIDTH, vocabulary=5, block=eq.Block(eq.Attention(HEADS, position=Learned(3)))))
+    assert recorded(one, torch.arange(3), arrays=False).notes is msgspec.UNSET
+    with pytest.raises(InputError, match=r"ids 0\.\.4, but got 0\.\.5"):
+        eq.watch(one, torch.tensor([0, 5]))
+    with pytest.raises(InputError, match=r"knows positions 0\.\.2, but got 3"):
+        eq.watch(one, torch.zeros(4, dtype=torch.long))
 
 
 @settings

@@ -15,6 +15,7 @@ from equiscope.attention.heads import MultiHeadAttention
 from equiscope.attention.plan import Plan
 from equiscope.attention.scores import look
 from equiscope.errors import InputError, ShapeError
+from equiscope.functional import semantic
 from equiscope.positions import NoPosition, Position
 from equiscope.tokens import Tokens
 
@@ -52,6 +53,7 @@ def edge_softmax(scores: Tensor, target: Tensor, nodes: int) -> Tensor:
     return shares / total.masked_fill(total == 0, 1.0).gather(-1, index)
 
 
+@semantic
 def check_edges(edges: Tensor, queries: int, keys: int) -> None:
     """Raises ShapeError where edges are no [2, E], InputError where they are no whole numbers or name no node."""
     if edges.ndim != 2 or edges.shape[0] != 2:

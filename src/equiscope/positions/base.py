@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.functional import semantic
 from equiscope.symmetry import Action
 
 Role = Literal["query", "key"]
@@ -91,6 +92,7 @@ class Position(nn.Module):
         """Whether this scheme overrides a method, e.g. acts("bias")."""
         return getattr(type(self), place) is not getattr(Position, place)
 
+    @semantic
     def check(self, at: Tensor) -> None:
         """Look at coordinates [..., N, A].
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.functional import take
+from equiscope.functional import semantic, take
 from equiscope.positions.base import Places, Position
 
 
@@ -34,13 +34,14 @@ def far(at_q: Places, at_k: Places) -> Tensor:
 
 def whole(at_q: Places, at_k: Places) -> Tensor:
     """i - j as a whole number, for tables that are read by it: 8.37 - 7.37 is not 1. Raises InputError as `numbers` does."""
-    numbers(at_q, at_k)
+    numbers(*at_q, *at_k)
     return gap(at_q, at_k).round()
 
 
-def numbers(*places: Places) -> None:
+@semantic
+def numbers(*places: Tensor) -> None:
     """Raises InputError where a place that a table is read by is NaN or infinite; on the CPU and uncompiled only."""
-    for at in (axis for axes in places for axis in axes):
+    for at in places:
         if not torch.compiler.is_compiling() and at.device.type == "cpu" and not at.isfinite().all():
             raise InputError("Some places are NaN or infinite, so no row of a table belongs to them. Give every token a place.")
 

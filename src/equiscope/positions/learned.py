@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
+from equiscope.functional import semantic
 from equiscope.positions.base import Added
 from equiscope.positions.frequencies import one_axis
 
@@ -61,6 +62,7 @@ class Learned(Added):
         part = spread - below
         return first + part * (second - first)
 
+    @semantic
     def _check(self, at: Tensor) -> None:
         """Raise for places that have no row; never a look at numbers that are on a GPU, on "meta", or in a compiler's hands."""
         if at.numel() == 0 or at.is_meta or torch.compiler.is_compiling():

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.errors import InputError
+from equiscope.functional import semantic
 from equiscope.positions.base import Added
 
 
@@ -77,6 +78,7 @@ class LearnedNd(Added):
             corners.append(share * self._rows([cell for cell, _ in corner]))
         return reduce(add, corners)
 
+    @semantic
     def _inside(self, at: Tensor) -> None:
         """Raise for places that have no row; never a look at numbers that are on a GPU, on "meta", or in a compiler's hands."""
         if at.numel() == 0 or at.is_meta or torch.compiler.is_compiling():

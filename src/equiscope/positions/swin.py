@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.functional import semantic
 from equiscope.positions.base import Places, Position
 from equiscope.positions.gaps import allocated, gaps, numbers
 from equiscope.symmetry import Action, Shift
@@ -52,7 +53,7 @@ class SwinBias(Position):
 
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "table")
-        numbers(at_q, at_k)
+        numbers(*at_q, *at_k)
         (h, w), heads = self.shape, self.table.shape[1]
         dy, dx = (gap.round() for gap in gaps(at_q, at_k))
         self._held(dy, dx)
@@ -62,6 +63,7 @@ class SwinBias(Position):
         cell = row * heads + head
         return self.table.flatten(-2)[cell.long()]
 
+    @semantic
     def _held(self, dy: Tensor, dx: Tensor) -> None:
         """Raise for gaps that no window holds, where the numbers may be looked at and are no padding's."""
         if dy.ndim > 2 or dy.numel() == 0 or not dy.is_cpu or torch.compiler.is_compiling():

@@ -56,7 +56,7 @@ class T5Bias(Position):
 
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "table")
-        numbers(at_q, at_k)
+        numbers(*at_q, *at_k)
         row = bucket(gap(at_q, at_k), self.buckets, float(self.far), self.both)
         cell = row * self.table.shape[1] + head  # of the table in one line
         return self.table.flatten(-2)[cell.long()]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
+from equiscope.functional import semantic
 
 
 def words(sentence: str) -> list[str]:
@@ -65,6 +66,7 @@ def _hash(text: str) -> int:
     return h ^ h >> 16
 
 
+@semantic
 def outside(ids: Tensor, rows: int) -> bool:
     """Whether some id has no row in a table."""
     return bool(((ids < 0) | (ids >= rows)).any())
