@@ -64,7 +64,7 @@ def randomised(module: nn.Module, seed: int = 0) -> nn.Module:
         for parameter in module.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) / parameter.shape[0] ** 0.5)
         for name, parameter in module.named_parameters():
-            if name.endswith("table"):  # a trained table's rows are as large as the words
+            if name.endswith(("table", "table.weight")):  # a trained table's rows are as large as the words
                 parameter.mul_(parameter.shape[0] ** 0.5)
     return module
 

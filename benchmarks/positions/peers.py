@@ -54,7 +54,7 @@ def hugging_face_rope(case):
 def hugging_face_t5(case):
     from transformers.models.t5.modeling_t5 import T5Attention
 
-    table = sized(schemes()["t5, one side"], case).table
+    table = sized(schemes()["t5, one side"], case).table.weight
     at = torch.arange(case.length, device=case.device)
 
     def run(q, k, v):

@@ -112,6 +112,10 @@ def bucket(gap: Tensor, buckets: int, far: float, both: bool) -> Tensor:
 @semantic
 def take(x: Tensor, index: Tensor) -> Tensor:
     """One number of each row for every pair: x [..., N, R], index [..., N, M] in 0 .. R-1, out[i, j] = x[i, index[i, j]]."""
+    heads = -index.ndim
+    if 1 < index.numel() == index.shape[0] and (x.ndim < index.ndim or x.shape[heads] == 1):
+        wide = x[(None,) * (index.ndim - x.ndim)].transpose(-1, heads)
+        return wide.index_select(heads, index.flatten().long())  # x expanded to every head would make a gradient of that size
     lead = leading(x.shape[:-1], index.shape[:-1])
     return x.expand(*lead, x.shape[-1]).gather(-1, index.long().expand(*lead, index.shape[-1]))
 

@@ -1,4 +1,4 @@
-"""Linear maps as models are made with: weights of variance 1 / inputs, biases of 0."""
+"""Linear maps as models are made with: weights of variance 1 / inputs, biases of 0; those of small networks as torch has them."""
 
 import math
 
@@ -12,4 +12,13 @@ def linear(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:
     layer.weight = nn.Parameter((torch.randn(inputs, outputs) / math.sqrt(inputs)).mT.contiguous())
     if bias:
         layer.bias = nn.Parameter(torch.zeros(outputs))
+    return layer
+
+
+def uniform(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:
+    """`nn.Linear` with weights and biases from U(-1 / sqrt(inputs), 1 / sqrt(inputs)), torch's default, drawn as [in, out]."""
+    layer, bound = nn.Linear(inputs, outputs, bias, device="meta"), inputs**-0.5
+    layer.weight = nn.Parameter((bound * (2 * torch.rand(inputs, outputs) - 1)).mT.contiguous())
+    if bias:
+        layer.bias = nn.Parameter(bound * (2 * torch.rand(outputs) - 1))
     return layer

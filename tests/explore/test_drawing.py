@@ -10,7 +10,7 @@ from equiscope.errors import InputError
 from equiscope.explore import drawing, html, page
 from equiscope.explore.model.miniature import runs
 from equiscope.models import PRESETS, Attention, Baseline, Block, Entry, FeedForward, Head, Model, Norm, Spec
-from equiscope.positions import SCHEMES, Alibi, Concatenated, Learned, LearnedNd, NoPosition, Rope, Shaw, Sinusoidal, T5Bias
+from equiscope.positions import SCHEMES, Alibi, Concatenated, Fire, Learned, LearnedNd, NoPosition, Rope, Shaw, Sinusoidal, T5Bias
 from equiscope.program.replay import replay
 from equiscope.record import Drawing, unpack
 from equiscope.symmetry import derive, relative_error
@@ -36,6 +36,7 @@ ODD = {
         block=Block(Attention(heads=4, position=T5Bias(both=False), causal=True), cross=Attention(heads=4, position=Rope())),
         encoder=Spec(24, 60, layers=2, block=Block(Attention(heads=2, position=Shaw()))),
     ),
+    "network of places": Spec(16, 50, layers=2, block=Block(Attention(heads=4, position=Fire(), causal=True))),
     "DeiT": Spec(
         32, None, Entry(features=48, patch=(4, 4), registers=1), 3, Block(Attention(heads=4, position=LearnedNd((7, 7)))),
         readout="class", outputs=10, head=Head(bias=True, hidden="tanh", norm=True),

@@ -6,12 +6,14 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from tests.drawn import LISTED, VARIANTS, placed, title
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec, build
-from equiscope.positions import Learned, Rope
+from equiscope.positions import Fire, Learned, Position, Rope
+from equiscope.tokens import Tokens
 
 LLAMA = Spec(
     16, vocabulary=50, layers=2, outputs=50,
@@ -30,6 +32,28 @@ PLAN = {
     **{f"attention.{part}_proj": ColwiseParallel for part in "qkv"}, "attention.o_proj": RowwiseParallel,
     "feedforward.up_proj": ColwiseParallel, "feedforward.gate_proj": ColwiseParallel, "feedforward.down_proj": RowwiseParallel,
 }  # fmt: skip
+CALLED = {  # parts of schemes, in the order in which they are called
+    **dict.fromkeys(["Learned", "LearnedNd", "T5Bias", "SwinBias"], ("table",)),
+    **dict.fromkeys(["Fire", "DynamicBias", "LogCpb"], ("mlp.0", "mlp.1", "mlp.2", "mlp")),
+}
+PRODUCT = "all its rows are multiplied with queries, keys or weights, and a number is picked for each pair: no row is looked up"
+BARE = {  # parameters of position schemes that no module of torch holds, and why
+    "Shaw.key_table": PRODUCT,
+    "Shaw.value_table": PRODUCT,
+    "Deberta.key_table": PRODUCT,
+    "Deberta.query_table": PRODUCT,
+    "Cope.table": PRODUCT,
+    "TransformerXL.weight": "a map of sinusoids that are never made: its transpose is applied to the queries, one part a head",
+    "TransformerXL.word": "a row for each head that is added to its queries (the authors' r_w_bias)",
+    "TransformerXL.distance": "a row for each head that is added to its queries (the authors' r_r_bias)",
+    "Pope.phase": "angles that are added to angles",
+    "MixedRope.directions": "angles a step: coordinates are multiplied in float32 where the model is narrower",
+    "Fourier.directions": "angles a step: coordinates are multiplied in float32 where the model is narrower",
+    "Kerple.strength": "a number for each head",
+    "Kerple.shape": "a number for each head",
+    "Fire.rate": "a number",
+    "Fire.threshold": "a number",
+}
 
 
 def made(spec):
@@ -42,7 +66,48 @@ def test_every_matrix_belongs_to_a_linear_map_a_table_or_a_position_scheme(spec)
     model = made(spec)
     usual = {id(p) for part in model.modules() if isinstance(part, nn.Linear | nn.Embedding) for p in part.parameters()}
     rest = {name for name, p in model.named_parameters() if p.ndim > 1 and id(p) not in usual}
-    assert rest <= {"position.table"}
+    assert not rest
+
+
+def with_scheme(position):
+    return made(Spec(8, vocabulary=5, block=Block(Attention(heads=2, position=position)), outputs=5))
+
+
+def test_of_position_schemes_only_listed_parameters_are_bare():
+    found = set()
+    for position in LISTED + VARIANTS:
+        for part in with_scheme(position).modules():
+            bare = [name for name, _ in part.named_parameters(recurse=False)]
+            if isinstance(part, Position):
+                found |= {f"{type(part).__name__}.{name}" for name in bare}
+            else:
+                assert not bare or isinstance(part, nn.Linear | nn.Embedding | nn.LayerNorm), type(part)
+    assert found == set(BARE)
+
+
+@pytest.mark.parametrize("position", [p for p in LISTED if type(p).__name__ in CALLED], ids=title)
+def test_hooks_see_the_tables_and_networks_of_schemes(position):
+    model, seen = with_scheme(position), []
+    for name, part in model.position.named_modules():
+        part.register_forward_hook(lambda part, inputs, output, name=name: seen.append(name))
+    model(placed(position, Tokens.of(torch.randn(7, 8))))
+    assert tuple(seen) == CALLED[type(position).__name__]
+
+
+def test_lora_and_eight_bits_change_the_network_of_a_scheme():
+    peft = pytest.importorskip("peft")
+    model = with_scheme(Fire())
+    lora = peft.get_peft_model(model, peft.LoraConfig(target_modules=["mlp.0", "mlp.2"], r=2, init_lora_weights=False))
+    tuned = lora(IDS % 5)
+    assert (lora.merge_and_unload()(IDS % 5) - tuned).norm() / tuned.norm() < 1e-5  # float32: sums in another order
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.ao is deprecated, and still what people run
+        small = torch.ao.quantization.quantize_dynamic(model.position, {nn.Linear})
+    assert not [name for name, part in small.named_modules() if type(part) is nn.Linear]
+    at = torch.arange(7.0)
+    heads = torch.arange(2)[:, None, None]
+    wanted, found = (scheme.bias(heads, (at[:, None],), (at[None],)) for scheme in (model.position, small))
+    assert 0 < (found - wanted).norm() / wanted.norm() < 0.1  # eight bits a weight
 
 
 @SPECS

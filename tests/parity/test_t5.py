@@ -22,7 +22,7 @@ def test_the_bias_is_hugging_faces_number_for_number(both, buckets, far, dtype):
     )  # fmt: skip
     theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0).to(dtype)
     scheme = randomised(T5Bias(buckets, far, both).sized(12, 3, 4)).to(dtype)
-    theirs.relative_attention_bias.weight.data = scheme.table.data
+    theirs.relative_attention_bias.weight.data = scheme.table.weight.data
     at = torch.arange(600, dtype=dtype)[:, None]
     with torch.no_grad():
         found = scheme.bias(torch.arange(3)[:, None, None], (at,), (at.T,))

@@ -57,8 +57,8 @@ def test_a_window_table_is_read_as_theirs(timm):
 
 def test_a_window_table_becomes_larger_as_theirs(timm):
     scheme = from_swin_table(torch.randn(13 * 13, HEADS, dtype=torch.float64))
-    theirs = timm("pos_embed_rel").resize_rel_pos_bias_table_simple(scheme.table.detach(), (12, 12), (23 * 23, HEADS))
-    assert relative_error(resized(scheme, (12, 12)).table, theirs) < 1e-14
+    theirs = timm("pos_embed_rel").resize_rel_pos_bias_table_simple(scheme.table.weight.detach(), (12, 12), (23 * 23, HEADS))
+    assert relative_error(resized(scheme, (12, 12)).table.weight, theirs) < 1e-14
 
 
 def test_a_network_of_bent_gaps_reads_them_as_theirs(timm):
@@ -81,10 +81,10 @@ def test_sinusoids_on_a_grid_are_theirs(timm, between):
 @pytest.mark.parametrize("shape", [(6, 9), (3, 2)])
 def test_a_learned_grid_is_resized_as_theirs(timm, shape, smooth):
     scheme = LearnedNd(SHAPE)
-    scheme.table = torch.nn.Parameter(torch.randn(20, WIDTH))
-    old = scheme.table.detach()[None]
+    scheme.table = torch.nn.Embedding(20, WIDTH)
+    old = scheme.table.weight.detach()[None]
     theirs = timm("pos_embed").resample_abs_pos_embed(old, list(shape), list(SHAPE), 0, antialias=smooth)[0]
-    assert relative_error(resized_grid(scheme, shape, smooth).table, theirs) < SINGLE
+    assert relative_error(resized_grid(scheme, shape, smooth).table.weight, theirs) < SINGLE
 
 
 @pytest.mark.parametrize("half", [False, True], ids=["interleaved", "half"])

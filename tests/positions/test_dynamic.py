@@ -24,8 +24,7 @@ def table(scheme, at=PLACES, heads=2):
 def test_the_bias_is_a_network_of_the_distance(spacing):
     scheme = randomised(DynamicBias(spacing, hidden=5).sized(8, 2, 4))
     network = torch.nn.Sequential(torch.nn.Linear(1, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2)).double()
-    for layer, name in ((network[0], "first"), (network[2], "second")):
-        layer.weight.data, layer.bias.data = getattr(scheme, name).data.T, getattr(scheme, f"{name}_bias").data
+    network.load_state_dict(scheme.mlp.state_dict())
     read = (lambda d: math.copysign(math.log(1 + abs(d)), d)) if spacing == "log" else (lambda d: d)
     gaps = torch.tensor([[[read(i - j)] for j in PLACES] for i in PLACES], dtype=torch.float64)
     assert relative_error(table(scheme), network(gaps).movedim(-1, 0)) < 1e-14

@@ -21,8 +21,7 @@ def papers(scheme, at=PLACES):
     """The formula one pair at a time, with the safeguards of the appendix: |c|, |L| and 1e-6."""
     c, least = scheme.rate.abs(), (scheme.threshold * scheme.length).abs()
     network = torch.nn.Sequential(torch.nn.Linear(1, scheme.hidden), torch.nn.ReLU(), torch.nn.Linear(scheme.hidden, 2)).double()
-    for layer, name in ((network[0], "first"), (network[2], "second")):
-        layer.weight.data, layer.bias.data = getattr(scheme, name).data.T, getattr(scheme, f"{name}_bias").data
+    network.load_state_dict(scheme.mlp.state_dict())
     out = torch.empty(2, len(at), len(at), dtype=torch.float64)
     for a, i in enumerate(at):
         room = torch.maximum(least, torch.tensor([i]).double())
@@ -40,7 +39,7 @@ def test_the_bias_is_the_papers_formula(settings):
 def test_it_starts_with_the_constants_of_the_papers_code():
     scheme = Fire().sized(8, 2, 4)
     assert (scheme.rate.item(), scheme.threshold.item(), scheme.length) == (pytest.approx(0.1), 1.0, 512.0)
-    assert scheme.first.shape == (1, 32)
+    assert scheme.mlp[0].weight.shape == (32, 1)
 
 
 def test_it_notices_where_the_text_starts_once_beyond_its_threshold():

@@ -26,7 +26,7 @@ class WithTable(nn.Module):
 def test_a_module_with_a_learned_table_gives_the_same(length):
     theirs, ours, position = WithTable(128, 64, 8), Embedding(128, 64), Learned(8).sized(64, 4, 16)
     ours.weight.data.copy_(theirs.embedding.weight)
-    position.table.data.copy_(theirs.places.weight)
+    position.table.weight.data.copy_(theirs.places.weight)
     ids = torch.randint(128, (3, length))
     tokens = Tokens.of(ours(ids))
     assert torch.equal(position.embed(tokens.x, tokens.at), theirs(ids))  # one addition of the same numbers
@@ -58,7 +58,7 @@ def test_an_empty_text_asks_for_no_row():
 def test_only_the_rows_that_were_used_learn():
     position = Learned(8).sized(4, 1, 4)
     position.encode(torch.tensor([[2.0], [5.0]]), 4).sum().backward()
-    assert position.table.grad.norm(dim=1).nonzero().squeeze(1).tolist() == [2, 5]
+    assert position.table.weight.grad.norm(dim=1).nonzero().squeeze(1).tolist() == [2, 5]
 
 
 def test_a_place_that_is_no_number_is_refused():
@@ -79,29 +79,29 @@ def stretched(length, stretch, width=4):
 def test_stretching_is_torchs_interpolation_with_aligned_corners(length, stretch):
     position = stretched(length, stretch)
     found = position.encode(counted(stretch), 4)
-    theirs = nn.functional.interpolate(position.table.T[None], size=stretch, mode="linear", align_corners=True)[0].T
+    theirs = nn.functional.interpolate(position.table.weight.T[None], size=stretch, mode="linear", align_corners=True)[0].T
     assert (found - theirs).abs().max() < 1e-14
-    assert torch.equal(found[0], position.table[0])
-    assert (found[-1] - position.table[-1]).abs().max() < 1e-14
+    assert torch.equal(found[0], position.table.weight[0])
+    assert (found[-1] - position.table.weight[-1]).abs().max() < 1e-14
 
 
 @pytest.mark.parametrize(("length", "longer"), [(8, 15), (5, 64), (8, 8), (8, 3), (1, 4)])
 def test_a_lengthened_table_holds_what_stretching_reads(length, longer):
     old = Learned(length).sized(4, 1, 4).double()
     new = lengthened(old, longer)
-    theirs = nn.functional.interpolate(old.table.T[None], size=longer, mode="linear", align_corners=True)[0].T
-    assert (new.length, new.stretch, new.table.shape) == (longer, None, (longer, 4))
+    theirs = nn.functional.interpolate(old.table.weight.T[None], size=longer, mode="linear", align_corners=True)[0].T
+    assert (new.length, new.stretch, new.table.weight.shape) == (longer, None, (longer, 4))
     assert (new.encode(counted(longer), 4) - theirs).abs().max() < 1e-14
-    assert new.table.requires_grad
-    assert new.table is not old.table
+    assert new.table.weight.requires_grad
+    assert new.table.weight is not old.table.weight
     if longer >= length:
         position = stretched(length, longer)
-        position.table.data.copy_(old.table)
-        assert (position.encode(counted(longer), 4) - new.table).abs().max() < 1e-14
+        position.table.weight.data.copy_(old.table.weight)
+        assert (position.encode(counted(longer), 4) - new.table.weight).abs().max() < 1e-14
 
 
 def test_a_lengthened_table_stays_in_its_dtype():
-    assert lengthened(Learned(8).sized(4, 1, 4).bfloat16(), 11).table.dtype == torch.bfloat16
+    assert lengthened(Learned(8).sized(4, 1, 4).bfloat16(), 11).table.weight.dtype == torch.bfloat16
     with pytest.raises(InputError, match=r"no table to lengthen.*sized"):
         lengthened(Learned(8), 11)
 
@@ -109,9 +109,9 @@ def test_a_lengthened_table_stays_in_its_dtype():
 def test_a_stretched_table_reads_between_places_and_both_rows_learn():
     position = stretched(8, 15)
     found = position.encode(torch.tensor([[5.0]]).double(), 4)
-    assert (found - (position.table[2] + position.table[3]) / 2).abs().max() < 1e-15
+    assert (found - (position.table.weight[2] + position.table.weight[3]) / 2).abs().max() < 1e-15
     position.encode(torch.tensor([[2.5]]).double(), 4).sum().backward()  # row 1.25
-    assert position.table.grad[:, 0].tolist() == [0, 0.75, 0.25, 0, 0, 0, 0, 0]
+    assert position.table.weight.grad[:, 0].tolist() == [0, 0.75, 0.25, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("worst", [15, 14.25, -0.5])

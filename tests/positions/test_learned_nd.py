@@ -14,7 +14,7 @@ from equiscope.positions.learned_nd import resized
 
 def made(shape, width=8, **settings):
     scheme = LearnedNd(shape, **settings).sized(width, 2, width // 2).double()
-    scheme.table.data.normal_()
+    scheme.table.weight.data.normal_()
     return scheme
 
 
@@ -26,9 +26,9 @@ def cells(*shape):
 @pytest.mark.parametrize("between", [False, True])
 def test_every_cell_has_the_row_of_its_number_in_reading_order(shape, between):
     scheme = made(shape, between=between)
-    assert torch.equal(scheme.encode(cells(*shape).view(-1, len(shape)), 8), scheme.table)
+    assert torch.equal(scheme.encode(cells(*shape).view(-1, len(shape)), 8), scheme.table.weight)
     if len(shape) == 2:
-        assert torch.equal(scheme.encode(torch.tensor([[[2.0, 3.0]]]), 8)[0, 0], scheme.table.view(3, 5, 8)[2, 3])
+        assert torch.equal(scheme.encode(torch.tensor([[[2.0, 3.0]]]), 8)[0, 0], scheme.table.weight.view(3, 5, 8)[2, 3])
 
 
 def test_a_larger_grid_is_what_a_vision_transformer_makes_of_it():
@@ -37,7 +37,7 @@ def test_a_larger_grid_is_what_a_vision_transformer_makes_of_it():
     theirs = vit.ViTEmbeddings(config).double()
     theirs.position_embeddings.data.normal_()
     scheme = LearnedNd((8, 8)).sized(8, 2, 4)
-    scheme.table.data = theirs.position_embeddings.data[0, 1:].clone()
+    scheme.table.weight.data = theirs.position_embeddings.data[0, 1:].clone()
     for height, width in ((12, 20), (8, 5), (3, 3)):
         found = theirs.interpolate_pos_encoding(torch.zeros(1, 1 + height * width, 8), 8 * height, 8 * width)[0, 1:]
         fresh = resized(scheme, (height, width))
@@ -59,14 +59,16 @@ def linear(old, new):
 def test_a_grid_of_three_axes_is_resized_linearly():
     scheme = made((2, 3, 4))
     fresh = resized(scheme, (5, 2, 7))
-    theirs = torch.einsum("ai,bj,ck,ijkd->abcd", linear(2, 5), linear(3, 2), linear(4, 7), scheme.table.detach().view(2, 3, 4, 8))
-    assert (fresh.table - theirs.flatten(0, 2)).abs().max() < 1e-14
+    theirs = torch.einsum(
+        "ai,bj,ck,ijkd->abcd", linear(2, 5), linear(3, 2), linear(4, 7), scheme.table.weight.detach().view(2, 3, 4, 8)
+    )
+    assert (fresh.table.weight - theirs.flatten(0, 2)).abs().max() < 1e-14
 
 
 def test_between_cells_rows_are_mixed_as_a_grid_sampler_does():
     scheme = made((4, 6), between=True)
     at = torch.rand(9, 2, dtype=torch.float64) * torch.tensor([3.0, 5.0])
-    image = scheme.table.detach().view(1, 4, 6, 8).movedim(-1, 1)
+    image = scheme.table.weight.detach().view(1, 4, 6, 8).movedim(-1, 1)
     where = (at / torch.tensor([3.0, 5.0]) * 2 - 1).flip(-1)  # theirs is (x, y) in -1..1
     theirs = F.grid_sample(image, where.view(1, 1, 9, 2), align_corners=True)[0, :, 0].T
     assert (scheme.encode(at, 8) - theirs).abs().max() < 1e-13
@@ -75,9 +77,9 @@ def test_between_cells_rows_are_mixed_as_a_grid_sampler_does():
 def test_resizing_to_the_same_grid_changes_nothing_and_trains_on():
     scheme = made((3, 4))
     again = resized(scheme, (3, 4))
-    assert (again.table - scheme.table).abs().max() < 1e-14
-    assert again.table is not scheme.table
-    assert again.table.requires_grad
+    assert (again.table.weight - scheme.table.weight).abs().max() < 1e-14
+    assert again.table.weight is not scheme.table.weight
+    assert again.table.weight.requires_grad
 
 
 @pytest.mark.parametrize("place", [(3.0, 0.0), (0.0, 5.0), (-1.0, 2.0)])

@@ -46,7 +46,7 @@ def test_it_is_the_papers_formula():
     scheme = made((4, 6), hidden=5)
     at = torch.randn(7, 2, dtype=torch.float64) * 10
     found = biased(scheme, at)
-    first, bias, second = scheme.first.detach(), scheme.first_bias.detach(), scheme.second.detach()
+    first, bias, second = scheme.mlp[0].weight.detach().T, scheme.mlp[0].bias.detach(), scheme.mlp[2].weight.detach().T
     for i in range(7):
         for j in range(7):
             offset = [8 * (at[i, a] - at[j, a]).item() / (side - 1) for a, side in enumerate((4, 6))]

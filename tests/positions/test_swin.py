@@ -90,10 +90,10 @@ def test_another_windows_table_is_the_bicubic_picture_of_the_old_one(shape):
     scheme = made((4, 5))
     fresh = resized(scheme, shape)
     sizes = [2 * n - 1 for n in shape]
-    picture = scheme.table.detach().view(7, 9, HEADS)
+    picture = scheme.table.weight.detach().view(7, 9, HEADS)
     theirs = torch.einsum("ai,bj,ijh->abh", cubic(7, sizes[0]), cubic(9, sizes[1]), picture).flatten(0, 1)
     assert fresh.shape == shape
-    assert (fresh.table - theirs).abs().max() < 1e-13
+    assert (fresh.table.weight - theirs).abs().max() < 1e-13
     assert biased(fresh, cells(*shape)).isfinite().all()
 
 
@@ -114,4 +114,4 @@ def test_settings_survive_a_file():
     scheme = SwinBias((8, 16))
     again = from_json(json.loads(json.dumps(to_json(scheme))))
     assert again.settings == scheme.settings
-    assert list(again.sized(8, 2, 4).table.shape) == [15 * 31, 2]
+    assert list(again.sized(8, 2, 4).table.weight.shape) == [15 * 31, 2]

@@ -36,7 +36,7 @@ def test_the_bias_is_the_tables_row_for_the_bucket(buckets, far, both):
     scheme, places = randomised(T5Bias(buckets, far, both).sized(8, 2, 4)), [-300, -40, -3, 0, 1, 2, 7, 15, 16, 31, 90, 128, 400]
     found = table(scheme, places)
     rows = torch.tensor([[bucket(i - j, buckets, far, both) for j in places] for i in places])
-    assert torch.equal(found, scheme.table[rows].movedim(-1, 0))
+    assert torch.equal(found, scheme.table.weight[rows].movedim(-1, 0))
 
 
 def test_places_that_moved_by_a_real_number_keep_their_distances():

@@ -116,6 +116,7 @@ CASES = {
         ((numbers([10, 11, 12], [20, 21, 22]), torch.tensor([[2, 0, 2, 1], [0, 0, 1, 2]])), {},
          numbers([12, 10, 12, 11], [20, 20, 21, 22])),
         ((numbers([10, 11, 12]), torch.tensor([[[0.0]], [[2.0]]])), {}, numbers([[10]], [[12]])),
+        ((A[:, None], torch.tensor([3, 0])[:, None, None]), {}, torch.stack([A[..., 3:], A[..., :1]], 1)),  # of two heads
     ],
     "bins": [
         ((numbers([0.5, 0.25, 0.25], [1, 2, 3]), torch.tensor([[3, 0, 3], [1, 1, 1]]), 4), {},

@@ -12,7 +12,7 @@ import equiscope as eq
 from equiscope.attention import MultiHeadAttention
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import READOUTS
-from equiscope.positions import Cope, Index, Learned, NoPosition, Rope
+from equiscope.positions import Cope, Fire, Index, Learned, NoPosition, Rope, T5Bias
 from equiscope.program.replay import replay
 from equiscope.record import unpack
 from equiscope.symmetry import relative_error
@@ -44,6 +44,15 @@ def given(setting, seed=0, scheme=None):
 def test_checks_of_positions_leave_no_note(scheme):
     """A check reads numbers in Python, but only raises: whatever numbers pass it take the same steps."""
     assert recorded(model(scheme), given("plain", scheme=scheme), arrays=False).notes is msgspec.UNSET
+
+
+@pytest.mark.parametrize("scheme", [T5Bias(), Fire()], ids=title)
+def test_the_table_or_network_of_a_scheme_is_a_step_of_the_attention_that_calls_it(scheme):
+    one = model(scheme)
+    program = eq.watch(one, given("plain"))
+    found = {step.op: step.where for step in program.steps if step.where.endswith("blocks.0.attention")}
+    assert {"embedding"} <= found.keys() if isinstance(scheme, T5Bias) else {"linear", "relu"} <= found.keys()
+    assert not [step.where for step in program.steps if step.where.startswith("position")]
 
 
 def test_checks_of_ids_leave_no_note_and_still_raise():

@@ -185,7 +185,9 @@ def pairs(kind: Kind, spec: Spec) -> Iterable[Pair | Made]:
     """Their names and ours."""
     yield Pair("embeddings.word_embeddings.weight", ("embedding.weight",))
     before = kind.before
-    yield Made(("embeddings.position_embeddings.weight",), ("position.table",), lambda t: [t[0][before:]], partial(_ahead, before))
+    yield Made(
+        ("embeddings.position_embeddings.weight",), ("position.table.weight",), lambda t: [t[0][before:]], partial(_ahead, before)
+    )
     if spec.entry.types:
         yield Pair("embeddings.token_type_embeddings.weight", ("entry.types.weight",))
     yield from affine("embeddings.LayerNorm", "entry.norm")

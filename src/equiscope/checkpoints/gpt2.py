@@ -62,7 +62,7 @@ def write(spec: Spec) -> dict[str, Any]:
 def pairs(spec: Spec) -> Iterable[Pair]:
     """Their names and ours."""
     yield Pair("wte.weight", ("embedding.weight",))
-    yield Pair("wpe.weight", ("position.table",))
+    yield Pair("wpe.weight", ("position.table.weight",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"h.{i}"
         yield from affine(f"{there}.ln_1", f"{here}.attention_norm")

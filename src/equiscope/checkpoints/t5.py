@@ -91,7 +91,7 @@ def pairs(spec: Spec) -> Iterable[Pair]:
     assert spec.encoder is not None
     yield Pair("shared.weight", ("embedding.weight",))
     for side, ours, one in (("encoder", "encoder.", spec.encoder), ("decoder", "", spec)):
-        yield Pair(f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight", (f"{ours}position.table",))
+        yield Pair(f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight", (f"{ours}position.table.weight",))
         for i in range(one.layers):
             here, there = f"{ours}blocks.{i}", f"{side}.block.{i}.layer"
             parts = ("attention", "cross", "feedforward") if side == "decoder" else ("attention", "feedforward")

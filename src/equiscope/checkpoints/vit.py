@@ -96,7 +96,7 @@ def pairs(name: str, spec: Spec) -> Iterable[Pair | Made]:
     rows = 1 + (spec.entry.registers or 0)
     own = ("cls_token", "distillation_token")[:rows]
     yield Made(
-        (*(f"embeddings.{token}" for token in own), "embeddings.position_embeddings"), ("readout.row", "position.table"),
+        (*(f"embeddings.{token}" for token in own), "embeddings.position_embeddings"), ("readout.row", "position.table.weight"),
         lambda t: [torch.cat([one[0] for one in t[:-1]]) + t[-1][0, :rows], t[-1][0, rows:]], partial(_apart, rows),
     )  # fmt: skip
     patch = spec.entry.patch or (1, 1)

@@ -7,11 +7,11 @@ position bias of Liu et al. 2022, "Swin Transformer V2", section 3.3, on one axi
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from equiscope.errors import InputError
 from equiscope.positions.base import Places, Position
-from equiscope.positions.gaps import allocated, gap, network
+from equiscope.positions.gaps import NETWORK, allocated, apply_network, gap, network
 from equiscope.symmetry import Action, Shift
 
 Spacing = Literal["log", "linear"]
@@ -34,12 +34,7 @@ class DynamicBias(Position):
     cost = "one value per distance and head"
     because = "DynamicBias has a number of its own for each side and distance"
     relative = True
-    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
-        "first": ("W₁", ". hidden", "first layer of the network"),
-        "first_bias": ("b₁", "hidden", "bias of the first layer"),
-        "second": ("W₂", "hidden head", "second layer of the network"),
-        "second_bias": ("b₂", "head", "bias of the second layer"),
-    }
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = NETWORK
 
     def __init__(self, spacing: Spacing = "log", hidden: int = 32) -> None:
         super().__init__()
@@ -54,17 +49,13 @@ class DynamicBias(Position):
         return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
-        self.first = nn.Parameter(2 * torch.rand(1, self.hidden) - 1)
-        self.first_bias = nn.Parameter(2 * torch.rand(self.hidden) - 1)
-        bound = self.hidden**-0.5
-        self.second = nn.Parameter(bound * (2 * torch.rand(self.hidden, heads) - 1))
-        self.second_bias = nn.Parameter(bound * (2 * torch.rand(heads) - 1))
+        self.mlp = network(1, self.hidden, heads)
 
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
-        allocated(self, "first")
+        allocated(self, "mlp")
         steps = gap(at_q, at_k)
         read = logarithmic(steps) if self.spacing == "log" else steps
-        return network(read, (self.first, self.first_bias, self.second, self.second_bias), head)
+        return apply_network(self.mlp, read.unsqueeze(-1), head)
 
 
 def logarithmic(steps: Tensor) -> Tensor:

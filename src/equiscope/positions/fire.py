@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError
 from equiscope.positions.base import Places, Position
-from equiscope.positions.gaps import allocated, far, network
+from equiscope.positions.gaps import NETWORK, allocated, apply_network, far, network
 from equiscope.symmetry import Action
 
 SMALL = 1e-6  # of the paper's code: the first word's share is 0 / psi(0) where the threshold is 0
@@ -40,10 +40,7 @@ class Fire(Position):
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         "rate": ("c", ".", "how early the logarithm bends"),
         "threshold": ("ℓ", ".", "factor on the threshold"),
-        "first": ("W₁", ". hidden", "first layer of the network"),
-        "first_bias": ("b₁", "hidden", "bias of the first layer"),
-        "second": ("W₂", "hidden head", "second layer of the network"),
-        "second_bias": ("b₂", "head", "bias of the second layer"),
+        **NETWORK,
     }
 
     def __init__(self, length: float = 512.0, hidden: int = 32) -> None:
@@ -58,14 +55,10 @@ class Fire(Position):
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.rate, self.threshold = nn.Parameter(torch.tensor([0.1])), nn.Parameter(torch.ones(1))
-        self.first = nn.Parameter(2 * torch.rand(1, self.hidden) - 1)
-        self.first_bias = nn.Parameter(2 * torch.rand(self.hidden) - 1)
-        bound = self.hidden**-0.5
-        self.second = nn.Parameter(bound * (2 * torch.rand(self.hidden, heads) - 1))
-        self.second_bias = nn.Parameter(bound * (2 * torch.rand(heads) - 1))
+        self.mlp = network(1, self.hidden, heads)
 
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
-        allocated(self, "first")
+        allocated(self, "mlp")
         (place,) = at_q
         least = size(self.threshold) * self.length
         room = torch.maximum(place, least)
@@ -73,7 +66,7 @@ class Fire(Position):
         small = torch.full((1,), SMALL, dtype=wide, device=place.device)
         whole = self.bent(room) + small
         part = self.bent(far(at_q, at_k)) / whole
-        return network(part, (self.first, self.first_bias, self.second, self.second_bias), head)
+        return apply_network(self.mlp, part.unsqueeze(-1), head)
 
     def bent(self, x: Tensor) -> Tensor:
         """psi(x) = log(1 + |c| x)."""

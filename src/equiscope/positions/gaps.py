@@ -4,12 +4,23 @@ from functools import reduce
 from operator import add
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 
 from equiscope.errors import InputError
 from equiscope.functional import semantic, take
+from equiscope.init import uniform
 from equiscope.positions.base import Places, Position
+
+NETWORK = {  # what a scheme with a network `mlp` calls its parameters and what its layers return
+    "mlp.0.weight": ("W₁", ". hidden", "first layer of the network"),
+    "mlp.0.bias": ("b₁", "hidden", "bias of the first layer"),
+    "mlp.2.weight": ("W₂", "hidden head", "second layer of the network"),
+    "mlp.2.bias": ("b₂", "head", "bias of the second layer"),
+    "mlp.0": ("inner", "", "hidden layer of the network, before its relu"),
+    "mlp.1": ("hidden", "", "hidden layer of the network"),
+    "mlp.2": ("outer", "", "a number for each head"),
+}
 
 
 def gap(at_q: Places, at_k: Places) -> Tensor:
@@ -46,16 +57,25 @@ def numbers(*places: Tensor) -> None:
             raise InputError("Some places are NaN or infinite, so no row of a table belongs to them. Give every token a place.")
 
 
-def network(x: Tensor, layers: tuple[Tensor, Tensor, Tensor, Tensor], head: Tensor) -> Tensor:
-    """What a small network makes of each number, for one head: x [..., N, M] and head [H, 1, 1] (or a number) to [..., H, N, M].
+def network(inputs: int, hidden: int, heads: int, bias: bool = True) -> nn.Sequential:
+    """A small network that makes a number for each head; bias: whether its last layer adds one."""
+    return nn.Sequential(uniform(inputs, hidden), nn.ReLU(), uniform(hidden, heads, bias))
 
-    layers  weight [1, hidden] and bias [hidden], weight [hidden, H] and bias [H]; between them a relu
+
+def apply_network(mlp: nn.Module, x: Tensor, head: Tensor) -> Tensor:
+    """What a network makes of each pair, for one head: x [..., N, M, A] and head [H, 1, 1] (or a number) to [..., H, N, M].
+
+    Positions are read in float32 or better, also where they are whole numbers or the model's weights are narrower.
     """
-    wide = torch.promote_types(torch.promote_types(x.dtype, torch.float32), layers[0].dtype)  # also of whole-number positions
-    first, first_bias, second, second_bias = (layer.to(wide) for layer in layers)
-    inner = F.linear(x.to(wide).unsqueeze(-1), first.mT, first_bias)
-    outer = F.linear(inner.relu(), second.mT, second_bias)
-    picked = take(outer, head.unsqueeze(-1))
+    learned = {name: p for name, p in mlp.named_parameters() if p.is_floating_point()}
+    wide = reduce(torch.promote_types, (p.dtype for p in learned.values()), torch.promote_types(x.dtype, torch.float32))
+    outer = functional_call(mlp, {name: p.to(wide) for name, p in learned.items()}, x.to(wide))
+    return of_head(outer, head)
+
+
+def of_head(x: Tensor, head: Tensor) -> Tensor:
+    """Of numbers for all heads those of one: x [..., N, M, H] and head [H, 1, 1] (or a number) to [..., H, N, M]."""
+    picked = take(x, head.unsqueeze(-1))
     return picked.squeeze(-1)
 
 

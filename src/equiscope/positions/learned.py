@@ -32,7 +32,7 @@ class Learned(Added):
     longer = "not at all: there is no row (stretch mixes the rows that there are)"
     cost = "N·D sums, once; L·D parameters"
     because = "Learned adds a row of its own for every place"
-    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table": ("T", "place feature", "table of places")}
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table.weight": ("T", "place feature", "table of places")}
 
     def __init__(self, length: int = 512, stretch: int | None = None) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Learned(Added):
         self.length, self.stretch = length, stretch
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
-        self.table = nn.Parameter(torch.randn(self.length, width) * 0.02)
+        self.table = nn.Embedding.from_pretrained(torch.randn(self.length, width) * 0.02, freeze=False)
 
     def encode(self, at: Tensor, width: int) -> Tensor:
         if not hasattr(self, "table"):
@@ -49,7 +49,7 @@ class Learned(Added):
         self._check(at)
         if self.stretch is not None:
             return self._between(one_axis(at))
-        return self.table[one_axis(at).squeeze(-1).long()]
+        return self.table(one_axis(at).squeeze(-1).long())
 
     def _between(self, at: Tensor) -> Tensor:
         """Rows for places that are spread over the table: at [..., N, 1] to [..., N, D], of the two nearest rows a mix."""
@@ -58,7 +58,7 @@ class Learned(Added):
         spread = (wide * (last / max((self.stretch or 1) - 1, 1))).clamp(0, last)
         below = spread.floor()
         above = (below + 1).clamp(0, last)
-        first, second = (self.table[row.squeeze(-1).long()] for row in (below, above))
+        first, second = (self.table(row.squeeze(-1).long()) for row in (below, above))
         part = spread - below
         return first + part * (second - first)
 
@@ -91,12 +91,12 @@ def lengthened(scheme: Learned, length: int) -> Learned:
     """
     if not hasattr(scheme, "table"):
         raise InputError("This Learned() has no table to lengthen. Call .sized(width, heads, head_width), or take it from a model.")
-    old = scheme.table.detach()
+    old = scheme.table.weight.detach()
     wide = torch.promote_types(old.dtype, torch.float32)
     rows = torch.arange(length, device=old.device, dtype=wide) * ((len(old) - 1) / max(length - 1, 1))
     below = rows.floor().long().clamp(max=len(old) - 1)
     above = (below + 1).clamp(max=len(old) - 1)
     table = torch.lerp(old[below].to(wide), old[above].to(wide), (rows - below).unsqueeze(-1))
     fresh = Learned(length)
-    fresh.table = nn.Parameter(table.to(old.dtype), requires_grad=scheme.table.requires_grad)
+    fresh.table = nn.Embedding.from_pretrained(table.to(old.dtype), freeze=not scheme.table.weight.requires_grad)
     return fresh

@@ -36,7 +36,7 @@ class LearnedNd(Added):
     longer = "DeiT-S 224 → 384 pixels, mixed rows: 80.4 → 79.4 %, B 83.4 → 82.8, L 84.6 → 84.2 (rope-vit's README, Heo 2024)"
     cost = "N·D sums, once; D parameters a cell"
     because = "LearnedNd adds a row of its own for every cell"
-    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table": ("T", "place feature", "table of cells, in reading order")}
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table.weight": ("T", "place feature", "table of cells, in reading order")}
 
     def __init__(self, shape: tuple[int, ...] = (14, 14), between: bool = False) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class LearnedNd(Added):
         self.axes = len(self.shape)  # type: ignore[misc]  # this one's own axes
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
-        self.table = nn.Parameter(torch.randn(math.prod(self.shape), width) * 0.02)
+        self.table = nn.Embedding.from_pretrained(torch.randn(math.prod(self.shape), width) * 0.02, freeze=False)
 
     def encode(self, at: Tensor, width: int) -> Tensor:
         if not hasattr(self, "table"):
@@ -62,7 +62,7 @@ class LearnedNd(Added):
         strides = [math.prod(self.shape[a + 1 :]) for a in range(len(self.shape))]
         steps = [at * s if s > 1 else at for at, s in zip(axes, strides, strict=True)]
         cell = reduce(add, steps)
-        return self.table[cell.squeeze(-1).long()]
+        return self.table(cell.squeeze(-1).long())
 
     def _mixed(self, axes: list[Tensor]) -> Tensor:
         """Rows of all cells around a place, each as much as the place is near it on every axis."""
@@ -115,10 +115,10 @@ def resized(scheme: LearnedNd, shape: tuple[int, ...], smooth: bool = False) -> 
     if len(shape) != axes or axes > 3:
         raise InputError(f"A grid of {axes} axes becomes one of as many, 3 at most, but got shape={tuple(shape)}.")
     fresh = LearnedNd(shape, scheme.between)
-    old = scheme.table.detach()
+    old = scheme.table.weight.detach()
     wide = old.to(torch.promote_types(old.dtype, torch.float32))
     image = wide.unflatten(0, scheme.shape).movedim(-1, 0).unsqueeze(0)
     mode = ("linear", "bicubic", "trilinear")[axes - 1]
     rows = F.interpolate(image, size=tuple(shape), mode=mode, align_corners=False, antialias=smooth and axes == 2)[0].flatten(1).T
-    fresh.table = nn.Parameter(rows.to(old.dtype).contiguous(), requires_grad=scheme.table.requires_grad)
+    fresh.table = nn.Embedding.from_pretrained(rows.to(old.dtype).contiguous(), freeze=not scheme.table.weight.requires_grad)
     return fresh

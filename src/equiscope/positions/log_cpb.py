@@ -10,13 +10,12 @@ from functools import reduce
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.functional import concat, take
+from equiscope.functional import concat
 from equiscope.positions.base import Places, Position
-from equiscope.positions.gaps import allocated, gaps
+from equiscope.positions.gaps import NETWORK, allocated, apply_network, gaps, network
 from equiscope.symmetry import Action, Shift
 
 
@@ -39,10 +38,8 @@ class LogCpb(Position):
     because = "LogCpb makes a number of each gap and side"
     relative = True
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
-        "first": ("W₁", "axis hidden", "first layer of the network"),
-        "first_bias": ("b₁", "hidden", "bias of the first layer"),
-        "second": ("W₂", "hidden head", "second layer of the network"),
-    }
+        **NETWORK, "mlp.0.weight": ("W₁", "axis hidden", "first layer of the network"),
+    }  # fmt: skip
 
     def __init__(self, shape: tuple[int, ...] = (7, 7), hidden: int = 512) -> None:
         super().__init__()
@@ -56,20 +53,13 @@ class LogCpb(Position):
         return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
-        bound = len(self.shape) ** -0.5
-        self.first = nn.Parameter(bound * (2 * torch.rand(len(self.shape), self.hidden) - 1))
-        self.first_bias = nn.Parameter(bound * (2 * torch.rand(self.hidden) - 1))
-        self.second = nn.Parameter(self.hidden**-0.5 * (2 * torch.rand(self.hidden, heads) - 1))
+        self.mlp = network(len(self.shape), self.hidden, heads, bias=False)
 
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
-        allocated(self, "first")
-        wide = torch.promote_types(torch.promote_types(at_q[0].dtype, torch.float32), self.first.dtype)  # also of whole numbers
-        read = [bent(gap, side).to(wide).unsqueeze(-1) for gap, side in zip(gaps(at_q, at_k), self.shape, strict=True)]
+        allocated(self, "mlp")
+        read = [bent(gap, side).unsqueeze(-1) for gap, side in zip(gaps(at_q, at_k), self.shape, strict=True)]
         both = reduce(concat, read)
-        first, first_bias, second = (layer.to(wide) for layer in (self.first, self.first_bias, self.second))
-        inner = F.linear(both, first.mT, first_bias)
-        outer = inner.relu() @ second
-        own = take(outer, head.unsqueeze(-1)).squeeze(-1)
+        own = apply_network(self.mlp, both, head)
         return own.sigmoid() * 16.0
 
 
@@ -87,6 +77,7 @@ def from_swin_v2(first: Tensor, first_bias: Tensor, second: Tensor, shape: tuple
     shape                      the window of training
     """
     scheme = LogCpb(shape, len(first_bias))
-    scheme.first, scheme.second = nn.Parameter(first.detach().T.clone()), nn.Parameter(second.detach().T.clone())
-    scheme.first_bias = nn.Parameter(first_bias.detach().clone())
+    scheme.allocate(0, len(second), 0)
+    theirs = {"0.weight": first, "0.bias": first_bias, "2.weight": second}
+    scheme.mlp.load_state_dict({name: t.detach().clone() for name, t in theirs.items()}, assign=True)
     return scheme

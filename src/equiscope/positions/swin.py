@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from equiscope.errors import InputError, ShapeError
 from equiscope.functional import semantic
 from equiscope.positions.base import Places, Position
-from equiscope.positions.gaps import allocated, gaps, numbers
+from equiscope.positions.gaps import allocated, gaps, numbers, of_head
 from equiscope.symmetry import Action, Shift
 
 
@@ -35,7 +35,7 @@ class SwinBias(Position):
     because = "SwinBias has a number of its own for each gap and side"
     axes = 2
     relative = True
-    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table": ("B", "distance head", "number of each gap")}
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table.weight": ("B", "distance head", "number of each gap")}
 
     def __init__(self, shape: tuple[int, int] = (7, 7)) -> None:
         super().__init__()
@@ -49,19 +49,18 @@ class SwinBias(Position):
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         h, w = self.shape
-        self.table = nn.Parameter(torch.randn((2 * h - 1) * (2 * w - 1), heads) * 0.02)
+        self.table = nn.Embedding.from_pretrained(torch.randn((2 * h - 1) * (2 * w - 1), heads) * 0.02, freeze=False)
 
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "table")
         numbers(*at_q, *at_k)
-        (h, w), heads = self.shape, self.table.shape[1]
+        h, w = self.shape
         dy, dx = (gap.round() for gap in gaps(at_q, at_k))
         self._held(dy, dx)
         dy = dy.clamp(1 - h, h - 1)
         dx = dx.clamp(1 - w, w - 1)
-        row = dy * (2 * w - 1) + dx + len(self.table) // 2
-        cell = row * heads + head
-        return self.table.flatten(-2)[cell.long()]
+        row = dy * (2 * w - 1) + dx + self.table.num_embeddings // 2
+        return of_head(self.table(row.long()), head)
 
     @semantic
     def _held(self, dy: Tensor, dx: Tensor) -> None:
@@ -92,7 +91,7 @@ def from_swin_table(table: Tensor, shape: tuple[int, int] | None = None) -> Swin
             "Give the window's shape=(h, w)."
         )
     scheme = SwinBias((h, w))
-    scheme.table = nn.Parameter(table.detach().clone())
+    scheme.table = nn.Embedding.from_pretrained(table.detach().clone(), freeze=False)
     return scheme
 
 
@@ -103,10 +102,10 @@ def resized(scheme: SwinBias, shape: tuple[int, int]) -> SwinBias:
     raises  InputError where the scheme has no table yet
     """
     allocated(scheme, "table")
-    old, (h, w) = scheme.table.detach(), scheme.shape
+    old, (h, w) = scheme.table.weight.detach(), scheme.shape
     fresh = SwinBias(shape)
     wide = old.to(torch.promote_types(old.dtype, torch.float32)).T.unflatten(1, (2 * h - 1, 2 * w - 1)).unsqueeze(0)
     size = (2 * shape[0] - 1, 2 * shape[1] - 1)
     new = F.interpolate(wide, size=size, mode="bicubic", align_corners=False)[0].flatten(1).T
-    fresh.table = nn.Parameter(new.to(old.dtype).contiguous(), requires_grad=scheme.table.requires_grad)
+    fresh.table = nn.Embedding.from_pretrained(new.to(old.dtype).contiguous(), freeze=not scheme.table.weight.requires_grad)
     return fresh

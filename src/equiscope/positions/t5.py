@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from equiscope.errors import InputError
 from equiscope.functional import bucket
 from equiscope.positions.base import Places, Position
-from equiscope.positions.gaps import allocated, gap, numbers
+from equiscope.positions.gaps import allocated, gap, numbers, of_head
 from equiscope.symmetry import Action, Shift
 
 
 class T5Bias(Position):
     """Adds table[bucket(i - j), head] to the scores. Places need not be whole numbers: their gaps are rounded.
 
-    buckets  rows of the table, Hugging Face's `relative_attention_bias.weight` as it is
+    buckets  rows of the table, Hugging Face's `relative_attention_bias`, weights as they are
     far      from so many steps on, all distances share a bucket
     both     whether keys after the query have buckets of their own, the upper half (encoders); else they share bucket 0
     raises   InputError for too few buckets, and for places that are no numbers
@@ -35,7 +35,7 @@ class T5Bias(Position):
     cost = "one value per distance and head"
     because = "T5Bias has a number of its own for each side and distance"
     relative = True
-    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table": ("b", "bucket head", "number of each bucket")}
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table.weight": ("b", "bucket head", "number of each bucket")}
 
     def __init__(self, buckets: int = 32, far: int = 128, both: bool = True) -> None:
         super().__init__()
@@ -52,11 +52,10 @@ class T5Bias(Position):
         return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
-        self.table = nn.Parameter(torch.randn(self.buckets, heads) * width**-0.5)
+        self.table = nn.Embedding.from_pretrained(torch.randn(self.buckets, heads) * width**-0.5, freeze=False)
 
     def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "table")
         numbers(*at_q, *at_k)
         row = bucket(gap(at_q, at_k), self.buckets, float(self.far), self.both)
-        cell = row * self.table.shape[1] + head  # of the table in one line
-        return self.table.flatten(-2)[cell.long()]
+        return of_head(self.table(row), head)

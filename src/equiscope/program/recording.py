@@ -45,13 +45,15 @@ class Recording:
         self.given = dict(named(model))
         layers = (m for m in model.modules() if isinstance(m, (nn.TransformerEncoder, nn.TransformerEncoderLayer)))
         self.fast = torch.backends.mha.get_fastpath_enabled() and any(not m.training for m in layers)
-        paths = set(self.paths.values())
+        paths, self.of_caller = set(self.paths.values()), set[int]()
         for path, module in model.named_modules():
             for name, (symbol, axes, label) in legend_of(module).items():
                 full = f"{path}.{name}" if path else name
                 self.program.legend.setdefault(full, Called(symbol, tuple(axes.split()), label))
                 if full in paths:
                     self.program.inside.setdefault(full, path)
+            if hasattr(module, "legend") and type(module).forward is nn.Module.forward:  # others call its parts, as a scheme's
+                self.of_caller |= {id(part) for part in module.modules()}
 
     # --- the two nets
     def function(self, net: Functions, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -237,12 +239,14 @@ class Recording:
         """Inside, the scope ends with the module that runs, and which of its calls this is."""
 
         def enter(module: nn.Module, _: Any) -> None:
-            path = self.paths.get(id(module), self.scope[-1][0])
+            caller = self.scope[-1][0]
+            path = caller if id(module) in self.of_caller else self.paths.get(id(module), caller)
             self.scope.append((path, self.turns[path]))
             self.turns[path] += 1
 
         def leave(module: nn.Module, given: Any, output: Any) -> None:
-            path = self.scope.pop()[0]
+            self.scope.pop()
+            path = self.paths.get(id(module), "")
             value = self.values.find(output) if isinstance(output, Tensor) and path in self.program.inside else None
             if value is not None:
                 self.program.called.setdefault(value, self.program.legend[path])

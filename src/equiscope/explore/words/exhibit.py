@@ -37,7 +37,8 @@ SEEDS = {  # the word that a parameter's numbers are drawn by, where it is not i
     "q_proj": "query", "k_proj": "key", "v_proj": "value", "o_proj": "output",
     "up_proj": "inward", "down_proj": "outward", "gate_proj": "gate", "entry.proj": "entry.features",
     "head.lm_head.weight": "head.weight", "head.lm_head.bias": "head.bias", "head.dense": "head.map",
-    "embedding.weight": "embedding.table", "types.weight": "types",
+    "embedding.weight": "embedding.table", "types.weight": "types", "table": "table",
+    "mlp.0": "first", "mlp.2": "second",
 }  # fmt: skip
 
 
@@ -119,7 +120,7 @@ def exhibit(position: Position, width: int, heads: int, seed: int, causal: bool 
 def numbers(name: str, shape: tuple[int, ...], width: int, seed: int, word: str = "") -> Tensor:
     """Given where they exist and fit; else from the seed and a word alone, the same for every scheme.
 
-    word  `seed_word` of the parameter's name unless said; weights [out, in] of linear maps are drawn as [in, out]
+    word  `seed_word` of the parameter's name unless said; weights [out, in, ...] are drawn as [in, out]
     """
     given = GIVEN.get(".".join(name.split(".")[-2:]))
     if word and seed == 0 and width == 2 and given is not None and torch.tensor(given).shape == shape:
@@ -127,11 +128,14 @@ def numbers(name: str, shape: tuple[int, ...], width: int, seed: int, word: str 
     if word == "gain":
         return torch.ones(shape, dtype=torch.float64)
     word = word or seed_word(name)
-    across = name.endswith(("_proj.weight", ".proj.weight", "lm_head.weight", "dense.weight"))
-    drawn = shape[::-1] if across else shape
+    across = name.endswith(("_proj.weight", ".proj.weight", "lm_head.weight", "dense.weight", "mlp.0.weight", "mlp.2.weight"))
+    kernel = "stem.layers" in name and len(shape) > 2  # of a convolution, [out, in, ...]
+    drawn = (math.prod(shape[1:]), shape[0]) if kernel else shape[::-1] if across else shape
     generator = torch.Generator().manual_seed(seed * 1000 + sum(word.encode()))
     size = 1.0 if word == "table" else 0.1 if word.endswith("bias") else 1 / math.sqrt(drawn[0])
     made = (torch.randn(drawn, generator=generator, dtype=torch.float64) * size).round(decimals=1 if width <= 4 else 2)
+    if kernel:
+        return made.mT.unflatten(1, (*shape[2:], shape[1])).movedim(-1, 1) + 0.0
     return (made.mT if across else made) + 0.0  # plus zero, so that no number is a minus zero
 
 

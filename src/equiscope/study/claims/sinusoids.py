@@ -240,9 +240,9 @@ def learned_positions_end(setting: Setting) -> Measured:
         refused = True
     stretched = Learned(16, stretch=32).sized(8, 1, 8).double()
     with torch.no_grad():
-        stretched.table.copy_(scheme.table)
+        stretched.table.weight.copy_(scheme.table.weight)
         longer = stretched.encode(counted(32), 8)
-        ends = relative_error(longer[[0, -1]], scheme.table[[0, -1]])
+        ends = relative_error(longer[[0, -1]], scheme.table.weight[[0, -1]])
     return Measured(
         f"Place 16 of a table of 16 rows is {'refused' if refused else 'answered'}. Read by interpolation, the table answers 32 "
         f"places, and the first and last are its own rows up to {shown(ends)}.",
@@ -258,7 +258,7 @@ def learned_positions_end(setting: Setting) -> Measured:
 )
 def learned_positions_become_relative(setting: Setting) -> Measured:
     with torch.no_grad():
-        table = Learned(64).sized(64, 1, 64).double().table
+        table = Learned(64).sized(64, 1, 64).double().table.weight
         fresh = split.off_diagonals(table @ table.T - torch.diag((table * table).sum(-1)))
     waves = Sinusoidal().encode(counted(64), 64)
     bare = split.off_diagonals(waves @ waves.T)
