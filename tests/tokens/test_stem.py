@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from equiscope.errors import InputError, ShapeError
@@ -14,7 +15,7 @@ from equiscope.program import watch
 from equiscope.program.lower import lowered
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Stem, Tokens, frames, pack
-from equiscope.tokens.stem import CONVOLVE, neighbours
+from equiscope.tokens.stem import neighbours
 
 PLAIN = Attention(heads=2, backend="eager")
 
@@ -25,9 +26,9 @@ def spec(stem=(3, 8, 12), patch=(4, 4), **more):
 
 
 def theirs(stem, samples):
+    convolve = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[stem.axes]
     for layer in stem.layers:
-        kernel = layer.weight.T.reshape(-1, *[3] * stem.axes, samples.shape[1]).movedim(-1, 1)
-        samples = torch.relu(CONVOLVE[stem.axes](samples, kernel, layer.bias, stride=2, padding=1))
+        samples = torch.relu(convolve(samples, layer.weight, layer.bias, stride=2, padding=1))
     return samples.flatten(2).transpose(1, 2)
 
 
@@ -48,6 +49,16 @@ def test_at_once_and_step_by_step_a_stem_is_torchs_convolutions(axes, sizes):
     assert ops.count("loops") <= 1  # samples to rows, of more axes than one
     assert torch.equal(watched.at, tokens.at)
     assert tokens.at.amax(0).tolist() == [math.ceil(math.ceil(n / 2) / 2) - 1 for n in sizes]
+
+
+def test_a_convolution_that_is_more_than_its_weights_is_watched_as_it_is():
+    class Doubled(torch.nn.Conv1d):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    stem, samples = Stem((2, 4, 6), 1), torch.randn(2, 13)
+    stem.layers[1] = Doubled(4, 6, 3, stride=2, padding=1)
+    assert torch.equal(watch(stem, samples).output.x, stem(samples).x)
 
 
 def test_neighbours_of_a_row_and_of_a_corner():

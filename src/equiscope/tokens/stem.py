@@ -11,50 +11,19 @@ from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiscope import functional
 from equiscope.errors import InputError, ShapeError
 from equiscope.tokens.base import Tokens
 
-CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-
-
-class Convolution(nn.Module):
-    """Every second place with its neighbours, three along each axis, through one affine map and ReLU; beyond the edge are zeros.
-
-    weight  [3^axes·C, C']: rows by neighbour, then by channel
-    """
-
-    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
-        "weight": ("W_s", "neighbour channel", "weights of a neighbourhood"),
-        "bias": ("b_s", "channel", "bias of a neighbourhood"),
-    }
-
-    def __init__(self, before: int, after: int, axes: int) -> None:
-        super().__init__()
-        self.axes, fan = axes, before * 3**axes
-        self.weight = nn.Parameter(torch.randn(fan, after) * math.sqrt(2 / fan))
-        self.bias = nn.Parameter(torch.zeros(after))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[..., C, sizes] to [..., C', sizes / 2, rounded up], in one call of torch's convolution."""
-        kernel = self.weight.T.unflatten(1, (*[3] * self.axes, -1)).movedim(-1, 1)
-        flat = x.reshape(-1, *x.shape[-self.axes - 1 :])
-        y = CONVOLVE[self.axes](flat, kernel, self.bias, stride=2, padding=1).relu()
-        return y.reshape(*x.shape[: -self.axes - 1], *y.shape[1:])
-
-    def rows(self, x: Tensor, sizes: Sequence[int]) -> Tensor:
-        """The same, step by step: rows [..., N, C] of a grid with these sizes to the rows of the grid half as large."""
-        index = neighbours(sizes).to(x.device)
-        near = functional.neighbours(x, index)
-        y = near @ self.weight + self.bias
-        return y.relu()
+CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
 class Stem(nn.Module):
-    """Convolutions one after another, each halving every axis: n of them stand for cells of 2^n samples along each axis.
+    """Convolutions with ReLU one after another, each halving every axis: n stand for cells of 2^n samples along each axis.
+
+    Each is three wide along every axis; beyond the edge are zeros.
 
     channels  of the samples, then of each convolution, e.g. (3, 24, 48, 96, 192) in place of patches of 16×16
     axes      of the samples: 1 for a sound, 2 for a picture, 3 for a video
@@ -65,13 +34,16 @@ class Stem(nn.Module):
 
     def __init__(self, channels: Sequence[int], axes: int = 2) -> None:
         super().__init__()
-        if len(channels) < 2 or axes not in CONVOLVE:
+        if len(channels) < 2 or axes not in CONVOLUTIONS:
             raise ShapeError(
                 f"A stem has the samples' channels and those of one convolution or more, e.g. (3, 64), over 1 to 3 axes, "
                 f"but got {tuple(channels)} over {axes}."
             )
-        self.axes, self.by_rows = axes, False
-        self.layers = nn.ModuleList(Convolution(a, b, axes) for a, b in itertools.pairwise(channels))
+        self.axes, self.by_rows, self.channels = axes, False, tuple(channels)
+        self.layers = nn.ModuleList(_convolution(a, b, axes) for a, b in itertools.pairwise(channels))
+        weight = ("W_s", "channel feature" + " neighbour" * axes, "weights of a neighbourhood")
+        parts = {"weight": weight, "bias": ("b_s", "channel", "bias of a neighbourhood")}
+        self.legend = {f"layers.{i}.{name}": part for i in range(len(self.layers)) for name, part in parts.items()}
 
     def forward(self, samples: Tensor, valid: Tensor | None = None) -> Tokens:
         """Samples [..., C, sizes] to x [..., N, C'], at [N, axes] counted in strides; sizes are rounded up, none is refused.
@@ -80,23 +52,23 @@ class Stem(nn.Module):
         raises  ShapeError for samples of other channels or axes, and where valid is not one entry a cell
         """
         self._check(samples, valid)
-        if not self.by_rows:
+        if not self.by_rows or any(type(layer) is not CONVOLUTIONS[self.axes] for layer in self.layers):  # e.g. with LoRA
             stride = 2 ** len(self.layers)
             samples = _silenced(samples, valid, stride)
             for layer in self.layers:
                 stride //= 2
-                samples = _silenced(layer(samples), valid, stride)
+                samples = _silenced(_convolved(layer, samples, self.axes).relu(), valid, stride)
             return replace(Tokens.on_grid(samples.movedim(-self.axes - 1, -1), self.axes), convolved=True)
         if valid is not None and not bool(valid.all()):
             raise InputError("A padded sound with a stem cannot be watched number by number. Give one sound, without padding.")
         sizes: Sequence[int] = samples.shape[-self.axes :]
         x = samples.movedim(-self.axes - 1, -1).flatten(-self.axes - 1, -2)
         for layer in self.layers:
-            x, sizes = cast(Convolution, layer).rows(x, sizes), _half(sizes)
+            x, sizes = _by_rows(layer, x, sizes), _half(sizes)
         return replace(Tokens.on_grid(x.unflatten(-2, tuple(sizes)), self.axes), x=x, convolved=True)
 
     def _check(self, samples: Tensor, valid: Tensor | None) -> None:
-        channels = cast(Convolution, self.layers[0]).weight.shape[0] // 3**self.axes
+        channels = self.channels[0]
         if samples.ndim <= self.axes or samples.shape[-self.axes - 1] != channels or not samples.shape[-self.axes :].numel():
             axes = {1: "T", 2: "H, W", 3: "T, H, W"}[self.axes]
             raise ShapeError(f"This stem takes samples [..., {channels}, {axes}], but got the shape {tuple(samples.shape)}.")
@@ -105,6 +77,31 @@ class Stem(nn.Module):
         cells = -(-samples.shape[-1] // 2 ** len(self.layers))
         if self.axes != 1 or valid.shape[-1] != cells:
             raise ShapeError(f"valid is one entry for each of the {cells} cells of a sound, but its shape is {tuple(valid.shape)}.")
+
+
+def _convolution(before: int, after: int, axes: int) -> nn.Module:
+    """Weights of variance 2 / inputs (He et al. 2015), drawn by neighbour, then by channel."""
+    layer, fan = CONVOLUTIONS[axes](before, after, 3, stride=2, padding=1, device="meta"), before * 3**axes
+    weight = (torch.randn(fan, after) * math.sqrt(2 / fan)).T.unflatten(1, (*[3] * axes, before)).movedim(-1, 1)
+    layer.weight, layer.bias = nn.Parameter(weight.contiguous()), nn.Parameter(torch.zeros(after))
+    return layer
+
+
+def _convolved(layer: nn.Module, x: Tensor, axes: int) -> Tensor:
+    """[..., C, sizes] to [..., C', sizes / 2, rounded up]; torch's convolutions take one leading axis."""
+    y: Tensor = layer(x.reshape(-1, *x.shape[-axes - 1 :]))
+    return y.reshape(*x.shape[: -axes - 1], *y.shape[1:])
+
+
+def _by_rows(layer: nn.Module, x: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The same with its ReLU, step by step: rows [..., N, C] of a grid with these sizes to the rows of the grid half as large."""
+    kernel, bias = cast(Tensor, layer.weight), cast(Tensor, layer.bias)  # [C', C, 3, ...] and [C']
+    for _ in sizes[1:]:
+        kernel = kernel.flatten(-2)
+    near = functional.neighbours(x, neighbours(sizes).to(x.device))
+    weights = kernel.mT.flatten(-2).mT  # [3^axes·C, C']: rows by neighbour, then by channel
+    y = near @ weights + bias
+    return y.relu()
 
 
 def _silenced(x: Tensor, valid: Tensor | None, stride: int) -> Tensor:
