@@ -23,7 +23,20 @@ from equiscope.audit.proof.field import (
     product,
     total,
 )
-from equiscope.audit.proof.reductions import mean, softmax, spread
+from equiscope.audit.proof.steps import FieldSteps
+from equiscope.program.loops.computation import called
+
+ATEN = torch.ops.aten
+
+
+def made(op, t, *arguments, **named):
+    """One of torch's operations on numbers of the field."""
+    steps = FieldSteps()
+    return steps.read(called(steps, op, (steps.lifted(t, torch.float64), *arguments), named))
+
+
+def softmax(t, dim):
+    return made(ATEN._softmax.default, t, dim, False)
 
 
 def test_products_of_matrices_are_exact():
@@ -53,7 +66,9 @@ def test_what_is_equal_in_school_is_equal_here():
 
 def test_the_spread_is_the_mean_square_less_the_squared_mean():
     x = letters((4, 9), "x")
-    assert torch.equal(spread(x, [1], False), add(mean(power(x, 2), [1]), negative(power(mean(x, [1]), 2))))
+    mean = made(ATEN.mean.dim, x, [1])
+    spread = made(ATEN.var.correction, x, [1], correction=0)
+    assert torch.equal(spread, add(made(ATEN.mean.dim, power(x, 2), [1]), negative(power(mean, 2))))
 
 
 def test_whole_numbers_are_themselves_and_others_are_letters_with_a_sign():

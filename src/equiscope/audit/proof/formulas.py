@@ -1,77 +1,52 @@
 """Formulas: a tensor whose entries are formulas in the inputs and the parameters, each known by its number in the field."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from equiscope.audit.proof.field import PRIME, constant
+from equiscope.audit.proof.field import constant, function, letters
 
 
 @dataclass(frozen=True)
 class Formulas:
-    """t: numbers of the field; dtype: of the tensor that they stand for."""
+    """t: numbers of the field; dtype: of the tensor that they stand for; imag: of complex numbers the imaginary parts."""
 
     t: Tensor
     dtype: torch.dtype
+    imag: Tensor | None = None
 
     @property
-    def truth(self) -> bool:
-        """Whether the entries are true or false: 1, 0, or a letter for what is one of the two."""
-        return self.dtype == torch.bool
+    def whole(self) -> Tensor:
+        """One number for each entry."""
+        return self.t if self.imag is None else function("complex", self.t, self.imag)
+
+    def map(self, change: Callable[..., Tensor], *others: "Formulas") -> "Formulas":
+        """The same done to real and imaginary parts, of these and of others."""
+        real = change(self.t, *(other.t for other in others))
+        return Formulas(real, self.dtype, None if self.imag is None else change(self.imag, *(other.imag for other in others)))
 
 
-@dataclass(frozen=True)
-class Call:
-    """One operation: what is read, and the shape that comes out.
-
-    deep  large negative constants count as minus infinity
-    made  what comes out, without numbers (a fake tensor, or several)
-    """
-
-    op: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    made: Any = None
-    deep: bool = False
-
-    @property
-    def name(self) -> str:
-        return str(self.op.overloadpacket.__name__)
-
-    def arg(self, number: int, name: str, default: Any = None) -> Any:
-        """An argument, by position or by name."""
-        return self.args[number] if number < len(self.args) else self.kwargs.get(name, default)
-
-    def lifted(self, value: Any) -> Tensor:
-        """Any number or tensor, in the field."""
-        if isinstance(value, Formulas):
-            return value.t
-        if isinstance(value, Tensor):
-            return constant(value, self.deep)
-        return constant(torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None), self.deep)
-
-    def dims(self, number: int, name: str, ndim: int) -> list[int]:
-        """The axes that are asked for, from 0; all where none is."""
-        given = self.arg(number, name)
-        given = [given] if isinstance(given, int) else list(given or range(ndim))
-        return [d % ndim for d in given] if ndim else []
+def unknown_numbers(like: Tensor, *name: object) -> Formulas:
+    """Letters in the place of a tensor: nothing is known of its entries."""
+    imag = letters(like.shape, *name, "imaginary") if like.dtype.is_complex else None
+    return Formulas(letters(like.shape, *name), like.dtype, imag)
 
 
-Made = Tensor | tuple[Tensor | None, ...]
-Rule = Callable[[Call], Made]
+def lifted(value: Any, deep: bool = False) -> Tensor:
+    """Any number or tensor, in the field: one number for each entry."""
+    if isinstance(value, Formulas):
+        return value.whole
+    t = value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
+    return function("complex", constant(t.real, deep), constant(t.imag, deep)) if t.is_complex() else constant(t, deep)
 
 
-def truth(value: Any) -> bool:
-    """Whether a value is true or false by its type."""
-    return value.dtype == torch.bool if isinstance(value, (Tensor, Formulas)) else isinstance(value, bool)
-
-
-def known(t: Tensor) -> Tensor:
-    """Where a truth value is 0 or 1, and no letter."""
-    return t <= 1
-
-
-__all__ = ["PRIME", "Call", "Formulas", "Made", "Rule", "known", "truth"]
+def tensors_in(args: Any, kwargs: Any) -> Iterator[Any]:
+    """What stands in arguments, lists opened."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, (list, tuple)):
+            yield from tensors_in(value, {})
+        else:
+            yield value

@@ -22,7 +22,7 @@ from equiscope.audit.diagnose.localize import RIGHT
 from equiscope.audit.inputs.adapt import completed
 from equiscope.audit.inputs.lengths import LONGEST, constants, cost, longest, positions, resized
 from equiscope.audit.inputs.variations import batched, sequence, varied
-from equiscope.audit.proof.formulas import Call, Formulas
+from equiscope.audit.proof.formulas import Formulas, lifted
 from equiscope.audit.proof.program import Leaf, Program, Unexported, leaves, program, rebuilt
 from equiscope.audit.proof.variants import Beside, Later, Variant, besides, laters, orders
 from equiscope.audit.proof.walk import Random, Walk, module_of, operation
@@ -345,16 +345,15 @@ def _pairs(case: _Case, statement: Statement, run: Pass) -> list[Pair]:
 def _culprit(case: _Case, variant: Variant) -> tuple[Node | None, bool]:
     """The operation from which on the outputs are wrong, and whether that is one without a rule."""
     walks = Walk(case.program), Walk(case.program)
-    blank = Call(None, (), {})
     bad: set[Node] = set()
     for (node, plain), (_, moved) in zip(
         *(w.steps(v) for w, v in zip(walks, (variant.plain, variant.moved), strict=True)), strict=True
     ):
-        if isinstance(plain, (Formulas, Tensor)) and not variant.readable(blank.lifted(plain), blank.lifted(moved)):
+        if isinstance(plain, (Formulas, Tensor)) and not variant.readable(lifted(plain), lifted(moved)):
             bad.add(node)
         elif isinstance(plain, (tuple, list)) and node.op == "call_function" and isinstance(plain[0], Formulas):
             pairs = zip(plain, moved, strict=True)
-            if not all(variant.readable(p.t, m.t) for p, m in list(pairs)[:1] if isinstance(p, Formulas)):
+            if not all(variant.readable(p.whole, m.whole) for p, m in list(pairs)[:1] if isinstance(p, Formulas)):
                 bad.add(node)
     ends = [node for _, node in case.program.outputs if node is not None]
     node = next((n for n in ends if n in bad), next(iter(ends), None))

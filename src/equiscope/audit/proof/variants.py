@@ -6,14 +6,14 @@ the same whatever stands later, for every place. A sequence that stands alone is
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, product
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from equiscope.audit.proof.field import letters
-from equiscope.audit.proof.formulas import Formulas
+from equiscope.audit.proof.formulas import Formulas, unknown_numbers
 from equiscope.audit.proof.program import Leaf
 
 READINGS = 256  # ways to read a tensor's axes that are tried when the place is looked for
@@ -122,15 +122,17 @@ class Beside(Variant):
 
 def _free(parts: list[Leaf], seed: int, name: str) -> list[Any]:
     return [
-        Formulas(letters(leaf.value.shape, "input", leaf.argument, leaf.part, name, seed), leaf.value.dtype)
-        if leaf.free
-        else leaf.value
-        for leaf in parts
+        unknown_numbers(leaf.value, "input", leaf.argument, leaf.part, name, seed) if leaf.free else leaf.value for leaf in parts
     ]
 
 
+def _in_row(here: Tensor, axis: int, rows: Tensor, ours: Tensor, others: Tensor) -> Tensor:
+    """The sequence where `here` says, and others beside it."""
+    return torch.where(here, ours.index_select(axis, rows), others)
+
+
 def _changed(value: Any, change: Any) -> Any:
-    return Formulas(change(value.t), value.dtype) if isinstance(value, Formulas) else change(value)
+    return value.map(change) if isinstance(value, Formulas) else change(value)
 
 
 def orders(parts: list[Leaf], length: int, seed: int) -> Iterator[Order]:
@@ -161,7 +163,7 @@ def laters(parts: list[Leaf], length: int, seed: int) -> Iterator[Later]:
             if leaf.free and leaf.words is not None:
                 size = value.t.ndim + leaf.words
                 late = (torch.arange(length) >= place).view([length if d == size else 1 for d in range(value.t.ndim)])
-                moved.append(Formulas(torch.where(late, new.t, value.t), value.dtype))
+                moved.append(value.map(lambda a, b, late=late: torch.where(late, b, a), new))
             else:
                 moved.append(value)
         yield Later(plain, moved, length, place)
@@ -179,7 +181,7 @@ def besides(parts: list[Leaf], batch: int, seed: int) -> Iterator[Beside]:
                 moved.append(value)
             elif leaf.free:
                 here = (torch.arange(batch) == row).view([batch if d == leaf.rows else 1 for d in range(value.t.ndim)])
-                moved.append(Formulas(torch.where(here, value.t.index_select(leaf.rows, rows), new.t), value.dtype))
+                moved.append(value.map(partial(_in_row, here, leaf.rows, rows), new))
             else:
                 moved.append(value.index_select(leaf.rows, rows))
         yield Beside(plain, moved, batch, row)

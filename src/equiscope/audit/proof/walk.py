@@ -11,13 +11,19 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import Node
+from torch.fx.experimental.proxy_tensor import make_fx
 
-from equiscope.audit.proof import elementwise, layout, products, reductions
-from equiscope.audit.proof.field import NoRule, function, key, letters, listed
-from equiscope.audit.proof.formulas import Call, Formulas, Rule
+from equiscope.audit.proof.field import NoRule, function, key, listed
+from equiscope.audit.proof.formulas import Formulas, lifted, tensors_in, unknown_numbers
+from equiscope.audit.proof.ordered import ORDERED
 from equiscope.audit.proof.program import Program
+from equiscope.audit.proof.steps import FieldSteps
+from equiscope.program.loops.aten import known, name_of, parts
+from equiscope.program.loops.computation import called
+from equiscope.program.loops.lower_complex import Complex, constant
+from equiscope.program.program import each
 
-RULES: dict[str, Rule] = {**elementwise.RULES, **layout.RULES, **reductions.RULES, **products.RULES}
+FLOATS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 SILENT = ("_assert_tensor_metadata", "_assert_async", "_assert_scalar", "sym_constrain_range", "sym_constrain_range_for_size")
 
 
@@ -47,8 +53,7 @@ class Walk:
         """What comes out, by name, in the field."""
         wanted = {node for _, node in self.program.outputs if node is not None}
         values = {node: value for node, value in self.steps(given) if node in wanted}
-        blank = Call(None, (), {}, deep=self.deep)
-        return {name: blank.lifted(values[node]) for name, node in self.program.outputs if node in values}
+        return {name: lifted(values[node], self.deep) for name, node in self.program.outputs if node in values}
 
     def steps(self, given: list[Any]) -> Iterator[tuple[Node, Any]]:
         """Every operation with its value. Raises Random."""
@@ -85,8 +90,7 @@ class Walk:
         if node.name in placed:
             return placed[node.name]
         if (name := self.program.parameters.get(node.name)) is not None:
-            made = node.meta["val"]
-            return Formulas(letters(made.shape, "parameter", name, self.seed), made.dtype)
+            return unknown_numbers(node.meta["val"], "parameter", name, self.seed)
         return self.program.buffers[node.name]
 
     def _made(self, node: Node, values: dict[Node, Any], module: Any) -> Any:
@@ -106,7 +110,7 @@ class Walk:
             raise Random(node)
         if drawn and "dropout" in op.overloadpacket.__name__:
             return _dropless(args, node.meta.get("val"))
-        if not any(isinstance(v, Formulas) for v in _all(args, kwargs)):
+        if not any(isinstance(v, Formulas) for v in tensors_in(args, kwargs)):
             return _folded(op, args, kwargs)
         return self._formulas(node, op, args, kwargs)
 
@@ -120,20 +124,81 @@ class Walk:
         return list(self._graph(inner.graph, inner, dict(zip(names, given, strict=True))))[-1][1]
 
     def _formulas(self, node: Node, op: Any, args: Any, kwargs: Any) -> Any:
-        made = node.meta.get("val")
-        call = Call(op, args, kwargs, made, self.deep)
-        rule = RULES.get(call.name)
-        if rule is None and torch.Tag.pointwise in op.tags:
-            rule = elementwise.anything
+        made = node.meta["val"]
         try:
-            if rule is None:
-                raise NoRule
-            found: Any = rule(call)
+            found = self._by_rule(node, op, args, kwargs)
             _fits(found, made)
+        except Random:
+            raise
         except Exception:  # a rule that does not fit these arguments is none
             self.unruled.append(node)
-            found = _unknown(call)
-        return _typed(found, made)
+            found = _unknown(op, args, kwargs, made, self.deep)
+        return found
+
+    def _by_rule(self, node: Node, op: Any, args: Any, kwargs: Any) -> Any:
+        """By its loops; as torch takes it apart; or as a function of the entries that stand at one place. Raises NoRule."""
+        name, made = name_of(op), node.meta["val"]
+        if name in ORDERED:
+            given = each((args, kwargs), lambda x: lifted(x, self.deep) if isinstance(x, (Formulas, Tensor)) else x)
+            return _typed(ORDERED[name](name, made, *given[0], **given[1]), made)
+        if op in parts():
+            return self._apart(node, op, args, kwargs)
+        if torch.Tag.pointwise in op.tags and name not in known():
+            return _pointwise(name, args, kwargs, made, self.deep)
+        return _by_loops(op, args, kwargs, made, self.deep)
+
+    def _apart(self, node: Node, op: Any, args: Any, kwargs: Any) -> Any:
+        """As the operations that torch makes of it."""
+        given = [x for x in tensors_in(args, kwargs) if isinstance(x, (Formulas, Tensor))]
+        graph = node.meta.get("apart") or node.meta.setdefault("apart", _traced(op, args, kwargs))
+        names = [n.name for n in graph.graph.nodes if n.op == "placeholder"]
+        before, kept = len(self.unruled), self.kept
+        self.kept = {}
+        try:
+            found = list(self._graph(graph.graph, graph, dict(zip(names, given, strict=True))))[-1][1]
+        finally:
+            self.kept = kept
+        if len(self.unruled) > before:
+            self.unruled[before:] = [node]
+        return tuple(found) if isinstance(found, list) else found
+
+
+def _traced(op: Any, args: Any, kwargs: Any) -> torch.fx.GraphModule:
+    """The operations that torch makes of one, on tensors of these shapes."""
+
+    def blank(x: Any) -> Any:
+        return torch.zeros(x.t.shape, dtype=x.dtype) if isinstance(x, Formulas) else x
+
+    given = [blank(x) for x in tensors_in(args, kwargs) if isinstance(x, (Formulas, Tensor))]
+
+    def again(*tensors: Tensor) -> Any:
+        rest = iter(tensors)
+        filled = each((args, kwargs), lambda x: next(rest) if isinstance(x, (Formulas, Tensor)) else x)
+        return op(*filled[0], **filled[1])
+
+    return make_fx(again, decomposition_table=parts(), tracing_mode="fake")(*given)
+
+
+def _by_loops(op: Any, args: Any, kwargs: Any, made: Any, deep: bool) -> Any:
+    steps = FieldSteps(deep)
+
+    def given(x: Any) -> Any:
+        if isinstance(x, Formulas):
+            part = FLOATS.get(x.dtype, x.dtype)
+            real = steps.lifted(x.t, part)
+            return real if x.imag is None else Complex(real, steps.lifted(x.imag, part))
+        return constant(steps, x) if isinstance(x, Tensor) else x
+
+    args, kwargs = each((args, kwargs), given)
+    found = called(steps, op, args, kwargs)
+    several = isinstance(made, (list, tuple))
+
+    def numbers(value: Any, like: Tensor) -> Any:
+        if not isinstance(value, Complex):
+            return Formulas(steps.read(value), like.dtype) if like is not None else None
+        return Formulas(steps.read(value.real), like.dtype, steps.read(value.imag))
+
+    return tuple(map(numbers, found, made)) if several else numbers(found, made)
 
 
 def operation(node: Node) -> str:
@@ -146,14 +211,6 @@ def module_of(node: Node) -> str:
     """The deepest module that the operation stands in, by its name in the model; empty for the model itself."""
     names = [name for name, _ in (node.meta.get("nn_module_stack") or {}).values()]
     return str(names[-1]).removeprefix("model").removeprefix(".") if names else ""
-
-
-def _all(args: Any, kwargs: Any) -> Iterator[Any]:
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, (list, tuple)):
-            yield from _all(value, {})
-        else:
-            yield value
 
 
 def _folded(op: Any, args: Any, kwargs: Any) -> Any:
@@ -179,10 +236,10 @@ def _dropless(args: Any, made: Any) -> Any:
 def _fits(found: Any, made: Any) -> None:
     """Our own mistakes in a rule must not pass."""
     if isinstance(made, Tensor):
-        assert tuple(found.shape) == tuple(made.shape)
+        assert tuple(found.t.shape) == tuple(made.shape)
     elif isinstance(made, (list, tuple)) and isinstance(found, tuple):
         for f, m in zip(found, made, strict=True):
-            assert not isinstance(m, Tensor) or tuple(f.shape) == tuple(m.shape)
+            assert not isinstance(m, Tensor) or tuple(f.t.shape) == tuple(m.shape)
 
 
 def _typed(found: Any, made: Any) -> Any:
@@ -191,20 +248,25 @@ def _typed(found: Any, made: Any) -> Any:
     return Formulas(found, made.dtype)
 
 
-def _unknown(call: Call) -> Any:
+def _pointwise(name: str, args: Any, kwargs: Any, made: Any, deep: bool) -> Formulas:
+    """A function of the entries that stand at one place. What is no tensor belongs to its name."""
+    if made.dtype.is_complex or any(isinstance(v, (list, tuple)) for v in args):
+        raise NoRule
+    given = [lifted(v, deep) for v in tensors_in(args, kwargs) if isinstance(v, (Tensor, Formulas))]
+    words = [repr(v) for v in tensors_in(args, kwargs) if not isinstance(v, (Tensor, Formulas))]
+    return Formulas(function((name, *words), *torch.broadcast_tensors(*given)), made.dtype)
+
+
+def _unknown(op: Any, args: Any, kwargs: Any, made: Any, deep: bool) -> Any:
     """A function of everything that is read, for each entry another one."""
-    read = [
-        listed("read", call.lifted(v).flatten(), [0]) for v in _all(call.args, call.kwargs) if isinstance(v, (Tensor, Formulas))
-    ]
-    words = repr([v for v in _all(call.args, call.kwargs) if not isinstance(v, (Tensor, Formulas))])
-    name = function((str(call.op), words), *read)
+    read = [listed("read", lifted(v, deep).flatten(), [0]) for v in tensors_in(args, kwargs) if isinstance(v, (Tensor, Formulas))]
+    words = repr([v for v in tensors_in(args, kwargs) if not isinstance(v, (Tensor, Formulas))])
+    name = function((str(op), words), *read)
 
-    def each(number: int, made: Any) -> Tensor:
-        return function(("entry", number), letters(made.shape, "place", number), name.expand(made.shape))
+    def one(number: int, like: Tensor) -> Formulas:
+        return unknown_numbers(like, "place", number).map(lambda t: function(("entry", number), t, name.expand(like.shape)))
 
-    if isinstance(call.made, (list, tuple)):
-        return tuple(each(n, m) for n, m in enumerate(call.made))
-    return each(0, call.made)
+    return tuple(one(n, m) for n, m in enumerate(made)) if isinstance(made, (list, tuple)) else one(0, made)
 
 
-__all__ = ["RULES", "Random", "Walk", "key", "module_of", "operation"]
+__all__ = ["Random", "Walk", "key", "module_of", "operation"]

@@ -19,7 +19,10 @@ VIEWS = {
 }  # fmt: skip
 ALIASES = {"detach", "alias", "clone", "contiguous", "lift_fresh", "lift_fresh_copy", "lift"}  # nobody writes into what was made
 LIKE = {"new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like"}  # read a shape, and no numbers
-COMPOSED = ("gelu", "leaky_relu", "elu", "hardtanh", "native_group_norm", "native_batch_norm")  # torch's core has these whole
+COMPOSED = (  # torch's core has these whole
+    "gelu", "leaky_relu", "elu", "hardtanh", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit",
+    "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training",
+)  # fmt: skip
 
 
 def lowered(*names: str) -> Callable[[Lowered], Lowered]:

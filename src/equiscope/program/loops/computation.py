@@ -15,13 +15,15 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from equiscope.errors import InputError
-from equiscope.program.loops import lower_math  # noqa: F401  # enters its operations into the list
+from equiscope.program.loops import lower_products, lower_scans  # noqa: F401  # enter their operations into the list
 from equiscope.program.loops.aten import ALIASES, LIKE, LOWERED, VIEWS, known, name_of, parts
 from equiscope.program.loops.loop_ir import LoopIR, Value
+from equiscope.program.loops.lower_complex import Complex, complex_rule, constant, on_complex
 from equiscope.program.loops.lower_views import viewed
 from equiscope.record.computation import Computation
 
 Function = Callable[..., dict[str, Tensor]]
+WHERE = ("memory_format", "layout", "device", "pin_memory", "non_blocking")  # of numbers, and not which
 
 
 def computation(function: Function, inputs: dict[str, Tensor]) -> Computation:
@@ -101,7 +103,7 @@ class _Reader:
                 self.values[node] = next(rest)
             elif node.op == "get_attr":
                 found = _attribute(self.graph, str(node.target))
-                self.values[node] = self.ir.constant(found) if isinstance(found, Tensor) else found
+                self.values[node] = constant(self.ir, found) if isinstance(found, Tensor) else found
             elif node.op == "output":
                 return list(self._known(node.args[0]))
             else:
@@ -119,30 +121,10 @@ class _Reader:
             return arguments[0][arguments[1]]
         if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()):
             raise InputError(f"A computation is the same each time, but {name} draws by chance. Call model.eval() first.")
-        values = [x for x in _leaves([arguments, named]) if isinstance(x, Value)]
-        if name in LIKE or all(x.slot in ir.bases for x in values):
-            made = op(*_each(arguments, self._told), **_each(named, self._told))
-            return _each(made, lambda x: ir.constant(x) if isinstance(x, Tensor) else x)
-        if name in VIEWS and op is not torch.ops.aten.view.dtype:
-            return viewed(ir, op, arguments[0], arguments[1:], named)
-        if name in ALIASES:
-            return arguments[0]
-        if name not in LOWERED:
-            raise InputError(
-                f"A computation has no steps for {op}; it has {len(known())} others: equiscope.program.loops.aten.known(). "
-                "Write the model with these, or add it to program/loops/lower_math.py."
-            )
-        self._double(op, node)
-        named = {
-            key: x for key, x in named.items() if key not in ("memory_format", "layout", "device", "pin_memory", "non_blocking")
-        }
-        return LOWERED[name](ir, *arguments, **named)
-
-    def _told(self, x: Any) -> Any:
-        """The tensor of a constant, or one of the same shape where only that is read."""
-        if not isinstance(x, Value):
-            return x
-        return self.ir.tensor(x) if x.slot in self.ir.bases else torch.zeros(x.shape, dtype=x.dtype)
+        made = called(ir, op, arguments, named)
+        if any(x.slot not in ir.bases for x in values_in(made)):
+            self._double(op, node)
+        return made
 
     def _double(self, op: Any, node: Node) -> None:
         meta = node.meta.get("tensor_meta")
@@ -152,6 +134,42 @@ class _Reader:
 
     def _known(self, some: Any) -> Any:
         return _each(some, lambda x: self.values[x] if isinstance(x, Node) else x)
+
+
+def called(ir: LoopIR, op: Any, arguments: Any, named: dict[str, Any]) -> Any:
+    """What one of torch's operations makes of values, as steps. Raises InputError for what has none."""
+    name, values = name_of(op), values_in([arguments, named])
+
+    def told(x: Any) -> Any:
+        """The tensor of a constant, or one of the same shape where only that is read."""
+        if isinstance(x, Complex):
+            return torch.complex(told(x.real), told(x.imag))
+        if not isinstance(x, Value):
+            return x
+        return ir.tensor(x) if x.slot in ir.bases else torch.zeros(x.shape, dtype=x.dtype)
+
+    if name in LIKE or all(x.slot in ir.bases for x in values):
+        made = op(*_each(arguments, told), **_each(named, told))
+        return _each(made, lambda x: constant(ir, x) if isinstance(x, Tensor) else x)
+    named = {key: x for key, x in named.items() if key not in WHERE}
+    if on_complex(name, _leaves([arguments, named])):
+        return complex_rule(op, name)(ir, *arguments, **named)
+    if name in VIEWS and op is not torch.ops.aten.view.dtype:
+        return viewed(ir, op, arguments[0], arguments[1:], named)
+    if name in ALIASES:
+        return arguments[0]
+    if name not in LOWERED:
+        raise InputError(
+            f"A computation has no steps for {op}; it has {len(known())} others: equiscope.program.loops.aten.known(). "
+            "Write the model with these, or add it to program/loops/lower_math.py."
+        )
+    return LOWERED[name](ir, *arguments, **named)
+
+
+def values_in(some: Any) -> list[Value]:
+    """The values of arguments or results; a complex one is two."""
+    parts = [(x.real, x.imag) if isinstance(x, Complex) else (x,) for x in _leaves(some)]
+    return [x for both in parts for x in both if isinstance(x, Value)]
 
 
 def _writes(node: Node) -> bool:

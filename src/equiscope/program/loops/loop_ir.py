@@ -7,6 +7,7 @@ themselves are left out: a product with an expanded number costs no more than wi
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import torch
@@ -148,6 +149,10 @@ class LoopIR:
         made = self.apply("mul", made, many) if many != 1 else replace(made, dtype=x.dtype if op != "sum" else made.dtype)
         return made if keep else without(made, axes)
 
+    def top(self, x: Value, axes: Sequence[int]) -> Value:
+        """What is subtracted before exp so that nothing overflows: the largest along axes, which stay with length 1."""
+        return self.join("amax", x, axes, True)
+
     def dot(self, a: Value, b: Value, axes: Sequence[int], keep: bool = False) -> Value:
         """The sum of products, broadcast, along axes: every product of matrices is one."""
         shape = torch.broadcast_shapes(a.shape, b.shape)
@@ -164,6 +169,28 @@ class LoopIR:
             return made
 
         return self.once(("copy", x), make)
+
+    def pick(self, base: Value, rows: Sequence[Value], jumps: Sequence[int], lengths: Sequence[int]) -> Value:
+        """Entries chosen by number.
+
+        base     in the shape that comes out, with stride 0 along the axes that are chosen
+        rows     of each chosen axis the row; jumps: its stride; lengths: how many rows it has
+        """
+
+        def make() -> Value:
+            made = self.fresh(base.shape, base.dtype)
+            self.step("gather", made, base, further.expanded(base.shape))
+            return made
+
+        further = self.further(rows, jumps)
+        return self.once(("gather", base, further), make)
+
+    def further(self, rows: Sequence[Value], jumps: Sequence[int]) -> Value:
+        """How many numbers further rows lie, where a row of each axis is a jump."""
+        if all(row.slot in self.bases for row in rows):
+            return self.constant(sum((self.tensor(row) * jump for row, jump in zip(rows, jumps, strict=True)), torch.tensor(0)))
+        parts = [self.apply("mul", row, float(jump), dtype=torch.int64) for row, jump in zip(rows, jumps, strict=True)]
+        return reduce(lambda a, b: self.apply("add", a, b, dtype=torch.int64), parts)
 
     def step(self, op: str, to: Value, *operands: Value | float) -> None:
         """Write a step; `to` says its shape."""

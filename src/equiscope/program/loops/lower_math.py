@@ -1,4 +1,4 @@
-"""Numbers that torch's operations make, as steps: each by itself, joined along axes, and in products of matrices."""
+"""Numbers that torch's operations make, as steps: each by itself, and joined along axes."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,6 @@ import torch
 from equiscope.errors import InputError
 from equiscope.program.loops.aten import LOWERED, Lowered, lowered
 from equiscope.program.loops.loop_ir import LoopIR, Value, without
-from equiscope.program.loops.lower_views import cat
 
 UNARY = (
     "abs", "ceil", "cos", "erf", "exp", "expm1", "floor", "log", "log1p", "neg", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "tan",
@@ -17,21 +16,14 @@ UNARY = (
 )  # fmt: skip
 BINARY = ("atan2", "fmod", "maximum", "minimum")
 COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
-LOGIC = {
-    "logical_and": "and",
-    "logical_or": "or",
-    "logical_not": "not",
-    "bitwise_and": "and",
-    "bitwise_or": "or",
-    "bitwise_not": "not",
-}
+LOGIC = {"and": "and", "or": "or", "xor": "ne", "not": "not"}
 
 
 def _elementwise(op: str, dtype: torch.dtype = torch.float64) -> Lowered:
     return lambda ir, *operands: ir.apply(op, *operands, dtype=dtype)
 
 
-LOWERED.update({name: _elementwise(name) for name in UNARY})
+LOWERED.update({name: _elementwise(name) for name in UNARY} | {"_neg_view": _elementwise("neg")})
 LOWERED.update({name: _elementwise(name) for name in BINARY})
 LOWERED.update({name: _elementwise(name, torch.bool) for name in COMPARED})
 
@@ -40,12 +32,13 @@ def _logic(name: str, op: str) -> Lowered:
     def how(ir: LoopIR, *operands: Value | float) -> Value:
         if name.startswith("bitwise") and any(isinstance(x, Value) and x.dtype != torch.bool for x in operands):
             raise InputError(f"A computation has {name} of booleans only. Use comparisons instead of bits of numbers.")
+        operands = tuple(ir.apply("ne", x, 0.0, dtype=torch.bool) if _counts(x) else x for x in operands)
         return ir.apply(op, *operands, dtype=torch.bool)
 
     return how
 
 
-LOWERED.update({name: _logic(name, op) for name, op in LOGIC.items()})
+LOWERED.update({f"{kind}_{name}": _logic(f"{kind}_{name}", op) for kind in ("logical", "bitwise") for name, op in LOGIC.items()})
 
 
 def _plus(op: str, turned: bool = False) -> Lowered:
@@ -76,6 +69,15 @@ def _div(ir: LoopIR, a: Value, b: Value | float, rounding_mode: str | None = Non
 def _remainder(ir: LoopIR, a: Value, b: Value | float) -> Value:
     whole = ir.apply("floor", ir.apply("div", a, b))
     return ir.apply("sub", a, ir.apply("mul", whole, b), dtype=_kind(a, b))
+
+
+@lowered("round")
+def _round(ir: LoopIR, x: Value) -> Value:
+    """To the nearest whole number, and of two that are equally near to the even one."""
+    up = ir.apply("floor", ir.apply("add", x, 0.5))
+    half = ir.apply("eq", ir.apply("sub", up, x), 0.5, dtype=torch.bool)
+    odd = ir.apply("ne", ir.apply("fmod", up, 2.0), 0.0, dtype=torch.bool)
+    return ir.apply("sub", up, ir.apply("and", half, odd, dtype=torch.bool))
 
 
 @lowered("reciprocal")
@@ -140,25 +142,28 @@ def _cast(ir: LoopIR, x: Value, dtype: torch.dtype | None = None, **rest: Any) -
 
 
 # --- joined along axes
-def _axes(x: Value, dim: int | Sequence[int] | None) -> list[int]:
+def axes_of(x: Value, dim: int | Sequence[int] | None) -> list[int]:
+    """The axes that are asked for, from 0; all where none is."""
     some = range(len(x.shape)) if dim is None or dim == [] else [dim] if isinstance(dim, int) else dim
     return [axis % len(x.shape) for axis in some]
 
 
 @lowered("sum")
 def _sum(ir: LoopIR, x: Value, dim: Any = None, keepdim: bool = False, dtype: torch.dtype | None = None) -> Value:
-    return ir.join("sum", x, _axes(x, dim), keepdim)
+    return ir.join("sum", x, axes_of(x, dim), keepdim)
 
 
 @lowered("mean")
 def _mean(ir: LoopIR, x: Value, dim: Any = None, keepdim: bool = False, dtype: torch.dtype | None = None) -> Value:
-    many = math.prod(x.shape[axis] for axis in _axes(x, dim))
-    return ir.apply("div", ir.join("sum", x, _axes(x, dim), keepdim), float(many))
+    many = math.prod(x.shape[axis] for axis in axes_of(x, dim))
+    return ir.apply("div", ir.join("sum", x, axes_of(x, dim), keepdim), float(many))
 
 
 def _joining(op: str, dtype: torch.dtype | None = None) -> Lowered:
     def how(ir: LoopIR, x: Value, dim: Any = None, keepdim: bool = False) -> Value:
-        made = ir.join(op, x, _axes(x, dim), keepdim)
+        if dtype == torch.bool and x.dtype != torch.bool:
+            x = ir.apply("ne", x, 0.0, dtype=dtype)
+        made = ir.join(op, x, axes_of(x, dim), keepdim)
         return made if dtype is None else Value(made.slot, made.shape, made.strides, made.offset, dtype)
 
     return how
@@ -172,24 +177,32 @@ LOWERED.update({"any": _joining("amax", torch.bool), "all": _joining("amin", tor
 def _norm(
     ir: LoopIR, x: Value, order: float = 2, dim: Any = None, keepdim: bool = False, dtype: torch.dtype | None = None
 ) -> Value:
-    if order != 2:
-        raise InputError(f"A computation has the norm of order 2 only, but got {order}. Write the norm as a sum of powers.")
-    made = ir.apply("sqrt", ir.dot(x, x, _axes(x, dim), True))
-    return made if keepdim else without(made, _axes(x, dim))
+    axes = axes_of(x, dim)
+    if order == 2:
+        made = ir.apply("sqrt", ir.dot(x, x, axes, True))
+    elif abs(order) == math.inf:
+        made = ir.join("amax" if order > 0 else "amin", ir.apply("abs", x), axes, True)
+    elif order == 0:
+        made = ir.join("sum", ir.apply("ne", x, 0.0, dtype=torch.bool), axes, True)
+    else:
+        powers = ir.apply("abs", x) if order == 1 else ir.apply("pow", ir.apply("abs", x), order)
+        made = ir.join("sum", powers, axes, True)
+        made = made if order == 1 else ir.apply("pow", made, 1 / order)
+    return made if keepdim else without(made, axes)
 
 
 @lowered("var_mean")
-def _var_mean(ir: LoopIR, x: Value, dim: Any = None, correction: float = 1, keepdim: bool = False) -> tuple[Value, Value]:
-    axes = _axes(x, dim)
+def _var_mean(ir: LoopIR, x: Value, dim: Any = None, correction: float | None = 1, keepdim: bool = False) -> tuple[Value, Value]:
+    axes = axes_of(x, dim)
     many = math.prod(x.shape[axis] for axis in axes)
     mean = ir.apply("div", ir.join("sum", x, axes, True), float(many))
     away = ir.apply("sub", x, mean)
-    spread = ir.apply("div", ir.dot(away, away, axes, True), float(many - correction))
+    spread = ir.apply("div", ir.dot(away, away, axes, True), float(many - (1 if correction is None else correction)))
     return (spread, mean) if keepdim else (without(spread, axes), without(mean, axes))
 
 
 @lowered("var")
-def _var(ir: LoopIR, x: Value, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Value:
+def _var(ir: LoopIR, x: Value, dim: Any = None, correction: float | None = 1, keepdim: bool = False) -> Value:
     return _var_mean(ir, x, dim, correction, keepdim)[0]
 
 
@@ -207,82 +220,18 @@ def _layer_norm(
 
 @lowered("_softmax")
 def _softmax(ir: LoopIR, x: Value, dim: int, half: bool = False) -> Value:
-    raised = ir.apply("exp", ir.apply("sub", x, ir.join("amax", x, [dim], True)))
+    raised = ir.apply("exp", ir.apply("sub", x, ir.top(x, [dim])))
     return ir.apply("div", raised, ir.join("sum", raised, [dim], True))
 
 
 @lowered("_log_softmax")
 def _log_softmax(ir: LoopIR, x: Value, dim: int, half: bool = False) -> Value:
-    lower = ir.apply("sub", x, ir.join("amax", x, [dim], True))
+    lower = ir.apply("sub", x, ir.top(x, [dim]))
     return ir.apply("sub", lower, ir.apply("log", ir.join("sum", ir.apply("exp", lower), [dim], True)))
 
 
-@lowered("cumsum")
-def _cumsum(ir: LoopIR, x: Value, dim: int, dtype: torch.dtype | None = None) -> Value:
-    dim = dim % len(x.shape)
-    many = x.shape[dim]
-    before = ir.constant(torch.ones(many, many, dtype=torch.float64).triu())  # [from, to]
-    last = x.along(lambda t: t.movedim(dim, -1).unsqueeze(-1))
-    return ir.dot(last, before, [-2]).along(lambda t: t.movedim(-1, dim))
-
-
-# --- products of matrices
-@lowered("mm", "bmm")
-def _matmul(ir: LoopIR, a: Value, b: Value) -> Value:
-    left, right = a.along(lambda t: t.unsqueeze(-1)), b.along(lambda t: t.unsqueeze(-3))
-    return ir.dot(left, right, [-2])
-
-
-@lowered("mv", "dot")
-def _mv(ir: LoopIR, a: Value, b: Value) -> Value:
-    return ir.dot(a, b, [-1])
-
-
-@lowered("addmm", "baddbmm")
-def _addmm(ir: LoopIR, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1) -> Value:
-    made = _matmul(ir, a, b)
-    made = made if alpha == 1 else ir.apply("mul", made, alpha)
-    return ir.apply("add", made, c if beta == 1 else ir.apply("mul", c, beta))
-
-
-@lowered("convolution")
-def _convolution(
-    ir: LoopIR, x: Value, weight: Value, bias: Value | None, stride: Sequence[int], padding: Sequence[int],
-    dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
-) -> Value:  # fmt: skip
-    """Every window of x times the kernel: a sum over channels and over the kernel's places."""
-    if transposed:
-        raise InputError("A computation has no steps for a transposed convolution.")
-    axes, kernel = len(x.shape) - 2, weight.shape[2:]
-    wide = LOWERED["constant_pad_nd"](ir, x, [n for pad in reversed(padding) for n in (pad, pad)])
-    spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-    outs = [(n - span) // s + 1 for n, span, s in zip(wide.shape[2:], spans, stride, strict=True)]
-    batch, channels, many = x.shape[0], x.shape[1] // groups, weight.shape[0] // groups
-    step = wide.strides
-    windows = wide.seen(
-        (batch, groups, 1, *outs, channels, *kernel),
-        (
-            step[0], channels * step[1], 0, *(s * own for s, own in zip(stride, step[2:], strict=True)), step[1],
-            *(d * own for d, own in zip(dilation, step[2:], strict=True)),
-        ),
-        wide.offset,
-    )  # fmt: skip
-    own = weight.strides
-    kernels = weight.seen(
-        (1, groups, many, *([1] * axes), channels, *kernel), (0, many * own[0], own[0], *([0] * axes), *own[1:]), weight.offset
-    )
-    made = ir.dot(windows, kernels, range(-1 - axes, 0)).along(lambda t: t.flatten(1, 2))
-    return made if bias is None else ir.apply("add", made, bias.along(lambda t: t.view(-1, *([1] * axes))))
-
-
-@lowered("linalg_cross")
-def _cross(ir: LoopIR, a: Value, b: Value, dim: int = -1) -> Value:
-    def rolled(x: Value, by: int) -> Value:
-        twice = cat(ir, [x, x], dim)
-        return twice.along(lambda t: t.narrow(dim, by, 3))
-
-    first = ir.apply("mul", rolled(a, 1), rolled(b, 2))
-    return ir.apply("sub", first, ir.apply("mul", rolled(a, 2), rolled(b, 1)))
+def _counts(x: Value | float) -> bool:
+    return isinstance(x, Value) and x.dtype != torch.bool
 
 
 def _kind(*operands: Value | float) -> torch.dtype:

@@ -1,7 +1,6 @@
 """Numbers that torch's operations move: joined, padded, picked and put by an index, and seen in another shape."""
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Any
 
 import torch
@@ -100,29 +99,11 @@ def _rows(ir: LoopIR, index: Value, length: int) -> Value:
     return ir.apply("where", ir.apply("lt", index, 0.0, dtype=torch.bool), back, index, dtype=torch.int64)
 
 
-def _further(ir: LoopIR, rows: Sequence[Value], jumps: Sequence[int]) -> Value:
-    """How many numbers further rows lie, where a row of each axis is a jump."""
-    if all(row.slot in ir.bases for row in rows):
-        return ir.constant(sum((ir.tensor(row) * jump for row, jump in zip(rows, jumps, strict=True)), torch.tensor(0)))
-    parts = [ir.apply("mul", row, float(jump), dtype=torch.int64) for row, jump in zip(rows, jumps, strict=True)]
-    return reduce(lambda a, b: ir.apply("add", a, b, dtype=torch.int64), parts)
-
-
-def _pick(ir: LoopIR, base: Value, rows: Sequence[Value], jumps: Sequence[int]) -> Value:
-    def make() -> Value:
-        made = ir.fresh(base.shape, base.dtype)
-        ir.step("gather", made, base, further.expanded(base.shape))
-        return made
-
-    further = _further(ir, rows, jumps)
-    return ir.once(("gather", base, further), make)
-
-
 @lowered("gather")
 def _gather(ir: LoopIR, x: Value, dim: int, index: Value, sparse_grad: bool = False) -> Value:
     dim = dim % len(x.shape)
     strides = [0 if axis == dim else stride for axis, stride in enumerate(x.strides)]
-    return _pick(ir, x.seen(index.shape, strides, x.offset), [index], [x.strides[dim]])
+    return ir.pick(x.seen(index.shape, strides, x.offset), [_rows(ir, index, x.shape[dim])], [x.strides[dim]], [x.shape[dim]])
 
 
 @lowered("index_select")
@@ -181,7 +162,7 @@ def _index(ir: LoopIR, x: Value, indices: Sequence[Value | None]) -> Value:
     base, chosen, many, begin = _placed(x, indices)
     rows = [_rows(ir, index, x.shape[axis]) for axis, index in enumerate(indices) if index is not None]
     wide = [_lined_up(row, many, begin, len(base.shape)) for row in rows]
-    return _pick(ir, base, wide, [x.strides[axis] for axis in chosen])
+    return ir.pick(base, wide, [x.strides[axis] for axis in chosen], [x.shape[axis] for axis in chosen])
 
 
 @lowered("index_put")
@@ -191,7 +172,7 @@ def _index_put(ir: LoopIR, x: Value, indices: Sequence[Value | None], values: Va
     place, chosen, many, begin = _placed(made, indices)
     rows = [_rows(ir, index, x.shape[axis]) for axis, index in enumerate(indices) if index is not None]
     wide = [_lined_up(row, many, begin, len(place.shape)) for row in rows]
-    further = _further(ir, wide, [made.strides[axis] for axis in chosen])
+    further = ir.further(wide, [made.strides[axis] for axis in chosen])
     ir.step("scatter" if accumulate else "put", place, values.expanded(place.shape), further.expanded(place.shape))
     return made
 
@@ -203,7 +184,9 @@ def _scattering(op: str) -> Lowered:
         ir.step("copy", made, x)
         strides = [0 if axis == dim else stride for axis, stride in enumerate(contiguous(x.shape))]
         cut = src.seen(index.shape, src.strides, src.offset) if isinstance(src, Value) else src
-        ir.step(op, made.seen(index.shape, strides, 0), cut, _further(ir, [index], [contiguous(x.shape)[dim]]))
+        ir.step(
+            op, made.seen(index.shape, strides, 0), cut, ir.further([_rows(ir, index, x.shape[dim])], [contiguous(x.shape)[dim]])
+        )
         return made
 
     return how
