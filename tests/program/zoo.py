@@ -83,6 +83,20 @@ class InPlace(nn.Module):
         return F.relu(out, inplace=True) + half.sum() + first.sum() * self.count
 
 
+class Fourier(nn.Module):
+    """Tokens mixed by a Fourier transform, as FNet does, and pairs turned by positions, as in Llama's own code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.o_proj = nn.Linear(8, 8)
+
+    def forward(self, x):
+        angles = torch.outer(torch.arange(x.shape[-2]), torch.tensor([1.0, 0.1, 0.01, 0.001]))
+        pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
+        turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+        return self.o_proj(turned) + torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real
+
+
 class Complex(nn.Module):
     """Turns pairs as complex numbers, written through a view of another dtype."""
 
@@ -411,6 +425,7 @@ ZOO = {
     "functional_call": Case(lambda: Around(doubled), wide),
     "writes in place": Case(InPlace, small),
     "writes through complex views": Case(Complex, small),
+    "Fourier mixing": Case(Fourier, small),
     "parts of one memory": Case(Parts, small),
     "branch": Case(Branch, small, again="watch"),
     "one module twice": Case(Shared, small),

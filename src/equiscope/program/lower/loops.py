@@ -1,6 +1,7 @@
 """A call that no operation of the page is: one step of loops, lowered from the ATen calls that torch makes of it.
 
-Views before the call that are no operation either are taken into the loops. The page computes in float64, so the loops do.
+Views and complex numbers before the call, which are no operation either, are taken into the loops. The page computes in float64, so
+the loops do.
 """
 
 from typing import Any
@@ -12,10 +13,15 @@ from equiscope.errors import InputError
 from equiscope.program.loops import computation
 from equiscope.program.lower.graph import Apply, Graph
 from equiscope.program.lower.movement import Movement
-from equiscope.program.program import Ref, Step, Written, each, leaves_of
+from equiscope.program.program import Ref, Written, each, leaves_of
 from equiscope.record.computation import Computation
 
-FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+WIDE = {
+    torch.float32: torch.float64,
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.complex64: torch.complex128,
+}
 
 
 class Loops:
@@ -30,18 +36,19 @@ class Loops:
 
         planned  whether an earlier value is something that the page shows, or else a view that is taken into the loops
         """
-        step, place = self.graph.maker[value]
-        sources: dict[int, tuple[int, ...]] = {}  # by value read: the values of the chain, from the one that is shown
-        for x in dict.fromkeys(step.inputs):
-            if x in self.graph.moving:
-                sources[x] = self._chain(x, planned)
-        inputs = list(dict.fromkeys(chain[0] for chain in sources.values()))
-        given = {f"x{i}": _wide(self.graph.tensor(Ref(v))) for i, v in enumerate(inputs)}
-        if any(t.is_complex() for t in given.values()) or self.graph.tensor(Ref(value)).is_complex():
+        if self.graph.tensor(Ref(value)).is_complex():
             return None
-        key = self._key(step, place, sources, inputs)
+        step = self.graph.maker[value][0]
+        inputs: list[int] = []
+        inside: list[int] = []  # values that are made anew in the loops, in an order in which they can be
+        for x in dict.fromkeys(step.inputs):
+            self._read(x, planned, inputs, inside)
+        if any(self.graph.tensor(Ref(x)).is_complex() for x in inputs):
+            return None
+        given = {f"x{i}": _wide(self.graph.tensor(Ref(v))) for i, v in enumerate(inputs)}
+        key = str([self._key(v, inputs, inside) for v in (*inside, value)])
         if key not in self._made:
-            self._made[key] = self._lowered(step, place, sources, inputs, given)
+            self._made[key] = self._lowered(value, inputs, inside, given)
         found = self._made[key]
         if found is None:
             return None
@@ -49,34 +56,38 @@ class Loops:
         exact = {} if dtype.is_floating_point else {"dtype": "bool" if dtype == torch.bool else "int64"}
         return Apply("loops", tuple(map(Ref, inputs)), {"call": step.op, **exact}, found)
 
-    def _chain(self, value: int, planned: Any) -> tuple[int, ...]:
-        chain = [value]
-        while not planned(chain[0]):
-            source = self.movement.source(chain[0])
-            if source is None or source not in self.graph.moving:
-                break
-            chain.insert(0, source)
-        return tuple(chain)
+    def _read(self, value: int, planned: Any, inputs: list[int], inside: list[int]) -> None:
+        """Where a value that is read comes from: it is shown, or it is a view or complex and is made in the loops."""
+        if value not in self.graph.moving or value in inputs or value in inside:
+            return
+        source = self.movement.source(value)
+        hidden = not planned(value) and value in self.graph.maker
+        if hidden and self.graph.tensor(Ref(value)).is_complex():
+            before = self.graph.maker[value][0].inputs
+        elif hidden and source is not None and source in self.graph.moving:
+            before = (source,)
+        else:
+            inputs.append(value)
+            return
+        for x in dict.fromkeys(before):
+            self._read(x, planned, inputs, inside)
+        inside.append(value)
 
-    def _lowered(
-        self, step: Step, place: Any, sources: dict[int, tuple[int, ...]], inputs: list[int], given: dict[str, Tensor]
-    ) -> Computation | None:
+    def _lowered(self, value: int, inputs: list[int], inside: list[int], given: dict[str, Tensor]) -> Computation | None:
         def function(**numbers: Tensor) -> dict[str, Tensor]:
-            first = {v: numbers[f"x{i}"] for i, v in enumerate(inputs)}
-            read = {}
-            for value, (start, *rest) in sources.items():
-                made = first[start]
-                for v in rest:
-                    made = self.movement.again(v, made)
-                read[value] = made
-            return {"y": self._call(step, place, read)}
+            read = {v: numbers[f"x{i}"] for i, v in enumerate(inputs)}
+            for v in (*inside, value):
+                read[v] = self._call(v, read)
+            made = read[value]
+            return {"y": made.clone() if any(made is read[v] for v in inputs) else made}
 
         try:
             return computation(function, given)
         except (InputError, RuntimeError, NotImplementedError):
             return None  # no loops for it: torch's reasons are many, and all mean this
 
-    def _call(self, step: Step, place: Any, read: dict[int, Tensor]) -> Tensor:
+    def _call(self, value: int, read: dict[int, Tensor]) -> Tensor:
+        step, place = self.graph.maker[value]
         given: list[Tensor] = []
         written = {place.argument for _, place in step.outputs if isinstance(place, Written)}
 
@@ -85,33 +96,30 @@ class Loops:
                 t = read[x.id] if x.id in read else _wide(self.graph.tensor(x))
                 given.append(t.clone() if len(given) in written else t)
                 return given[-1]
-            return torch.float64 if x in FLOATS and isinstance(x, torch.dtype) else x
+            return WIDE.get(x, x) if isinstance(x, torch.dtype) else x
 
         args, kwargs = each((step.args, step.kwargs), filled)
         if isinstance(place, Written) and isinstance(kwargs.get("out"), Tensor):  # what is written is all that is made
             del kwargs["out"]
             place = 0
         result = step.call(*args, **kwargs)
-        found = given[place.argument] if isinstance(place, Written) else list(leaves_of(result))[place]
-        return found.clone() if any(found is t for t in read.values()) else found
+        return given[place.argument] if isinstance(place, Written) else list(leaves_of(result))[place]
 
-    def _key(self, step: Step, place: Any, sources: dict[int, tuple[int, ...]], inputs: list[int]) -> object:
+    def _key(self, value: int, inputs: list[int], inside: list[int]) -> object:
+        step, place = self.graph.maker[value]
+
         def seen(x: Any) -> object:
             if not isinstance(x, Ref):
                 return type(x), repr(x)
-            if x.id not in sources:
-                t = self.graph.tensor(x)
-                return ("constant", tuple(t.shape), t.flatten().tolist() if t.numel() < 64 else x.id) if t.numel() else x.id
-            views = [self._written_view(v) for v in sources[x.id][1:]]
-            start = self.graph.tensor(Ref(sources[x.id][0]))
-            return inputs.index(sources[x.id][0]), tuple(start.shape), str(start.dtype), str(views)
+            if x.id in inside:
+                return inside.index(x.id)
+            t = self.graph.tensor(x)
+            if x.id in inputs:
+                return "input", inputs.index(x.id), tuple(t.shape), str(t.dtype)
+            return ("constant", tuple(t.shape), t.flatten().tolist() if t.numel() < 64 else x.id) if t.numel() else x.id
 
         return str(step.call), str(place), str([seen(x) for x in leaves_of((step.args, step.kwargs))])
 
-    def _written_view(self, value: int) -> str:
-        step, place = self.graph.maker[value]
-        return f"{step.call}{place}{[x for x in leaves_of((step.args, step.kwargs)) if not isinstance(x, Ref)]}"
-
 
 def _wide(t: Tensor) -> Tensor:
-    return t.detach().double() if t.is_floating_point() else t.detach()
+    return t.detach().to(WIDE.get(t.dtype, t.dtype))

@@ -128,11 +128,11 @@ class _Plans:
             for lift in LIFTED.get(step.op, ()):
                 if (found := lift(self.graph, step)) is not None:
                     return found
+        if numbers[value].is_complex():
+            return None  # the page has real numbers: loops take it in
         moved = self.movement.expression(value, self.shown)
         if moved is not None:
             return moved
-        if numbers[value].is_complex():
-            return None
         if operation_of(step.call):
             inputs, params = parameters(step.call, step.args, step.kwargs)
             return Apply(operation_of(step.call), tuple(inputs), params)
