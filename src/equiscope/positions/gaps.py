@@ -69,7 +69,8 @@ def apply_network(mlp: nn.Module, x: Tensor, head: Tensor) -> Tensor:
     """
     learned = {name: p for name, p in mlp.named_parameters() if p.is_floating_point()}
     wide = reduce(torch.promote_types, (p.dtype for p in learned.values()), torch.promote_types(x.dtype, torch.float32))
-    outer = functional_call(mlp, {name: p.to(wide) for name, p in learned.items()}, x.to(wide))
+    narrow = {name: p.to(wide) for name, p in learned.items() if p.dtype != wide}
+    outer = functional_call(mlp, narrow, x.to(wide))
     return of_head(outer, head)
 
 
