@@ -51,7 +51,7 @@ CHECKS = {
     "rooms": ("lint-imports",),
     "schema drift": ("python", "-m", "equiscope.record", "--check"),
     "recipe drift": ("python", "-m", "equiscope.training", "--check"),
-    "golden traces": ("python", "-m", "equiscope.explore.golden", "--check"),
+    "golden traces": ("python", "-m", "contract.golden", "--check"),
     "docs drift": ("python", "docs/tables.py", "--check"),
     "tolerances drift": ("python", "docs/tolerances.py", "--check"),
     "contract drift": ("npm", "run", "--silent", "contract", "--", "--check"),

@@ -21,7 +21,6 @@ from torch import nn
 
 import equiscope
 from equiscope import explore
-from equiscope.explore.golden import drawn
 from equiscope.explore.pages.compare import write_page
 from equiscope.explore.pages.cost import cost
 from equiscope.explore.pages.graph import graph
@@ -33,7 +32,12 @@ from equiscope.record import Comparison, read_run
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.training import Recipe, load_run, open_task, read_recipe, recall, train
 
-FOLDER = Path(__file__).parent / "pictures"
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from contract.golden import drawn  # noqa: E402
+
+FOLDER = ROOT / "docs" / "pictures"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

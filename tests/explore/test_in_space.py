@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from contract.computed import ETHANOL, SMALL, SPECS, drawn, drawn_model
 
 from equiscope.errors import InputError, ShapeError
-from equiscope.explore.space.computed import ETHANOL, SMALL, SPECS, drawn, drawn_model
 from equiscope.explore.space.in_space import in_space
 from equiscope.geometry import PLAIN, everyone
 from equiscope.geometry.model import PointSpec, SpaceModel

@@ -4,9 +4,9 @@ import re
 
 import pytest
 import torch
+from contract.golden import drawn
 
 from equiscope.explore import drawing, write
-from equiscope.explore.golden import drawn
 from equiscope.program.replay import replay
 from equiscope.record import unpack
 from tests.journeys.barriers import barriers

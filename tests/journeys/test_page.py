@@ -8,10 +8,10 @@ import msgspec
 import numpy as np
 import pytest
 import torch
+from contract.golden import Case
 
 from equiscope import record
 from equiscope.explore import Choice, explorable
-from equiscope.explore.golden import Case
 from equiscope.explore.pages.words import BROKEN, GROUPS, offers, rows
 from equiscope.explore.words.exhibit import exhibit
 from equiscope.program.replay import replay

@@ -3,10 +3,10 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from contract.computed import OPERATIONS, drawn, pushing
 from torch import nn
 
 from equiscope.errors import InputError
-from equiscope.explore.space.computed import OPERATIONS, drawn, pushing
 from equiscope.models import Attention, Block, Entry, Spec, build
 from equiscope.program.loops import computation, pushed
 from equiscope.program.loops.interpret import run

@@ -5,9 +5,9 @@ import math
 
 import pytest
 import torch
+from contract import golden
 
 from equiscope.audit.subject.promote_float64 import promote_float64
-from equiscope.explore import golden
 from equiscope.functional import rotate
 from equiscope.program.operations import OPERATIONS
 

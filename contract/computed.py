@@ -1,7 +1,7 @@
 """Golden computations: records with other inputs than they were written at, and what PyTorch gives for these.
 
 `contract/computations` is read by the web tests, which run the steps: every operation and its gradient, a layer of torch, models of
-points in space. `python -m equiscope.explore.golden` writes them.
+points in space. `python -m contract.golden` writes them.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,7 @@
 `contract/cases` is read by the Python tests and by the web tests, so the two runtimes are held to the same numbers.
 `contract/computations` holds functions as steps (`computed.py`); `contract/drawings.json` holds boxes, frames and links of
 well-known models, which the web tests lay out.
-`python -m equiscope.explore.golden` writes it; `--check` says whether it still holds (to 1e-12, as the last bits of an
+`python -m contract.golden` writes it; `--check` says whether it still holds (to 1e-12, as the last bits of an
 exponential differ between processors).
 """
 
@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import torch
+from contract import computed
 from torch import Tensor, nn
 
 from equiscope import record
@@ -36,7 +37,6 @@ from equiscope.attention import (
 )
 from equiscope.explore.pages.drawing import drawing
 from equiscope.explore.pages.words import Choice, offers, rows
-from equiscope.explore.space import computed
 from equiscope.explore.words.clocks import tour
 from equiscope.explore.words.exhibit import exhibit, numbers
 from equiscope.models import PRESETS, Attention, Block, Entry, FeedForward, Model, Norm, Spec, build
@@ -47,7 +47,7 @@ from equiscope.program.operations import OPERATIONS
 from equiscope.program.replay import replay
 from equiscope.tokens import Tokens, spelled, words
 
-FOLDER = Path(__file__).parents[3] / "contract"
+FOLDER = Path(__file__).parent
 TOLERANCE = 1e-12
 
 
@@ -321,10 +321,6 @@ def _spellings() -> list[dict[str, object]]:
 if __name__ == "__main__":
     if "--check" in sys.argv:
         left = stale()
-        print(
-            "contract/cases agree"
-            if not left
-            else f"contract/cases are stale: {', '.join(left)}. Run python -m equiscope.explore.golden"
-        )
+        print("contract/cases agree" if not left else f"contract/cases are stale: {', '.join(left)}. Run python -m contract.golden")
         sys.exit(bool(left))
     write()
