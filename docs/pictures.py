@@ -21,14 +21,13 @@ from torch import nn
 
 import equiscope
 from equiscope import explore
-from equiscope.explore.pages.compare import write_page
 from equiscope.explore.pages.cost import cost
 from equiscope.explore.pages.graph import graph
 from equiscope.explore.pages.heads import Looked
 from equiscope.explore.pages.masks import masks
 from equiscope.explore.pages.molecule import molecule
 from equiscope.explore.pages.tokens import tokens
-from equiscope.record import Comparison, read_run
+from equiscope.record import Comparison, course, read_run, report
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.training import Recipe, load_run, open_task, read_recipe, recall, train
 
@@ -185,7 +184,7 @@ def report_file(folder: Path) -> Path:
     """The report of the check that the how-to makes."""
     made: dict[str, Any] = {"__name__": HOWTO.stem}
     exec("\n".join(re.findall(r"```python\n(.*?)```", HOWTO.read_text(encoding="utf-8"), re.DOTALL)), made)
-    return explore.write_report(made["audit"], folder / "report.html")
+    return explore.write(report(made["audit"]), folder / "report.html")
 
 
 def drawing_file(folder: Path) -> Path:
@@ -205,7 +204,7 @@ def heads_file(folder: Path) -> Path:
 
 def comparison_file(folder: Path) -> Path:
     """The recorded answer to a question."""
-    return write_page(msgspec.json.decode(ANSWER.read_bytes(), type=Comparison), folder / "comparison.html")
+    return explore.write(msgspec.json.decode(ANSWER.read_bytes(), type=Comparison), folder / "comparison.html")
 
 
 def cost_file(folder: Path) -> Path:
@@ -251,7 +250,7 @@ def run_file(folder: Path) -> Path:
     page = folder / "run.html"
     if not page.exists():
         recipe = read_recipe(RECIPE, CHANGES, small=True)
-        explore.write_run_page(read_run(_trained(recipe, folder / "run")), page)
+        explore.write(course(read_run(_trained(recipe, folder / "run"))), page)
     return page
 
 

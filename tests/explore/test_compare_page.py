@@ -11,8 +11,8 @@ import pytest
 from tests.explore.comparisons import COMPARISONS, HOSTILE, comparison, hostile, mixed, once, twice
 
 from equiscope.errors import InputError
-from equiscope.explore.page import BUNDLE
-from equiscope.explore.pages.compare import comparison_page, plain, write_page
+from equiscope.explore.page import BUNDLE, html, write
+from equiscope.explore.pages.compare import plain
 from equiscope.record import Comparison
 
 DATA = re.compile(r'<script type="application/octet-stream" id="comparison">([\w+/=]+)</script>')
@@ -26,7 +26,7 @@ def read(page: str) -> Comparison:
 @pytest.mark.parametrize("name", list(COMPARISONS))
 def test_the_page_holds_the_record_as_it_is(name):
     found = COMPARISONS[name]()
-    assert read(comparison_page(found)) == found
+    assert read(html(found)) == found
 
 
 def test_without_a_script_the_answer_comes_first_and_all_runs_are_tables():
@@ -60,7 +60,7 @@ def test_the_same_variant_twice_is_not_called_better():
 
 
 def test_a_hostile_comparison_adds_no_element_to_the_page():
-    clean, page = comparison_page(comparison()), comparison_page(hostile())
+    clean, page = html(comparison()), html(hostile())
     assert HOSTILE not in page
     assert page.count("<script") == clean.count("<script")
     assert page.count("</script>") == clean.count("</script>")
@@ -68,7 +68,7 @@ def test_a_hostile_comparison_adds_no_element_to_the_page():
 
 
 def test_the_page_asks_for_nothing():
-    page = comparison_page(comparison())
+    page = html(comparison())
     assert "default-src 'none'" in page
     assert "connect-src" not in page
     assert not re.search(r'(?:src|href)="https?:', page)
@@ -79,7 +79,7 @@ def test_its_bundle_is_small():
 
 
 def test_it_is_written_whole_or_not_at_all(tmp_path):
-    path = write_page(comparison(), tmp_path / "compared.html")
-    assert path.read_text(encoding="utf-8") == comparison_page(comparison())
+    path = write(comparison(), tmp_path / "compared.html")
+    assert path.read_text(encoding="utf-8") == html(comparison())
     with pytest.raises(InputError, match="cannot be written"):
-        write_page(comparison(), tmp_path / "no" / "compared.html")
+        write(comparison(), tmp_path / "no" / "compared.html")

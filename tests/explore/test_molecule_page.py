@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from tests.explore.molecules import ball, ethanol, handed, turned, xyz
 
 from equiscope.errors import InputError
+from equiscope.explore import page
 from equiscope.explore.page import html, write
-from equiscope.explore.pages.molecule import ANGLES, ATOMS, molecule, plain_page, turn
+from equiscope.explore.pages.molecule import ANGLES, ATOMS, molecule, turn
 from equiscope.explore.space import elements
 from equiscope.explore.space.solvers import formula, plain, untrained
 from equiscope.program.loops.interpret import run
@@ -199,7 +200,7 @@ def test_a_formula_is_written_as_hill_does(tmp_path):
 
 
 def test_the_page_is_small_and_asks_nothing(record, tmp_path):
-    path = write(record, tmp_path / "page.html", plain_page(record))
+    path = write(record, tmp_path / "page.html")
     text = path.read_text(encoding="utf-8")
     assert path.stat().st_size < LARGEST
     assert "worker-src blob:" in text
@@ -209,11 +210,11 @@ def test_the_page_is_small_and_asks_nothing(record, tmp_path):
 
 
 def test_without_a_script_there_are_tables(record):
-    text = plain_page(record)
+    text = page.plain(record)
     assert text.count("<tr>") == 2 + 3 + 5
     assert "untrained weights" in text
     assert "Br1" in text
-    assert "<noscript>" in html(record, text)
+    assert "<noscript>" in html(record)
 
 
 def test_the_plain_transformer_is_an_ordinary_model(record):

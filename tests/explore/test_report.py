@@ -9,7 +9,7 @@ import pytest
 from tests.explore.audits import HOSTILE, audit, deep, hostile, planted, promised
 
 from equiscope.errors import InputError
-from equiscope.explore import report_page, write_report
+from equiscope.explore import html, write
 from equiscope.explore.pages.report import plain
 from equiscope.record import Audit, Report, report
 
@@ -24,8 +24,8 @@ def read(page: str) -> Report:
 
 @pytest.mark.parametrize("made", [planted, promised, deep, hostile, audit])
 def test_the_page_holds_the_record_as_it_is(made):
-    assert read(report_page(made())) == report(made())
-    assert read(report_page(made())).audit == made()
+    assert read(html(report(made()))) == report(made())
+    assert read(html(report(made()))).audit == made()
 
 
 def test_an_audit_goes_through_json_and_back():
@@ -34,7 +34,7 @@ def test_an_audit_goes_through_json_and_back():
 
 
 def test_a_hostile_model_adds_no_element_to_the_page():
-    clean, page = report_page(planted()), report_page(hostile())
+    clean, page = html(report(planted())), html(report(hostile()))
     assert HOSTILE not in page
     assert page.count("<script") == clean.count("<script")
     assert page.count("</script>") == clean.count("</script>")
@@ -42,21 +42,21 @@ def test_a_hostile_model_adds_no_element_to_the_page():
 
 
 def test_without_a_script_the_page_is_a_table():
-    (noscript,) = re.findall(r"<noscript>(.*?)</noscript>", report_page(planted()), re.DOTALL)
+    (noscript,) = re.findall(r"<noscript>(.*?)</noscript>", html(report(planted())), re.DOTALL)
     assert noscript.count('<th scope="row">') == len(planted().rows)
     assert report(planted()).summary in noscript
     assert "layers.1.attention" in noscript
 
 
 def test_the_page_asks_for_nothing():
-    page = report_page(planted())
+    page = html(report(planted()))
     assert "default-src 'none'" in page
     assert not re.search(r'(?:src|href)="https?:', page)
 
 
 def test_it_is_written_whole_or_not_at_all(tmp_path):
-    path = write_report(planted(), tmp_path / "report.html")
-    assert path.read_text(encoding="utf-8") == report_page(planted())
+    path = write(report(planted()), tmp_path / "report.html")
+    assert path.read_text(encoding="utf-8") == html(report(planted()))
     with pytest.raises(InputError, match="cannot be written"):
-        write_report(planted(), tmp_path / "no" / "report.html")
+        write(report(planted()), tmp_path / "no" / "report.html")
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]

@@ -13,7 +13,7 @@ from tests.explore.runs import HOSTILE, hostile, language, lost, pictured, point
 from tests.record.test_run import written
 
 from equiscope.errors import InputError
-from equiscope.explore import Live, following, run_page, write_run_page
+from equiscope.explore import Live, following, html, write
 from equiscope.explore.pages import run as room
 from equiscope.explore.pages.run import plain
 from equiscope.explore.server import server
@@ -30,12 +30,12 @@ def read(page: str) -> Course:
 
 @pytest.mark.parametrize("made", [run, translated, pictured, hostile, lost, lambda: run(done=0, samples=[], scores=[])])
 def test_the_page_holds_the_record_as_it_is(made):
-    assert read(run_page(made())) == course(made())
-    assert read(run_page(made())).run == made()
+    assert read(html(course(made()))) == course(made())
+    assert read(html(course(made()))).run == made()
 
 
 def test_a_hostile_run_adds_no_element_to_the_page():
-    clean, page = run_page(run()), run_page(hostile())
+    clean, page = html(course(run())), html(course(hostile()))
     assert HOSTILE not in page
     assert page.count("<script") == clean.count("<script")
     assert page.count("</script>") == clean.count("</script>")
@@ -44,14 +44,14 @@ def test_a_hostile_run_adds_no_element_to_the_page():
 
 
 def test_without_a_script_the_page_is_tables():
-    (noscript,) = re.findall(r"<noscript>(.*?)</noscript>", run_page(run()), re.DOTALL)
+    (noscript,) = re.findall(r"<noscript>(.*?)</noscript>", html(course(run())), re.DOTALL)
     assert course(run()).summary in noscript
     for told in ("<td>validation</td>", "<td>1.25</td>", "toy.txt", "ab" * 32, " after 60", "training loss"):
         assert told in noscript
 
 
 def test_the_page_asks_for_nothing_and_one_that_is_watched_asks_its_own_server():
-    page, watched = run_page(run()), Live(run(), []).page()
+    page, watched = html(course(run())), Live(run(), []).page()
     assert "connect-src" not in page
     assert "default-src 'none'" in page
     assert "default-src 'none'" in watched
@@ -60,10 +60,10 @@ def test_the_page_asks_for_nothing_and_one_that_is_watched_asks_its_own_server()
 
 
 def test_it_is_written_whole_or_not_at_all(tmp_path):
-    path = write_run_page(run(), tmp_path / "run.html")
-    assert path.read_text(encoding="utf-8") == run_page(run())
+    path = write(course(run()), tmp_path / "run.html")
+    assert path.read_text(encoding="utf-8") == html(course(run()))
     with pytest.raises(InputError, match="cannot be written"):
-        write_run_page(run(), tmp_path / "no" / "run.html")
+        write(course(run()), tmp_path / "no" / "run.html")
 
 
 def test_who_watches_gets_each_entry_once_and_in_order():

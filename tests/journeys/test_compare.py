@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from equiscope.explore.pages.compare import write_page
+from equiscope.explore import write
 from equiscope.record import Comparison
 from tests.explore.comparisons import COMPARISONS, HOSTILE, comparison, mixed
 from tests.journeys.barriers import barriers
@@ -23,7 +23,7 @@ def compared(tmp_path_factory):
 
     def page(name):
         if name not in made:
-            made[name] = write_page(COMPARISONS[name](), folder / f"{name}.html")
+            made[name] = write(COMPARISONS[name](), folder / f"{name}.html")
         return made[name]
 
     return page

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from equiscope.explore.page import write
-from equiscope.explore.pages.cost import WORK, cost, plain
+from equiscope.explore.pages.cost import WORK, cost
 from equiscope.models import PRESETS, describe
 from equiscope.record.cost import amount
 from tests.explore.costs import HOSTILE, PAGES, speeds
@@ -25,7 +25,7 @@ def priced(tmp_path_factory):
     def page(name):
         if name not in made:
             content = PAGES[name]()
-            made[name] = write(content, folder / f"{name}.html", plain(content))
+            made[name] = write(content, folder / f"{name}.html")
         return made[name]
 
     return page

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from equiscope.explore.page import write
-from equiscope.explore.pages.graph import graph, plain, table
+from equiscope.explore.pages.graph import graph, table
 from equiscope.program.replay import replay
 from tests.journeys.barriers import barriers
 
@@ -331,7 +331,7 @@ def test_the_answer_shows_what_was_measured(see, pages):
 def test_without_a_script_there_are_tables(watched, pages, tmp_path):
     record = pages(HOSTILE)[1]
     tab = watched(360, java_script_enabled=False)
-    tab.goto(write(record, tmp_path / "plain.html", plain(record)).as_uri())
+    tab.goto(write(record, tmp_path / "plain.html").as_uri())
     assert tab.locator("table").count() == 5
     assert HOSTILE.split()[0] in tab.locator("tbody").first.inner_text()
     assert tab.locator("noscript script, noscript img").count() == 0

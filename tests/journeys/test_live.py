@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from equiscope.explore import Live, write_run_page
+from equiscope.explore import Live, write
 from equiscope.explore.server import server
 from equiscope.record import Run, Score, course, read_run, unpack
 from tests.explore.runs import HOSTILE, attention, hostile, long, lost, pictured, point, run, translated
@@ -31,7 +31,7 @@ def read(watched, tmp_path):
 
     def open_page(name="run", fragment="", wide=1280, dark=False, script=True, bypass_csp=False):
         tab = watched(wide, dark, java_script_enabled=script, bypass_csp=bypass_csp, has_touch=wide < 500)
-        tab.goto(f"{write_run_page(RUNS[name](), tmp_path / f'{name}.html').as_uri()}#{fragment}")
+        tab.goto(f"{write(course(RUNS[name]()), tmp_path / f'{name}.html').as_uri()}#{fragment}")
         tab.wait_for_selector("main canvas.chart" if script else "h1")
         return tab
 

@@ -10,7 +10,7 @@ import torch
 
 from equiscope.attention import Blocks, Causal, Dilated, Everything, Prefix, Window
 from equiscope.explore.page import write
-from equiscope.explore.pages.masks import BEGIN, masks, model, plain
+from equiscope.explore.pages.masks import BEGIN, masks, model
 from equiscope.record import unpack
 from equiscope.tokens import Tokens, vocabulary
 from tests.journeys.barriers import barriers
@@ -338,7 +338,7 @@ def test_a_part_is_saved_as_a_picture(read):
 
 def test_without_a_script_there_are_tables(watched, tmp_path):
     tab = watched(java_script_enabled=False)
-    tab.goto(write(made(THREE), tmp_path / "plain.html", plain(made(THREE))).as_uri())
+    tab.goto(write(made(THREE), tmp_path / "plain.html").as_uri())
     assert "needs JavaScript" in tab.locator("body").inner_text()
     rows = [row.locator("td").all_inner_texts() for row in tab.locator("table").first.locator("tbody tr").all()]
     assert [row[:2] for row in rows] == [["‹begin›", "Love"], ["‹begin› Love", "conquers"], ["‹begin› Love conquers", "all"]]

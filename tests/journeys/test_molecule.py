@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from equiscope.explore.page import write
-from equiscope.explore.pages.molecule import molecule, plain_page
+from equiscope.explore.pages.molecule import molecule
 from equiscope.explore.space.solvers import untrained
 from equiscope.record import unpack
 from equiscope.symmetry import relative_error
@@ -59,7 +59,7 @@ def pages(tmp_path_factory):
     def page(name):
         if name not in made:
             record = molecule(MAKE[name](folder / f"{name}.xyz"))
-            made[name] = write(record, folder / f"{name}.html", plain_page(record)), record
+            made[name] = write(record, folder / f"{name}.html"), record
         return made[name]
 
     return page

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from equiscope.explore import write_report
+from equiscope.explore import write
 from equiscope.record import Audit, Counterexample, pack, report
 from tests.explore import audits
 from tests.explore.audits import HOSTILE, audit, deep, hostile, planted, promised, row
@@ -25,7 +25,7 @@ def reports(tmp_path_factory):
 
     def page(name):
         if name not in made:
-            made[name] = write_report(AUDITS[name](), folder / f"{name}.html")
+            made[name] = write(report(AUDITS[name]()), folder / f"{name}.html")
         return made[name]
 
     return page
@@ -37,7 +37,7 @@ def read(watched, reports, tmp_path):
 
     def open_page(name="planted", fragment="", wide=1280, dark=False, script=True, bypass_csp=False, made=None):
         tab = watched(wide, dark, java_script_enabled=script, bypass_csp=bypass_csp, has_touch=wide < 500)
-        path = reports(name) if made is None else write_report(made, tmp_path / "report.html")
+        path = reports(name) if made is None else write(report(made), tmp_path / "report.html")
         tab.goto(f"{path.as_uri()}#{fragment}")
         tab.wait_for_selector("main table.rows" if script else "table")
         return tab

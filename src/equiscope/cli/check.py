@@ -21,7 +21,7 @@ from equiscope.audit.inputs.targets import target
 from equiscope.audit.integrations.junit import junit
 from equiscope.audit.runner import Progress
 from equiscope.errors import InputError
-from equiscope.record import Audit, Row
+from equiscope.record import Audit, Row, report
 from equiscope.symmetry import ACTIONS
 from equiscope.symmetry.ways import family
 
@@ -45,10 +45,10 @@ class Files:
 
     def write(self, audit: Audit) -> None:
         """Each of them. Raises InputError for the first that cannot be written, when the others are."""
-        from equiscope.explore.pages.report import report_page
+        from equiscope.explore import html
 
         wrong: InputError | None = None
-        for path, made in ((self.html, report_page), (self.junit, junit), (self.save, _record)):
+        for path, made in ((self.html, lambda audit: html(report(audit))), (self.junit, junit), (self.save, _record)):
             if path is None:
                 continue
             try:

@@ -138,7 +138,7 @@ def _tell(found: Comparison, folder: Path | None, json: bool) -> None:
     """Answer first; then the table; and the page and the data, where there is a folder for them."""
     import msgspec
 
-    from equiscope.explore.pages.compare import write_page
+    from equiscope.explore.page import write
 
     data = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
     wrong: EquiscopeError | None = None
@@ -146,7 +146,7 @@ def _tell(found: Comparison, folder: Path | None, json: bool) -> None:
         try:
             outputs.make_folder(folder, HINT)
             outputs.write(folder / DATA, data, HINT)
-            write_page(found, folder / REPORT)
+            write(found, folder / REPORT)
             print(f"wrote {folder / REPORT} and {folder / DATA}", file=sys.stderr)
         except EquiscopeError as error:  # no page bundle, or no room: the answer is told all the same
             wrong = error

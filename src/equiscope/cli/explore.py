@@ -12,7 +12,7 @@ import msgspec
 
 from equiscope import explore, outputs
 from equiscope.errors import InputError
-from equiscope.explore.page import PLAIN, Content
+from equiscope.explore.page import Content
 from equiscope.models import PRESETS, Built, ModelSpec, folder_of, spec_of
 from equiscope.record import course, read_run
 from equiscope.record.run import RUN
@@ -94,15 +94,11 @@ def show_run(
     if said:
         raise InputError(f"Only a sentence takes {' and '.join(said)}; {folder} is a run. Leave that out.")
     run = read_run(folder)
-    if json:
-        sys.stdout.write(msgspec.json.encode(course(run)).decode() + "\n")
-    elif export is not None:
-        wrote(explore.write_run_page(run, export))
-    elif run.state == "running":
+    if run.state == "running" and export is None and not json:
         live = explore.following(folder)
         serve(live.page, port, open_browser, {"/entries": live.answer})
     else:
-        serve(explore.run_page(run), port, open_browser)
+        show(course(run), export, port, open_browser, json)
 
 
 def is_model(words: str) -> bool:
@@ -137,15 +133,15 @@ def _model(source: str) -> Built | ModelSpec:
     return load(path) if weights and sum(weights) < HEAVY else read_spec(path)
 
 
-def show(content: Content, export: Path | None, port: int, open_browser: bool, json: bool, plain: str = PLAIN) -> None:
-    """Print a page's data, write its file, or serve it. plain: markup for a browser without JavaScript."""
+def show(content: Content, export: Path | None, port: int, open_browser: bool, json: bool) -> None:
+    """Print a page's data, write its file, or serve it."""
     if json:
         sys.stdout.write(msgspec.json.encode(content).decode() + "\n")
         return
     if export is not None:
-        wrote(explore.write(content, export, plain))
+        wrote(explore.write(content, export))
         return
-    serve(explore.html(content, plain), port, open_browser)
+    serve(explore.html(content), port, open_browser)
 
 
 def wrote(path: Path) -> None:

@@ -39,7 +39,7 @@ def run(
 ) -> None:  # fmt: skip
     """Raises InputError for what is no molecule, for a model that does not take one, and for options of other pages."""
     from equiscope.cli.explore import show
-    from equiscope.explore.pages.molecule import molecule, plain_page
+    from equiscope.explore.pages.molecule import molecule
     from equiscope.explore.space.solvers import plain
 
     if others:
@@ -49,8 +49,7 @@ def run(
         mine = _solving("given", str(model), numbers, seed)
         return [mine, plain(numbers, seed) if beside is None else _solving("beside", beside, numbers, seed)]
 
-    content = molecule(path, None if model is None else models, frame, seed)
-    show(content, export, port, open_browser, json, plain_page(content))
+    show(molecule(path, None if model is None else models, frame, seed), export, port, open_browser, json)
 
 
 def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from equiscope.errors import InputError, UnknownName
-from equiscope.explore.page import PLAIN, Content
+from equiscope.explore.page import Content
 from equiscope.record import Cost, Masks, Messages, Tokenised
 
 WORDS = "Love conquers all"
@@ -62,22 +62,4 @@ def run(name: str, said: Said, others: list[str], export: Path | None, port: int
     if wrong:
         takes = " or ".join(TAKES[name]) or "nothing else"
         raise InputError(f"--page {name} takes {takes}, found {' and '.join(wrong)}. Leave that out.")
-    content = PAGES[name](said)
-    show(content, export, port, open_browser, json, _plain(content))
-
-
-def _plain(content: Content) -> str:
-    """What a browser without JavaScript shows: tables, of a page that has some."""
-    if isinstance(content, Masks):
-        from equiscope.explore.pages.masks import plain
-
-        return plain(content)
-    if isinstance(content, Cost):
-        from equiscope.explore.pages import cost
-
-        return cost.plain(content)
-    if isinstance(content, Messages):
-        from equiscope.explore.pages import graph
-
-        return graph.plain(content)
-    return PLAIN
+    show(PAGES[name](said), export, port, open_browser, json)

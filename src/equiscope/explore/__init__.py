@@ -2,8 +2,7 @@
 
 from equiscope.explore.page import html, write
 from equiscope.explore.pages.drawing import drawing
-from equiscope.explore.pages.report import report_page, write_report
-from equiscope.explore.pages.run import Live, following, run_page, write_run_page
+from equiscope.explore.pages.run import Live, following
 from equiscope.explore.pages.words import LIMIT, Choice, explorable
 
 __all__ = [
@@ -14,9 +13,5 @@ __all__ = [
     "explorable",
     "following",
     "html",
-    "report_page",
-    "run_page",
     "write",
-    "write_report",
-    "write_run_page",
 ]

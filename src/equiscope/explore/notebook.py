@@ -29,15 +29,13 @@ from equiscope.errors import InputError, UnknownName
 from equiscope.explore import page
 from equiscope.explore.heads.given import given, inner
 from equiscope.explore.heads.voices import of_target
-from equiscope.explore.pages import compare, report, run
 from equiscope.explore.pages.drawing import drawing
 from equiscope.explore.pages.heads import Looked
 from equiscope.explore.pages.words import Choice, explorable
 from equiscope.models import Model, ModelSpec
 from equiscope.program import Program
 from equiscope.program.lower import lowered
-from equiscope.record import Audit, Comparison, Course, Heads, Layer, Report, Run, course, read_run
-from equiscope.record import report as reported
+from equiscope.record import Audit, Comparison, Heads, Layer, Run, course, read_run, report
 from equiscope.record.run import RUN
 
 LIVE = 2_000_000  # bytes of queries, keys and values up to which a cell brings them along; beyond, it asks for those of one head
@@ -89,7 +87,7 @@ def export(what: Any, path: str | Path, title: str = "") -> Path:
     raises  InputError where there is no page of such a thing; Unwritable
     """
     content = _content(what, title)
-    return page.write(content, Path(path), _plain(content))
+    return page.write(content, Path(path))
 
 
 class Shown:
@@ -133,7 +131,7 @@ class Shown:
         raises  InputError where it cannot be written
         """
         content = self.looked.file(compact) if self.looked is not None else self.content
-        return page.write(content, Path(path), _plain(content), small=compact)
+        return page.write(content, Path(path), small=compact)
 
     def answer(self, question: str) -> tuple[int, bytes]:
         """What the page asks the model, "/head?layer=0&head=1": 200 and JSON, or 400 and a sentence."""
@@ -150,7 +148,7 @@ class Shown:
     def document(self) -> str:
         """The page in a frame beside a kernel: what is much is asked for."""
         if self.looked is None:
-            return framed(page.html(self.content, _plain(self.content)))
+            return framed(page.html(self.content))
         light = sum(t.numel() for one in self.looked.found for t in (one.q, one.k, one.v) if t is not None) * 4 <= LIVE
         content = msgspec.structs.replace(self.looked.file(), served=True) if light else self.looked.content
         return framed(page.html(content))
@@ -158,7 +156,7 @@ class Shown:
     def static(self) -> str:
         """Markup for a notebook's file: the page in a frame, of at most some megabytes, and a table for who draws no frame."""
         content, said = self._kept()
-        text = framed(page.html(content, small=True), self.link)
+        text = framed(page.html(content, page.PLAIN, small=True), self.link)
         size = f"This copy has {len(text.encode()) / 1000:,.0f} kB. {said}".strip()
         return (
             f'<iframe title="{escape(_named(content))}" sandbox="allow-scripts allow-downloads" srcdoc="{escape(text)}" '
@@ -186,7 +184,7 @@ class Shown:
 
     def _bare(self) -> str:
         if not isinstance(self.content, Heads):
-            return _plain(self.content)
+            return page.plain(self.content)
         rows = [
             [str(i + 1), str(h + 1), head.role, *map(page.number, (head.previous, head.own, head.first, head.entropy))]
             for i, layer in enumerate(self.content.layers)
@@ -215,7 +213,7 @@ def _content(what: Any, title: str) -> page.Content:
             raise InputError("These heads are asked for one by one, and nobody is here to ask. Give the record of a file.")
         return found
     if isinstance(what, Audit):
-        return reported(what)
+        return report(what)
     if isinstance(what, Run):
         return course(what)
     if isinstance(what, Choice):
@@ -331,15 +329,6 @@ def picture(layers: Sequence[Layer]) -> str:
         for h, tile in enumerate(tiles):
             made[0, i * step : i * step + TILE, h * step : h * step + TILE] = 255 - tile[np.ix_(at, at)]
     return address(made)
-
-
-def _plain(content: page.Content) -> str:
-    """What a browser without JavaScript shows."""
-    if isinstance(content, Report):
-        return report.plain(content)
-    if isinstance(content, Course):
-        return run.plain(content)
-    return compare.plain(content) if isinstance(content, Comparison) else page.PLAIN
 
 
 def _named(content: page.Content) -> str:

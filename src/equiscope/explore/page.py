@@ -3,6 +3,7 @@
 import base64
 import html as escape
 import zlib
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -27,7 +28,7 @@ from equiscope.record import (
 Content = Explorable | Drawing | Report | Course | Comparison | Heads | Masks | Messages | Cost | Tokenised | Molecule | Trace
 
 BUNDLE = Path(__file__).parent / "page"
-OWN: dict[type, str] = {  # bundles of their own; others share one
+OWN: dict[type, str] = {  # bundles of their own, called as the file in `pages` that makes the record; others share one
     Report: "report", Course: "run", Comparison: "compare", Heads: "heads",
     Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens", Molecule: "molecule", Trace: "watched",
 }  # fmt: skip
@@ -35,6 +36,7 @@ POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
+TABLES = (Report, Course, Comparison, Masks, Messages, Cost, Molecule)  # pages that say it in tables too, without JavaScript
 WORKS: dict[type, str] = {Molecule: f"{POLICY}; worker-src blob:"}  # pages that compute beside the drawing
 TEMPLATE = """<!doctype html>
 <html lang="en">
@@ -67,10 +69,10 @@ OPENER = """(async () => {
 PLAIN = "This page computes every number in your browser, so it needs JavaScript. It asks nothing of any network."
 
 
-def html(content: Content, plain: str = PLAIN, policy: str | None = None, small: bool = False) -> str:
+def html(content: Content, bare: str | None = None, policy: str | None = None, small: bool = False) -> str:
     """The page as text. Raises InputError where the bundle was not built with the package.
 
-    plain   markup for a browser without JavaScript, whose texts are escaped
+    bare    markup for a browser without JavaScript, whose texts are escaped: `plain` unless said
     policy  what the page may ask for: nothing, unless it is served and watches
     small   style and script are packed as the data are, at the cost of a page whose source nobody can read
     """
@@ -79,7 +81,8 @@ def html(content: Content, plain: str = PLAIN, policy: str | None = None, small:
     bundle = OWN.get(type(content), "page")
     script, style = (_bundled(f"{bundle}.{kind}") for kind in ("js", "css"))
     told = {
-        "policy": policy or WORKS.get(type(content), POLICY), "version": __version__, "plain": plain,
+        "policy": policy or WORKS.get(type(content), POLICY), "version": __version__,
+        "plain": plain(content) if bare is None else bare,
         "title": escape.escape(content.title),
         "kind": type(content).__name__.lower(),  # of the record, which the script looks for
         "data": pack(content),
@@ -106,12 +109,20 @@ def _packed(text: bytes) -> str:
     return base64.b64encode(min(made, key=len)).decode("ascii")
 
 
-def write(content: Content, path: Path, plain: str = PLAIN, small: bool = False) -> Path:
+def write(content: Content, path: Path, small: bool = False) -> Path:
     """Write the page to a file, whole or not at all. small: as in `html`.
 
     raises  Unwritable where the folder does not exist or cannot be written
     """
-    return outputs.write(path, html(content, plain, small=small))
+    return outputs.write(path, html(content, small=small))
+
+
+def plain(content: Content) -> str:
+    """What a browser without JavaScript shows, as markup: tables, of a page that has some."""
+    if type(content) not in TABLES:
+        return PLAIN
+    found: str = import_module(f"equiscope.explore.pages.{OWN[type(content)]}").plain(content)
+    return found
 
 
 def table(title: str, heads: list[str], rows: list[list[str]]) -> str:

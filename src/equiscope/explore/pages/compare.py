@@ -1,21 +1,10 @@
 """The page of a comparison: one offline file, which begins with the answer. Without JavaScript it is a few tables."""
 
 from html import escape
-from pathlib import Path
 from statistics import fmean, stdev
 
 from equiscope.explore import page
 from equiscope.record import Candidate, Comparison, Pair, Trial
-
-
-def comparison_page(comparison: Comparison) -> str:
-    """The page as text. Raises InputError where the bundle was not built with the package."""
-    return page.html(comparison, plain(comparison))
-
-
-def write_page(comparison: Comparison, path: Path) -> Path:
-    """Write the page to a file, whole or not at all. Raises InputError where that cannot be done."""
-    return page.write(comparison, path, plain(comparison))
 
 
 def plain(comparison: Comparison) -> str:

@@ -170,7 +170,7 @@ def turn(degrees: float, axis: Sequence[float] = AXIS) -> Tensor:
     return torch.eye(3, dtype=torch.float64) + math.sin(angle) * cross + (1.0 - math.cos(angle)) * cross @ cross
 
 
-def plain_page(content: Molecule) -> str:
+def plain(content: Molecule) -> str:
     """Atoms and energies as tables, as markup, for a browser without JavaScript."""
     places = unpack(content.frames)[content.frame]
     symbols = {one.number: one.symbol for one in content.elements}

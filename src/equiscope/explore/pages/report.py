@@ -1,25 +1,11 @@
 """The report page of an audit: one offline file. Without JavaScript it is a plain table, which says the same in fewer words."""
 
 from html import escape
-from pathlib import Path
 
-from equiscope.explore import page
-from equiscope.record import Audit, Report, Row, Said, report
+from equiscope.record import Audit, Report, Row, Said
 from equiscope.record.report import finding, number
 
 COLUMNS = ("statement", "claimed", "verdict", "worst error", "rounding", "samples", "where")
-
-
-def report_page(audit: Audit) -> str:
-    """The page as text. Raises InputError where the bundle was not built with the package."""
-    content = report(audit)
-    return page.html(content, plain(content))
-
-
-def write_report(audit: Audit, path: Path) -> Path:
-    """Write the page to a file, whole or not at all. Raises InputError where that cannot be done."""
-    content = report(audit)
-    return page.write(content, path, plain(content))
 
 
 def plain(content: Report) -> str:

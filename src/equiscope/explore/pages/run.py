@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from equiscope.errors import InputError
 from equiscope.explore import page
-from equiscope.record import Course, News, Point, Run, course, read_run
+from equiscope.record import Course, News, Point, Run, read_run
 from equiscope.record.course import LATELY, left, summary
 from equiscope.record.run import METRICS, Entry
 
@@ -25,18 +25,6 @@ PATIENCE, GONE = 2.5, 5.0  # seconds that the end waits for tabs to hear of it; 
 POLICY = f"{page.POLICY}; connect-src 'self'"
 WATCHED = "<p>A page that is watched needs JavaScript. Without it: <code>equiscope explore RUN --export FILE</code>.</p>"
 ROWS = 40  # steps in the table of a browser without JavaScript
-
-
-def run_page(run: Run) -> str:
-    """The page as text, with the record in it. Raises InputError where the bundle was not built with the package."""
-    content = course(run)
-    return page.html(content, plain(content))
-
-
-def write_run_page(run: Run, path: Path) -> Path:
-    """Write the page to a file, whole or not at all. Raises InputError where that cannot be done."""
-    content = course(run)
-    return page.write(content, path, plain(content))
 
 
 class Live:
