@@ -2,11 +2,11 @@
 
 import msgspec
 import pytest
+from contract.schemas import kinds, meanings, recipes
 
 from equiscope.errors import InputError
 from equiscope.training import fields
 from equiscope.training.reading import differences, merged, read_recipe, recipe
-from equiscope.training.schema import kinds, schema
 
 TEXT = """title = "A test"
 
@@ -231,11 +231,11 @@ def test_differences_name_what_differs():
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_every_field_says_what_it_means(kind):
-    assert set(fields.meanings(kind)) == set(kind.__struct_fields__)
+    assert set(meanings(kind)) == set(kind.__struct_fields__)
 
 
 def test_the_schema_says_of_every_field_what_it_is():
-    found = schema()
+    found = recipes()
     assert found["$defs"]["Budget"]["required"] == ["steps", "batch"]
     assert "required" not in found["$defs"]["SmallBudget"]
     assert found["$defs"]["Recipe"]["additionalProperties"] is False

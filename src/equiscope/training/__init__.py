@@ -13,7 +13,6 @@ from equiscope.training.loop import Watcher, train
 from equiscope.training.molecules import MoleculesTask
 from equiscope.training.reading import read_recipe, recipe
 from equiscope.training.recipe import Recipe
-from equiscope.training.schema import schema
 from equiscope.training.sounds import SoundsTask
 from equiscope.training.task import NEW, Answer, Batch, Task, settle
 from equiscope.training.translation import TranslationTask
@@ -83,7 +82,6 @@ __all__ = [
     "recall",
     "recipe",
     "same_data",
-    "schema",
     "settle",
     "train",
 ]

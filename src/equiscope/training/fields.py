@@ -1,10 +1,7 @@
-"""Fields: what each field of a recipe is and may be, in words. Errors, the schema and the reference page say the same."""
+"""Fields: what each field of a recipe may be, in words. Errors and the reference page say the same."""
 
-import dataclasses
 import difflib
-import inspect
 import json
-import re
 import typing
 from typing import Any
 
@@ -15,29 +12,6 @@ from msgspec import inspect as types
 from equiscope.errors import shown
 
 LONGEST = 200  # signs of a value in a message
-
-
-def meanings(kind: type) -> dict[str, str]:
-    """What the docstring of a kind of table says of each field: lines `name   meaning`, which go on indented.
-
-    Beside a field another one may be said: "hop_ms   from one to the next; mels: bands".
-    """
-    found: dict[str, str] = {}
-    current: list[str] = []
-    known = [f.name for f in (dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else msgspec.structs.fields(kind))]
-    for line in (inspect.getdoc(kind) or "").splitlines():
-        field = re.match(r"((?:\w+, )*\w+)\s{2,}(\S.*)", line)
-        if field and set(names := field[1].split(", ")) <= set(known):
-            current = names
-            found |= dict.fromkeys(current, field[2])
-        elif line.startswith("  ") and current:
-            found |= {name: f"{found[name]} {line.strip()}" for name in current}
-        else:
-            current = []
-    for name, text in list(found.items()):
-        pieces = re.split(rf"; ({'|'.join(known)}): ", text)
-        found |= {name: pieces[0]} | dict(zip(pieces[1::2], pieces[2::2], strict=True))
-    return found
 
 
 def tables(kind: type[Struct]) -> dict[str, type[Struct]]:
@@ -171,27 +145,6 @@ def nearest(name: str, known: list[str], listed: bool = True) -> str:
     """The known name that is most alike, and unless it is said already, a list of all."""
     near = difflib.get_close_matches(name, known, 1)
     return " ".join([*([f"Did you mean {near[0]}?"] if near else []), *([f"Known: {', '.join(known)}."] if listed else [])])
-
-
-def describe(schema: dict[str, Any], kind: type[Struct]) -> None:
-    """Write into the JSON Schema of a table what its fields mean, and "none" for what TOML has no word for."""
-    schema["description"] = first_sentence(kind)
-    for f in msgspec.structs.fields(kind):
-        some = schema["properties"][f.name].get("anyOf", [])
-        if {"type": "null"} in some:
-            some[some.index({"type": "null"})] = {"const": "none"}
-    for name, text in meanings(kind).items():
-        schema["properties"][name]["description"] = text
-
-
-def first_sentence(kind: type) -> str:
-    """What stands before the list of fields in a docstring."""
-    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
-
-
-def default(field: msgspec.structs.FieldInfo) -> Any:
-    """What a field is where nothing is said; msgspec.NODEFAULT where something has to be."""
-    return field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
 
 
 def _bounds(info: Any) -> str:
