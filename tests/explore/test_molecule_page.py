@@ -11,12 +11,13 @@ from tests.explore.molecules import ball, ethanol, handed, turned, xyz
 from equiscope.errors import InputError
 from equiscope.explore import page
 from equiscope.explore.page import html, write
-from equiscope.explore.pages.molecule import ANGLES, ATOMS, molecule, turn
+from equiscope.explore.pages.molecule import ANGLES, ATOMS, molecule
 from equiscope.explore.space import elements
 from equiscope.explore.space.solvers import formula, plain, untrained
 from equiscope.program.loops.interpret import run
 from equiscope.record import Molecule, unpack
 from equiscope.symmetry import relative_error
+from equiscope.symmetry.motions import rotation
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.points import read_frames
 
@@ -103,7 +104,7 @@ def test_recorded_curves_are_measured(record):
 
 
 def test_a_turn_is_that_of_a_quaternion():
-    assert relative_error(turn(123.0, AXIS), turned(123.0, AXIS)) < 1e-15
+    assert relative_error(rotation(AXIS, 123.0), turned(123.0, AXIS)) < 1e-15
 
 
 def test_weights_are_those_of_the_definition(record):

@@ -15,7 +15,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from equiscope.explore.heads.voices import of_target
+from equiscope.explore.heads.says import of_target
 from equiscope.models import PRESETS, build, tiny
 from equiscope.tokens.tokenizer import by_bytes
 

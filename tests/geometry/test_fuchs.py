@@ -5,7 +5,7 @@ import torch
 from tests.geometry.space import places, randomised, turn
 
 from equiscope.geometry.fuchs import SE3Transformer
-from equiscope.geometry.harmonics import turning
+from equiscope.symmetry.irreps import wigner
 
 
 def reference(degrees=3, **settings):
@@ -22,7 +22,7 @@ def test_every_degree_turns_by_its_own_matrix(degrees):
     model, x, at, by = reference(degrees), numbers(), places(), turn(77.0)
     plain, moved = model(x, at), model(x, at @ by.mT + 3.0)
     for degree, part in plain.items():
-        wanted = part @ turning(degree, by).mT
+        wanted = part @ wigner(degree, by).mT
         assert (moved[degree] - wanted).abs().max() < 1e-11 * max(1.0, float(wanted.detach().abs().max()))
 
 

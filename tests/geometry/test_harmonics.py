@@ -8,7 +8,8 @@ from e3nn import o3
 from tests.geometry.space import turn
 
 from equiscope.errors import InputError
-from equiscope.geometry.harmonics import HIGHEST, clebsch_gordan, harmonics, turning
+from equiscope.geometry.harmonics import HIGHEST, clebsch_gordan, harmonics
+from equiscope.symmetry.irreps import wigner
 
 DEGREES = range(HIGHEST + 1)
 TRIPLES = [t for t in itertools.product(range(4), repeat=3) if abs(t[0] - t[1]) <= t[2] <= t[0] + t[1]]
@@ -27,9 +28,9 @@ def test_e3nn_has_the_same_harmonics(degree):
 def test_e3nn_turns_them_by_the_same_matrix(degree, sign):
     matrix = sign * turn(77.0)
     theirs = o3.Irrep(degree, (-1) ** degree).D_from_matrix(matrix)
-    assert torch.allclose(turning(degree, matrix), theirs.double(), atol=1e-5)  # e3nn's generators are exponentials of float32
+    assert torch.allclose(wigner(degree, matrix), theirs.double(), atol=1e-5)  # e3nn's generators are exponentials of float32
     assert torch.allclose(
-        turning(degree, matrix) @ turning(degree, matrix).mT, torch.eye(2 * degree + 1, dtype=torch.float64), atol=1e-12
+        wigner(degree, matrix) @ wigner(degree, matrix).mT, torch.eye(2 * degree + 1, dtype=torch.float64), atol=1e-12
     )
 
 
@@ -42,7 +43,7 @@ def test_e3nn_has_the_same_coefficients_up_to_a_sign(triple):
 
 @pytest.mark.parametrize("triple", TRIPLES, ids=str)
 def test_products_turn_as_what_they_are(triple):
-    first, second, third = (turning(degree, turn(33.0, seed=4)) for degree in triple)
+    first, second, third = (wigner(degree, turn(33.0, seed=4)) for degree in triple)
     c = clebsch_gordan(*triple)
     assert torch.allclose(torch.einsum("abc,ai,bj,ck->ijk", c, first, second, third), c, atol=1e-12)
 

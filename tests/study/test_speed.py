@@ -5,7 +5,8 @@ import torch
 
 from equiscope.record.cost import Timed
 from equiscope.study.cost import FORMULAS
-from equiscope.study.speed import processor, rate, speeds
+from equiscope.study.speed import rate, speeds
+from equiscope.training.folder import processor
 
 
 def planted(overhead, pace, works, part="attention", fitted=True):

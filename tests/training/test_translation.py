@@ -15,8 +15,7 @@ from equiscope.models import Beams, Mixed, build, describe
 from equiscope.record import Point, read_run
 from equiscope.training import Watcher, bleu, load_run, open_task, read_recipe, recall, recipe, train, translation
 from equiscope.training.task import settle
-from equiscope.training.translation import TranslationTask, most
-from equiscope.training.twice import twice
+from equiscope.training.translation import TranslationTask, most, twice
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 PAIRS = [

@@ -77,7 +77,8 @@ def explore(
     of a model, each part of which opens its numbers; or a run, which is watched while it trains."""
     from equiscope import outputs
     from equiscope.cli import molecule
-    from equiscope.cli.explore import alone, draw, exact, is_model, is_run, refuse, run, show_run
+    from equiscope.cli.explore import draw, is_model, is_run, run, show_run
+    from equiscope.errors import InputError
 
     if export is not None and not json:
         outputs.check(export, HINT)  # before what may take long
@@ -95,9 +96,12 @@ def explore(
         molecule.run(Path(sentence), model, beside, 1 if frame is None else frame, others, seed, export, port, open_browser, json)
         return
     if frame is not None:
-        molecule.frameless(frame)
+        raise InputError(f"--frame {frame} is of a molecule with several frames. Give its file: {', '.join(molecule.KINDS)}.")
     if (image or audio or video) and model is None:
-        refuse("--image" if image else "--audio" if audio else "--video")
+        option = "--image" if image else "--audio" if audio else "--video"
+        raise InputError(
+            f"{option} needs a model that takes it. Add --model: a checkpoint folder, timm:NAME, module:factory or a run."
+        )
     if numbers:
         from equiscope.cli import heads as looked
 
@@ -110,9 +114,9 @@ def explore(
         looked.run(model, looked.Asked(sentence, image, audio), said, export, seed, port, open_browser, json, beside, compact)
         return
     if beside is not None:
-        alone(beside)
+        raise InputError(f"--beside {beside} needs a first model to stand beside. Add --model: a checkpoint folder or a run.")
     if compact:
-        exact()
+        raise InputError("--compact makes the file of all heads of a model small. Add --model and an input, or leave it out.")
     sentence = "Love conquers all" if sentence is None else sentence
     if model is None and is_run(sentence):
         show_run(Path(sentence), said + ["--seed"] * (seed != 0), export, port, open_browser, json)

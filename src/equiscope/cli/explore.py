@@ -64,21 +64,6 @@ def draw(
     show(explore.drawing(_model(source), title, seed), export, port, open_browser, json)
 
 
-def refuse(option: str) -> None:
-    """Raises InputError for a picture or a sound without a model that takes it."""
-    raise InputError(f"{option} needs a model that takes it. Add --model: a checkpoint folder, timm:NAME, module:factory or a run.")
-
-
-def alone(beside: str) -> None:
-    """Raises InputError for a second model where there is no first one."""
-    raise InputError(f"--beside {beside} needs a first model to stand beside. Add --model: a checkpoint folder or a run.")
-
-
-def exact() -> None:
-    """Raises InputError for a small file of what has no large one."""
-    raise InputError("--compact makes the file of all heads of a model small. Add --model and an input, or leave it out.")
-
-
 def is_run(words: str) -> bool:
     """Whether what looks like a sentence is the folder of a run."""
     try:

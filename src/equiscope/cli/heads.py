@@ -14,27 +14,26 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.inputs.targets import Target, target
-from equiscope.cli import voices
 from equiscope.cli.beside import fed, names
 from equiscope.cli.explore import is_run, serve, show, wrote
 from equiscope.cli.tokenizer import TOKENIZER, tokenizer
-from equiscope.data.picture_files import address, converted, picture
+from equiscope.data.picture_files import address, converted
 from equiscope.errors import InputError
 from equiscope.explore import write
-from equiscope.explore.heads.given import ANSWER, LONGEST, cut, heard, vocabulary
-from equiscope.explore.heads.says import Voice
+from equiscope.explore.heads.given import ANSWER, LONGEST, cut, encoded, fit, heard, row_of
+from equiscope.explore.heads.says import Voice, classes, of_target, of_tokens
 from equiscope.explore.page import html
 from equiscope.explore.pages.heads import RUNS, Looked
 from equiscope.explore.pages.run import POLICY
 from equiscope.models import PRESETS, Model, folder_of
 from equiscope.program import watch
-from equiscope.program.attended.places import places_of
 from equiscope.program.lower import lowered
 from equiscope.record import Line
 from equiscope.spec_base import read_object
 from equiscope.tokens import Tokens, read_sound
-from equiscope.tokens.labels import labels, told, words
-from equiscope.training import load_run, recall
+from equiscope.tokens.images import picture
+from equiscope.tokens.labels import told
+from equiscope.training import Task, load_run, recall
 
 PIXELS, SECONDS = 100_000_000, 60.0  # of a picture, of a sound
 SILENT = "The sound is silent: all its samples are alike."
@@ -185,11 +184,19 @@ def _of_run(folder: Path, asked: Asked) -> Ready:
     with torch.no_grad():
         made = task.asked(model, str(given))
     lines = [_with_sound(line, asked.audio) for line in made.lines] if asked.audio is not None else made.lines
-    ready = Ready(model, made.args, made.kwargs, lines, voice=voices.of_run(task))
+    ready = Ready(model, made.args, made.kwargs, lines, voice=_of_task(task))
     if any(line.heard is not None and not any(b64decode(line.heard.samples)) for line in lines):
         ready.notes.append(SILENT)
     _told(ready)
     return ready
+
+
+def _of_task(task: Task) -> Voice | None:
+    """How the answer of a run of ours is read: names of classes, or pieces of text."""
+    if task.classes:
+        return Voice("class", classes(task.classes))
+    read = getattr(task, "tokenizer", None)
+    return None if read is None else of_tokens(read.inner)
 
 
 def _with_sound(line: Line, path: Path) -> Line:
@@ -211,7 +218,7 @@ def _of_target(source: str, asked: Asked, seed: int) -> Ready:
         _hear(ready, found, folder, asked.audio)
     else:
         ready.notes.append("No input was given, so these are made-up ones of the right shapes.")
-    ready.voice = voices.of_target(found.model, tokenizer(folder))
+    ready.voice = of_target(found.model, tokenizer(folder))
     _told(ready)
     ready.origin = [f"This is {found.title}."] * (source in PRESETS) + list(found.notes)
     return ready
@@ -235,12 +242,7 @@ def _read_text(ready: Ready, found: Target, folder: Path, text: str) -> None:
     ids, line = _encoded(folder, text)
     if len(ids) > LONGEST:
         raise InputError(f"The text has {len(ids)} tokens; at most {LONGEST} are looked at. Give a shorter one.")
-    known = vocabulary(found.model)
-    if known is not None and max(ids) >= known:
-        raise InputError(f"The tokenizer of {folder} gives the id {max(ids)}, but the model knows {known} ids. They do not fit.")
-    most = places_of(found.model)
-    if most is not None and len(ids) > most:
-        raise InputError(f"The text has {len(ids)} tokens, but the model has places for {most}. Give a shorter one.")
+    fit(found.model, ids)
     slot(torch.tensor([ids], device=next(found.model.parameters()).device))
     for beside in ("attention_mask", "token_type_ids", "position_ids"):  # of the made-up input, of another length
         ready.kwargs.pop(beside, None)
@@ -262,31 +264,17 @@ def _answer(ready: Ready, model: Any, folder: Path, ids: Tensor) -> None:
         return
     said = said[:-1] if len(said) > 1 else said  # the last one is not read
     ready.kwargs["decoder_input_ids"] = torch.tensor([said])
-    ready.lines.append(_line("answer", tokenizer(folder), said))
+    ready.lines.append(row_of("answer", tokenizer(folder), said))
 
 
 def _encoded(folder: Path, text: str) -> tuple[list[int], Line]:
     """Ids, and the line of what a person reads of each: the letters that it stands for; a special token by its name."""
-    reads = tokenizer(folder)
-    if reads is None:
-        if not re.fullmatch(r"[\d\s,]+", text):
-            raise InputError(
-                f"{folder} has no {TOKENIZER}, which turns a text into ids. Add it, or give the ids instead: '12 7 3'."
-            )
-        ids = [int(word) for word in text.replace(",", " ").split()]
-        return ids, _line("text", None, ids)
-    made = reads.encode(text)
-    if not made.ids:
-        raise InputError(f"The tokenizer of {folder} makes no token of {text!r}. Give another text.")
-    return made.ids, _line("text", reads, made.ids, text, made.offsets)
-
-
-def _line(name: str, reads: Any | None, ids: list[int], text: str | None = None, offsets: Sequence[tuple[int, int]] = ()) -> Line:
-    """Ids as words; as numbers where nothing reads them."""
-    if reads is None:
-        return Line(name=name, kind="words", labels=[str(i) for i in ids])
-    written = labels(reads, ids, text, offsets)
-    return Line(name=name, kind="words", labels=written, words=words(reads, ids, written))
+    if (reads := tokenizer(folder)) is not None:
+        return encoded(reads, text)
+    if not re.fullmatch(r"[\d\s,]+", text):
+        raise InputError(f"{folder} has no {TOKENIZER}, which turns a text into ids. Add it, or give the ids instead: '12 7 3'.")
+    ids = [int(word) for word in text.replace(",", " ").split()]
+    return ids, row_of("text", None, ids)
 
 
 # ------------------------------------------------------------------------------------------------------------- picture, sound

@@ -28,11 +28,6 @@ def is_molecule(words: str) -> bool:
     return not any(letter.isspace() for letter in words.strip()) or os.path.isfile(words)  # which says no to what is no name at all
 
 
-def frameless(frame: int) -> None:
-    """Raises InputError for a frame without a file that has some."""
-    raise InputError(f"--frame {frame} is of a molecule with several frames. Give its file: {', '.join(KINDS)}.")
-
-
 def run(
     path: Path, model: str | None, beside: str | None, frame: int, others: list[str], seed: int, export: Path | None, port: int,
     open_browser: bool, json: bool,

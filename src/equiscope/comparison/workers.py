@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from equiscope import outputs
 from equiscope.comparison.job import PARENT, done, note, state_of
 from equiscope.comparison.plan import Job, Plan
-from equiscope.errors import InputError
+from equiscope.tokens.extra import needed
 
 LOGS = "logs"
 EVERY = 0.25  # seconds between two looks
@@ -84,10 +84,7 @@ def with_ray(folder: Path, plan: Plan, tick: Tick = lambda running: None) -> Non
 
     raises  InputError where Ray is not installed
     """
-    try:
-        import ray
-    except ImportError as error:
-        raise InputError("--ray needs Ray, which is not installed. pip install 'equiscope[ray]', or use --processes.") from error
+    ray = needed("ray", "ray", "--ray")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
     ray.init(ignore_reinit_error=True, log_to_driver=False, include_dashboard=False)
     do = ray.remote(num_cpus=plan.threads, max_retries=0)(alone)

@@ -5,9 +5,7 @@ import hashlib
 import io
 import math
 import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equiscope import budgets
-from equiscope.budgets import DAMAGED, PIXELS, archive
+from equiscope.budgets import DAMAGED, archive
 from equiscope.data.files import digest, hides, is_archive, opened, sources
 from equiscope.data.part_folders import no_parts
 from equiscope.data.tables import records
 from equiscope.data.texts import decoded, parsed
-from equiscope.errors import InputError, reason
+from equiscope.errors import InputError
 from equiscope.record import Source
+from equiscope.tokens.images import picture, quietly
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -66,40 +65,6 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
     return data[4 * (1 + axes) :].reshape(shape)
 
 
-def picture(content: bytes | Path, where: str, most: int = PIXELS) -> "Image.Image":
-    """A picture file, turned upright where the camera says so.
-
-    most    pixels that are read
-    raises  InputError where there is no whole picture, one with more than 8 bits a colour, or too large a one
-    """
-    from PIL import Image, ImageOps
-
-    try:
-        held = content if isinstance(content, bytes) else budgets.read(content)
-        with _quietly(), Image.open(io.BytesIO(held)) as file:
-            if (pixels := file.width * file.height) > most:
-                raise InputError(
-                    f"{where} has {pixels / 1e6:.0f} megapixels; at most {most / 1e6:.0f} are read. Make it smaller first."
-                )
-            file.load()
-            if file.mode.startswith(("I", "F")):
-                raise InputError(f"{where} has more than 8 bits a colour (Pillow's mode {file.mode}). Save it with 8 bits.")
-            return ImageOps.exif_transpose(file)
-    except (InputError, KeyboardInterrupt, SystemExit):
-        raise
-    except Exception as error:  # readers of damaged pictures raise whatever comes
-        said = "Pillow knows no such format" if isinstance(error, Image.UnidentifiedImageError) else reason(error)
-        raise InputError(f"{where} cannot be read as a picture: {said}. Mend it, or take it away.") from error
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without what Pillow warns of: large pictures, and odd things beside the colours, with which a picture can be read."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 def converted(image: "Image.Image", size: tuple[int, int], channels: int) -> np.ndarray:
     """A picture as bytes [C, H, W]: grey or colour, its shorter side brought to fit, and the middle of the longer one.
 
@@ -107,7 +72,7 @@ def converted(image: "Image.Image", size: tuple[int, int], channels: int) -> np.
     """
     from PIL import Image, ImageOps
 
-    with _quietly():
+    with quietly():
         plain = image.convert("RGB") if image.mode == "LAB" else image  # which Pillow brings to colours only
         plain = plain.convert("L" if channels == 1 else "RGB")
     if (plain.height, plain.width) != size:

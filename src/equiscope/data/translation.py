@@ -171,10 +171,6 @@ class Pairs:
         for first in range(0, len(order), size):
             yield order[first : first + size]
 
-    def padded(self, rows: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
-        """Ids [B, N], the shorter ones padded on the right."""
-        return padded(rows, self.padding)
-
     def _plan(self, epoch: int, size: int) -> "_Epoch":
         """Pairs in order of length, by chance among equals; cut where equally many tokens are read; the batches shuffled."""
         source, target = self._cut(epoch)

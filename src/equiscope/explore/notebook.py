@@ -28,7 +28,7 @@ from equiscope.data.picture_files import address
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore import page
 from equiscope.explore.heads.given import given, inner
-from equiscope.explore.heads.voices import of_target
+from equiscope.explore.heads.says import of_target
 from equiscope.explore.pages.drawing import drawing
 from equiscope.explore.pages.heads import Looked
 from equiscope.explore.pages.words import Choice, explorable

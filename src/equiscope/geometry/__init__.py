@@ -1,11 +1,10 @@
 """Points in space: features that turn with the input, their maps, norms and attention, neighbour lists, models."""
 
 from equiscope.geometry.attention import SpaceAttention, everyone
-from equiscope.geometry.block import SpaceBlock
 from equiscope.geometry.calculator import calculator
 from equiscope.geometry.features import KINDS, PLAIN, Features, Group, Widths, product_kinds
 from equiscope.geometry.maps import Gated, Map, Norm, Products, length
-from equiscope.geometry.model import Answer, PointSpec, SpaceModel
+from equiscope.geometry.model import Answer, PointSpec, SpaceBlock, SpaceModel
 from equiscope.geometry.neighbours import neighbours, pairs
 from equiscope.geometry.radial import Radial, distance, envelope
 

@@ -7,10 +7,9 @@ import torch
 from torch import nn
 
 from equiscope.errors import InputError
-from equiscope.geometry.block import SpaceBlock
 from equiscope.geometry.features import is_arrow
 from equiscope.geometry.maps import Map
-from equiscope.geometry.model import PointSpec, SpaceModel
+from equiscope.geometry.model import PointSpec, SpaceBlock, SpaceModel
 from equiscope.record.description import Description, Part
 from equiscope.symmetry import derive
 

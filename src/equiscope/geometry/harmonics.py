@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
+from equiscope.symmetry.irreps import wigner
 
 HIGHEST = 8  # beyond it the polynomials lose digits
 
@@ -45,13 +46,6 @@ def _legendre(degree: int, m: int) -> list[tuple[int, float]]:
     return [(k, size * float(found[k])) for k in range((degree - m) % 2, degree - m + 1, 2)]
 
 
-def turning(degree: int, matrix: Tensor) -> Tensor:
-    """D(R) [2l + 1, 2l + 1] of an orthogonal matrix R [3, 3], float64: Y(R x) = D(R) Y(x). A mirror is told as well."""
-    points = _points()
-    before, after = harmonics(degree, points), harmonics(degree, points @ matrix.double().mT)
-    return torch.linalg.lstsq(before, after).solution.mT
-
-
 @cache
 def clebsch_gordan(first: int, second: int, third: int) -> Tensor:
     """C [2a + 1, 2b + 1, 2c + 1] with Σ C² = 1: the one tensor that a turn of all three leaves; its first number is positive.
@@ -63,7 +57,7 @@ def clebsch_gordan(first: int, second: int, third: int) -> Tensor:
     sizes = [2 * degree + 1 for degree in (first, second, third)]
     conditions = []
     for matrix in _turns():
-        a, b, c = (turning(degree, matrix) for degree in (first, second, third))
+        a, b, c = (wigner(degree, matrix) for degree in (first, second, third))
         whole = torch.einsum("ia,jb,kc->ijkabc", a, b, c).reshape(sizes[0] * sizes[1] * sizes[2], -1)
         conditions.append(whole - torch.eye(len(whole), dtype=torch.float64))
     rows = torch.linalg.svd(torch.cat(conditions)).Vh
@@ -71,12 +65,6 @@ def clebsch_gordan(first: int, second: int, third: int) -> Tensor:
     largest = found.flatten()[found.flatten().abs() > 1e-9][0]
     found = found * largest.sign()
     return torch.where(found.abs() < 1e-13, 0.0, found)
-
-
-@cache
-def _points() -> Tensor:
-    points = torch.randn(64, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    return points / points.norm(dim=-1, keepdim=True)
 
 
 @cache

@@ -12,10 +12,9 @@ from torch import Tensor, nn
 
 from equiscope.errors import InputError, ShapeError
 from equiscope.geometry.attend import Neighbours
-from equiscope.geometry.attention import everyone
-from equiscope.geometry.block import SpaceBlock
-from equiscope.geometry.features import PLAIN, Features
-from equiscope.geometry.maps import Norm, length
+from equiscope.geometry.attention import SpaceAttention, everyone
+from equiscope.geometry.features import PLAIN, Features, Group, Widths
+from equiscope.geometry.maps import Gated, Norm, length
 from equiscope.geometry.neighbours import neighbours
 from equiscope.spec_base import Count, ModelSpec, Size
 from equiscope.symmetry.actions import Action, Permute
@@ -89,6 +88,28 @@ class Answer:
     energy: Tensor
     forces: Tensor
     stress: Tensor | None = None
+
+
+class SpaceBlock(nn.Module):
+    """Norm, attention, residual; norm, feed-forward, residual: features at points to features of the same widths.
+
+    Options are those of `SpaceAttention` and `Gated`.
+    """
+
+    def __init__(
+        self, widths: Widths, heads: int, inner: int, group: Group = "E(3)", carried: int = 1, radial: int = 0,
+        cutoff: float | None = None, filtered: bool = False, products: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.attention_norm, self.feedforward_norm = Norm(widths, group), Norm(widths, group)
+        self.attention = SpaceAttention(widths, heads, group, carried, radial, cutoff, filtered)
+        self.feedforward = Gated(widths, inner, group, products)
+
+    def forward(
+        self, x: Features, at: Tensor, neighbours: Neighbours | None = None, valid: Tensor | None = None
+    ) -> Features:  # fmt: skip
+        x = x.plus(self.attention(self.attention_norm(x), at, neighbours, valid))
+        return x.plus(self.feedforward(self.feedforward_norm(x)))
 
 
 class SpaceModel(nn.Module):

@@ -10,7 +10,7 @@ from statistics import median
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from equiscope.record.run import Entry, Point, Run, Sample, Score, State
+from equiscope.record.run import Entry, Point, Run, State
 from equiscope.record.trace import VERSION
 
 MOST = 20_000  # points that a page carries
@@ -60,14 +60,6 @@ def course(run: Run, most: int = MOST) -> Course:
     every = -(-len(run.points) // most) or 1
     kept = [p for i, p in enumerate(run.points) if i % every == 0 or i == len(run.points) - 1]
     return Course(title=run.title, summary=summary(run), run=run if every == 1 else replace(run, points=kept), every=every)
-
-
-def gathered(run: Run, entries: list[Entry]) -> Run:
-    """The run with these entries."""
-    return replace(
-        run, points=[e for e in entries if isinstance(e, Point)], scores=[e for e in entries if isinstance(e, Score)],
-        samples=[e for e in entries if isinstance(e, Sample)],
-    )  # fmt: skip
 
 
 def summary(run: Run, points: list[Point] | None = None) -> str:

@@ -148,12 +148,14 @@ def read_run(folder: Path, entries: bool = True) -> Run:
         raise InputError(f"{path} is damaged: {error}. Bring it back, or train again in another folder.") from error
     if run.version != VERSION:
         raise InputError(f"{path} has version {run.version}, but this equiscope reads version {VERSION}.")
-    if not entries:
-        return run
-    found = read_entries(folder)
+    return gathered(run, read_entries(folder)) if entries else run
+
+
+def gathered(run: Run, entries: list[Entry]) -> Run:
+    """The run with these entries."""
     return msgspec.structs.replace(
-        run, points=[e for e in found if isinstance(e, Point)], scores=[e for e in found if isinstance(e, Score)],
-        samples=[e for e in found if isinstance(e, Sample)],
+        run, points=[e for e in entries if isinstance(e, Point)], scores=[e for e in entries if isinstance(e, Score)],
+        samples=[e for e in entries if isinstance(e, Sample)],
     )  # fmt: skip
 
 

@@ -7,9 +7,9 @@ Source: Vaswani et al. 2017, section 3.5 ("for any fixed offset k, PE(pos+k) is 
 import torch
 from torch import Tensor
 
+from equiscope.explore.words.clocks import best_map_error
 from equiscope.positions import Added, Index, Learned, Sinusoidal
 from equiscope.study.base import Cell, Each, Finding, Line, Panel, Study, Table, shown
-from equiscope.symmetry import relative_error
 
 PERIOD, WIDTH, STEPS, FITTED = 36, 8, 5, 105
 SAME = 1e-9  # rows closer than this are one row: float64 has 1e-16, the closest different rows below are 1e-2 apart
@@ -33,7 +33,7 @@ def measure(quick: bool, each: Each) -> Finding:
         if name not in ("learned", "index")
     ]
     turned = torch.arange(FITTED, dtype=torch.float64)[:, None] * Sinusoidal().frequencies(WIDTH)
-    sines, both = best_map_error(turned.sin()), best_map_error(torch.cat([turned.sin(), turned.cos()], 1))
+    sines, both = (best_map_error(table, STEPS) for table in (turned.sin(), torch.cat([turned.sin(), turned.cos()], 1)))
     halves, pairs = (Sinusoidal(layout=layout).encode(_places(50), WIDTH) for layout in ("half", "interleaved"))
     order = torch.arange(WIDTH).view(-1, 2).T.flatten()
     sine = encodings["one sine"]
@@ -69,12 +69,6 @@ def measure(quick: bool, each: Each) -> Finding:
         Table(["encoding", "features", *(f"of {n} places" for n in (PERIOD, PERIOD + 1, 4 * PERIOD, many))], rows), notes,
         data="the encodings themselves; nothing is random but the learned table",
     )  # fmt: skip
-
-
-def best_map_error(encoding: Tensor) -> float:
-    """Relative error of the best linear map from p[i] to p[i + 5], fitted to all rows of an encoding [N, D]."""
-    before, after = encoding[:-STEPS], encoding[STEPS:]
-    return relative_error(before @ torch.linalg.lstsq(before, after, driver="gelsd").solution, after)
 
 
 def different(rows: Tensor) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from equiscope import outputs
 from equiscope.errors import InputError
 from equiscope.study.base import Finding, Line, Panel
+from equiscope.tokens.extra import needed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,11 +37,7 @@ def draw(finding: Finding, path: Path) -> Path:
 
 def installed() -> Any:
     """The package that draws. Raises InputError where it is not installed."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise InputError("Pictures need matplotlib. Install it: pip install 'equiscope[study]'. Without: --json.") from error
-    return matplotlib
+    return needed("matplotlib", "study", "A picture")
 
 
 def _figure(finding: Finding) -> "Figure":

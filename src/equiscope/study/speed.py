@@ -4,9 +4,7 @@ One idea: were every multiply-add worth the same time, all parts would lie on on
 costs time before its first product; attention does, for its softmax and its tables are no products.
 """
 
-import platform
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
@@ -16,6 +14,7 @@ from equiscope.record.cost import Rate, Run, Speeds, Timed
 from equiscope.study.base import Each, settled, silently, turn_by_turn
 from equiscope.study.cost import count
 from equiscope.tokens import Tokens
+from equiscope.training.folder import processor
 
 PARTS: tuple[Run, ...] = ("attention", "step by step", "feed-forward")
 HEAD = 32  # features of a head, where heads are not what differs
@@ -72,13 +71,3 @@ def rate(part: Run, timed: list[Timed]) -> Rate | None:
     if before < 0:
         before, slope = 0.0, second / square
     return Rate(part=part, overhead=before, rate=1 / slope) if slope > 0 else None
-
-
-def processor() -> str:
-    """Its name, as the machine says it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    named = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
-    return named or platform.processor() or platform.machine()

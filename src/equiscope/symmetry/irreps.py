@@ -60,7 +60,7 @@ def _legendre(l: int, m: int, x: Tensor) -> Tensor:  # noqa: E741
 
 
 def wigner(l: int, rotation: Tensor) -> Tensor:  # noqa: E741
-    """The matrix [2l + 1, 2l + 1] of a rotation [3, 3] in float64."""
+    """D(R) [2l + 1, 2l + 1] of an orthogonal matrix R [3, 3], float64: Y(R p) = D(R) Y(p). A mirror is told as well."""
     if l == 0:
         return torch.ones(1, 1, dtype=torch.float64)
     points = directions(4 * (2 * l + 1) ** 2)

@@ -5,9 +5,11 @@ them is a convolution with the patch as kernel and stride: `x @ conv.weight.flat
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -17,6 +19,9 @@ from equiscope.budgets import PIXELS, read
 from equiscope.errors import InputError, ShapeError, printable, reason
 from equiscope.tokens.base import Tokens
 from equiscope.tokens.mixed import pack
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 Pair = tuple[int, int]
 
@@ -81,29 +86,51 @@ def read_image(path: str | Path, size: Pair | None = None) -> Float[Tensor, "3 H
     raises  InputError where there is no picture, or one with more than 8 bits a colour
     """
     import numpy as np
-    from PIL import Image, ImageOps
+    from PIL import Image
 
-    try:
-        with warnings.catch_warnings(), Image.open(BytesIO(read(path))) as file:
-            warnings.simplefilter("ignore")  # of a large picture, which has a budget here
-            if (pixels := file.width * file.height) > PIXELS:
-                raise InputError(
-                    f"{path} has {pixels / 1e6:.0f} megapixels; at most {PIXELS / 1e6:.0f} are read. Make it smaller first."
-                )
-            mode = "RGB;16" if any(";16" in str(part) for part in getattr(file, "tile", ())) else file.mode
-            upright = ImageOps.exif_transpose(file).convert("RGB")
-    except (InputError, KeyboardInterrupt, SystemExit):
-        raise
-    except Exception as error:  # readers of damaged pictures raise whatever comes
-        raise InputError(
-            f"{printable(path)} cannot be read as a picture: {reason(error)}. Give a file that Pillow reads, e.g. PNG or JPEG."
-        ) from error
-    if mode.startswith(("I", "F", "RGB;16")):
-        raise InputError(f"{path} has more than 8 bits a colour (Pillow's mode {mode}). Save it with 8 bits.")
+    with quietly():
+        upright = picture(path, printable(path)).convert("RGB")
     if size is not None and min(size) < 1:
         raise InputError(f"A picture is resized to (H, W) of 1 or more, but got {size}.")
     upright = upright if size is None else upright.resize(size[::-1], Image.Resampling.BICUBIC)
     return torch.from_numpy(np.array(upright)).movedim(-1, 0).to(torch.float32) / 255
+
+
+def picture(content: bytes | str | Path, where: str, most: int = PIXELS) -> "Image.Image":
+    """A picture file, or what it holds, turned upright where the camera says so.
+
+    most    pixels that are read
+    raises  InputError where there is no whole picture, one with more than 8 bits a colour, or too large a one
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        held = content if isinstance(content, bytes) else read(content)
+        with quietly(), Image.open(BytesIO(held)) as file:
+            if (pixels := file.width * file.height) > most:
+                raise InputError(
+                    f"{where} has {pixels / 1e6:.0f} megapixels; at most {most / 1e6:.0f} are read. Make it smaller first."
+                )
+            mode = "RGB;16" if any(";16" in str(part) for part in getattr(file, "tile", ())) else file.mode
+            file.load()
+            if mode.startswith(("I", "F", "RGB;16")):
+                raise InputError(f"{where} has more than 8 bits a colour (Pillow's mode {mode}). Save it with 8 bits.")
+            return ImageOps.exif_transpose(file)
+    except (InputError, KeyboardInterrupt, SystemExit):
+        raise
+    except Exception as error:  # readers of damaged pictures raise whatever comes
+        said = "Pillow knows no such format" if isinstance(error, Image.UnidentifiedImageError) else reason(error)
+        raise InputError(
+            f"{where} cannot be read as a picture: {said}. Give a file that Pillow reads, e.g. PNG or JPEG."
+        ) from error
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without what Pillow warns of: large pictures, and odd things beside the colours, with which a picture can be read."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def check_whole(found: Sequence[int], size: Sequence[int], what: str, unit: str, parts: str) -> None:

@@ -9,16 +9,19 @@ from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import torch
+from msgspec import Struct
 
-from equiscope import __version__
+from equiscope import __version__, budgets
 from equiscope.errors import InputError
 from equiscope.record.run import RUN, Run, Source, read_run, write_run
 from equiscope.training.reading import differences, recipe
 from equiscope.training.task import Task
 
+S = TypeVar("S", bound=Struct)
 TASK = ".task-"  # what folders begin with in which a task is written down
 
 
@@ -64,6 +67,20 @@ def same_data(folder: Path, run: Run, task: Task) -> None:
                 )
 
 
+def keep(path: Path, held: Struct) -> None:
+    """Write what a task says of its runs as JSON, for `kept`."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(held), indent=1) + b"\n")
+
+
+def kept(path: Path, kind: type[S], what: str) -> S:
+    """What `keep` wrote, which says `what`. Raises InputError where it cannot be read."""
+    try:
+        held: S = budgets.decoded(budgets.read(path), kind)
+        return held
+    except (OSError, msgspec.DecodeError) as error:
+        raise InputError(f"{path}, which says {what}, cannot be read: {error}. Train again, or bring it back.") from error
+
+
 @contextmanager
 def made(task: Task, folder: Path | None = None) -> Iterator[list[Path]]:
     """What a run keeps of its task, as whole files; those in a folder of the run may take their place there."""
@@ -96,17 +113,18 @@ def versions() -> dict[str, str]:
 
 def machine() -> dict[str, Any]:
     """Where it is computed."""
-    found: dict[str, Any] = {
-        "cpu": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-    }
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        found["cpu"] = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        pass
+    found: dict[str, Any] = {"cpu": processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
     return found | ({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {})
+
+
+def processor() -> str:
+    """Its name, as the machine says it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+    return named or platform.processor() or platform.machine()
 
 
 def _said(part: str, source: Source | None) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-import msgspec
 import torch
 import torch.nn.functional as F
 from msgspec import Struct
@@ -15,12 +14,14 @@ from equiscope import budgets
 from equiscope.data import Images
 from equiscope.data.files import learned
 from equiscope.data.images import Pictures, normal, unlabelled_block
-from equiscope.data.picture_files import address, converted, picture
+from equiscope.data.picture_files import address, converted
 from equiscope.data.views import Views
 from equiscope.errors import InputError
 from equiscope.models import Built, Model
 from equiscope.record import Line, Sample, pack
 from equiscope.record.heads import patches
+from equiscope.tokens.images import picture
+from equiscope.training.folder import keep, kept
 from equiscope.training.looking import NUMBERS, attention_of, due
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Answer, Asked, Batch, Task, likeliest
@@ -86,13 +87,7 @@ class ImagesTask(Task):
 
     @classmethod
     def recall(cls, recipe: Recipe, folder: Path) -> Self:
-        path = folder / SIGHT
-        try:
-            return cls(recipe, budgets.decoded(budgets.read(path), Sight))
-        except (OSError, msgspec.DecodeError) as error:
-            raise InputError(
-                f"{path}, which says how this run sees, cannot be read: {error}. Train again, or bring it back."
-            ) from error
+        return cls(recipe, kept(folder / SIGHT, Sight, "how this run sees"))
 
     @classmethod
     def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
@@ -101,7 +96,7 @@ class ImagesTask(Task):
         return cls(recipe, sight, Pictures.measured(task.config, sight.classes, sight.size, sight.channels, NEW, names))
 
     def save(self, folder: Path) -> None:
-        (folder / SIGHT).write_bytes(msgspec.json.format(msgspec.json.encode(self.sight), indent=1) + b"\n")
+        keep(folder / SIGHT, self.sight)
 
     def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
         (height, width), channels, classes = self.sight.size, self.sight.channels, len(self.sight.classes)

@@ -7,12 +7,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import msgspec
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope import budgets
 from equiscope.data.frame_files import frames
 from equiscope.data.molecules import Frame, Frames, Levels, Molecules, joined
 from equiscope.data.turns import turn
@@ -21,6 +19,7 @@ from equiscope.geometry import SpaceModel
 from equiscope.geometry.forces import Slopes
 from equiscope.models import Built, Model
 from equiscope.record import Sample
+from equiscope.training.folder import keep, kept
 from equiscope.training.plainly import Plain, plain_spec
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Answer, Asked, Batch, Task, batches
@@ -62,13 +61,7 @@ class MoleculesTask(Task):
 
     @classmethod
     def recall(cls, recipe: Recipe, folder: Path) -> Self:
-        path = folder / LEVELS
-        try:
-            return cls(recipe, budgets.decoded(budgets.read(path), Levels))
-        except (OSError, msgspec.DecodeError) as error:
-            raise InputError(
-                f"{path}, which says what atoms this run knows, cannot be read: {error}. Train again, or bring it back."
-            ) from error
+        return cls(recipe, kept(folder / LEVELS, Levels, "what atoms this run knows"))
 
     @classmethod
     def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
@@ -76,7 +69,7 @@ class MoleculesTask(Task):
         return cls(recipe, task.levels, Frames.measured(task.config, task.levels, NEW, names))
 
     def save(self, folder: Path) -> None:
-        (folder / LEVELS).write_bytes(msgspec.json.format(msgspec.json.encode(self.levels), indent=1) + b"\n")
+        keep(folder / LEVELS, self.levels)
 
     @property
     def forceful(self) -> bool:

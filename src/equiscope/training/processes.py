@@ -8,12 +8,14 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from equiscope.errors import EquiscopeError, InputError
+from equiscope.tokens.extra import needed
 from equiscope.training.recipe import Recipe
 
 T = TypeVar("T")
@@ -64,23 +66,17 @@ class Together(Alone):
     """
 
     def __init__(self, recipe: Recipe, devices: int, nodes: int) -> None:
-        try:
-            from lightning_fabric import Fabric
-            from lightning_fabric.strategies import DDPStrategy, ModelParallelStrategy
-        except ImportError as error:
-            raise InputError(
-                f"Training with {devices * nodes} processes needs lightning-fabric, which is not installed. "
-                "Install the extra: pip install 'equiscope[train]'; or train with one process."
-            ) from error
+        fabric = needed("lightning_fabric", "train", f"Training with {devices * nodes} processes")
+        strategies = import_module("lightning_fabric.strategies")
         logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # each process says that it is there
         gpus = torch.cuda.device_count()
         if gpus and gpus < devices:
             raise InputError(f"{devices} processes need as many GPUs, but this machine shows {gpus}. Use --devices {gpus}.")
         self.half, self.spread = recipe.engine.precision == "bfloat16", recipe.engine.strategy == "fsdp"
-        strategy = ModelParallelStrategy(self._shared_out, data_parallel_size=devices * nodes, tensor_parallel_size=1)
-        self.fabric = Fabric(
+        strategy = strategies.ModelParallelStrategy(self._shared_out, data_parallel_size=devices * nodes, tensor_parallel_size=1)
+        self.fabric: Any = fabric.Fabric(
             accelerator="cuda" if gpus else "cpu", devices=devices, num_nodes=nodes,
-            strategy=strategy if self.spread else DDPStrategy(),
+            strategy=strategy if self.spread else strategies.DDPStrategy(),
         )  # fmt: skip
         self.fabric.launch()
         self.count, self.rank, self.device = self.fabric.world_size, self.fabric.global_rank, self.fabric.device

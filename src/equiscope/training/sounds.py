@@ -4,12 +4,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-import msgspec
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiscope import budgets
 from equiscope.data import Sounds
 from equiscope.data.changes import most_samples
 from equiscope.data.sounds import Hearing, Recordings, bands, check_samples, features, most_tokens, needed_samples, tokens_of
@@ -17,6 +15,7 @@ from equiscope.errors import InputError
 from equiscope.models import Built, Model
 from equiscope.record import Line, Sample
 from equiscope.tokens import Tokens, read_sound
+from equiscope.training.folder import keep, kept
 from equiscope.training.looking import attention_of, due, room
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Answer, Asked, Batch, Task, batches, likeliest
@@ -59,17 +58,14 @@ class SoundsTask(Task):
 
     @classmethod
     def recall(cls, recipe: Recipe, folder: Path) -> Self:
-        path = folder / HEARING
-        try:
-            assert isinstance(recipe.data, Sounds)
-            hearing = budgets.decoded(budgets.read(path), Hearing)
-            if len(hearing.mean) != (wide := bands(recipe.data, hearing.rate)):
-                raise msgspec.DecodeError(f"it has {len(hearing.mean)} means, but the recipe makes {wide} numbers a window")
-            return cls(recipe, hearing)
-        except (OSError, msgspec.DecodeError) as error:
+        assert isinstance(recipe.data, Sounds)
+        hearing = kept(folder / HEARING, Hearing, "how this run hears")
+        if len(hearing.mean) != (wide := bands(recipe.data, hearing.rate)):
             raise InputError(
-                f"{path}, which says how this run hears, cannot be read: {error}. Train again, or bring it back."
-            ) from error
+                f"{folder / HEARING}, which says how this run hears, cannot be read: it has {len(hearing.mean)} means, but the "
+                f"recipe makes {wide} numbers a window. Train again, or bring it back."
+            )
+        return cls(recipe, hearing)
 
     @classmethod
     def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
@@ -77,7 +73,7 @@ class SoundsTask(Task):
         return cls(recipe, task.hearing, Recordings.measured(task.config, task.hearing, NEW, names))
 
     def save(self, folder: Path) -> None:
-        (folder / HEARING).write_bytes(msgspec.json.format(msgspec.json.encode(self.hearing), indent=1) + b"\n")
+        keep(folder / HEARING, self.hearing)
 
     def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
         wide, classes = features(self.config, self.hearing.rate), len(self.hearing.classes)

@@ -74,16 +74,21 @@ def _read(made: Given, model: nn.Module, text: str, tokenizer: Any) -> None:
     if not text.strip():
         raise InputError("The text is empty. Give at least one word.")
     ids, line = encoded(tokenizer, text)
-    known, most = vocabulary(model), places_of(model)
-    if known is not None and max(ids) >= known:
-        raise InputError(f"The tokenizer gives the id {max(ids)}, but the model knows {known} ids. They do not fit.")
-    if most is not None and len(ids) > most:
-        raise InputError(f"The text has {len(ids)} tokens, but the model has places for {most}. Give a shorter one.")
+    fit(model, ids)
     row = torch.tensor([ids], device=next((p.device for p in model.parameters()), None))
     named = "input_ids" in inspect.signature(model.forward).parameters
     made.args, made.kwargs = ((), {"input_ids": row, **made.kwargs}) if named else ((row,), made.kwargs)
     made.lines.append(line)
     made.told = text if len(text) <= 48 else text[:47] + "…"
+
+
+def fit(model: nn.Module, ids: Sequence[int]) -> None:
+    """Raises InputError for ids that a model does not know, and for more of them than it has places for."""
+    known, most = vocabulary(model), places_of(model)
+    if known is not None and max(ids) >= known:
+        raise InputError(f"The tokenizer gives the id {max(ids)}, but the model knows {known} ids. They do not fit.")
+    if most is not None and len(ids) > most:
+        raise InputError(f"The text has {len(ids)} tokens, but the model has places for {most}. Give a shorter one.")
 
 
 def encoded(tokenizer: Any, text: str) -> tuple[list[int], Line]:
@@ -104,7 +109,7 @@ def encoded(tokenizer: Any, text: str) -> tuple[list[int], Line]:
     if not ids:
         raise InputError(f"The tokenizer makes no token of {text!r}. Give another text.")
     same = found is not None and found.ids == ids
-    return ids, _line("text", tokenizer, ids, text if same else None, found.offsets if same else ())
+    return ids, row_of("text", tokenizer, ids, text if same else None, found.offsets if same else ())
 
 
 @contextmanager
@@ -131,7 +136,7 @@ def inner(tokenizer: Any) -> Any | None:
     return found if hasattr(found, "id_to_token") else None
 
 
-def _line(name: str, tokenizer: Any, ids: list[int], text: str | None = None, offsets: Sequence[tuple[int, int]] = ()) -> Line:
+def row_of(name: str, tokenizer: Any, ids: list[int], text: str | None = None, offsets: Sequence[tuple[int, int]] = ()) -> Line:
     """Ids as words; as numbers where nothing reads them."""
     fast = inner(tokenizer)
     if fast is not None:
@@ -145,7 +150,7 @@ def _name(made: Given, tokenizer: Any) -> None:
     for name, ids in _tensors(made):
         if ids.ndim == 2 and ids.dtype == torch.long and name not in ("attention_mask", "token_type_ids", "position_ids", "labels"):
             short = {"decoder_input_ids": "answer"}.get(name, "text")
-            made.lines.append(_line(short, tokenizer, ids[0].tolist()))
+            made.lines.append(row_of(short, tokenizer, ids[0].tolist()))
 
 
 def _label(made: Given, names: list[str]) -> None:
@@ -172,7 +177,7 @@ def _answer(made: Given, model: Any, tokenizer: Any) -> None:
         made.notes.append("The model writes nothing by itself, so its decoder reads the first token alone.")
     said = said[:, :-1] if said.shape[1] > 1 else said  # the last one is not read
     made.kwargs["decoder_input_ids"] = said
-    made.lines.append(_line("answer", tokenizer, said[0].tolist()))
+    made.lines.append(row_of("answer", tokenizer, said[0].tolist()))
 
 
 def _picture(made: Given, model: nn.Module) -> None:

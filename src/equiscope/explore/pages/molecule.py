@@ -1,6 +1,5 @@
 """The page of a molecule: turn it, and see which numbers of a model stay, which turn with it, and which do as they please."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
@@ -19,13 +18,13 @@ from equiscope.program.loops import computation
 from equiscope.record import Molecule, pack, unpack
 from equiscope.record.molecule import Answered, Solver, Species
 from equiscope.symmetry.measure import PRECISION, relative_error
+from equiscope.symmetry.motions import Y, rotation
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.points import Points, read_frames
 
 KINDS = (".xyz", ".extxyz", ".cjson", ".sdf")
 ATOMS, FRAMES = 150, 500  # the most that a page shows
 ANGLES = tuple(float(angle) for angle in range(0, 181, 5))
-AXIS = (0.0, 1.0, 0.0)
 TURNS = 6  # in which the rounding floor is looked for
 Models = Callable[[Tensor], Sequence[Solving]]
 SUMMARY = (
@@ -61,7 +60,7 @@ def molecule(path: Path, models: Models | None = None, frame: int = 1, seed: int
     return Molecule(
         title=f"{path.name}: {formula(numbers)}", summary=SUMMARY, file=path.name, elements=_elements(numbers),
         atoms=numbers.tolist(),
-        frames=pack(places.numpy()), said=[_said(one) for one in shown], frame=at - first, axis=list(AXIS), angles=list(ANGLES),
+        frames=pack(places.numpy()), said=[_said(one) for one in shown], frame=at - first, axis=list(Y), angles=list(ANGLES),
         solvers=solvers, notes=_notes(frames, same, shown, asked),
     )  # fmt: skip
 
@@ -120,7 +119,7 @@ def solved(model: Solving, at: Tensor) -> Solver:
     """What a page needs of a model, measured at places [N, 3] float64."""
     function = model.function()
     start = function(at)
-    turned = [function(at @ (by := turn(angle)).mT) | {"by": by} for angle in ANGLES]
+    turned = [function(at @ (by := rotation(Y, angle)).mT) | {"by": by} for angle in ANGLES]
     layers, heads = start["weights"].shape[:2]
     return Solver(
         name=model.name, title=model.title, about=model.about, group=model.group, trained=model.trained, seed=model.seed,  # type: ignore[arg-type]
@@ -150,7 +149,7 @@ def floors(model: Solving, at: Tensor) -> dict[str, float]:
     worst = {"energy": 0.0, "each": 0.0, "forces": 0.0}
     exact, rough = model.function(), model.function(torch.float32)
     for i in range(TURNS):
-        places = at @ turn(360.0 * i / TURNS + 7.0).mT
+        places = at @ rotation(Y, 360.0 * i / TURNS + 7.0).mT
         fine, coarse = exact(places), rough(places.float())
         worst["energy"] = max(worst["energy"], _missed(fine, coarse, "energy"))
         worst["each"] = max(worst["each"], _missed(fine, coarse, "each"))
@@ -160,14 +159,6 @@ def floors(model: Solving, at: Tensor) -> dict[str, float]:
 
 def _missed(fine: Answers, coarse: Answers, name: str) -> float:
     return float((fine[name] - coarse[name].double()).abs().max())
-
-
-def turn(degrees: float, axis: Sequence[float] = AXIS) -> Tensor:
-    """The matrix [3, 3] float64 of a turn about an axis; points in rows turn by `at @ turn(...).mT`. Rodrigues' formula."""
-    x, y, z = torch.tensor(axis, dtype=torch.float64) / math.hypot(*axis)
-    cross = torch.tensor([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]], dtype=torch.float64)
-    angle = math.radians(degrees)
-    return torch.eye(3, dtype=torch.float64) + math.sin(angle) * cross + (1.0 - math.cos(angle)) * cross @ cross
 
 
 def plain(content: Molecule) -> str:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from equiscope.data.picture_files import converted, picture
+from equiscope.data.picture_files import converted
 from equiscope.errors import InputError, ShapeError
 from equiscope.explore.pages import drawn
 from equiscope.record import Array, Tokenised, pack
@@ -28,6 +28,7 @@ from equiscope.tokens import (
     tubelets,
 )
 from equiscope.tokens.extra import needed
+from equiscope.tokens.images import picture
 from equiscope.tokens.sound import FLOOR
 
 SECONDS, FINEST = 20.0, 48_000  # of a sound: the longest, and the most samples a second

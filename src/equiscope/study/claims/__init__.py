@@ -1,6 +1,6 @@
 """The ledger of claims: what people say about transformers, one sentence each, measured when asked, with a verdict.
 
-`LEDGER` is the one list. A new claim is one decorated function in the file of its theme and one name in that file's CLAIMS.
+`LEDGER` is the one list. A new claim is one decorated function in the file of its theme.
 """
 
 from difflib import get_close_matches
@@ -10,16 +10,19 @@ from equiscope.study.claims import attention, biases, cases, cost, depth, models
 from equiscope.study.claims.base import ROUNDING, VERDICTS, Claim, Measured, Ruling, Setting, Verdict, claim, ledger_to_json, ruled
 
 THEMES: dict[str, tuple[Claim, ...]] = {
-    "Attention": attention.CLAIMS,
-    "What attention also is": cases.CLAIMS,
-    "Positions that are added": sinusoids.CLAIMS,
-    "Positions that turn": rotations.CLAIMS,
-    "Positions that act on scores": biases.CLAIMS,
-    "Order, places and reach": symmetry.CLAIMS,
-    "Tokens": tokens.CLAIMS,
-    "Blocks and depth": depth.CLAIMS,
-    "Training and writing": models.CLAIMS,
-    "Cost": cost.CLAIMS,
+    theme: tuple(found for found in vars(file).values() if isinstance(found, Claim))
+    for theme, file in {
+        "Attention": attention,
+        "What attention also is": cases,
+        "Positions that are added": sinusoids,
+        "Positions that turn": rotations,
+        "Positions that act on scores": biases,
+        "Order, places and reach": symmetry,
+        "Tokens": tokens,
+        "Blocks and depth": depth,
+        "Training and writing": models,
+        "Cost": cost,
+    }.items()
 }
 LEDGER: tuple[Claim, ...] = tuple(claim for claims in THEMES.values() for claim in claims)
 

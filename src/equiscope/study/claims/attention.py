@@ -350,11 +350,3 @@ def grouped_queries_interpolate(setting: Setting) -> Measured:
         "",
         {f"{g} groups": e for g, e in errors.items()},
     )
-
-
-CLAIMS = (
-    rows_sum_to_one, outputs_are_mixes, weights_are_unique, softmax_must_attend, minus_1e9_is_a_mask, weights_are_low_rank,
-    large_scores_look_up_hard, softmax_ignores_a_shift, maximum_prevents_overflow, scale_is_for_stability,
-    variance_of_a_product_is_its_width, large_products_saturate, scores_have_rank_k, concat_is_additive, one_head_averages,
-    grouped_queries_interpolate,
-)  # fmt: skip

@@ -175,9 +175,3 @@ def left_padding_is_harmless(setting: Setting) -> Measured:
         f"For schemes that a shift does not change ({', '.join(keeps)}); others need places that skip the padding.",
         errors | {"learned, places counted on": counted_on},
     )
-
-
-CLAIMS = (
-    alibi_is_relative, alibi_is_monotone, alibi_fades_far_words, t5_buckets_saturate, relative_schemes_are_relative,
-    left_padding_is_harmless,
-)  # fmt: skip

@@ -177,10 +177,3 @@ def cheap_attention_approximates(setting: Setting) -> Measured:
         errors,
         found.panels[:1],
     )
-
-
-CLAIMS = (
-    a_convolution_is_attention, a_convolution_is_a_toeplitz_matrix, an_unrolled_rnn_is_an_mlp, linear_attention_is_an_rnn,
-    attention_is_message_passing, attention_is_gaussian_smoothing, attention_retrieves_a_pattern,
-    cheap_attention_approximates,
-)  # fmt: skip

@@ -393,11 +393,3 @@ def patches_save_the_fourth_power(setting: Setting) -> Measured:
         "The two products; all else falls by P².",
         {"products": products, "projections": others},
     )
-
-
-CLAIMS = (
-    attention_costs_most, attention_passes_at_twice_the_width, context_is_cheap_below_12_d, training_costs_six_a_parameter,
-    heads_cost_the_same, attention_is_cheaper_than_recurrence, attention_takes_one_step, memory_is_quadratic,
-    flash_attention_is_exact, additive_scores_take_more_room, multi_query_shrinks_the_cache, a_cache_saves_a_power,
-    linear_attention_is_linear, linear_attention_is_faster, patches_save_the_fourth_power,
-)  # fmt: skip

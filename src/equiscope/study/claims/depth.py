@@ -239,10 +239,3 @@ def equal_heads_stay_equal(setting: Setting) -> Measured:
         "",
         apart,
     )
-
-
-CLAIMS = (
-    layer_norm_ignores_shift_and_scale, rms_norm_is_layer_norm_without_mean, layer_norm_ignores_the_batch,
-    pre_norm_streams_grow, residuals_carry_gradients, pure_attention_collapses, zero_weights_begin_as_the_identity,
-    equal_heads_stay_equal,
-)  # fmt: skip

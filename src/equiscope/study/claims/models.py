@@ -196,9 +196,3 @@ def drafts_change_nothing(setting: Setting) -> Measured:
         "Greedy, as measured; sampled texts have the same distribution, but are others.",
         {name: s / many for name, s in same.items()},
     )
-
-
-CLAIMS = (
-    dropout_keeps_the_mean, tying_saves_a_table, label_smoothing_bounds_the_logits, untrained_loss_is_ln_v,
-    a_cache_changes_nothing, greedy_finds_the_best, drafts_change_nothing,
-)  # fmt: skip

@@ -248,9 +248,3 @@ def rope_learns_faster(setting: Setting) -> Measured:
         {f"steps, {name}": s for name, s in steps.items()},
         short.panels[:1],
     )
-
-
-CLAIMS = (
-    rope_is_relative, rope_keeps_lengths, rope_scores_decay, rotary_layouts_are_one, ninety_two_dimensions_turn, ntk_slows_the_slow,
-    dynamic_ntk_breaks_caches, bfloat16_breaks_rope, xpos_decays, rope_learns_faster,
-)  # fmt: skip

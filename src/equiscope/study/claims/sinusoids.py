@@ -283,11 +283,3 @@ def _table_of_distances(steps: int) -> tuple[float, float]:
         optimiser.step()
     products = (table @ table.T).detach()
     return split.off_diagonals(products), relative_error(products, target)
-
-
-CLAIMS = (
-    sinusoids_are_unique, wavelengths_reach_ten_thousand, a_step_is_linear, sinusoids_decay_monotonically,
-    sinusoids_have_no_direction, sinusoid_scores_are_relative, fourier_features_make_a_kernel, adding_is_concatenating,
-    positions_do_not_disturb_meaning, random_vectors_hardly_meet, scores_split_into_four, learned_positions_end,
-    learned_positions_become_relative,
-)  # fmt: skip

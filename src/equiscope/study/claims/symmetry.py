@@ -263,10 +263,3 @@ def windows_add_up(setting: Setting) -> Measured:
             log="y",
         ),
     )
-
-
-CLAIMS = (
-    attention_is_permutation_equivariant, pooled_rows_ignore_the_order, causal_masks_tell_places, causal_masks_tell_order,
-    causal_masks_hide_the_future, convolution_is_equivariant, zero_padding_tells_places, vit_ignores_shifts,
-    distances_are_blind_to_mirrors, attention_reaches_all, windows_add_up,
-)  # fmt: skip

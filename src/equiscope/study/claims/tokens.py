@@ -134,9 +134,3 @@ def one_pass_reads_all_prefixes(setting: Setting) -> Measured:
         "",
         errors,
     )
-
-
-CLAIMS = (
-    patches_are_a_convolution, spectrograms_move_with_the_sound, bytes_write_anything, merging_makes_shorter,
-    packing_changes_nothing, one_pass_reads_all_prefixes,
-)  # fmt: skip
