@@ -84,7 +84,7 @@ def with_ray(folder: Path, plan: Plan, tick: Tick = lambda running: None) -> Non
 
     raises  InputError where Ray is not installed
     """
-    ray = needed("ray", "ray", "--ray")
+    ray = needed("ray", "ray", "--ray", "use --processes")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
     ray.init(ignore_reinit_error=True, log_to_driver=False, include_dashboard=False)
     do = ray.remote(num_cpus=plan.threads, max_retries=0)(alone)

@@ -37,7 +37,7 @@ def draw(finding: Finding, path: Path) -> Path:
 
 def installed() -> Any:
     """The package that draws. Raises InputError where it is not installed."""
-    return needed("matplotlib", "study", "A picture")
+    return needed("matplotlib", "study", "A picture", "use --json")
 
 
 def _figure(finding: Finding) -> "Figure":

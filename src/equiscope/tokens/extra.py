@@ -6,9 +6,10 @@ from typing import Any
 from equiscope.errors import InputError
 
 
-def needed(package: str, extra: str, what: str) -> Any:
-    """A package of an extra, or an InputError that says how to install it."""
+def needed(package: str, extra: str, what: str, otherwise: str = "") -> Any:
+    """A package of an extra, or an InputError that says how to install it, and what works without it."""
     try:
         return import_module(package)
     except ImportError as error:
-        raise InputError(f"{what} needs the package {package}. Install it: pip install 'equiscope[{extra}]'.") from error
+        install = f"pip install 'equiscope[{extra}]'" + (otherwise and f"; or {otherwise}")
+        raise InputError(f"{what} needs the package {package}. Install it: {install}.") from error

@@ -66,7 +66,7 @@ class Together(Alone):
     """
 
     def __init__(self, recipe: Recipe, devices: int, nodes: int) -> None:
-        fabric = needed("lightning_fabric", "train", f"Training with {devices * nodes} processes")
+        fabric = needed("lightning_fabric", "train", f"Training with {devices * nodes} processes", "train with one process")
         strategies = import_module("lightning_fabric.strategies")
         logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # each process says that it is there
         gpus = torch.cuda.device_count()
