@@ -42,6 +42,15 @@ OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 DAMAGED = (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error, tarfile.TarError)  # what readers of damaged files raise
 
 
+@contextmanager
+def undamaged(path: Path) -> Iterator[None]:
+    """What reads a file: where that raises DAMAGED, an InputError says so."""
+    try:
+        yield
+    except DAMAGED as error:
+        raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
+
+
 def read(path: str | os.PathLike[str], most: int = WHOLE) -> bytes:
     """All of a file, or of what a pipe gives. What is compressed stays so.
 

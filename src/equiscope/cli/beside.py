@@ -1,27 +1,15 @@
 """`equiscope explore ... --model A --beside B`: what both models are given, so that their rows stand for the same."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
+from equiscope.explore.heads.given import Given
 from equiscope.models import folder_of
-from equiscope.record import Line
 
 ANSWER = "The decoders of both models read the answer of the first one."
-
-
-@runtime_checkable
-class Given(Protocol):
-    """What a model is called with, and what stands in its rows."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    lines: list[Line]
-    notes: list[str]
 
 
 def fed(one: Given, other: Given, made_up: bool) -> None:
@@ -30,7 +18,7 @@ def fed(one: Given, other: Given, made_up: bool) -> None:
     made_up  nobody gave an input: the second model gets what was made up for the first
     raises   InputError where it takes something else
     """
-    ours, theirs = dict(_tensors(one)), dict(_tensors(other))
+    ours, theirs = dict(one.tensors()), dict(other.tensors())
     if made_up:
         shapes = [", ".join(f"{name} {list(v.shape)}" for name, v in found.items()) for found in (ours, theirs)]
         if shapes[0] != shapes[1]:
@@ -54,11 +42,6 @@ def names(source: str, beside: str) -> list[str]:
     """Short names of two models that tell them apart."""
     short = [Path(one).resolve().name if folder_of(one) else one for one in (source, beside)]
     return short if short[0] != short[1] else [source, beside]
-
-
-def _tensors(given: Given) -> Iterator[tuple[str, Tensor]]:
-    yield from ((str(i), v) for i, v in enumerate(given.args) if isinstance(v, Tensor))
-    yield from ((name, v) for name, v in given.kwargs.items() if isinstance(v, Tensor))
 
 
 def _ids(found: dict[str, Tensor]) -> str | None:

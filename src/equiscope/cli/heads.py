@@ -3,7 +3,7 @@
 import re
 import sys
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.data.picture_files import address, converted
 from equiscope.errors import InputError
 from equiscope.explore import write
-from equiscope.explore.heads.given import ANSWER, LONGEST, cut, encoded, fit, heard, row_of
+from equiscope.explore.heads.given import ANSWER, LONGEST, Given, cut, encoded, fit, heard, row_of
 from equiscope.explore.heads.says import Voice, classes, of_target, of_tokens
 from equiscope.explore.page import html
 from equiscope.explore.pages.heads import RUNS, Looked
@@ -61,18 +61,14 @@ class Asked:
         return path.name if path is not None else "its own inputs"
 
 
-@dataclass
-class Ready:
+@dataclass(kw_only=True)
+class Ready(Given):
     """A model, what it is called with, what stands in its rows, and how its answer is read.
 
     origin  what the model is, and where its weights come from, in sentences
     """
 
     model: nn.Module
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    lines: list[Line] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     origin: list[str] = field(default_factory=list)
     voice: Voice | None = None
 
@@ -184,7 +180,7 @@ def _of_run(folder: Path, asked: Asked) -> Ready:
     with torch.no_grad():
         made = task.asked(model, str(given))
     lines = [_with_sound(line, asked.audio) for line in made.lines] if asked.audio is not None else made.lines
-    ready = Ready(model, made.args, made.kwargs, lines, voice=_of_task(task))
+    ready = Ready(made.args, made.kwargs, lines, model=model, voice=_of_task(task))
     if any(line.heard is not None and not any(b64decode(line.heard.samples)) for line in lines):
         ready.notes.append(SILENT)
     _told(ready)
@@ -208,7 +204,7 @@ def _with_sound(line: Line, path: Path) -> Line:
 
 def _of_target(source: str, asked: Asked, seed: int) -> Ready:
     found = target(source, seed=seed)
-    ready = Ready(found.model.eval(), found.args, dict(found.kwargs))
+    ready = Ready(found.args, dict(found.kwargs), model=found.model.eval())
     folder = Path(f"preset {source}" if source in PRESETS else source)  # a preset has no files; a folder of its name is ./NAME
     if asked.text is not None:
         _read_text(ready, found, folder, asked.text)
@@ -315,7 +311,7 @@ def _frame(ready: Ready, model: Any) -> tuple[Callable[[Tensor], None], tuple[in
     if name is None:
         takes = f"tokens of {model.spec.width} numbers" if isinstance(model, Model) else _takes(ready)
         raise InputError(f"{type(model).__name__} takes no picture, but {takes}.")
-    made = dict(_tensors(ready))[name]
+    made = dict(ready.tensors())[name]
     return slot, tuple(made.shape[-3:]), made.dtype
 
 
@@ -386,7 +382,7 @@ def _hear(ready: Ready, found: Target, folder: Path, path: Path) -> None:
 
 def _slot(ready: Ready, fits: Any) -> tuple[str | None, Any]:
     """The argument that takes such an input, and what puts one there."""
-    for name, value in _tensors(ready):
+    for name, value in sorted(ready.tensors(), key=lambda one: one[0].isdigit()):  # the source of a translator has a name
         if fits(name, value):
 
             def put(made: Tensor, name: str = name) -> None:
@@ -399,12 +395,7 @@ def _slot(ready: Ready, fits: Any) -> tuple[str | None, Any]:
     return None, None
 
 
-def _tensors(ready: Ready) -> Iterator[tuple[str, Tensor]]:
-    yield from ((name, v) for name, v in ready.kwargs.items() if isinstance(v, Tensor))
-    yield from ((str(i), v) for i, v in enumerate(ready.args) if isinstance(v, Tensor))
-
-
 def _takes(ready: Ready) -> str:
     """What it takes instead, in words."""
-    named = [f"{'input ' + n if n.isdigit() else n} {list(v.shape)}" for n, v in _tensors(ready)]
+    named = [f"{'input ' + n if n.isdigit() else n} {list(v.shape)}" for n, v in ready.tensors()]
     return ", ".join(named) or "something else"

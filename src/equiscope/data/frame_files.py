@@ -18,7 +18,7 @@ from msgspec import Struct
 from torch import Tensor
 
 from equiscope import budgets
-from equiscope.budgets import DAMAGED, OPENERS, archive
+from equiscope.budgets import DAMAGED, OPENERS, archive, undamaged
 from equiscope.data.files import found, hides, is_archive, member, opened
 from equiscope.data.frame import Frame
 from equiscope.data.lone_atoms import charge, is_lone
@@ -112,14 +112,11 @@ def _points(path: Path) -> Iterator[tuple[str, list[Points]]]:
     if not is_archive(path):
         yield str(path), read_frames(path)
         return
-    try:
-        with archive(path) as held:
-            for one in held:
-                if Path(one.name).suffix.lower() in (".xyz", ".extxyz"):
-                    where = f"{path}: {one.name}"
-                    yield where, xyz(Path(where), held.read(one))
-    except DAMAGED as error:
-        raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
+    with undamaged(path), archive(path) as held:
+        for one in held:
+            if Path(one.name).suffix.lower() in (".xyz", ".extxyz"):
+                where = f"{path}: {one.name}"
+                yield where, xyz(Path(where), held.read(one))
 
 
 def _frame(

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from equiscope import outputs
 from equiscope.errors import InputError
 from equiscope.tokens.text import readable
 from equiscope.tokens.tokenizer import BYTES, Tokenizer
@@ -97,10 +98,7 @@ def remembered(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     made = make()
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(prefix=".", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(made, file)
-        Path(part).replace(path)
+        outputs.put(path, json.dumps(made))
     return made
 
 

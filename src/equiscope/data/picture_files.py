@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equiscope import budgets
-from equiscope.budgets import DAMAGED, archive
+from equiscope.budgets import DAMAGED, archive, undamaged
 from equiscope.data.files import digest, hides, is_archive, opened, sources
 from equiscope.data.part_folders import no_parts
 from equiscope.data.tables import records
@@ -196,15 +196,10 @@ def _archive(path: Path) -> Listed:
 def _archived(path: Path) -> "tuple[list[str], Callable[[], Iterator[Image.Image]]]":
     """The names of the pictures in a tar file, sorted, and what reads them."""
     content: dict[str, bytes] = {}
-    try:
-        with archive(path) as held:
-            for member in held:
-                if shows(Path(member.name)):
-                    content[member.name] = held.read(member)
-    except DAMAGED as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
+    with undamaged(path), archive(path) as held:
+        for member in held:
+            if shows(Path(member.name)):
+                content[member.name] = held.read(member)
     names = sorted(content)
     return names, lambda: (picture(content[name], f"{path}: {name}") for name in names)
 

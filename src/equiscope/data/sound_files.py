@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from equiscope import budgets
-from equiscope.budgets import DAMAGED, archive
+from equiscope.budgets import archive, undamaged
 from equiscope.data.files import found, hides, is_archive, member
 from equiscope.data.part_folders import no_parts
 from equiscope.data.tables import records
@@ -37,16 +37,13 @@ def contents(name: str, beside: Path | None = None, labelled: bool = True) -> It
 
 def _archived(path: Path) -> Iterator[tuple[str, str, bytes]]:
     names = []
-    try:
-        with archive(path) as held:
-            for one in held:
-                name = Path(one.name)
-                if name.suffix.lower() in ENDINGS and not name.name.startswith("."):
-                    names.append(one.name)
-                    yield f"{path}: {one.name}", "", held.read(one)
-        no_parts(path, names)
-    except DAMAGED as error:
-        raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}. Fetch it again.") from error
+    with undamaged(path), archive(path) as held:
+        for one in held:
+            name = Path(one.name)
+            if name.suffix.lower() in ENDINGS and not name.name.startswith("."):
+                names.append(one.name)
+                yield f"{path}: {one.name}", "", held.read(one)
+    no_parts(path, names)
 
 
 def _listed(path: Path, labelled: bool) -> Iterator[tuple[str, str, bytes]]:

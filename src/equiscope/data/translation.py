@@ -14,7 +14,7 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from equiscope.budgets import DAMAGED, OPENERS
+from equiscope.budgets import OPENERS, undamaged
 from equiscope.data.files import found, opened, sources
 from equiscope.data.order import generator, number
 from equiscope.data.pieces import Pieces
@@ -340,13 +340,8 @@ def _fields(line: str, fields: tuple[str, str], where: str) -> Pair:
 
 def _content(path: Path) -> str:
     """A file as text. A carriage return ends a line before a line feed, and alone where there is no line feed at all."""
-    try:
-        with opened(path) as file:
-            content = file.read()
-    except DAMAGED as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path} is damaged: {error}. Fetch it again.") from error
+    with undamaged(path), opened(path) as file:
+        content = file.read()
     try:
         text = str(content.decode("utf-8-sig")).replace("\r\n", "\n")
         return text if "\n" in text else text.replace("\r", "\n")

@@ -36,6 +36,11 @@ class Given:
     notes: list[str] = field(default_factory=list)
     told: str = ""
 
+    def tensors(self) -> list[tuple[str, Tensor]]:
+        """Tensors among the arguments, by their place ("0") or name."""
+        named = [(str(i), one) for i, one in enumerate(self.args)] + list(self.kwargs.items())
+        return [(name, one) for name, one in named if isinstance(one, Tensor)]
+
 
 def given(
     model: nn.Module, inputs: Sequence[Any], kwargs: Mapping[str, Any] | None = None, tokenizer: Any = None,
@@ -147,14 +152,14 @@ def row_of(name: str, tokenizer: Any, ids: list[int], text: str | None = None, o
 
 def _name(made: Given, tokenizer: Any) -> None:
     """The rows of the inputs that are ids, by what these stand for."""
-    for name, ids in _tensors(made):
+    for name, ids in made.tensors():
         if ids.ndim == 2 and ids.dtype == torch.long and name not in ("attention_mask", "token_type_ids", "position_ids", "labels"):
             short = {"decoder_input_ids": "answer"}.get(name, "text")
             made.lines.append(row_of(short, tokenizer, ids[0].tolist()))
 
 
 def _label(made: Given, names: list[str]) -> None:
-    lengths = sorted({size for _, one in _tensors(made) for size in one.shape})
+    lengths = sorted({size for _, one in made.tensors() for size in one.shape})
     if lengths and len(names) not in lengths:
         told = ", ".join(map(str, lengths))
         raise InputError(f"There are {len(names)} labels, but axes of the inputs are {told} long. Give one a token.")
@@ -182,7 +187,7 @@ def _answer(made: Given, model: Any, tokenizer: Any) -> None:
 
 def _picture(made: Given, model: nn.Module) -> None:
     """Patches of the first input that is a picture, [B, C, H, W]; colours from its smallest to its largest number."""
-    pixels = next((one[0] for _, one in _tensors(made) if one.ndim == 4 and one.is_floating_point()), None)
+    pixels = next((one[0] for _, one in made.tensors() if one.ndim == 4 and one.is_floating_point()), None)
     if pixels is None or pixels.shape[0] not in (1, 3):
         return
     values = pixels.detach().cpu().float()
@@ -217,11 +222,6 @@ def vocabulary(model: Any) -> int | None:
     except Exception:  # not every class has one
         return None
     return rows if isinstance(rows, int) else None
-
-
-def _tensors(made: Given) -> list[tuple[str, Tensor]]:
-    named = [(str(i), one) for i, one in enumerate(made.args)] + list(made.kwargs.items())
-    return [(name, one) for name, one in named if isinstance(one, Tensor)]
 
 
 def heard(wave: Tensor, rate: int) -> Heard:

@@ -57,15 +57,11 @@ def layer(line: int, count: int, made: Attended | None) -> Layer:
     """The record of a stack of so many layers on a line; without figures and picture where it is not made yet."""
     said = WHY.format(count=count)
     if made is None:
-        nothing = [Head(role="mixed")] * 2
-        return Layer(
-            where=NAME, cross=False, asks=line, answers=line, groups=2, heads=nothing, small="AAA=", side=1, why=said + FAR
-        )
-    seen = survey(made, own=True)
-    picture = b64encode(seen.small).decode("ascii")
-    return Layer(
-        where=NAME, cross=False, asks=line, answers=line, groups=2, heads=seen.heads, small=picture, side=seen.side, why=said
-    )
+        heads, small, side, said = [Head(role="mixed")] * 2, "AAA=", 1, said + FAR
+    else:
+        seen = survey(made, own=True)
+        heads, small, side = seen.heads, b64encode(seen.small).decode("ascii"), seen.side
+    return Layer(where=NAME, cross=False, asks=line, answers=line, groups=2, heads=heads, small=small, side=side, why=said)
 
 
 def numbers(made: Attended, heads: Sequence[int]) -> Numbers:
