@@ -1,14 +1,13 @@
 """Equal in what, beside data and seeds: parameters, by wider or narrower parts; or compute, by more or fewer steps."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
+from equiscope.comparison.vary import Change
 from equiscope.errors import InputError
 from equiscope.models import count
 from equiscope.record.comparison import Equal
 from equiscope.training import Recipe, Task, settle
 
-Change = dict[str, Any]
 NEAR = 0.02  # share by which parameters may differ where widths are whole numbers
 INNER, WIDTH, STEPS, WARMUP = "model.block.feedforward.inner", "model.width", "budget.steps", "optimiser.warmup"
 

@@ -53,7 +53,7 @@ def pairs(
     x, wraps, box = at.detach().double(), None, None
     shifts = torch.zeros(1, 3, dtype=torch.long, device=at.device)
     if cell is not None:
-        box, inverse, reach = _box(cell, cutoff, periodic)
+        box, inverse, reach = _box(cell, cutoff)
         turn = torch.tensor(periodic, device=at.device)
         share = x @ inverse
         wraps = torch.where(turn, share.floor(), torch.zeros_like(share)).long()
@@ -80,7 +80,7 @@ def pairs(
     return (i, j, s) if wraps is None else (i, j, s - wraps[j] + wraps[i])
 
 
-def _box(cell: Tensor, cutoff: float, periodic: tuple[bool, bool, bool]) -> tuple[Tensor, Tensor, Tensor]:
+def _box(cell: Tensor, cutoff: float) -> tuple[Tensor, Tensor, Tensor]:
     """The cell in float64, its inverse, and how many cells the cutoff reaches along each vector."""
     box = cell.detach().double()
     volume, sizes = box.det().abs(), box.norm(dim=-1)
