@@ -1,12 +1,11 @@
 """TensorBoard: a run's entries as its event files, for who looks at many runs there already."""
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from equiscope.errors import InputError
 from equiscope.record import Point, Run, Sample, Score
 from equiscope.record.run import Entry
-from equiscope.tokens.extra import needed
 
 FOLDER = "tensorboard"
 
@@ -50,8 +49,13 @@ def checked() -> None:
 
 
 def _writer() -> Any:
-    needed("tensorboard", "train", "--tensorboard")
-    return import_module("torch.utils.tensorboard").SummaryWriter
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise InputError(
+            "--tensorboard needs tensorboard, which is not installed. Install the extra: pip install 'equiscope[train]'."
+        ) from error
+    return SummaryWriter
 
 
 def _quoted(sample: Sample) -> str:
