@@ -73,11 +73,11 @@ def measure(case, some, turns, budget):
     data = given(case)
     ready = {c.name: passes(c.make, case, data) for c in some}
     plain = passes(peers.PLAIN.make, case, data)
-    base, found = count(plain), {}
+    base, found = count(plain, case.device), {}
     for c in some:
         found[c.name] = {"who": c.who, "note": c.note, "same": c.same, "error": error(c, case), "turns": []}
         found[c.name] |= dict(
-            zip(("operations", "bytes"), (a / b for a, b in zip(count(ready[c.name]), base, strict=True)), strict=True)
+            zip(("operations", "bytes"), (a / b for a, b in zip(count(ready[c.name], case.device), base, strict=True)), strict=True)
         )
         print(f"  {case.length}: {c.name}", flush=True)
     for turn in range(turns + 1):
