@@ -47,10 +47,8 @@ def size(t):
     return min(t.numel() * t.element_size(), t.untyped_storage().nbytes())
 
 
-def count(run, device):
-    """Operations and bytes of one call of run(); not a number on CUDA, where FlexAttention may run, which no mode looks into."""
-    if device == "cuda":
-        return math.nan, math.nan
+def count(run):
+    """Operations and bytes of one call of run()."""
     with Count() as counted:
         run()
     return counted.operations, counted.bytes

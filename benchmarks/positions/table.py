@@ -10,7 +10,7 @@ def row(name, found):
     low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
     return [
         name, found["who"], f"{middle:.2f}", f"{low:.2f}–{high:.2f}", str(len(ratios)), f"{found['error']['output']:.0e}",
-        f"{found['error']['gradient']:.0e}", f"{found['operations']:.2f}", f"{found['bytes']:.1f}", found["note"],
+        f"{found['error']['gradient']:.0e}", _ratio(found["operations"], 2), _ratio(found["bytes"], 1), found["note"],
     ]  # fmt: skip
 
 
@@ -39,3 +39,7 @@ def markdown(results):
         text += [f"## {length} tokens: plain takes {base * 1e3:.1f} ms", ""]
         text += [*lines([HEAD, ["---"] * len(HEAD)]), *lines(row(name, entry) for name, entry in found.items()), ""]
     return "\n".join(text + [f"- {line}" for line in results["missing"]]).rstrip() + "\n"
+
+
+def _ratio(x, digits):
+    return "–" if x is None else f"{x:.{digits}f}"

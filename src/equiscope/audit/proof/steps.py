@@ -62,7 +62,8 @@ class FieldSteps(LoopIR):
         narrow = t if held == list(t.shape) else t.as_strided(held, t.stride(), t.storage_offset())
         slot = len(self.sizes)
         self.sizes.append(narrow.numel())
-        self.numbers[slot] = narrow.reshape(-1)
+        flat = narrow.contiguous().view(-1)
+        self.numbers[slot] = flat.clone() if flat.storage_offset() else flat  # strides count from the beginning of the storage
         return Value(slot, tuple(held), contiguous(held), 0, dtype).expanded(t.shape)
 
     def constant(self, tensor: Tensor) -> Value:
