@@ -1,5 +1,6 @@
 """What a person installs: the page is in the wheel and in the source archive, and there is one version."""
 
+import ast
 import subprocess
 import sys
 import tarfile
@@ -31,3 +32,40 @@ def test_wheel_and_source_archive_ship_the_page(tmp_path):
         assert set(PAGE) <= set(wheel.namelist())
         metadata = next(name for name in wheel.namelist() if name.endswith("METADATA"))
         assert f"Version: {equiscope.__version__}" in wheel.read(metadata).decode()
+
+
+def test_editors_read_of_the_names_that_are_loaded_on_first_use():
+    stub = ast.parse((ROOT / "src/equiscope/__init__.pyi").read_text())
+    imported = {name.asname for node in stub.body if isinstance(node, ast.ImportFrom) for name in node.names}
+    assert imported == set(equiscope.__all__) - {"__version__"}
+
+
+STRANGER = """
+import torch
+import equiscope as eq
+
+spec = eq.Spec(widht=8)
+model = eq.build(eq.Spec(width=8))
+audit = eq.check(model, torch.zeros(1, 4, 8), actoins=None)
+audit.rowz
+eq.chekc(model)
+reveal_type(eq.check(model, torch.zeros(1, 4, 8)))
+reveal_type(eq.watch(model, torch.zeros(1, 4, 8)))
+reveal_type(eq.positions.Rope())
+"""
+
+
+@pytest.mark.slow
+def test_a_type_checker_knows_what_the_package_has(tmp_path):
+    (tmp_path / "stranger.py").write_text(STRANGER)
+    command = [sys.executable, "-m", "mypy", "--config-file=", "--cache-dir", str(tmp_path / "cache"), "stranger.py"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600).stdout
+    assert [line.split(": ", 1)[1].split("  [")[0] for line in said.splitlines()[:-1] if "defined in" not in line] == [
+        'error: Unexpected keyword argument "widht" for "Spec"; did you mean "width"?',
+        'error: Unexpected keyword argument "actoins" for "check"; did you mean "actions"?',
+        'error: "Audit" has no attribute "rowz"',
+        'error: Module has no attribute "chekc"',
+        'note: Revealed type is "equiscope.record.audit.Audit"',
+        'note: Revealed type is "equiscope.program.program.Program"',
+        'note: Revealed type is "equiscope.positions.rope.Rope"',
+    ]
