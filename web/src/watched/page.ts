@@ -129,12 +129,12 @@ function ends(desk: WatchedDesk): HTMLElement {
 /** A module's steps, built when they are opened. */
 function section(desk: WatchedDesk, { key, where, steps }: Part): HTMLElement {
   const body = h("div.steps");
-  const symbols = [...new Set(steps.map((s) => s.symbol).filter(Boolean))].slice(0, 8).join(" ");
+  const symbols = [...new Set(steps.map((s) => s.symbol).filter(Boolean))].slice(0, 8).join(", ");
   const open = desk.state.open.includes(key);
   const fold = h<HTMLDetailsElement>(
     "details.part",
     { "data-module": where, "data-key": key, open },
-    h("summary", h("b", where || "the model itself"), h("span.quiet", ` ${count(steps.length)} ${symbols}`)),
+    h("summary", h("b", where || "the model itself"), h("span.quiet", ` ${count(steps.length)}${symbols && `: ${symbols}`}`)),
     body,
   );
   const fill = () => body.childElementCount || body.append(...built(desk, steps));
