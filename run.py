@@ -73,7 +73,7 @@ def main() -> int:
     os.chdir(ROOT)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the program that we run, as Ctrl-C does
     try:
-        set_up(asked.torch, needs_npm=asked.verb in {"test", "check"})
+        set_up(asked.torch, tools=asked.verb != "demo", needs_npm=asked.verb in {"test", "check"})
         verbs = {
             "demo": lambda: demo(rest, asked.no_serve),
             "test": lambda: test(rest, asked.thorough),
@@ -156,15 +156,17 @@ def ready() -> int:
 # ----------------------------------------------------------------------------------------------------------- the set-up
 
 
-def set_up(torch: str | None, needs_npm: bool) -> None:
-    before, digest = STAMP.read_text().split() if STAMP.exists() else ("auto", "")
-    choice = torch or before
-    stale = not PYTHON.exists() or digest != wanted(choice)
+def set_up(torch: str | None, tools: bool, needs_npm: bool) -> None:
+    """tools: what tests and checks need is installed too; once installed, it stays."""
+    held = STAMP.read_text().split() if STAMP.exists() else []
+    before, what, _ = held if len(held) == 3 else ("auto", "page", "")
+    choice, what = torch or before, "tools" if tools else what
+    stale = not PYTHON.exists() or held[1:] != [what, wanted(choice)]
     if stale:
         make_venv()
     make_page(needs_npm)  # first, so that installing the package finds it and asks for no Node
     if stale:
-        install(choice)
+        install(choice, what)
 
 
 def wanted(choice: str) -> str:
@@ -184,13 +186,16 @@ def make_venv() -> None:
     run("python", "-m", "pip", "install", "-qq", "-c", "constraints.txt", "uv", must=True)
 
 
-def install(choice: str) -> None:
-    flags = torch_flags(choice)
-    say("Downloading torch, the other dependencies and the development tools, unless they are in uv's cache")
-    # bytecode is made once, now, and not at every start where Python may not keep it
-    flags = ["--build-constraints", "constraints.txt", "--compile-bytecode", *flags]
-    run(*UV_INSTALL, *flags, "-e", ".[dev]", must=True, env=uv_sources())
-    STAMP.write_text(f"{choice} {wanted(choice)}\n")
+def install(choice: str, what: str) -> None:
+    """The package and what it needs; with tools also those of tests and checks, as bytecode, which is made once, now."""
+    flags = ["--build-constraints", "constraints.txt", *torch_flags(choice)]
+    if what == "tools":
+        say("Downloading torch, the other dependencies and the development tools, unless they are in uv's cache")
+        run(*UV_INSTALL, "--compile-bytecode", *flags, "-e", ".[dev]", must=True, env=uv_sources())
+    else:
+        say("Downloading torch and the other dependencies, unless they are in uv's cache")
+        run(*UV_INSTALL, *flags, "-e", ".", must=True, env=uv_sources())
+    STAMP.write_text(f"{choice} {what} {wanted(choice)}\n")
 
 
 def make_page(needs_npm: bool) -> None:

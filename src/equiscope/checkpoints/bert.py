@@ -215,7 +215,7 @@ def _ahead(rows: int, parts: list[Tensor]) -> list[Tensor]:
     return [torch.cat([parts[0].new_zeros(rows, parts[0].shape[-1]), parts[0]])]
 
 
-FAMILIES = tuple(
+FAMILIES: tuple[Family, ...] = tuple(
     Family(
         kind.name, partial(read, kind), partial(write, kind), partial(pairs, kind), prefix=kind.prefix,
         table="embeddings.word_embeddings.weight", copies=(kind.copy,), unread=kind.unread,

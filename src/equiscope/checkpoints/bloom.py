@@ -73,4 +73,4 @@ def pairs(spec: Spec) -> Iterable[Pair]:
         yield Pair("lm_head.weight", ("head.lm_head.weight",), bare=True)
 
 
-BLOOM = Family("bloom", read, write, pairs, prefix="transformer.", table="word_embeddings.weight")
+BLOOM: Family = Family("bloom", read, write, pairs, prefix="transformer.", table="word_embeddings.weight")

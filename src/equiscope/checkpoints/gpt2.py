@@ -78,7 +78,7 @@ def pairs(spec: Spec) -> Iterable[Pair]:
         yield Pair("lm_head.weight", ("head.lm_head.weight",), bare=True)
 
 
-GPT2 = Family(
+GPT2: Family = Family(
     "gpt2", read, write, pairs, prefix="transformer.", table="wte.weight",
     unread=(r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",),
 )  # fmt: skip

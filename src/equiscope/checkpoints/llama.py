@@ -205,4 +205,4 @@ def _family(kind: Kind) -> Family:
     return Family(kind.name, reads, writes, pairs, prefix="model.", table="embed_tokens.weight", unread=unread)
 
 
-FAMILIES = tuple(map(_family, KINDS))
+FAMILIES: tuple[Family, ...] = tuple(map(_family, KINDS))

@@ -96,7 +96,7 @@ def pairs(spec: Spec) -> Iterable[Pair | Made]:
             yield from affine(f"{there}.fc2", f"{here}.feedforward.down_proj")
 
 
-MARIAN = Family(
+MARIAN: Family = Family(
     "marian", read, write, pairs, table="model.shared.weight",
     copies=("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"),
     unread=(r"model\.(encoder|decoder)\.embed_positions\.weight",),

@@ -94,7 +94,7 @@ def pairs(spec: Spec) -> Iterable[Pair]:
         yield Pair("embed_out.weight", ("head.lm_head.weight",), bare=True)
 
 
-NEOX = Family(
+NEOX: Family = Family(
     "gpt_neox", read, write, pairs, prefix="gpt_neox.", table="embed_in.weight",
     copies=("embed_out.weight",), unread=(r".*rotary_emb\.inv_freq", r".*attention\.(masked_)?bias"),
 )  # fmt: skip

@@ -122,7 +122,7 @@ def settle(spec: Spec, tensors: dict[str, Any]) -> Spec:
     return replace(spec, tied=False) if own and spec.head.scale is None else spec
 
 
-FAMILIES = tuple(
+FAMILIES: tuple[Family, ...] = tuple(
     Family(
         name, partial(read, name), partial(write, name), pairs, table="shared.weight",
         copies=("lm_head.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),

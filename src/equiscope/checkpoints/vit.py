@@ -124,7 +124,7 @@ def _apart(rows: int, parts: list[Tensor]) -> list[Tensor]:
     return [*row.unsqueeze(1).unsqueeze(1), torch.cat([torch.zeros_like(row), table]).unsqueeze(0)]
 
 
-FAMILIES = tuple(
+FAMILIES: tuple[Family, ...] = tuple(
     Family(
         name, partial(read, name), partial(write, name), partial(pairs, name), prefix=f"{name}.", copies=(),
         unread=(rf"({name}\.)?pooler\..*", rf"({name}\.)?embeddings\.mask_token"),

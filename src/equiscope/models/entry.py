@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope import functional
-from equiscope.blocks import norm as new_norm
+from equiscope.blocks.norm import norm as new_norm
 from equiscope.errors import InputError, ShapeError
 from equiscope.init import linear
 from equiscope.models import spec as specs

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from equiscope.errors import InputError
-from equiscope.program.loops import computation
+from equiscope.program.loops.computation import computation
 from equiscope.program.lower.graph import Apply, Graph
 from equiscope.program.lower.movement import Movement
 from equiscope.program.program import Ref, Written, each, leaves_of
