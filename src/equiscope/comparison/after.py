@@ -143,4 +143,4 @@ def read_after(place: Path) -> After:
     except FileNotFoundError:
         return After()
     except (OSError, msgspec.DecodeError) as error:
-        raise InputError(f"{path} is damaged: {error}. Delete it, and compare again: it is measured anew.") from error
+        raise InputError(f"{path} is damaged: {error}. Delete it, and compare again: it is measured again.") from error

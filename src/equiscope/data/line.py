@@ -56,7 +56,7 @@ def kept(key: str, tokenizer: Tokenizer, text: Callable[[], Iterator[str]], sepa
     """The line of a text: mapped from the cache, where it was made before; else made now, and kept there where that is possible.
 
     key        a digest of all that the text was made of, the separator too; the tokenizer is added here
-    text       gives the text anew, a stretch at a time
+    text       returns an iterator over the text, a stretch at a time
     separator  what stands between two documents: it has the same ids everywhere, as no token holds more than it
     raises  InputError for characters that have no id
     """

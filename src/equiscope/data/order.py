@@ -21,7 +21,7 @@ def generator(seed: int, *names: int | str) -> torch.Generator:
 
 
 class Order:
-    """Examples 0..count - 1, shuffled anew in every epoch, and cut into batches that go on over the end of an epoch."""
+    """Examples 0..count - 1, shuffled again in every epoch, and cut into batches that go on over the end of an epoch."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.count, self.seed = count, seed

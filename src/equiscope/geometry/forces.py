@@ -93,7 +93,7 @@ class _Known(torch.autograd.Function):
 
 
 def _lists(near: Neighbours | None, at: Tensor) -> dict[str, Tensor]:
-    """Lists without their ways, which are computed anew; padded to shapes that repeat."""
+    """Lists without their ways, which are computed again; padded to shapes that repeat."""
     if near is None or near.index is None:
         return {}
     index, seen = near.index, near.seen

@@ -1,6 +1,6 @@
 """Mixed precision: a model that computes in bfloat16 and learns in float32.
 
-The optimiser keeps the float32 weights; the forward and backward pass run on a copy in bfloat16, which is made anew after each
+The optimiser keeps the float32 weights; the forward and backward pass run on a copy in bfloat16, which is made again after each
 step. Unlike autocast, which casts every product's operands and keeps the stream between layers in float32, all that moves is
 half as wide. Sums inside norms, softmax and products stay in float32, as the kernels have them; take the loss in float32 too.
 Source: Micikevicius et al. 2018, "Mixed Precision Training", section 3.1; as FSDP's MixedPrecision(param_dtype=bfloat16).

@@ -88,14 +88,14 @@ def test_a_figure_of_one_length_is_a_line():
     assert "line of 6" in row.counterexample.text
 
 
-def test_edges_would_have_to_be_made_anew():
+def test_edges_would_not_fit_other_points():
     class Edged(nn.Module):
         def forward(self, pos, edge_index):
             return pos * len(edge_index)
 
     (row,) = asked(Edged(), torch.randn(4, 3), torch.zeros(2, 3, dtype=torch.long), properties=["stabiliser"])
     assert row.verdict == "not applicable"
-    assert "edge_index would have to be made anew" in row.note
+    assert "edge_index would not fit other points" in row.note
 
 
 def test_points_without_an_energy_are_read_for_jumps_and_figures():

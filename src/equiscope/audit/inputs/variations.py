@@ -12,7 +12,7 @@ from equiscope.symmetry.inputs import AXIS
 
 
 def varied(inputs: Inputs, generator: Generator) -> Inputs:
-    """Other words in the same places: ids drawn among those that are there and their like, numbers drawn anew.
+    """Other words in the same places: ids drawn among those that are there and their like, numbers drawn again.
 
     Silence and a blank ground stay: a picture that may be moved on it must stay one.
     """

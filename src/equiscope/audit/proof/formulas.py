@@ -1,6 +1,6 @@
 """Formulas: a tensor whose entries are formulas in the inputs and the parameters, each known by its number in the field."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,12 +41,3 @@ def lifted(value: Any, deep: bool = False) -> Tensor:
         return value.whole
     t = value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
     return function("complex", constant(t.real, deep), constant(t.imag, deep)) if t.is_complex() else constant(t, deep)
-
-
-def tensors_in(args: Any, kwargs: Any) -> Iterator[Any]:
-    """What stands in arguments, lists opened."""
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, (list, tuple)):
-            yield from tensors_in(value, {})
-        else:
-            yield value

@@ -87,7 +87,7 @@ class FieldSteps(LoopIR):
         known = [self._plain(x) for x in operands]
         given = list(torch.broadcast_tensors(*map(self.read, known)))
         made = EXACT[op](known, given) if op in EXACT else _function(op, known, given)
-        if op not in MOVING and [x for x in known if isinstance(x, Value)] == [x for x in known if not self._is_constant(x)][:1]:
+        if op not in MOVING and sum(isinstance(x, Value) for x in known) == 1:
             made = self._at_known(op, known, made)
         return self.lifted(made.expand(shape), dtype)
 
@@ -95,9 +95,6 @@ class FieldSteps(LoopIR):
         """A number where a value is one everywhere."""
         number = self.number(x) if isinstance(x, Value) else x
         return x if number is None else bool(number) if _truth(x) else number
-
-    def _is_constant(self, x: Given) -> bool:
-        return not isinstance(x, Value) or x.slot in self.bases
 
     def _at_known(self, op: str, operands: Sequence[Given], made: Tensor) -> Tensor:
         """What a function of one number really is at 0, at 1 and at what is not finite: tanh(0) = 0, exp(-inf) = 0."""

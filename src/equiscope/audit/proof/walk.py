@@ -14,14 +14,14 @@ from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from equiscope.audit.proof.field import NoRule, function, key, listed
-from equiscope.audit.proof.formulas import Formulas, lifted, tensors_in, unknown_numbers
+from equiscope.audit.proof.formulas import Formulas, lifted, unknown_numbers
 from equiscope.audit.proof.ordered import ORDERED
 from equiscope.audit.proof.program import Program
 from equiscope.audit.proof.steps import FieldSteps
 from equiscope.program.loops.aten import known, name_of, parts
 from equiscope.program.loops.computation import called
 from equiscope.program.loops.lower_complex import Complex, constant
-from equiscope.program.program import each
+from equiscope.program.program import each, leaves_of
 
 FLOATS = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 SILENT = ("_assert_tensor_metadata", "_assert_async", "_assert_scalar", "sym_constrain_range", "sym_constrain_range_for_size")
@@ -110,7 +110,7 @@ class Walk:
             raise Random(node)
         if drawn and "dropout" in op.overloadpacket.__name__:
             return _dropless(args, node.meta.get("val"))
-        if not any(isinstance(v, Formulas) for v in tensors_in(args, kwargs)):
+        if not any(isinstance(v, Formulas) for v in leaves_of((args, kwargs))):
             return _folded(op, args, kwargs)
         return self._formulas(node, op, args, kwargs)
 
@@ -149,7 +149,7 @@ class Walk:
 
     def _apart(self, node: Node, op: Any, args: Any, kwargs: Any) -> Any:
         """As the operations that torch makes of it."""
-        given = [x for x in tensors_in(args, kwargs) if isinstance(x, (Formulas, Tensor))]
+        given = [x for x in leaves_of((args, kwargs)) if isinstance(x, (Formulas, Tensor))]
         graph = node.meta.get("apart") or node.meta.setdefault("apart", _traced(op, args, kwargs))
         names = [n.name for n in graph.graph.nodes if n.op == "placeholder"]
         before, kept = len(self.unruled), self.kept
@@ -169,7 +169,7 @@ def _traced(op: Any, args: Any, kwargs: Any) -> torch.fx.GraphModule:
     def blank(x: Any) -> Any:
         return torch.zeros(x.t.shape, dtype=x.dtype) if isinstance(x, Formulas) else x
 
-    given = [blank(x) for x in tensors_in(args, kwargs) if isinstance(x, (Formulas, Tensor))]
+    given = [blank(x) for x in leaves_of((args, kwargs)) if isinstance(x, (Formulas, Tensor))]
 
     def again(*tensors: Tensor) -> Any:
         rest = iter(tensors)
@@ -252,15 +252,15 @@ def _pointwise(name: str, args: Any, kwargs: Any, made: Any, deep: bool) -> Form
     """A function of the entries that stand at one place. What is no tensor belongs to its name."""
     if made.dtype.is_complex or any(isinstance(v, (list, tuple)) for v in args):
         raise NoRule
-    given = [lifted(v, deep) for v in tensors_in(args, kwargs) if isinstance(v, (Tensor, Formulas))]
-    words = [repr(v) for v in tensors_in(args, kwargs) if not isinstance(v, (Tensor, Formulas))]
+    given = [lifted(v, deep) for v in leaves_of((args, kwargs)) if isinstance(v, (Tensor, Formulas))]
+    words = [repr(v) for v in leaves_of((args, kwargs)) if not isinstance(v, (Tensor, Formulas))]
     return Formulas(function((name, *words), *torch.broadcast_tensors(*given)), made.dtype)
 
 
 def _unknown(op: Any, args: Any, kwargs: Any, made: Any, deep: bool) -> Any:
     """A function of everything that is read, for each entry another one."""
-    read = [listed("read", lifted(v, deep).flatten(), [0]) for v in tensors_in(args, kwargs) if isinstance(v, (Tensor, Formulas))]
-    words = repr([v for v in tensors_in(args, kwargs) if not isinstance(v, (Tensor, Formulas))])
+    read = [listed("read", lifted(v, deep).flatten(), [0]) for v in leaves_of((args, kwargs)) if isinstance(v, (Tensor, Formulas))]
+    words = repr([v for v in leaves_of((args, kwargs)) if not isinstance(v, (Tensor, Formulas))])
     name = function((str(op), words), *read)
 
     def one(number: int, like: Tensor) -> Formulas:

@@ -1,4 +1,4 @@
-"""torch's operations, by name, and who lowers each to loops: `lower_math` computes, `lower_views` only moves numbers.
+"""torch's operations, by name, and the function that writes each as loops, which a module `lower_...` beside this one holds.
 
 What is not in the list torch takes apart into what is (`parts`), and of a view torch itself says how it strides.
 """

@@ -20,6 +20,7 @@ from equiscope.program.loops.aten import ALIASES, LIKE, LOWERED, VIEWS, known, n
 from equiscope.program.loops.loop_ir import LoopIR, Value
 from equiscope.program.loops.lower_complex import Complex, complex_rule, constant, on_complex
 from equiscope.program.loops.lower_views import viewed
+from equiscope.program.program import each, leaves_of
 from equiscope.record.computation import Computation
 
 Function = Callable[..., dict[str, Tensor]]
@@ -133,7 +134,7 @@ class _Reader:
             raise InputError(f"A computation is in float64, but {op} makes {dtype}. Call model.double(), and give float64 inputs.")
 
     def _known(self, some: Any) -> Any:
-        return _each(some, lambda x: self.values[x] if isinstance(x, Node) else x)
+        return each(some, lambda x: self.values[x] if isinstance(x, Node) else x)
 
 
 def called(ir: LoopIR, op: Any, arguments: Any, named: dict[str, Any]) -> Any:
@@ -149,10 +150,10 @@ def called(ir: LoopIR, op: Any, arguments: Any, named: dict[str, Any]) -> Any:
         return ir.tensor(x) if x.slot in ir.bases else torch.zeros(x.shape, dtype=x.dtype)
 
     if name in LIKE or all(x.slot in ir.bases for x in values):
-        made = op(*_each(arguments, told), **_each(named, told))
-        return _each(made, lambda x: constant(ir, x) if isinstance(x, Tensor) else x)
+        made = op(*each(arguments, told), **each(named, told))
+        return each(made, lambda x: constant(ir, x) if isinstance(x, Tensor) else x)
     named = {key: x for key, x in named.items() if key not in WHERE}
-    if on_complex(name, _leaves([arguments, named])):
+    if on_complex(name, list(leaves_of([arguments, named]))):
         return complex_rule(op, name)(ir, *arguments, **named)
     if name in VIEWS and op is not torch.ops.aten.view.dtype:
         return viewed(ir, op, arguments[0], arguments[1:], named)
@@ -161,14 +162,14 @@ def called(ir: LoopIR, op: Any, arguments: Any, named: dict[str, Any]) -> Any:
     if name not in LOWERED:
         raise InputError(
             f"A computation has no steps for {op}; it has {len(known())} others: equiscope.program.loops.aten.known(). "
-            "Write the model with these, or add it to program/loops/lower_math.py."
+            "Write the model with these, or add its loops to program/loops."
         )
     return LOWERED[name](ir, *arguments, **named)
 
 
 def values_in(some: Any) -> list[Value]:
     """The values of arguments or results; a complex one is two."""
-    parts = [(x.real, x.imag) if isinstance(x, Complex) else (x,) for x in _leaves(some)]
+    parts = [(x.real, x.imag) if isinstance(x, Complex) else (x,) for x in leaves_of(some)]
     return [x for both in parts for x in both if isinstance(x, Value)]
 
 
@@ -180,20 +181,6 @@ def _attribute(graph: GraphModule, path: str) -> Any:
     found: Any = graph
     for name in path.split("."):
         found = getattr(found, name)
-    return found
-
-
-def _each(some: Any, what: Callable[[Any], Any]) -> Any:
-    if isinstance(some, list | tuple) and not isinstance(some, torch.Size):
-        return type(some)(_each(x, what) for x in some)
-    if isinstance(some, dict):
-        return {key: _each(x, what) for key, x in some.items()}
-    return what(some)
-
-
-def _leaves(some: Any) -> list[Any]:
-    found: list[Any] = []
-    _each(some, lambda x: found.append(x))
     return found
 
 

@@ -1,6 +1,7 @@
 """Along one axis: what has been summed, multiplied or largest so far, and which entry is the largest."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ def _cumsum(ir: LoopIR, x: Value, dim: int, dtype: torch.dtype | None = None) ->
 
 def _so_far(ir: LoopIR, x: Value, dim: int, join: Callable[[Value, Value], Value]) -> Value:
     """Entry by entry along an axis, each joined with what came before."""
-    pieces = [x.along(lambda t, n=n: t.narrow(dim, n, 1)) for n in range(x.shape[dim])]  # type: ignore[misc]
+    pieces = [x.along(partial(torch.narrow, dim=dim, start=n, length=1)) for n in range(x.shape[dim])]
     made = pieces[:1]
     for piece in pieces[1:]:
         made.append(join(made[-1], piece))

@@ -40,7 +40,7 @@ class Loops:
             return None
         step = self.graph.maker[value][0]
         inputs: list[int] = []
-        inside: list[int] = []  # values that are made anew in the loops, in an order in which they can be
+        inside: list[int] = []  # values that the loops compute themselves, each after those that it reads
         for x in dict.fromkeys(step.inputs):
             self._read(x, planned, inputs, inside)
         if any(self.graph.tensor(Ref(x)).is_complex() for x in inputs):

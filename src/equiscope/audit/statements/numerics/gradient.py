@@ -112,7 +112,7 @@ def _slopes(run: Pass, parameters: Sequence[Tensor], given: dict[str, Tensor]) -
     sizes = [v.detach().norm().item() / max(v.numel(), 1) ** 0.5 or 1.0 for v in variables]
 
     def direction() -> Iterator[tuple[Tensor, Tensor]]:
-        """Made anew each time, so that none is kept."""
+        """Made each time it is called, so that none is kept."""
         generator = torch.Generator().manual_seed(run.subject.seed + 29)
         for v, size in zip(variables, sizes, strict=True):
             yield v, size * torch.randn(v.shape, generator=generator, dtype=torch.float64).to(v)

@@ -22,7 +22,7 @@ from equiscope.symmetry.actions import Permute
 from equiscope.symmetry.figures import FIGURES, Figure, line, turned
 from equiscope.symmetry.space import Rotate
 
-FIXED: tuple[Kind, ...] = ("edges", "pairs", "steps", "tokens", "at")  # what would have to be made anew for other points
+FIXED: tuple[Kind, ...] = ("edges", "pairs", "steps", "tokens", "at")  # what other points would need others of
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Stabiliser(Statement):
         if places(subject.inputs) is None:
             return "the model is given no points in space"
         if given := [n for n in subject.inputs.of(*FIXED)]:
-            return f"{given[0]} would have to be made anew for other points"
+            return f"{given[0]} would not fit other points"
         try:
             self.forces = Forces.of(subject)
         except Crashed as crash:
