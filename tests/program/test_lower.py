@@ -88,6 +88,11 @@ def test_what_is_left_is_loops_that_the_page_runs_or_a_leaf_that_says_so():
     assert all("stays as it was" in leaf.label for leaf in left)
 
 
+def test_complex_calls_inside_loops_are_named_with_what_reads_them():
+    calls = [(step.params["call"], step.params["before"]) for step in record("Fourier mixing")[1].steps if step.op == "loops"]
+    assert calls == [("view_as_real", "mul∘view_as_complex"), ("real", "fft_fft∘fft_fft")]
+
+
 def test_a_record_says_that_the_model_may_branch():
     _, trace = record("branch")
     assert "may have branched" in trace.notes[0]

@@ -8,5 +8,6 @@ export const loops: Op = {
     throw new Error("no loops here");
   },
   explain: (_, __, index, output) => ({ terms: [], value: at(output, index), note: "loops explain no cell" }),
-  formula: (symbols, { call }) => pieces`${String(call)}(${symbols.flatMap((_, i) => [{ text: i ? ", " : "" }, symbol(i)])})`,
+  formula: (symbols, { call, before }) =>
+    pieces`${[call, before].filter(Boolean).join("∘")}(${symbols.flatMap((_, i) => [{ text: i ? ", " : "" }, symbol(i)])})`,
 };

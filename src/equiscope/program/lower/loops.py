@@ -54,7 +54,9 @@ class Loops:
             return None
         dtype = self.graph.tensor(Ref(value)).dtype
         exact = {} if dtype.is_floating_point else {"dtype": "bool" if dtype == torch.bool else "int64"}
-        return Apply("loops", tuple(map(Ref, inputs)), {"call": step.op, **exact}, found)
+        before = [self.graph.maker[v][0].op for v in reversed(inside) if self.graph.tensor(Ref(v)).is_complex()]
+        taken = {"before": "∘".join(before)} if before else {}
+        return Apply("loops", tuple(map(Ref, inputs)), {"call": step.op, **taken, **exact}, found)
 
     def _read(self, value: int, planned: Any, inputs: list[int], inside: list[int]) -> None:
         """Where a value that is read comes from: it is shown, or it is a view or complex and is made in the loops."""
