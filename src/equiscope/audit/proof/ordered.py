@@ -12,18 +12,13 @@ from torch import Tensor
 from equiscope.audit.proof.field import collected, function, listed
 
 
-def _sorted(name: str, made: Any, x: Tensor, *rest: Any, dim: int = -1, **named: Any) -> tuple[Tensor, Tensor]:
-    topk = name in ("topk", "kthvalue")
+def _sorted(name: str, made: Any, x: Tensor, *rest: Any, dim: int = -1, **named: Any) -> tuple[Tensor, ...]:
     settings = (name, repr(rest), repr(named))
-    given = [a for a in rest[1 if topk else 0 :] if not isinstance(a, bool)]
+    given = [a for a in rest[name == "topk" :] if not isinstance(a, bool)]
     axis = (given[0] if given else dim) % max(x.ndim, 1)
-    number = torch.arange(made[0].shape[axis] if made[0].ndim == x.ndim else 1)
-    number = number.view([len(number) if d == axis else 1 for d in range(x.ndim)])
-    found = []
-    for n, all_of in enumerate((collected(settings, x, [axis], True), listed(settings, x, [axis], True))):
-        one = function((*settings, n), *torch.broadcast_tensors(all_of, number))
-        found.append(one if made[0].ndim == x.ndim else one.squeeze(axis))
-    return found[0], found[1]
+    number = torch.arange(made[0].shape[axis] if x.ndim else 1).view([-1 if d == axis else 1 for d in range(x.ndim)])
+    both = collected(settings, x, [axis], True), listed(settings, x, [axis], True)
+    return tuple(function((*settings, n), *torch.broadcast_tensors(t, number)) for n, t in enumerate(both))
 
 
 def _middle(name: str, made: Any, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -33,5 +28,5 @@ def _middle(name: str, made: Any, x: Tensor, dim: int | None = None, keepdim: bo
 
 
 ORDERED: dict[str, Callable[..., Any]] = {
-    "sort": _sorted, "topk": _sorted, "kthvalue": _sorted, "median": _middle, "mode": _middle, "nanmedian": _middle,
+    "sort": _sorted, "topk": _sorted, "median": _middle, "mode": _middle, "nanmedian": _middle,
 }  # fmt: skip
