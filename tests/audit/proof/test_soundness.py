@@ -42,6 +42,14 @@ STEPS: dict[str, Callable[[Tensor], Tensor]] = {
     "view-over-the-batch": lambda x: x.transpose(0, 1).reshape(B, N, W),
     "chosen": lambda x: torch.where(x > 0, x, x[:, :1]),
     "taken": lambda x: x.gather(1, x.argmax(1, keepdim=True)) + x,
+    "transform": lambda x: torch.fft.fft(x, dim=1).real / N,
+    "features-transformed": lambda x: torch.fft.irfft(torch.fft.rfft(x, dim=-1) * (1 + 1j), n=W, dim=-1),
+    "pairs-turned": lambda x: torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * 1j).flatten(-2),
+    "product-so-far": lambda x: x.tanh().cumprod(1),
+    "largest-so-far": lambda x: x.cummax(1).values,
+    "log-of-a-sum-so-far": lambda x: x.logcumsumexp(1),
+    "pooled": lambda x: F.max_pool1d(F.pad(x.mT, (2, 0)), 3, 1).mT,
+    "transposed": lambda x: F.conv_transpose1d(x.mT, torch.eye(W).to(x)[..., None].expand(W, W, 3) / 3, padding=1).mT,
     "convolved": lambda x: F.conv1d(F.pad(x.mT, (2, 0)), torch.eye(W).to(x)[..., None].expand(W, W, 3) / 3).mT,
 }
 
