@@ -3,12 +3,12 @@ import type { Beyond, Candidate, Comparison, Pair, Trial } from "../src/contract
 import { results } from "../src/compare/candidates";
 import { leaves } from "../src/compare/curves";
 import { beyond, brief, curve, groups, refused, sizes, spread, troubles } from "../src/compare/groups";
-import { colour, dashes } from "../src/compare/looks";
-import { equal } from "../src/compare/made";
+import { colour, dashes } from "../src/compare/markers";
+import { equal } from "../src/compare/provenance";
 import { bytes, count, decimals, fixed, meant, signed, time, told } from "../src/compare/numbers";
 import { reach as interval, saying } from "../src/compare/pairs";
 import { apart, bent, fitting, nearest, reach, type Series, walked } from "../src/compare/plot";
-import { csv, named } from "../src/compare/saved";
+import { csv, named } from "../src/compare/csv";
 import { fromHash, initial, toHash } from "../src/compare/state";
 import { common } from "../src/compare/strip";
 import { tone } from "../src/compare/symmetries";

@@ -15,7 +15,7 @@ import {
   together,
 } from "../src/cost/formula";
 import { lengths } from "../src/cost/length";
-import { duration, explained, fitted, picture, subjects } from "../src/cost/measured";
+import { duration, explained, fitted, picture, subjects } from "../src/cost/timings";
 import { begin, changed, chosen, fitting, fromHash, nearest, refusal, sized, toHash } from "../src/cost/state";
 
 const term = (times: number, of: string, ...only: string[]): Term => ({ times, of, only });

@@ -1,22 +1,22 @@
 import { describe, expect, test } from "vitest";
 import type { Array as ArrayRecord, Head, Heads, Layer, Numbers } from "../src/contract";
-import { notices, shuffled, told } from "../src/heads/again";
-import { joined, means, spokenLabels, straight, strongest } from "../src/heads/align";
-import { changed, otherOf, paired, sideOf, summed } from "../src/heads/beside";
+import { notices, shuffled, told } from "../src/heads/rerun";
+import { joined, means, spokenLabels, straight, strongest } from "../src/heads/alignment";
+import { changed, otherOf, paired, sideOf, summed } from "../src/heads/side_by_side";
 import { chosen } from "../src/heads/detail";
 import { brief, direction, spaced, visible } from "../src/heads/labels";
 import { along, scaled } from "../src/heads/lines";
-import { pool } from "../src/heads/map";
+import { pool } from "../src/heads/attention_map";
 import { called, groups } from "../src/heads/mosaic";
-import { shifts } from "../src/heads/places";
-import { answers } from "../src/heads/says";
+import { shifts } from "../src/heads/position_tables";
+import { answers } from "../src/heads/predictions";
 import { envelope, sampled } from "../src/heads/sound";
-import { lit } from "../src/heads/strip";
+import { lit } from "../src/heads/layer_strip";
 import { isRolled, own, withRolled } from "../src/heads/rollout";
 import { fromHash, type HeadsState, initial, toHash } from "../src/heads/state";
 import { percent, pictured, weighed } from "../src/heads/rounded";
 import { sorted } from "../src/heads/statistics";
-import { Supply } from "../src/heads/supply";
+import { Supply } from "../src/heads/head_source";
 import { Attention, type Changes, given, largest, most, moved, NONE } from "../src/heads/weights";
 
 /** Numbers that look drawn by chance and are the same each time. */

@@ -1,8 +1,8 @@
 // The page of masks: masks that are joined, places that are empty, and what the link keeps.
 import { describe, expect, test } from "vitest";
 import type { Knob, Leaf, Masks, Rule, Step } from "../src/contract";
-import { behind } from "../src/masks/arithmetic";
-import { may, reason, under } from "../src/masks/joined";
+import { behind } from "../src/masks/derivation";
+import { may, reason, under } from "../src/masks/combined";
 import { fromHash, initial, type MasksState, patternOf, toHash } from "../src/masks/state";
 import { at } from "../src/tensor";
 import { leaf, step } from "./toy";

@@ -1,10 +1,22 @@
 // Turns in space, the link of the page of a molecule, and what is called a bond.
 import { describe, expect, test } from "vitest";
 import type { Molecule } from "../src/contract";
-import { apart, channel, row } from "../src/molecule/measured";
+import { apart, channel, row } from "../src/molecule/equivariance";
 import { bonds, View } from "../src/molecule/scene";
 import { fromHash, initial, near, toHash } from "../src/molecule/state";
-import { about, after, angles, degrees, DEGREE, matrix, MIRROR, ofAngles, times, transposed, turned } from "../src/molecule/turn";
+import {
+  about,
+  after,
+  angles,
+  degrees,
+  DEGREE,
+  matrix,
+  MIRROR,
+  ofAngles,
+  times,
+  transposed,
+  turned,
+} from "../src/molecule/rotation";
 
 const solver = { name: "e3", layers: 2, heads: 4, arrows: 8 };
 const record = {

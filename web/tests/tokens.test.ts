@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { Bands, SoundCut } from "../src/contract";
-import { cellOf, numberAt, numbersOf, Pixels, placeOf, type Size, tokenOf } from "../src/tokens/boxes";
+import { cellOf, numberAt, numbersOf, Pixels, placeOf, type Size, tokenOf } from "../src/tokens/tubelets";
 import { boxed, step } from "../src/tokens/cells";
 import { whole } from "../src/tokens/counts";
-import { under } from "../src/tokens/lanes";
-import { speed } from "../src/tokens/play";
+import { under } from "../src/tokens/waveform";
+import { speed } from "../src/tokens/player";
 import { turned } from "../src/tokens/sound";
 import { energy, hann, heard, inPatch, nearest, range, reads, terms } from "../src/tokens/spectrum";
 import { chosen, fromHash, initial, type Kind, toHash, within } from "../src/tokens/state";

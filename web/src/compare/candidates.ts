@@ -4,7 +4,7 @@ import type { Trial } from "../contract";
 import { h } from "../dom";
 import { flat, table, written } from "../tables";
 import { type Group, type Spread, spread, troubles } from "./groups";
-import { colour, swatch } from "./looks";
+import { colour, swatch } from "./markers";
 import { bytes, fixed, meant, time } from "./numbers";
 import type { Reading } from "./page";
 import { common, heard, scale, strip } from "./strip";

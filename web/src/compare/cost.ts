@@ -3,11 +3,11 @@ import { clock, short } from "../axis";
 import { h, select } from "../dom";
 import type { Trial } from "../contract";
 import { type Group, type Spread, spread } from "./groups";
-import { swatch } from "./looks";
+import { swatch } from "./markers";
 import { bytes, count, meant, time, told } from "./numbers";
 import type { Reading } from "./page";
 import { bent, type Mark, type Picture } from "./plot";
-import { type Shown, shown } from "./shown";
+import { type Shown, shown } from "./plot_section";
 import { type CompareState, COSTS } from "./state";
 
 type Cost = NonNullable<CompareState["cost"]>;

@@ -5,7 +5,7 @@ import { curve, type Group, steps } from "./groups";
 import { fixed, meant, told } from "./numbers";
 import type { Reading } from "./page";
 import { type Mark, type Picture, reach, type Series } from "./plot";
-import { type Shown, shown, standing } from "./shown";
+import { type Shown, shown, standing } from "./plot_section";
 import { BANDS } from "./state";
 
 const BAND = {

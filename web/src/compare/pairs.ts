@@ -3,7 +3,7 @@ import { axis, type Axis } from "../axis";
 import type { Pair } from "../contract";
 import { button, h, svg } from "../dom";
 import type { Group } from "./groups";
-import { colour, labelled, sign, swatch } from "./looks";
+import { colour, labelled, sign, swatch } from "./markers";
 import { signed } from "./numbers";
 import type { Reading } from "./page";
 import { percent, rules, scale } from "./strip";

@@ -2,7 +2,7 @@
 // keys: left and right along a candidate, up and down between candidates; the reading of that mark is what a screen reader says.
 import { axis, type Axis } from "../axis";
 import { h, svg } from "../dom";
-import { colour, dashes, sign } from "./looks";
+import { colour, dashes, sign } from "./markers";
 
 export interface Mark {
   x: number;

@@ -2,7 +2,7 @@
 import { axis, type Axis } from "../axis";
 import { h, svg } from "../dom";
 import { type Group, type Spread, spread } from "./groups";
-import { colour, sign } from "./looks";
+import { colour, sign } from "./markers";
 import { reach } from "./plot";
 
 const HEIGHT = 34; // pixels

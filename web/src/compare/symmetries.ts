@@ -2,7 +2,7 @@
 import type { Candidate, Row } from "../contract";
 import { h } from "../dom";
 import { shape, WORDS } from "../report/verdict";
-import { labelled } from "./looks";
+import { labelled } from "./markers";
 import type { Reading } from "./page";
 
 type Tone = "holds" | "fails" | "not" | "undecided";

@@ -2,7 +2,7 @@
 import type { Work } from "../contract";
 import { h } from "../dom";
 import { amount, crossing, letters, type Model, whole } from "./formula";
-import { figure } from "./shown";
+import { figure } from "./plot_section";
 import type { Reading } from "./page";
 import type { Mark, Picture, Series, Upright } from "./plot";
 import { chosen } from "./state";

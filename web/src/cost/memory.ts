@@ -1,7 +1,7 @@
 // What has to be held: weights, the cache, tables of attention weights against a fused kernel; and writing a text with the cache or without.
 import { h, select } from "../dom";
 import { all, amount, brief, letters, operands, stored, together, total, whole } from "./formula";
-import { saving } from "./shown";
+import { saving } from "./plot_section";
 import type { Reading } from "./page";
 import { chosen, FORMATS } from "./state";
 

@@ -2,7 +2,7 @@
 // can be chosen, by pointing or by arrow keys; what it says is what a screen reader says.
 import { axis, type Axis, short } from "../axis";
 import { type Chosen, nearest, reach, walked } from "../compare/plot";
-import { dashes, sign } from "../compare/looks";
+import { dashes, sign } from "../compare/markers";
 import { h, svg } from "../dom";
 import { part } from "./bars";
 

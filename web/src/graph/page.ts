@@ -8,7 +8,7 @@ import { verdict } from "../marks/verdict";
 import { explainer } from "../marks/explain";
 import { equivariance } from "../measure";
 import { adjacency } from "./adjacency";
-import { arrivals } from "./arrivals";
+import { arrivals } from "./messages";
 import { GraphDesk } from "./desk";
 import { count, drawn, own, ready, table, themselves } from "./edges";
 import { picture } from "./picture";

@@ -2,19 +2,19 @@
 import type { Heads, Layer, Line } from "../contract";
 import { button, h } from "../dom";
 import { save } from "../figure";
-import { paired, type Side, sideOf, sides } from "./beside";
+import { paired, type Side, sideOf, sides } from "./side_by_side";
 import { cell as number } from "./cell";
 import { changes, changesOf } from "./changes";
 import { named, spoken } from "./labels";
 import { lineView, type LineView, type Shown } from "./lines";
-import { weightMap } from "./map";
+import { weightMap } from "./attention_map";
 import { called } from "./mosaic";
 import type { Reading } from "./page";
 import { badge, figures } from "./roles";
 import { percent, weighed } from "./rounded";
 import { isRolled } from "./rollout";
 import type { HeadsState } from "./state";
-import { strip } from "./strip";
+import { strip } from "./layer_strip";
 import { Attention, largest, most, NONE } from "./weights";
 
 const MOST = 7; // of those who are looked at most

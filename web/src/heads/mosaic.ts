@@ -3,9 +3,9 @@
 import type { Heads, Layer } from "../contract";
 import { h } from "../dom";
 import { bytesOf } from "../tensor";
-import { sideOf, square } from "./beside";
+import { sideOf, square } from "./side_by_side";
 import type { Reading } from "./page";
-import { colour, css, fitted, pixel, pixels, sized } from "./paint";
+import { colour, css, fitted, pixel, pixels, sized } from "./canvas";
 import { figures, SAYS } from "./roles";
 import { pictured } from "./rounded";
 import { isRolled, own, rolledName } from "./rollout";

@@ -2,18 +2,18 @@
 import type { Heads } from "../contract";
 import { button, h } from "../dom";
 import { save } from "../figure";
-import { moving } from "./again";
-import { besides, otherOf, sides } from "./beside";
+import { moving } from "./rerun";
+import { besides, otherOf, sides } from "./side_by_side";
 import { changesOf } from "./changes";
-import { align } from "./align";
+import { align } from "./alignment";
 import { detail } from "./detail";
 import { legend, mosaic } from "./mosaic";
-import { places } from "./places";
+import { places } from "./position_tables";
 import { withRolled } from "./rollout";
-import { says } from "./says";
+import { says } from "./predictions";
 import { fromHash, type HeadsState, toHash } from "./state";
 import { statistics } from "./statistics";
-import { Supply } from "./supply";
+import { Supply } from "./head_source";
 import { Attention, NONE, type Score } from "./weights";
 import "./heads.css";
 

@@ -1,9 +1,9 @@
 // Patches on their picture: it is lit where the weights are large. Tokens in front of the patches stand beside it.
 import type { Line } from "../contract";
 import { h } from "../dom";
-import { front } from "./front";
+import { front } from "./prefix_tokens";
 import { type LineView, type Listener, scaled, type Shown } from "./lines";
-import { colour, fitted, pixel, pixels, sized } from "./paint";
+import { colour, fitted, pixel, pixels, sized } from "./canvas";
 
 const LARGE = 520; // pixels, at most, of the longer side
 

@@ -3,9 +3,9 @@
 import { axis } from "../axis";
 import type { Line } from "../contract";
 import { button, h } from "../dom";
-import { front } from "./front";
+import { front } from "./prefix_tokens";
 import { along, type LineView, type Listener, scaled, type Shown } from "./lines";
-import { css, fitted, sized } from "./paint";
+import { css, fitted, sized } from "./canvas";
 import { envelope, type Player, player, sampled } from "./sound";
 
 const [HIGH, FOOT, WAVE, GAP] = [110, 20, 76, 6]; // pixels

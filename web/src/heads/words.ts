@@ -4,7 +4,7 @@ import type { Line } from "../contract";
 import { button, h } from "../dom";
 import { direction, shown as seen, spaced, visible } from "./labels";
 import { along, type LineView, type Listener, scaled, type Shown } from "./lines";
-import { colour, css, fitted, pixel, pixels, sized } from "./paint";
+import { colour, css, fitted, pixel, pixels, sized } from "./canvas";
 
 const [ALL, WINDOW, BAND] = [520, 320, 30]; // tokens, tokens, pixels
 let views = 0;

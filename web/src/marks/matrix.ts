@@ -7,7 +7,7 @@ import type { Run } from "../lab";
 import { cellIndex, editKey, lead, type Name, slice, letters, value } from "../names";
 import type { Place } from "../program";
 import { matrixAt, type Tensor } from "../tensor";
-import { glide } from "./glide";
+import { glide } from "./row_animation";
 import { heat } from "./heat";
 
 const CELLS = 420;

@@ -3,10 +3,10 @@ import { button, h, slider } from "../dom";
 import { number, scientific } from "../format";
 import { COLOURS, type Name } from "../names";
 import { at } from "../tensor";
-import { behind, rung } from "./arithmetic";
+import { behind, rung } from "./derivation";
 import { type Cell, grid } from "./grid";
-import { may, reason, type Under, under } from "./joined";
-import { figure } from "./lessons";
+import { may, reason, type Under, under } from "./combined";
+import { figure } from "./training_examples";
 import type { Reading } from "./page";
 import type { MasksState } from "./state";
 

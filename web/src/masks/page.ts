@@ -4,10 +4,10 @@ import { button, h } from "../dom";
 import { save } from "../figure";
 import { at } from "../tensor";
 import { decoding } from "./decoding";
-import { lessons } from "./lessons";
-import { reach } from "./reach";
+import { lessons } from "./training_examples";
+import { reach } from "./receptive_field";
 import { fromHash, type MasksState, toHash } from "./state";
-import { who } from "./who";
+import { who } from "./mask";
 import "./masks.css";
 
 /** What a script on the page may reach. */

@@ -1,9 +1,9 @@
 // The atoms as a table, which is also how the keyboard chooses one; and how the chosen one is moved without a pointer.
 import { button, h } from "../dom";
 import type { MoleculeDesk } from "./desk";
-import { NUDGE } from "./hands";
+import { NUDGE } from "./pointer";
 import type { Stage } from "./stage";
-import type { Three } from "./turn";
+import type { Three } from "./rotation";
 
 const write = (value: number | undefined, digits = 4) => (value === undefined ? "–" : value.toFixed(digits).replace("-", "−"));
 

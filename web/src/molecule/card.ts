@@ -2,7 +2,7 @@
 import { h, select } from "../dom";
 import { error, scientific } from "../format";
 import type { MoleculeDesk } from "./desk";
-import { gap, measured } from "./measured";
+import { gap, measured } from "./equivariance";
 import { Stage } from "./stage";
 
 const DIGITS = 15; // as many as a float64 surely has

@@ -1,7 +1,7 @@
 // What turns, mirrors and replays the molecule without a pointer.
 import { button, h, select, slider } from "../dom";
 import type { MoleculeDesk } from "./desk";
-import { about, DEGREE, ofAngles, STILL, type Three } from "./turn";
+import { about, DEGREE, ofAngles, STILL, type Three } from "./rotation";
 
 const ROUND = 12; // seconds of a whole turn
 const CALM = 15; // degrees of a step, for who asked for less motion

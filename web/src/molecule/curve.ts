@@ -3,7 +3,7 @@ import { axis } from "../axis";
 import { h, select, svg } from "../dom";
 import { scientific } from "../format";
 import type { MoleculeDesk } from "./desk";
-import { measured } from "./measured";
+import { measured } from "./equivariance";
 
 const [WIDE, HIGH, LEFT, BOTTOM, TOP, RIGHT] = [640, 300, 56, 40, 14, 16];
 const LEAST = 1e-17; // what is drawn for nothing at all

@@ -3,10 +3,10 @@ import type { Molecule, Solver, Species } from "../contract";
 import { History } from "../state";
 import { unpack } from "../tensor";
 import { bonds, place } from "./scene";
-import { Solvers } from "./solve";
+import { Solvers } from "./worker_client";
 import type { Answers, Question } from "./solver";
 import { initial, type MoleculeState, near, toHash } from "./state";
-import { after, angles, degrees, matrix, type Matrix, MIRROR, STILL, type Three, times, transposed, type Turn, turned } from "./turn"; // prettier-ignore
+import { after, angles, degrees, matrix, type Matrix, MIRROR, STILL, type Three, times, transposed, type Turn, turned } from "./rotation"; // prettier-ignore
 
 /** still: of the molecule as it stands in the file, with atoms moved; now: of the same, turned. Both belong to the same geometry. */
 export interface Known {

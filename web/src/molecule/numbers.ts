@@ -2,7 +2,7 @@
 import { h } from "../dom";
 import { error, scientific } from "../format";
 import type { MoleculeDesk } from "./desk";
-import { gap, measured } from "./measured";
+import { gap, measured } from "./equivariance";
 
 const badge = (stays: boolean, yes: string, no: string) => h(`span.badge.${stays ? "stays" : "moves"}`, stays ? yes : no);
 const exact = (value: number) => value.toPrecision(15).replace("-", "−");

@@ -1,6 +1,6 @@
 // What is drawn, as plain numbers: balls, sticks and arrows in Å. Two painters draw the same: one in space, one flat.
 import type { Species } from "../contract";
-import type { Three } from "./turn";
+import type { Three } from "./rotation";
 
 export interface Ball {
   at: Three;

@@ -1,14 +1,14 @@
 // A stage: the molecule as one model sees it, with its arrows and whom the chosen atom looks at. Turned by pointer and keys.
 import { h } from "../dom";
 import type { MoleculeDesk } from "./desk";
-import { Flat } from "./flat";
-import { hands } from "./hands";
-import { apart, channel, row } from "./measured";
-import { light, type Paint, paint } from "./paint";
-import type { Painter } from "./painter";
+import { Flat } from "./canvas_renderer";
+import { hands } from "./pointer";
+import { apart, channel, row } from "./equivariance";
+import { light, type Paint, paint } from "./palette";
+import type { Painter } from "./renderer";
 import { arrows, ballOf, looks, place, type Scene, sticks, View } from "./scene";
-import { Solid } from "./solid";
-import { times, transposed, turned } from "./turn";
+import { Solid } from "./webgl_renderer";
+import { times, transposed, turned } from "./rotation";
 
 const LONGEST = 1.5; // Å on the screen of the longest arrow at the beginning
 const REST = 160; // milliseconds without a change, after which the picture is drawn finely

@@ -1,7 +1,7 @@
 // What a person has done with the molecule. It is the link to the page, and what undo brings back.
 import type { Molecule } from "../contract";
 import { whole } from "../state";
-import { degrees, STILL, type Three, type Turn, unit } from "./turn";
+import { degrees, STILL, type Three, type Turn, unit } from "./rotation";
 
 /** left, right: names of the models that are drawn. moved: what was added to the places of atoms, in Å, before any turn.
  * arrows: "forces", "none", or the number of a learned arrow. atom: the chosen one, -1 for none. */

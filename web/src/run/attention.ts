@@ -2,7 +2,7 @@
 import type { Sample } from "../contract";
 import { h } from "../dom";
 import { type Tensor, unpack } from "../tensor";
-import { picture } from "./answers";
+import { picture } from "./examples";
 import { digits } from "../axis";
 import type { Reading } from "./page";
 

@@ -5,7 +5,7 @@ import { download } from "../figure";
 import { copied } from "../report/evidence";
 import { shape } from "../report/verdict";
 import { recipe, sources } from "../tables";
-import { answers } from "./answers";
+import { answers } from "./examples";
 import { attention } from "./attention";
 import { clock, digits, spoken } from "../axis";
 import { curves } from "./curves";

@@ -1,6 +1,6 @@
 // A field of numbers, a square a number: click, arrow keys or a finger choose one; pointing only reads.
 import { h } from "../dom";
-import { type Colour, sized } from "../heads/paint";
+import { type Colour, sized } from "../heads/canvas";
 
 export interface Field {
   rows: number;

@@ -2,10 +2,10 @@
 import { digits } from "../axis";
 import type { FilmCut, FilmTokens } from "../contract";
 import { button, h, slider } from "../dom";
-import { css, fitted, pixels as blank, sized } from "../heads/paint";
+import { css, fitted, pixels as blank, sized } from "../heads/canvas";
 import { at, unpack } from "../tensor";
-import { box } from "./box";
-import { cellOf, Pixels, type Size, tokenOf } from "./boxes";
+import { box } from "./patch";
+import { cellOf, Pixels, type Size, tokenOf } from "./tubelets";
 import { boxed } from "./cells";
 import { counts, whole } from "./counts";
 import { heading, type Section, type Tell } from "./section";

@@ -3,7 +3,7 @@ import type { Tokenised } from "../contract";
 import { h } from "../dom";
 import { film } from "./film";
 import { picture } from "./picture";
-import type { Player } from "./play";
+import type { Player } from "./player";
 import type { Section, Tell } from "./section";
 import { sound, type SoundSection } from "./sound";
 import { type Chosen, fromHash, initial, type Kind, KINDS, toHash, type TokensState } from "./state";

@@ -1,9 +1,9 @@
 // A picture as tokens: its grid of patches, one of them enlarged, and what other ways to cut would cost.
 import type { PictureCut, PictureTokens } from "../contract";
 import { h } from "../dom";
-import { css, fitted, pixels as blank, sized } from "../heads/paint";
-import { box } from "./box";
-import { Pixels } from "./boxes";
+import { css, fitted, pixels as blank, sized } from "../heads/canvas";
+import { box } from "./patch";
+import { Pixels } from "./tubelets";
 import { boxed, cells, step } from "./cells";
 import { counts, whole } from "./counts";
 import { heading, type Section, type Tell } from "./section";

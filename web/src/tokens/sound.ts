@@ -2,12 +2,12 @@
 import { digits } from "../axis";
 import type { SoundCut, SoundTokens } from "../contract";
 import { button, h, select } from "../dom";
-import { css } from "../heads/paint";
+import { css } from "../heads/canvas";
 import { at, type Tensor, unpack } from "../tensor";
 import { bars, cells } from "./cells";
 import { counts, whole } from "./counts";
-import { lanes, type LanesShown, loudness, TITLES } from "./lanes";
-import { Player } from "./play";
+import { lanes, type LanesShown, loudness, TITLES } from "./waveform";
+import { Player } from "./player";
 import { heading, type Section, type Tell } from "./section";
 import { count, heard, inPatch, nearest, numbers, range, reads, terms } from "./spectrum";
 import { type Chosen, WAYS, within } from "./state";

@@ -1,6 +1,6 @@
 // Hands on a stage: a pointer turns the molecule or drags the chosen atom; a tap chooses; keys do all of it too.
 import type { Stage } from "./stage";
-import { about, after, DEGREE, type Three } from "./turn";
+import { about, after, DEGREE, type Three } from "./rotation";
 
 const STEP = 5 * DEGREE;
 const FINE = 1 * DEGREE;

@@ -4,7 +4,7 @@ import { axis, digits } from "../axis";
 import type { Places } from "../contract";
 import { h, svg } from "../dom";
 import { unpack } from "../tensor";
-import { colour, css, fitted, pixel, pixels, sized } from "./paint";
+import { colour, css, fitted, pixel, pixels, sized } from "./canvas";
 
 const LARGE = 300;
 

@@ -3,7 +3,7 @@
 import { h } from "../dom";
 import { shown as written } from "./labels";
 import type { View } from "./detail";
-import { colour, css, fitted, pixel, pixels, sized, sliced } from "./paint";
+import { colour, css, fitted, pixel, pixels, sized, sliced } from "./canvas";
 import { weighed } from "./rounded";
 
 const [LARGE, POOL, NAMED, FONT] = [560, 512, 11, 11]; // pixels; cells a side; pixels of a cell that has a name; pixels

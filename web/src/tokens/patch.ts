@@ -3,9 +3,9 @@ import { digits } from "../axis";
 import type { Mapped } from "../contract";
 import { h } from "../dom";
 import { scientific } from "../format";
-import { type Colour, colour } from "../heads/paint";
+import { type Colour, colour } from "../heads/canvas";
 import { unpack } from "../tensor";
-import { COLOURS, numberAt, numbersOf, type Pixels, placeOf, type Size } from "./boxes";
+import { COLOURS, numberAt, numbersOf, type Pixels, placeOf, type Size } from "./tubelets";
 import { type Cells, cells } from "./cells";
 import { whole } from "./counts";
 

@@ -3,7 +3,7 @@ import { h, slider, svg } from "../dom";
 import { number } from "../format";
 import { COLOURS } from "../names";
 import { offset, unpack } from "../tensor";
-import { figure } from "./lessons";
+import { figure } from "./training_examples";
 import type { Reading } from "./page";
 import { LAYERS, type MasksState } from "./state";
 

@@ -2,7 +2,7 @@
 import type { Rate, Speeds, Timed } from "../contract";
 import { h } from "../dom";
 import { all, amount, brief, whole } from "./formula";
-import { figure } from "./shown";
+import { figure } from "./plot_section";
 import type { Reading } from "./page";
 import type { Mark, Picture, Series } from "./plot";
 import { type CostState, chosen } from "./state";

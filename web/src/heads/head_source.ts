@@ -1,7 +1,7 @@
 // Where the numbers of a head come from: the record inside the page, or the command on this machine, asked for one head at a time.
 // The last few are kept. Whoever asks for another head waits no longer for the one before.
 import type { Heads, Numbers } from "../contract";
-import { Newest, type Asking } from "./newest";
+import { Newest, type Asking } from "./latest_request";
 import { given, type Given } from "./weights";
 
 const KEPT = 6;

@@ -2,7 +2,7 @@
 import type { Known } from "./desk";
 import type { Solver } from "../contract";
 import { scientific } from "../format";
-import { turned } from "./turn";
+import { turned } from "./rotation";
 
 const EPS = 2 ** -52;
 const ROOM = 100; // rounding floors that a difference may have: a drag changes a floor, and its measurement is one of a few turns

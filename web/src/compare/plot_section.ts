@@ -2,7 +2,7 @@
 import { button, h } from "../dom";
 import { save } from "../figure";
 import { table } from "../tables";
-import { colour, swatch } from "./looks";
+import { colour, swatch } from "./markers";
 import type { Reading } from "./page";
 import { type Chosen, type Picture, plot } from "./plot";
 

@@ -6,11 +6,11 @@ import { button, h, select, svg } from "../dom";
 import { part } from "../tensor";
 import { choice, type View } from "./detail";
 import { direction, named, visible } from "./labels";
-import { weightMap } from "./map";
+import { weightMap } from "./attention_map";
 import { called as headName } from "./mosaic";
 import type { Reading } from "./page";
-import { fitted } from "./paint";
-import { answers as answered } from "./says";
+import { fitted } from "./canvas";
+import { answers as answered } from "./predictions";
 import { Attention, largest, NONE } from "./weights";
 
 const [FAINT, NEAR] = [0.02, 1]; // weights that are not drawn; words beside the straight way that count

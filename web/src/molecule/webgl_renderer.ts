@@ -17,10 +17,10 @@ import {
   Vector3,
   WebGLRenderer,
 } from "three";
-import type { Paint } from "./paint";
-import type { Painter } from "./painter";
+import type { Paint } from "./palette";
+import type { Painter } from "./renderer";
 import { type Scene, SHAFT, TIP, type View } from "./scene";
-import type { Three } from "./turn";
+import type { Three } from "./rotation";
 
 const LINE = 0.026; // Å, how far an outline stands out
 const MANY = 30; // balls, beyond which sticks have fewer corners

@@ -3,7 +3,7 @@
 import type { Again, Heads } from "../contract";
 import { button, h } from "../dom";
 import { called } from "./mosaic";
-import { Newest, type Asking } from "./newest";
+import { Newest, type Asking } from "./latest_request";
 import type { Reading } from "./page";
 
 const [FIRST, ROWS] = [100, 24]; // places that a text is slid by at first; layers that are listed at first

@@ -2,9 +2,9 @@
 import { h, numbered, select, slider } from "../dom";
 import { number } from "../format";
 import { at } from "../tensor";
-import { behind, rung } from "./arithmetic";
+import { behind, rung } from "./derivation";
 import { grid } from "./grid";
-import { may, named, reason, type Under, under } from "./joined";
+import { may, named, reason, type Under, under } from "./combined";
 import type { Reading } from "./page";
 import { begun, chosen, type MasksState, patternOf, ruleOf } from "./state";
 

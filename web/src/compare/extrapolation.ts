@@ -4,7 +4,7 @@ import { beyond, type Group, refused, sizes } from "./groups";
 import { fixed, meant, told } from "./numbers";
 import type { Reading } from "./page";
 import { bent, type Mark, type Picture } from "./plot";
-import { type Shown, shown, standing } from "./shown";
+import { type Shown, shown, standing } from "./plot_section";
 
 export function extrapolation(page: Reading): Shown | undefined {
   const { comparison } = page;

@@ -2,7 +2,7 @@
 import { axis } from "../axis";
 import type { SoundCut } from "../contract";
 import { h } from "../dom";
-import { type Colour, colour, css, fitted, pixel, pixels as blank, sized } from "../heads/paint";
+import { type Colour, colour, css, fitted, pixel, pixels as blank, sized } from "../heads/canvas";
 import type { Tensor } from "../tensor";
 import { step } from "./cells";
 import { count, reads } from "./spectrum";

@@ -1,6 +1,6 @@
 // Of questions to the command on this machine only the newest is waited for.
 import { describe, expect, test, vi } from "vitest";
-import { Newest, NOBODY, type Asking } from "../src/heads/newest";
+import { Newest, NOBODY, type Asking } from "../src/heads/latest_request";
 
 const answer = (body: unknown, status = 200) => new Response(typeof body === "string" ? body : JSON.stringify(body), { status });
 

@@ -7,7 +7,7 @@ import { changesOf } from "./changes";
 import type { View } from "./detail";
 import { named, visible } from "./labels";
 import type { Reading } from "./page";
-import { colour, pixel, pixels, sized } from "./paint";
+import { colour, pixel, pixels, sized } from "./canvas";
 import { Attention, largest } from "./weights";
 
 const SIDE = 116; // pixels of the longer side

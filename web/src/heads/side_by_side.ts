@@ -4,7 +4,7 @@ import { button, h } from "../dom";
 import { choice } from "./detail";
 import { called } from "./mosaic";
 import type { Reading } from "./page";
-import { colour } from "./paint";
+import { colour } from "./canvas";
 import { badge } from "./roles";
 import type { HeadsState } from "./state";
 

@@ -1,6 +1,6 @@
 // Draws a scene on a plain canvas, far things first: where a browser has no WebGL.
-import type { Paint } from "./paint";
-import type { Painter } from "./painter";
+import type { Paint } from "./palette";
+import type { Painter } from "./renderer";
 import { type Arrow, type Ball, type Scene, SHAFT, type Stick, TIP, type View } from "./scene";
 
 export class Flat implements Painter {

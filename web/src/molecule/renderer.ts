@@ -1,5 +1,5 @@
 // Whoever draws a scene: in space (WebGL), or flat where there is none.
-import type { Paint } from "./paint";
+import type { Paint } from "./palette";
 import type { Scene } from "./scene";
 
 export interface Painter {
