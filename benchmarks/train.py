@@ -175,7 +175,7 @@ def x_transformers(size, dtype, steps):
 
 def ours(size, dtype, steps, compiled=False, products="torch", **shape):
     from equiscope.models import PRESETS
-    from equiscope.training import Watcher, open_task, recipe, train
+    from equiscope.training import Watcher, fit, open_task, recipe
 
     spec = PRESETS["gpt2"](size.width, size.layers, size.heads, size.vocabulary, size.places, **shape).to_dict()
     with tempfile.TemporaryDirectory() as folder:
@@ -188,7 +188,7 @@ def ours(size, dtype, steps, compiled=False, products="torch", **shape):
             "engine": {"precision": dtype, "compile": compiled, "products": products},
         })  # fmt: skip
         asked = []
-        train(made, open_task(made), pathlib.Path(folder, "run"), Watcher(entry=lambda entry: asked.append(time.perf_counter())))
+        fit(made, open_task(made), pathlib.Path(folder, "run"), Watcher(entry=lambda entry: asked.append(time.perf_counter())))
     return asked[1:-1]  # without the two evaluations
 
 

@@ -29,7 +29,7 @@ from equiscope.explore.pages.molecule import molecule
 from equiscope.explore.pages.tokens import tokens
 from equiscope.record import Comparison, course, read_run, report
 from equiscope.tokens.elements import SYMBOLS
-from equiscope.training import Recipe, load_run, open_task, read_recipe, recall, train
+from equiscope.training import Recipe, fit, load_run, open_task, read_recipe, recall
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -255,7 +255,7 @@ def run_file(folder: Path) -> Path:
 
 
 def _trained(recipe: Recipe, folder: Path) -> Path:
-    train(recipe, open_task(recipe, RECIPE.parent), folder, beside=RECIPE.parent)
+    fit(recipe, open_task(recipe, RECIPE.parent), folder, beside=RECIPE.parent)
     return folder
 
 

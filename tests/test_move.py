@@ -11,7 +11,7 @@ from ase.build import molecule
 
 from equiscope.errors import InputError
 from equiscope.geometry import PointSpec, SpaceModel, calculator
-from equiscope.training import open_task, recipe, train
+from equiscope.training import fit, open_task, recipe
 from tests.geometry.space import randomised
 from tests.training.test_molecules_task import plain
 
@@ -31,7 +31,7 @@ def move():
 def run(tmp_path_factory):
     """A run that has learned little."""
     found, folder = recipe(plain()), tmp_path_factory.mktemp("runs") / "ethanol"
-    train(found, open_task(found), folder)
+    fit(found, open_task(found), folder)
     return folder
 
 

@@ -69,3 +69,48 @@ def test_a_type_checker_knows_what_the_package_has(tmp_path):
         'note: Revealed type is "equiscope.program.program.Program"',
         'note: Revealed type is "equiscope.positions.rope.Rope"',
     ]
+
+
+EVERY_SUBMODULE = """
+import importlib, pkgutil
+import equiscope as eq
+
+missing = []
+for module in pkgutil.walk_packages(eq.__path__, "equiscope."):
+    if module.name.endswith("__main__"):
+        continue
+    try:
+        importlib.import_module(module.name)
+    except ImportError as error:  # of an extra that is not installed
+        missing.append(str(error))
+for name in eq.__all__:
+    value = getattr(eq, name)
+    if name not in eq._ROOMS and name != "__version__":
+        assert callable(value), (name, value)
+print(len(eq.__all__), missing)
+"""
+
+
+def test_importing_every_submodule_hides_no_function_of_the_package():
+    run = subprocess.run([sys.executable, "-c", EVERY_SUBMODULE], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+
+
+COMPLETED = """
+import inspect
+import equiscope as eq
+
+print(*sorted(name for name in dir(eq) if callable(getattr(eq, name))))
+print(*inspect.signature(eq.Spec).parameters)
+"""
+
+
+def test_what_an_editor_completes():
+    run = subprocess.run([sys.executable, "-c", COMPLETED], capture_output=True, text=True, timeout=300)
+    names, fields = (line.split() for line in run.stdout.splitlines())
+    assert {"Spec", "build", "check", "compare", "evaluate", "export", "generate", "predict", "show", "train", "watch"} <= set(
+        names
+    )
+    assert len(names) <= 27, names
+    assert fields[0] == "width"
+    assert {"layers", "block", "dropout"} <= set(fields)

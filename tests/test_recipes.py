@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from equiscope.training import open_task, read_recipe, train
+from equiscope.training import fit, open_task, read_recipe
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 TEXT = """title = "Words"
@@ -34,7 +34,7 @@ def record(tmp_path, monkeypatch):
 def trained(folder, *changes):
     recipe = read_recipe(folder / "words.toml", list(changes))
     out = folder / "runs" / "-".join(changes or ["plain"])
-    train(recipe, open_task(recipe, folder), out, beside=folder)
+    fit(recipe, open_task(recipe, folder), out, beside=folder)
     return str(out)
 
 

@@ -45,11 +45,16 @@ _NAMES = {
     "Tokens": "tokens",
     "build": "models",
     "check": "audit",
+    "compare": "comparison",
     "describe": "models",
+    "evaluate": "training",
     "export": "explore.notebook",
+    "generate": "models",
     "load": "checkpoints",
+    "predict": "training",
     "save": "checkpoints",
     "show": "explore.notebook",
+    "train": "training",
     "watch": "program",
 }
 __all__ = [*_ROOMS, *_NAMES, "__version__"]

@@ -23,6 +23,7 @@ from . import units as units
 from .audit import check as check
 from .checkpoints import load as load
 from .checkpoints import save as save
+from .comparison import compare as compare
 from .explore.notebook import export as export
 from .explore.notebook import show as show
 from .geometry import PointSpec as PointSpec
@@ -35,11 +36,15 @@ from .models import Norm as Norm
 from .models import Spec as Spec
 from .models import build as build
 from .models import describe as describe
+from .models import generate as generate
 from .program import Program as Program
 from .program import watch as watch
 from .record import Audit as Audit
 from .record import Run as Run
 from .tokens import Tokens as Tokens
+from .training import evaluate as evaluate
+from .training import predict as predict
+from .training import train as train
 
 __version__: str
 __all__: list[str]

@@ -11,7 +11,7 @@ from equiscope.checkpoints import load, read_spec
 from equiscope.checkpoints.run_folder import AVERAGE, WEIGHTS, checkpoints, identity, load_run, read_checkpoint, weights_of
 from equiscope.errors import InputError
 from equiscope.record import read_run
-from equiscope.training import train
+from equiscope.training import fit
 
 pytestmark = pytest.mark.xdist_group("runs")
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("runs")
 def folder(tmp_path_factory):
     """A run that averages its weights."""
     made = tmp_path_factory.mktemp("run")
-    train(*small(made, optimiser={"average": 0.9}, model={"dropout": 0.1}), made / "run")
+    fit(*small(made, optimiser={"average": 0.9}, model={"dropout": 0.1}), made / "run")
     return made / "run"
 
 

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 from tests.cli.test_cli import equi, refused  # noqa: F401
 
-from equiscope.cli.train import clock, encoded, named, numbers
+from equiscope.cli.train import clock, encoded, numbers
+from equiscope.training.verbs import folder_name
 
 WORDS = """title = "Words"
 data = { task = "language", train = "words.txt", context = 8 }
@@ -34,11 +35,11 @@ def test_a_run_lies_where_its_recipe_and_changes_say(equi, tmp_path):  # noqa: F
 
 def test_many_changes_make_no_long_name():
     some = [f"optimiser.rate={n}e-4" for n in range(9)]
-    names = {named(Path("words.toml"), True, some[:n]) for n in range(10)} | {named(Path("words.toml"), False, some)}
+    names = {folder_name(Path("words.toml"), True, some[:n]) for n in range(10)} | {folder_name(Path("words.toml"), False, some)}
     assert len(names) == 11
     assert "words-small-optimiser.rate=0e-4" in names
     assert all(len(name) <= 80 for name in names)
-    assert len(named(Path(f"{'ü' * 100}.toml"), False, []).encode()) <= 80
+    assert len(folder_name(Path(f"{'ü' * 100}.toml"), False, []).encode()) <= 80
 
 
 def test_progress_is_on_the_error_stream_and_the_answer_on_the_output(equi, tmp_path):  # noqa: F811

@@ -9,7 +9,7 @@ from equiscope.comparison.vary import changed, combined, names, resolved, slug, 
 from equiscope.errors import InputError
 from equiscope.models import Spec
 from equiscope.record import read_run
-from equiscope.training import open_task, train
+from equiscope.training import fit, open_task
 
 
 def test_short_names_are_the_fields_of_a_recipe():
@@ -110,7 +110,7 @@ def test_scores_masks_and_caps_vary_and_train(axis, tmp_path):
     results = {}
     for job in made.jobs():
         recipe = made.recipe_of(job)
-        run = train(recipe, open_task(recipe), tmp_path / job.folder)
+        run = fit(recipe, open_task(recipe), tmp_path / job.folder)
         points = read_run(tmp_path / job.folder).points
         assert run.state == "finished"
         assert points[-1].loss < points[0].loss, job.candidate

@@ -19,14 +19,14 @@ def main(runs: list) -> None:
     import torch
 
     torch.set_num_threads(1)
-    from equiscope.training import open_task, recipe, train
+    from equiscope.training import fit, open_task, recipe
 
     for run in runs:
         found, folder = recipe(run["recipe"]), Path(run["folder"])
         task = open_task(found)
         if not run["lives"]:
-            train(found, task, folder)
-        ended = [_live(lambda: train(found, task, folder), str(folder), life) for life in run["lives"]]  # noqa: B023
+            fit(found, task, folder)
+        ended = [_live(lambda: fit(found, task, folder), str(folder), life) for life in run["lives"]]  # noqa: B023
         print(json.dumps(ended), flush=True)
 
 

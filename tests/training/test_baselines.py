@@ -16,7 +16,7 @@ from equiscope.errors import InputError
 from equiscope.explore import html
 from equiscope.models import Baseline, Network
 from equiscope.record import course, read_run
-from equiscope.training import open_task, read_recipe, recall, recipe, settle, train
+from equiscope.training import fit, open_task, read_recipe, recall, recipe, settle
 from equiscope.training.reading import altered
 from tests.training.small import files, plain, told
 from tests.training.test_images import plain as pictures
@@ -54,7 +54,7 @@ def runs(tmp_path_factory):
     for name, said in MADE.items():
         folder = tmp_path_factory.mktemp("runs")
         found = recipe(said(folder))
-        made[name] = folder / "run", train(found, open_task(found), folder / "run"), found
+        made[name] = folder / "run", fit(found, open_task(found), folder / "run"), found
     return made
 
 
@@ -124,7 +124,7 @@ def test_a_killed_run_of_each_is_the_run_that_would_have_been(tmp_path):
 def test_it_is_computed_in_every_way_that_one_process_has(name, engine, tmp_path):
     more = {"engine": engine, "optimiser": {"kind": "muon", "average": 0.9}, "evaluation": {"samples": 0}}
     found = recipe(altered(MADE[name](tmp_path), more))
-    assert train(found, open_task(found), tmp_path / "run").state == "finished"
+    assert fit(found, open_task(found), tmp_path / "run").state == "finished"
 
 
 def test_the_loss_of_a_step_is_the_same_for_one_process_and_for_three(tmp_path):
@@ -136,7 +136,7 @@ def test_the_loss_of_a_step_is_the_same_for_one_process_and_for_three(tmp_path):
 
 def test_what_is_learned_is_better_than_a_guess(tmp_path):
     found = recipe(picture(tmp_path, "convnet") | {"budget": {"steps": 60, "batch": 12}})
-    assert train(found, open_task(found), tmp_path / "run").result["validation"]["accuracy"] > 0.6  # of three classes; measured 1.0
+    assert fit(found, open_task(found), tmp_path / "run").result["validation"]["accuracy"] > 0.6  # of three classes; measured 1.0
 
 
 def test_a_run_goes_on_from_another_of_the_same_data(runs, tmp_path):
@@ -145,7 +145,7 @@ def test_a_run_goes_on_from_another_of_the_same_data(runs, tmp_path):
     spec = settle(open_task(begun))
     assert isinstance(spec, Baseline)
     assert (spec.width, spec.dropout) == (16, 0.1)
-    assert train(begun, open_task(begun), tmp_path / "run").state == "finished"
+    assert fit(begun, open_task(begun), tmp_path / "run").state == "finished"
     data = found.to_dict()
     data["data"] |= {"size": [12, 12]}
     other = recipe(data | {"model": {"start": str(folder)}})

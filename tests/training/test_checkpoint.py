@@ -15,7 +15,7 @@ from equiscope.checkpoints import run_folder
 from equiscope.checkpoints.run_folder import MANIFEST, WEIGHTS, checkpoints, identity, load_run, read_checkpoint, seal
 from equiscope.errors import InputError
 from equiscope.record import read_run
-from equiscope.training import Watcher, train
+from equiscope.training import Watcher, fit
 from equiscope.training.state import OPTIMISER
 from tests.training.small import files, small, told
 
@@ -27,7 +27,7 @@ NAMES = (WEIGHTS, OPTIMISER, "average.safetensors", MANIFEST)
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished")
     recipe, task = small(folder, evaluation={"keep": 3}, optimiser={"average": 0.9})
-    train(recipe, task, folder / "run")
+    fit(recipe, task, folder / "run")
     return recipe, task, folder / "run"
 
 
@@ -115,7 +115,7 @@ def test_files_of_another_step_are_not_taken(run):
 
 def test_a_checkpoint_of_another_run_is_not_taken(run, tmp_path):
     other, task = small(tmp_path, seed=4)
-    train(other, task, tmp_path / "other")
+    fit(other, task, tmp_path / "other")
     newest = checkpoints(run)[0]
     shutil.rmtree(newest)
     shutil.copytree(checkpoints(tmp_path / "other")[0], newest)
@@ -147,7 +147,7 @@ def test_weights_of_another_shape_are_refused_before_any_is_taken(finished, run,
         found = read_checkpoint(folder, identity(read_run(run))).tensors(WEIGHTS)
         replaced(folder, WEIGHTS, save(found | {"head.lm_head.weight": torch.zeros(2, 2)}))
     with pytest.raises(InputError, match=r"No checkpoint of .* is whole\."):
-        train(recipe, task, run)
+        fit(recipe, task, run)
 
 
 def test_where_none_is_whole_it_is_refused_with_the_next_step(finished, run):
@@ -156,7 +156,7 @@ def test_where_none_is_whole_it_is_refused_with_the_next_step(finished, run):
         flipped(folder / WEIGHTS)
     said = []
     with pytest.raises(InputError, match=r"No checkpoint of .* is whole.*--out"):
-        train(recipe, task, run, Watcher(say=said.append))
+        fit(recipe, task, run, Watcher(say=said.append))
     assert len(said) == 3
 
 
@@ -164,7 +164,7 @@ def test_going_on_from_the_one_before_makes_the_same_run(finished, run):
     recipe, task, undisturbed = finished
     flipped(checkpoints(run)[0] / OPTIMISER)
     said = []
-    train(recipe, task, run, Watcher(say=said.append))
+    fit(recipe, task, run, Watcher(say=said.append))
     assert "damaged" in said[0]
     assert said[1] == "Going on after step 9 of 12."
     assert files(run) == files(undisturbed)
@@ -198,7 +198,7 @@ def test_a_planted_pickle_is_never_opened(finished, run, tmp_path, monkeypatch):
     for folder in checkpoints(run)[:2]:
         (folder / WEIGHTS).write_bytes(planted)
     monkeypatch.setattr(torch, "load", lambda *given, **named: pytest.fail("torch.load was called"))
-    train(recipe, task, run)
+    fit(recipe, task, run)
     load_run(run)
     assert not mark.exists()
 
@@ -247,11 +247,11 @@ def test_a_full_disk_keeps_what_was_saved_and_going_on_afterwards_works(finished
     with monkeypatch.context() as patch:
         patch.setattr(run_folder, "_put", full)
         with pytest.raises(InputError, match=r"No space left on device.*the same command"):
-            train(recipe, task, run)
+            fit(recipe, task, run)
     assert read_run(run).state == "failed"
     assert not list(run.glob("*/.step-*"))
     before = checkpoints(run)
     assert [taken(run)[0]] == [int(folder.name[5:]) for folder in before[:1]] or not before
-    train(recipe, task, run)
+    fit(recipe, task, run)
     assert told(run) == told(undisturbed)
     assert files(run) == files(undisturbed)

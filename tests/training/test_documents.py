@@ -10,7 +10,7 @@ from equiscope.errors import InputError
 from equiscope.models import Sampling, build, generate
 from equiscope.record import read_run
 from equiscope.symmetry import relative_error
-from equiscope.training import load_run, open_task, recall, recipe, settle, train
+from equiscope.training import fit, load_run, open_task, recall, recipe, settle
 from equiscope.training.reading import merged
 from tests.training import test_images, test_translation
 from tests.training.small import small
@@ -48,7 +48,7 @@ def test_the_loss_of_a_passage_is_that_of_its_documents_each_read_alone(tokens, 
 
 def test_a_run_learns_is_read_back_and_starts_another(tmp_path):
     found, task = masked(tmp_path, budget={"steps": 30})
-    train(found, task, tmp_path / "run")
+    fit(found, task, tmp_path / "run")
     points = read_run(tmp_path / "run").points
     assert points[-1].loss < points[0].loss
     spec = load(tmp_path / "run").spec
@@ -78,7 +78,7 @@ def test_a_text_goes_on_as_one_whole_reading_says(tokens, tmp_path):
 
 def test_a_run_says_the_same_of_new_texts(tmp_path):
     found, task = masked(tmp_path, budget={"steps": 3})
-    train(found, task, tmp_path / "run")
+    fit(found, task, tmp_path / "run")
     _, recalled = recall(tmp_path / "run")
     model = load_run(tmp_path / "run")
     assert recalled._ids("a\n\nb") == task._ids("a\n\nb")

@@ -10,7 +10,7 @@ import torch
 from equiscope.errors import InputError
 from equiscope.models import build
 from equiscope.training import engine as engines
-from equiscope.training import train
+from equiscope.training import fit
 from equiscope.training.engine import Diverged, Engine
 from equiscope.training.task import settle
 from tests.training.small import plain, small
@@ -155,11 +155,11 @@ with_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reaso
 def test_products_go_through_onednn_while_a_run_goes_that_asks_for_it(tmp_path, monkeypatch):
     before, found = SWITCH.fp32_precision, []
     monkeypatch.setattr(engines.Engine, "step", noting(engines.Engine.step, found))
-    train(*small(tmp_path, engine={"products": "onednn"}), tmp_path / "run")
+    fit(*small(tmp_path, engine={"products": "onednn"}), tmp_path / "run")
     assert set(found) == {"bf16"}
     assert SWITCH.fp32_precision == before
     found.clear()
-    train(*small(tmp_path), tmp_path / "plain")
+    fit(*small(tmp_path), tmp_path / "plain")
     assert set(found) == {before}
 
 
@@ -196,7 +196,7 @@ def test_onednn_is_refused_where_torch_has_none(monkeypatch):
 def test_one_process_needs_neither_fabric_nor_the_checkpoints_of_many(tmp_path):
     code = (
         "import sys, json; from pathlib import Path; from equiscope.training import *; "
-        "found = recipe(json.loads(sys.argv[1])); train(found, open_task(found), Path(sys.argv[2])); "
+        "found = recipe(json.loads(sys.argv[1])); fit(found, open_task(found), Path(sys.argv[2])); "
         "print([name for name in sys.modules if name.startswith(('lightning', 'torch.distributed.checkpoint'))])"
     )
     given = [json.dumps(plain(tmp_path, budget={"steps": 3})), str(tmp_path / "run")]

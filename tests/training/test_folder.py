@@ -7,7 +7,7 @@ import pytest
 from equiscope.checkpoints.run_folder import held
 from equiscope.errors import InputError
 from equiscope.record.run import METRICS, Entries, Point, read_entries
-from equiscope.training import train
+from equiscope.training import fit
 from tests.training.small import small
 
 
@@ -17,7 +17,7 @@ def test_a_folder_that_holds_other_files_is_left_alone(tmp_path):
     out.mkdir()
     (out / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match=r"mine holds other files, and no run\. Choose another folder with --out\."):
-        train(found, task, out)
+        fit(found, task, out)
     assert (out / "thesis.txt").read_text() == "mine"
     assert {path.name for path in out.iterdir()} <= {"thesis.txt", ".lock"}
 
@@ -25,9 +25,9 @@ def test_a_folder_that_holds_other_files_is_left_alone(tmp_path):
 def test_a_file_is_no_folder(tmp_path):
     found, task = small(tmp_path)
     with pytest.raises(InputError, match=r"text\.txt is a file, but a run is a folder\..*--out"):
-        train(found, task, tmp_path / "text.txt")
+        fit(found, task, tmp_path / "text.txt")
     with pytest.raises(InputError, match=r"cannot be written: Not a directory\..*--out"):
-        train(found, task, tmp_path / "text.txt" / "run")
+        fit(found, task, tmp_path / "text.txt" / "run")
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="/proc is where even the owner of a machine writes nothing")
@@ -36,14 +36,14 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path):
     from pathlib import Path
 
     with pytest.raises(InputError, match=r"/proc/run cannot be written: .*--out"):
-        train(found, task, Path("/proc/run"))
+        fit(found, task, Path("/proc/run"))
 
 
 def test_two_do_not_train_in_one_folder(tmp_path):
     found, task = small(tmp_path)
     with held(tmp_path / "run"), pytest.raises(InputError, match=r"Another process is training in .*run\."):
-        train(found, task, tmp_path / "run")
-    assert train(found, task, tmp_path / "run").state == "finished"
+        fit(found, task, tmp_path / "run")
+    assert fit(found, task, tmp_path / "run").state == "finished"
 
 
 def test_what_a_kill_leaves_before_the_record_is_written_is_no_other_file(tmp_path):
@@ -52,7 +52,7 @@ def test_what_a_kill_leaves_before_the_record_is_written_is_no_other_file(tmp_pa
     out.mkdir()
     (out / ".lock").touch()
     (out / ".run.json").write_text("{")
-    assert train(found, task, out).state == "finished"
+    assert fit(found, task, out).state == "finished"
 
 
 def point(step):

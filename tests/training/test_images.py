@@ -14,7 +14,7 @@ from PIL import Image
 from equiscope.errors import InputError
 from equiscope.models import Model, build
 from equiscope.record import unpack
-from equiscope.training import Task, load_run, open_task, recall, recipe, settle, train
+from equiscope.training import Task, fit, load_run, open_task, recall, recipe, settle
 from equiscope.training.images import ImagesTask
 from equiscope.training.reading import merged
 
@@ -201,7 +201,7 @@ def test_what_was_learned_by_heart_is_answered_from_files_of_any_size_and_colour
         "model": {"block": {"attention": {"position": "learned-nd"}}},
     }
     found = recipe(plain(tmp_path, **changes))
-    run = train(found, open_task(found), tmp_path / "run")
+    run = fit(found, open_task(found), tmp_path / "run")
     assert run.state == "finished"
     assert run.result["test"]["accuracy"] == 1.0
     _, made = recall(tmp_path / "run")
@@ -244,9 +244,9 @@ def test_a_run_that_goes_on_ends_with_the_very_same_weights(tmp_path, precision)
     }
     found, runs = recipe(plain(tmp_path, **changes)), [tmp_path / "whole", tmp_path / "cut"]
     for run in runs:
-        train(found, open_task(found), run)
+        fit(found, open_task(found), run)
     shutil.rmtree(runs[1] / "checkpoints" / "step-000000004")  # as after a kill in step 3 or 4
-    train(found, open_task(found), runs[1])
+    fit(found, open_task(found), runs[1])
     one, two = ((run / "checkpoints" / "step-000000004" / "model.safetensors").read_bytes() for run in runs)
     assert one == two
 

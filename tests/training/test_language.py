@@ -12,7 +12,7 @@ from equiscope.errors import InputError, UnknownName
 from equiscope.models import build
 from equiscope.symmetry import relative_error
 from equiscope.tokens import by_bytes, by_characters
-from equiscope.training import load_run, open_task, recall, recipe, settle, train
+from equiscope.training import fit, load_run, open_task, recall, recipe, settle
 from equiscope.training.reading import merged
 from tests.training.small import SAMPLE, small
 
@@ -219,7 +219,7 @@ def test_a_vocabulary_that_the_texts_do_not_have_is_refused(tmp_path):
 
 def test_a_run_goes_on_with_its_own_tokenizer_and_refuses_a_larger_one(tmp_path):
     found, task = small(tmp_path, budget={"steps": 3}, evaluation={"every": 3})
-    train(found, task, tmp_path / "run")
+    fit(found, task, tmp_path / "run")
     _, recalled = recall(tmp_path / "run")
     assert recalled.predict(load_run(tmp_path / "run"), ["To be"], steps=3)[0].given == "To be"
     begun = found.to_dict() | {"model": {"start": str(tmp_path / "run")}}

@@ -16,7 +16,7 @@ from equiscope.models import Spec, build
 from equiscope.record import read_run, write_run
 from equiscope.record.run import Point, Score
 from equiscope.tokens.tokenizer import by_characters
-from equiscope.training import Watcher, loop, open_task, recipe, train
+from equiscope.training import Watcher, fit, loop, open_task, recipe
 from equiscope.training.engine import Diverged, Engine
 from equiscope.training.language import LanguageTask
 from tests.training.small import files, plain, small, told
@@ -26,7 +26,7 @@ from tests.training.small import text as small_text
 def test_a_run_writes_a_line_for_each_step_and_measures_before_the_first_and_after_the_last(tmp_path):
     found, task = small(tmp_path)
     seen = []
-    made = train(found, task, tmp_path / "run", Watcher(entry=seen.append))
+    made = fit(found, task, tmp_path / "run", Watcher(entry=seen.append))
     run = read_run(tmp_path / "run")
     assert [point.step for point in run.points] == list(range(1, 13))
     assert [score.step for score in run.scores] == [0, 4, 8, 12]
@@ -44,9 +44,9 @@ def read_in_order(run):
 
 def test_a_finished_run_is_not_trained_again(tmp_path):
     found, task = small(tmp_path)
-    train(found, task, tmp_path / "run")
+    fit(found, task, tmp_path / "run")
     before, said = files(tmp_path / "run"), []
-    made = train(found, task, tmp_path / "run", Watcher(say=said.append, entry=lambda entry: pytest.fail("a step was made")))
+    made = fit(found, task, tmp_path / "run", Watcher(say=said.append, entry=lambda entry: pytest.fail("a step was made")))
     assert made.state == "finished"
     assert "is finished" in said[0]
     assert files(tmp_path / "run") == before
@@ -54,7 +54,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
 
 def test_the_best_weights_are_those_of_the_best_measurement(tmp_path):
     found, task = small(tmp_path, optimiser={"rate": 0.5, "warmup": 0, "clip": 1.0}, evaluation={"every": 1})
-    train(found, task, tmp_path / "run")
+    fit(found, task, tmp_path / "run")
     scores = read_run(tmp_path / "run").scores
     lowest = min(scores, key=lambda score: score.values["loss"])
     assert [path.name for path in checkpoints(tmp_path / "run", "best")] == [f"step-{lowest.step:09d}"]
@@ -78,24 +78,24 @@ def stopping(number, step=5):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_asked_to_stop_saves_and_goes_on_later(tmp_path, number):
     found, task = small(tmp_path)
-    train(found, task, tmp_path / "undisturbed")
-    made = train(found, task, tmp_path / "run", stopping(number))
+    fit(found, task, tmp_path / "undisturbed")
+    made = fit(found, task, tmp_path / "run", stopping(number))
     assert made.state == read_run(tmp_path / "run").state == "stopped"
     assert made.reason == f"{number.name} after step 6 of 12, which is saved"
     assert checkpoints(tmp_path / "run")[0].name == "step-000000006"
-    train(found, task, tmp_path / "run")
+    fit(found, task, tmp_path / "run")
     assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
     assert files(tmp_path / "run") == files(tmp_path / "undisturbed")
 
 
 def test_the_first_signal_is_answered_and_the_last_step_is_not_measured_after_one(tmp_path):
     found, task = small(tmp_path)
-    train(found, task, tmp_path / "undisturbed")
+    fit(found, task, tmp_path / "undisturbed")
     said: list[str] = []
-    made = train(found, task, tmp_path / "run", replace(stopping(signal.SIGTERM, step=12), say=said.append))
+    made = fit(found, task, tmp_path / "run", replace(stopping(signal.SIGTERM, step=12), say=said.append))
     assert any(sentence.startswith("Stopping as soon as a step is whole") for sentence in said)
     assert (made.state, made.reason) == ("stopped", "SIGTERM after the last step, which is saved, before the last measurement")
-    assert train(found, task, tmp_path / "run").state == "finished"
+    assert fit(found, task, tmp_path / "run").state == "finished"
     assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
 
 
@@ -113,11 +113,11 @@ def test_compilers_that_end_with_the_signal_or_fail_are_said(tmp_path, monkeypat
     monkeypatch.setattr(Engine, "step", failing)
     monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **options: None)
     if stop:
-        made = train(found, task, tmp_path / "run")
+        made = fit(found, task, tmp_path / "run")
         assert (made.state, made.reason) == ("stopped", "SIGINT while the model was compiled; nothing was saved yet")
     else:
         with pytest.raises(InputError, match=r"engine\.compile could not compile this model here: C\+\+ compile error"):
-            train(found, task, tmp_path / "run")
+            fit(found, task, tmp_path / "run")
 
 
 def test_compiling_without_a_compiler_is_refused_before_anything_is_written(tmp_path, monkeypatch):
@@ -127,7 +127,7 @@ def test_compiling_without_a_compiler_is_refused_before_anything_is_written(tmp_
     monkeypatch.setattr("torch._inductor.cpp_builder.get_cpp_compiler", none)
     found, task = small(tmp_path, engine={"compile": True})
     with pytest.raises(InputError, match="none works here: No working"):
-        train(found, task, tmp_path / "run")
+        fit(found, task, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -150,13 +150,13 @@ def test_the_command_exits_with_the_signal_that_stopped_it(tmp_path, monkeypatch
 
 def test_a_second_interruption_ends_at_once_and_nothing_is_lost(tmp_path):
     found, task = small(tmp_path)
-    train(found, task, tmp_path / "undisturbed")
+    fit(found, task, tmp_path / "undisturbed")
     twice = stopping(signal.SIGINT)
     inner = twice.entry
     twice.entry = lambda entry: (inner(entry), inner(entry))
     with pytest.raises(KeyboardInterrupt):
-        train(found, task, tmp_path / "run", twice)
-    train(found, task, tmp_path / "run")
+        fit(found, task, tmp_path / "run", twice)
+    fit(found, task, tmp_path / "run")
     assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
 
 
@@ -199,16 +199,16 @@ def bad_weights(engine):
 )
 def test_a_number_that_is_none_stops_the_run_and_says_step_and_part(tmp_path, monkeypatch, spoil, where):
     found, task = small(tmp_path)
-    train(found, task, tmp_path / "undisturbed")
+    fit(found, task, tmp_path / "undisturbed")
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
         spoiled(patch, 7, spoil)
         with pytest.raises(Diverged, match=rf"Step 8: .*{where}.*step-000000007.*optimiser\.rate"):
-            train(found, task, run)
+            fit(found, task, run)
     assert read_run(run).state == "failed"
     assert [folder.name[-2:] for folder in checkpoints(run)] == ["07", "06", "03"]  # nothing is taken away
     assert [score.step for score in read_run(run).scores] == [0, 4]
-    train(found, task, run)  # what was kept is good
+    fit(found, task, run)  # what was kept is good
     assert told(run) == told(tmp_path / "undisturbed")
 
 
@@ -218,7 +218,7 @@ def test_weights_that_are_no_numbers_are_never_saved(tmp_path, monkeypatch):
     with pytest.raises(
         Diverged, match=r"Step 8: the loss is nan\. It begins with the weights blocks\.1\.attention\.k_proj\.weight\."
     ):
-        train(found, task, tmp_path / "run")
+        fit(found, task, tmp_path / "run")
     assert [folder.name[-2:] for folder in checkpoints(tmp_path / "run")] == ["06", "03"]
     assert all(t.isfinite().all() for t in load_run(tmp_path / "run").state_dict().values())
 
@@ -228,7 +228,7 @@ WORSE = {"rate": 3.0, "warmup": 0, "clip": None, "schedule": "constant"}
 
 def test_best_weights_that_are_lost_are_missed(tmp_path):
     found, task = small(tmp_path, optimiser=WORSE)
-    train(found, task, tmp_path / "run")
+    fit(found, task, tmp_path / "run")
     assert task.evaluate(load_run(tmp_path / "run")) != task.evaluate(load_run(tmp_path / "run", "last"))
     shutil.rmtree(tmp_path / "run" / "best")
     with pytest.raises(InputError, match=r"best is gone, where the best weights were; the last ones are in .*checkpoints"):
@@ -244,7 +244,7 @@ def test_a_run_whose_best_weights_are_lost_goes_on_and_says_so(tmp_path, damage)
         if isinstance(entry, Point) and entry.step == 6:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    assert train(found, task, tmp_path / "run", Watcher(entry=stop)).state == "stopped"
+    assert fit(found, task, tmp_path / "run", Watcher(entry=stop)).state == "stopped"
     weights = next((tmp_path / "run" / "best").rglob("*.safetensors"))
     if damage == "gone":
         shutil.rmtree(tmp_path / "run" / "best")
@@ -253,7 +253,7 @@ def test_a_run_whose_best_weights_are_lost_goes_on_and_says_so(tmp_path, damage)
         content[-1] ^= 1
         weights.write_bytes(bytes(content))
     said = []
-    made = train(found, task, tmp_path / "run", Watcher(say=said.append))
+    made = fit(found, task, tmp_path / "run", Watcher(say=said.append))
     assert made.state == "finished"
     assert any("take their place, and what is better later" in sentence for sentence in said), said
     later = [score.values["loss"] for score in read_run(tmp_path / "run").scores if score.step > 6]
@@ -274,14 +274,14 @@ def test_the_norm_of_a_feedforward_that_there_is_not_is_left_out():
 def test_what_is_measured_on_what_was_learned_is_said(tmp_path):
     said = []
     found, task = small(tmp_path, data={"validation": str(small_text(tmp_path))})
-    train(found, task, tmp_path / "run", Watcher(say=said.append))
+    fit(found, task, tmp_path / "run", Watcher(say=said.append))
     assert "The validation part is also learned from" in said[0]
 
 
 def test_a_rate_that_is_far_too_high_is_said_and_the_best_weights_stay(tmp_path):
     found, task = small(tmp_path, optimiser={"rate": 1e30, "warmup": 0, "clip": None}, evaluation={"every": 1, "save": 1})
     with pytest.raises(Diverged, match=r"Step \d+.*lower optimiser\.rate"):
-        train(found, task, tmp_path / "run")
+        fit(found, task, tmp_path / "run")
     best = load_run(tmp_path / "run")
     assert all(p.isfinite().all() for p in best.parameters())
 
@@ -291,7 +291,7 @@ def test_a_measurement_that_is_no_number_is_never_the_best(tmp_path, monkeypatch
     measured = iter([float("nan"), 3.0, float("nan"), 4.0])
     monkeypatch.setattr(LanguageTask, "evaluate", lambda self, model, part="validation": {"loss": next(measured, 5.0)})
     seen = []
-    train(found, task, tmp_path / "run", Watcher(entry=lambda entry: seen.append(entry) if isinstance(entry, Score) else None))
+    fit(found, task, tmp_path / "run", Watcher(entry=lambda entry: seen.append(entry) if isinstance(entry, Score) else None))
     assert [score.best for score in seen] == [False, True, False, False]
 
 
@@ -302,7 +302,7 @@ def test_a_measurement_that_is_no_number_is_never_the_best(tmp_path, monkeypatch
 def begun(tmp_path):
     """A run that was stopped."""
     found, task = small(tmp_path)
-    train(found, task, tmp_path / "run", stopping(signal.SIGTERM))
+    fit(found, task, tmp_path / "run", stopping(signal.SIGTERM))
     return tmp_path
 
 
@@ -310,17 +310,17 @@ def test_old_checkpoints_that_a_kill_left_are_gone_at_the_end(tmp_path, monkeypa
     found, task = small(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(loop.run_folder, "thin", lambda *given: None)
-        made = train(found, task, tmp_path / "run")
+        made = fit(found, task, tmp_path / "run")
     write_run(msgspec.structs.replace(made, state="running"), tmp_path / "run")  # as after a kill before the end
     assert len(checkpoints(tmp_path / "run")) > found.evaluation.keep
-    train(found, task, tmp_path / "run")
+    fit(found, task, tmp_path / "run")
     assert len(checkpoints(tmp_path / "run")) == found.evaluation.keep
 
 
 def test_a_changed_recipe_is_refused_with_the_difference(begun):
     found, task = small(begun, optimiser={"rate": 1e-4})
     with pytest.raises(InputError, match=r"another recipe.*optimiser\.rate: 0\.003, now 0\.0001.*--out"):
-        train(found, task, begun / "run")
+        fit(found, task, begun / "run")
 
 
 def test_changed_data_is_refused_with_its_name(begun):
@@ -328,7 +328,7 @@ def test_changed_data_is_refused_with_its_name(begun):
     path.write_text(path.read_text().replace("a", "e"))
     found, task = small(begun)
     with pytest.raises(InputError, match=r"other data: .*text\.txt with sha256"):
-        train(found, task, begun / "run")
+        fit(found, task, begun / "run")
 
 
 def test_a_changed_tokenizer_is_refused_and_the_runs_own_stays(tmp_path):
@@ -336,12 +336,12 @@ def test_a_changed_tokenizer_is_refused_and_the_runs_own_stays(tmp_path):
     by_characters(small_text(tmp_path).read_text()).save(other)
     made = {"tokens": str(other), "held": 0.2}
     found, task = small(tmp_path, data=made)
-    train(found, task, tmp_path / "run")
+    fit(found, task, tmp_path / "run")
     kept = (tmp_path / "run" / "tokenizer.json").read_bytes()
     by_characters("".join(sorted(set(small_text(tmp_path).read_text())))).save(other)  # the same signs under other ids
     found, task = small(tmp_path, data=made)
     with pytest.raises(InputError, match=r"tokenizer\.json is another than the data makes now"):
-        train(found, task, tmp_path / "run")
+        fit(found, task, tmp_path / "run")
     assert (tmp_path / "run" / "tokenizer.json").read_bytes() == kept
 
 
@@ -351,12 +351,12 @@ def test_each_of_several_files_of_one_name_is_looked_at(tmp_path):
         (tmp_path / name / "x").mkdir(parents=True)
         (tmp_path / name / "x" / "t.txt").write_text(part)
     found, task = small(tmp_path, data={"train": str(tmp_path / "*" / "x" / "t.txt")})
-    train(found, task, tmp_path / "run")
+    fit(found, task, tmp_path / "run")
     first = tmp_path / "a" / "x" / "t.txt"
     first.write_text(first.read_text().replace("a", "e"))
     found, task = small(tmp_path, data={"train": str(tmp_path / "*" / "x" / "t.txt")})
     with pytest.raises(InputError, match="other data"):
-        train(found, task, tmp_path / "run")
+        fit(found, task, tmp_path / "run")
 
 
 def test_data_that_has_gone_is_refused_with_its_name(begun):
@@ -377,8 +377,8 @@ def test_data_that_goes_while_it_is_read_stops_the_run_and_it_goes_on_later(begu
     with monkeypatch.context() as patch:
         patch.setattr(LanguageTask, "batch", gone)
         with pytest.raises(InputError, match=r"picture-17\.png: No such file or directory.*is whole.*the same command"):
-            train(found, task, begun / "run")
-    assert train(found, task, begun / "run").state == "finished"
+            fit(found, task, begun / "run")
+    assert fit(found, task, begun / "run").state == "finished"
 
 
 def test_a_run_knows_its_recipe_when_the_file_has_gone(begun):
@@ -391,16 +391,16 @@ def test_lost_lines_are_said(begun):
     (begun / "run" / "metrics.jsonl").unlink()
     found, task = small(begun)
     said = []
-    train(found, task, begun / "run", Watcher(say=said.append))
+    fit(found, task, begun / "run", Watcher(say=said.append))
     assert any("has lines of 0 steps only" in sentence for sentence in said)
 
 
 def test_a_line_that_was_cut_is_written_again(begun):
     found, task = small(begun)
-    train(found, task, begun / "undisturbed")
+    fit(found, task, begun / "undisturbed")
     metrics = begun / "run" / "metrics.jsonl"
     metrics.write_bytes(metrics.read_bytes()[:-9])
-    train(found, task, begun / "run")
+    fit(found, task, begun / "run")
     assert told(begun / "run")[-1] == told(begun / "undisturbed")[-1]
 
 
@@ -408,7 +408,7 @@ def test_another_machine_is_said(begun, monkeypatch):
     found, task = small(begun)
     monkeypatch.setattr(loop.folder, "versions", lambda: {"equiscope": "9", "torch": "9.9"})
     said = []
-    train(found, task, begun / "run", Watcher(say=said.append))
+    fit(found, task, begun / "run", Watcher(say=said.append))
     assert "differ in rounding" in said[1]
     assert "torch" in said[1]
 
@@ -418,13 +418,13 @@ def test_another_machine_is_said(begun, monkeypatch):
 
 def test_a_run_begins_with_the_weights_of_another_run(tmp_path):
     found, task = small(tmp_path)
-    train(found, task, tmp_path / "first")
+    fit(found, task, tmp_path / "first")
     (tmp_path / "vocabulary.json").write_text((tmp_path / "first" / "tokenizer.json").read_text())
     data = plain(tmp_path)
     data["model"] = {"start": str(tmp_path / "first")}
     found = recipe(data)
     task = open_task(found)
-    train(found, task, tmp_path / "second")
+    fit(found, task, tmp_path / "second")
     scores = [read_run(tmp_path / name).scores for name in ("first", "second")]
     assert scores[1][0].values == min((score.values for score in scores[0]), key=lambda values: values["loss"])
 
@@ -448,7 +448,7 @@ def test_a_run_begins_with_the_weights_of_a_checkpoint_of_the_world(tmp_path, fa
     data["model"] = {"start": str(tmp_path / "theirs")}
     found = recipe(data)
     task = open_task(found)
-    train(found, task, tmp_path / "run")
+    fit(found, task, tmp_path / "run")
     run = read_run(tmp_path / "run")
     batch = task.batch(0)
     with torch.no_grad():

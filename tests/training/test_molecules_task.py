@@ -16,7 +16,7 @@ import equiscope as eq
 from equiscope.checkpoints import read_spec
 from equiscope.errors import InputError
 from equiscope.geometry import PointSpec, SpaceModel
-from equiscope.training import load_run, open_task, read_recipe, recall, recipe, settle, train
+from equiscope.training import fit, load_run, open_task, read_recipe, recall, recipe, settle
 from equiscope.training.loop import begun_model
 from equiscope.training.molecules import MoleculesTask
 from equiscope.training.reading import merged
@@ -49,7 +49,7 @@ def run(tmp_path_factory):
     """A finished run."""
     found = recipe(plain())
     folder = tmp_path_factory.mktemp("runs") / "ethanol"
-    return train(found, open_task(found), folder), folder
+    return fit(found, open_task(found), folder), folder
 
 
 def written(path, frames=1, shift=0.0, third="O"):
@@ -108,7 +108,7 @@ def test_what_is_learned_is_better_than_before(tmp_path):
             optimiser={"rate": 2e-2, "warmup": 20, "average": None},
         )
     )  # fmt: skip
-    train(found, open_task(found), tmp_path / "run")
+    fit(found, open_task(found), tmp_path / "run")
     scores = [line["values"]["forces"] for line in told(tmp_path / "run") if line["entry"] == "score"]
     assert scores[-1] < 0.8 * scores[0]  # measured 0.61
 
@@ -148,7 +148,7 @@ def test_an_energy_that_is_no_number_levels_nothing(run):
 def test_compiled_the_same_is_learned(tmp_path):
     """Steps as one graph, of energies, forces and padded lists; a weight whose slope is 0 but for rounding may go either way."""
     found = [recipe(plain(model={"cutoff": 3.0, "filtered": True}, engine={"compile": how})) for how in (True, False)]
-    one, other = (train(made, open_task(made), tmp_path / str(made.engine.compile)).result["test"] for made in found)
+    one, other = (fit(made, open_task(made), tmp_path / str(made.engine.compile)).result["test"] for made in found)
     assert one == pytest.approx(other, rel=1e-4, abs=1e-2)
 
 
@@ -172,7 +172,7 @@ def test_energies_alone_are_learned_and_measured_in_their_own_unit_too(tmp_path)
     found = recipe(plain(data={"keys": {"forces": "none"}}))
     assert found.data.keys.forces is None
     task = open_task(found)
-    made = train(found, task, tmp_path / "run")
+    made = fit(found, task, tmp_path / "run")
     values = made.result["test"]
     assert next(iter(values)) == "energy"
     assert not any("forces" in name for name in values)
@@ -187,7 +187,7 @@ def test_a_run_starts_from_another_with_its_references(run, tmp_path):
     found = recipe(data)
     task = open_task(found)
     assert begun_model(found, settle(task)).references.tolist() == load_run(folder).references.tolist()
-    train(found, task, tmp_path / "run")
+    fit(found, task, tmp_path / "run")
     with pytest.raises(InputError, match="takes a run of molecules with a spec of its own, beside which model says nothing"):
         settle(open_task(recipe(merged(data, {"model": {"width": 8}}))))
 
@@ -204,7 +204,7 @@ def test_a_crystal_needs_a_cutoff_and_trains_with_one(tmp_path):
         settle(open_task(recipe(data)))
     found = recipe(merged(data, {"model": {"cutoff": 3.0}, "budget": {"steps": 2}, "evaluation": {"every": 2}}))
     task = open_task(found)
-    assert train(found, task, tmp_path / "run").state == "finished"
+    assert fit(found, task, tmp_path / "run").state == "finished"
     assert task.predict(load_run(tmp_path / "run"), [str(tmp_path / "a.extxyz")])[0].answer.endswith("eV")
 
 
@@ -368,7 +368,7 @@ def test_a_description_counts_what_is_there():
 def test_two_processes_are_refused(tmp_path):
     found = recipe(plain())
     with pytest.raises(InputError, match="in one process, but 2 are asked for"):
-        train(found, open_task(found), tmp_path / "run", devices=2)
+        fit(found, open_task(found), tmp_path / "run", devices=2)
     assert not (tmp_path / "run").exists()
 
 

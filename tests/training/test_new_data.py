@@ -14,7 +14,7 @@ import soundfile
 from PIL import Image
 
 from equiscope.errors import InputError
-from equiscope.training import NEW, load_run, measuring, open_task, recall, recipe, train
+from equiscope.training import NEW, fit, load_run, measuring, open_task, recall, recipe
 from equiscope.training.task import batches
 from tests.cli.test_cli import equi, refused  # noqa: F401
 from tests.training import test_images, test_molecules_task, test_sounds, test_translation
@@ -33,7 +33,7 @@ def packed(folder, path):
 
 
 def made(found, folder):
-    train(found, open_task(found), folder)
+    fit(found, open_task(found), folder)
     return folder
 
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from equiscope.models import build
 from equiscope.record import read_run
-from equiscope.training import open_task, recipe, settle, train
+from equiscope.training import fit, open_task, recipe, settle
 from equiscope.training.reading import merged
 from equiscope.training.task import orderless
 
@@ -56,7 +56,7 @@ def test_patches_have_learned_places_unless_the_recipe_says_otherwise(pictures, 
 )
 def test_a_model_of_pictures_without_places_says_so_in_the_run(pictures, tmp_path, position, readout):
     said = recipe(of_pictures(pictures, readout=readout, block={"attention": {"heads": 2, "position": position}}))
-    run = train(said, open_task(said), tmp_path / "run")
+    run = fit(said, open_task(said), tmp_path / "run")
     assert ["knows no order" in note and "learned-nd" in note for note in run.notes] == [True]
     assert read_run(tmp_path / "run").notes == run.notes
 

@@ -9,7 +9,7 @@ import equiscope as eq
 from equiscope.data.molecules import Levels
 from equiscope.errors import InputError
 from equiscope.models import Model, Spec
-from equiscope.training import load_run, open_task, recall, recipe, settle, train
+from equiscope.training import fit, load_run, open_task, recall, recipe, settle
 from equiscope.training.loop import begun_model
 from equiscope.training.plainly import Plain
 from tests.training.test_molecules_task import plain, written
@@ -26,7 +26,7 @@ def ordinary(**changes):
 def run(tmp_path_factory):
     """A finished run."""
     found, folder = ordinary(data={"turned": True}), tmp_path_factory.mktemp("runs") / "plain"
-    return train(found, open_task(found), folder), folder
+    return fit(found, open_task(found), folder), folder
 
 
 def answering():
@@ -83,7 +83,7 @@ def test_an_energy_is_of_each_atom_and_what_atoms_have_alone():
 
 def test_turning_moves_its_answers_and_an_equivariant_models_only_by_rounding(run, tmp_path):
     found = recipe(plain())
-    equivariant = train(found, open_task(found), tmp_path / "run").result["test"]
+    equivariant = fit(found, open_task(found), tmp_path / "run").result["test"]
     ordinarily = run[0].result["test"]
     assert ordinarily["turned forces"] > 1.0  # meV/Å
     assert ordinarily["turned energy"] > 1.0
@@ -100,7 +100,7 @@ def test_turned_frames_teach_what_a_turn_is(tmp_path):
             data={"learned": 16, "turned": turned, "weights": {"forces": 0}}, budget={"steps": 250, "batch": 16},
             evaluation={"every": 250, "samples": 0}, optimiser={"rate": 3e-3},
         )  # fmt: skip
-        moved.append(train(found, open_task(found), tmp_path / f"{turned}").result["validation"]["turned energy"])
+        moved.append(fit(found, open_task(found), tmp_path / f"{turned}").result["validation"]["turned energy"])
     assert moved[1] < 0.5 * moved[0]  # of frames that neither saw; three seeds: 36 of 192 meV, 71 of 254, 41 of 552
 
 

@@ -11,7 +11,7 @@ from equiscope.models import build
 from equiscope.record import unpack
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
-from equiscope.training import load_run, open_task, read_recipe, recall, recipe, settle, train
+from equiscope.training import fit, load_run, open_task, read_recipe, recall, recipe, settle
 from equiscope.training.reading import merged
 from equiscope.training.sounds import SoundsTask
 
@@ -41,7 +41,7 @@ def run(tmp_path_factory):
     """A finished run."""
     found = digits()
     folder = tmp_path_factory.mktemp("runs") / "digits"
-    return train(found, open_task(found), folder), folder
+    return fit(found, open_task(found), folder), folder
 
 
 def test_accuracy_comes_first_and_is_to_rise(run):
@@ -55,7 +55,7 @@ def test_accuracy_comes_first_and_is_to_rise(run):
 
 def test_what_is_learned_is_better_than_a_guess(tmp_path):
     found = digits(budget={"steps": 40, "batch": 12}, evaluation={"every": 40})
-    made = train(found, open_task(found), tmp_path / "run")
+    made = fit(found, open_task(found), tmp_path / "run")
     assert made.result["validation"]["accuracy"] >= 0.3  # of ten classes; measured 0.5
 
 
@@ -195,7 +195,7 @@ def test_a_run_goes_on_from_another_of_the_same_windows(run, tmp_path):
 def test_the_recipes_are_tried_on_the_samples(name, tmp_path):
     path = RECIPES / f"{name}.toml"
     found = read_recipe(path, ["budget.steps=2", "optimiser.warmup=1", "evaluation.every=2"], small=True)
-    made = train(found, open_task(found, path.parent), tmp_path / "run", beside=path.parent)
+    made = fit(found, open_task(found, path.parent), tmp_path / "run", beside=path.parent)
     assert made.state == "finished"
 
 
@@ -209,7 +209,7 @@ ENTRIES = {"raw": {"map": False}, "linear": {}, "stem": {"stem": STEM}}
 def test_the_same_waveforms_are_learned_raw_mapped_and_through_convolutions(entry, tmp_path):
     found = digits(data=FRAMES, model={"width": 64, "entry": ENTRIES[entry]})
     task = open_task(found)
-    made = train(found, task, tmp_path / "run")
+    made = fit(found, task, tmp_path / "run")
     assert made.state == "finished"
     model = build(settle(task))
     for name, p in model.named_parameters():
@@ -228,7 +228,7 @@ def test_a_run_with_a_stem_answers_and_goes_on_elsewhere(tmp_path):
     from equiscope.training import load_run
 
     found = digits(data=FRAMES, model={"entry": {"stem": STEM}})
-    train(found, open_task(found), tmp_path / "run")
+    fit(found, open_task(found), tmp_path / "run")
     _, task = recall(tmp_path / "run")
     model = load_run(tmp_path / "run")
     assert (model.spec.entry.patch, model.spec.entry.features, model.spec.entry.channels) == ((64,), 12, 1)
@@ -259,7 +259,7 @@ def test_recordings_with_gaps_are_learned_measured_and_answered_alike(places, tm
     from equiscope.training import load_run
 
     found = digits(data={"gaps": 0.4, "places": places})
-    made = train(found, open_task(found), tmp_path / "run")
+    made = fit(found, open_task(found), tmp_path / "run")
     _, task = recall(tmp_path / "run")
     files = sorted(DIGITS.glob("*_5.wav"))
     answers = task.predict(load_run(tmp_path / "run"), list(map(str, files)))
@@ -302,7 +302,7 @@ def test_a_recording_that_changes_may_make_longer_than_a_table_of_places_is_refu
         found, task = learned(most, **changes)
         assert max(int(at.max()) for _, at in task.longest()) + 1 > most
         with pytest.raises(InputError, match="Learned knows positions"):
-            train(found, task, tmp_path / "run")
+            fit(found, task, tmp_path / "run")
         assert not (tmp_path / "run").exists()
     _, task = learned(most, speed=0.5, shift=100.0)
     some = max(task.batch(step).tensors["inputs"].shape[1] for step in range(40))
@@ -313,5 +313,5 @@ def test_a_recording_that_is_longer_than_a_table_of_places_is_refused_first(tmp_
     learned = {"block": {"attention": {"heads": 2, "position": {"scheme": "learned", "length": 12}}}}
     found = digits(model=learned, data={"places": "index"})
     with pytest.raises(InputError, match=r"Learned knows positions 0\.\.11, but got \d+"):
-        train(found, open_task(found), tmp_path / "run")
+        fit(found, open_task(found), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -13,7 +13,7 @@ from equiscope.data.translation import Row
 from equiscope.errors import InputError
 from equiscope.models import Beams, Mixed, build, describe
 from equiscope.record import Point, read_run
-from equiscope.training import Watcher, bleu, load_run, open_task, read_recipe, recall, recipe, train, translation
+from equiscope.training import Watcher, bleu, fit, load_run, open_task, read_recipe, recall, recipe, translation
 from equiscope.training.task import settle
 from equiscope.training.translation import TranslationTask, most, twice
 
@@ -231,7 +231,7 @@ def test_lines_are_translated_alone_as_together_and_in_their_order(task, model):
 
 def test_eight_pairs_are_learned_and_translated_exactly(tmp_path):
     found = asked(tmp_path, evaluation={"every": 60, "samples": 1})
-    run = train(found, open_task(found), tmp_path / "run")
+    run = fit(found, open_task(found), tmp_path / "run")
     assert run.state == "finished"
     assert run.result["validation"]["bleu"] == pytest.approx(100)
     _, task = recall(tmp_path / "run")
@@ -261,17 +261,17 @@ def test_a_run_that_breaks_off_and_goes_on_is_the_run_that_would_have_been(tmp_p
         if isinstance(entry, Point) and entry.step == 7:
             raise Broken
 
-    train(found, open_task(found), tmp_path / "whole")
+    fit(found, open_task(found), tmp_path / "whole")
     with pytest.raises(Broken):
-        train(found, open_task(found), tmp_path / "broken", Watcher(entry=breaks))
-    train(found, open_task(found), tmp_path / "broken")
+        fit(found, open_task(found), tmp_path / "broken", Watcher(entry=breaks))
+    fit(found, open_task(found), tmp_path / "broken")
     assert losses(tmp_path / "broken") == losses(tmp_path / "whole")
     assert len(losses(tmp_path / "whole")) == 12
 
 
 def test_translations_and_signatures_are_kept_beside_the_run(tmp_path):
     found = asked(tmp_path, budget={"steps": 2}, optimiser={"warmup": 0})
-    train(found, open_task(found), tmp_path / "run")
+    fit(found, open_task(found), tmp_path / "run")
     said = (tmp_path / "run" / "validation.txt").read_text(encoding="utf-8").splitlines()
     about = json.loads((tmp_path / "run" / "validation.json").read_text(encoding="utf-8"))
     assert len(said) == len(PAIRS)
@@ -285,7 +285,7 @@ def test_the_recipe_works_on_the_proverbs(tmp_path):
     found = read_recipe(RECIPES / "multi30k.toml", ["budget.steps=3", "optimiser.warmup=1", "evaluation.every=3"], small=True)
     task = open_task(found, RECIPES)
     assert isinstance(task, TranslationTask)
-    run = train(found, task, tmp_path / "run", beside=RECIPES)
+    run = fit(found, task, tmp_path / "run", beside=RECIPES)
     assert run.result.keys() == {"validation", "test"}
     assert {source.part for source in run.data} == {"train", "validation", "test"}
 
@@ -357,5 +357,5 @@ def test_a_pair_that_is_longer_than_a_table_of_places_is_refused_before_anything
         (tmp_path / f"long.{side}").write_text(words * 60 + "\n", encoding="utf-8")
     found = asked(tmp_path, model=model, data={"test": [str(tmp_path / "long.en"), str(tmp_path / "long.de")]})
     with pytest.raises(InputError, match=r"Learned knows positions 0\.\.47, but got \d+\. Use length="):
-        train(found, open_task(found), tmp_path / "run")
+        fit(found, open_task(found), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -20,7 +20,7 @@ def main(runs: list) -> None:
     torch.set_num_threads(1)
     from equiscope.errors import EquiscopeError
     from equiscope.record.run import Point
-    from equiscope.training import Watcher, loop, open_task, recipe, train
+    from equiscope.training import Watcher, fit, loop, open_task, recipe
 
     kept = {}
 
@@ -38,7 +38,7 @@ def main(runs: list) -> None:
                 os.kill(os.getpid(), signal.SIGTERM)
 
         try:
-            train(found, open_task(found), Path(run["folder"]), Watcher(entry=entry), int(os.environ.get("WORLD_SIZE", 1)))
+            fit(found, open_task(found), Path(run["folder"]), Watcher(entry=entry), int(os.environ.get("WORLD_SIZE", 1)))
         except EquiscopeError as wrong:
             error = str(wrong)
         engine = kept["engine"]

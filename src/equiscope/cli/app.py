@@ -315,7 +315,7 @@ def compare(
         raise InputError("Runs are done by --ray or written down by --jobs. Give one of them.")
     way = "ray" if ray else "jobs" if jobs else ""
     raise typer.Exit(
-        run(sources, vary or [], seeds, out, change or [], small, equal, processes, threads, way, redraw, json)  # type: ignore[arg-type]
+        run(sources, vary or [], seeds, out, change or [], small, equal or "", processes, threads, way, redraw, json)  # type: ignore[arg-type]
     )
 
 

@@ -1,13 +1,11 @@
 """`equiscope compare`: which prior is best here, with spread, extrapolation and cost."""
 
-import os
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 from equiscope import outputs
 from equiscope.errors import EquiscopeError, InputError
@@ -15,7 +13,6 @@ from equiscope.record.comparison import Comparison, Equal
 from equiscope.record.run import RUN
 
 REPORT, DATA = "report.html", "comparison.json"
-OUT = Path("comparisons")
 HINT = "Choose another folder with --out."
 
 WIDE = 160  # letters of a line that no terminal breaks
@@ -23,36 +20,30 @@ WIDE = 160  # letters of a line that no terminal breaks
 
 def compare(
     sources: list[Path], vary: list[str], seeds: str | None, out: Path | None, changes: list[str], small: bool,
-    equal: Literal["parameters", "compute"] | None, processes: int, threads: int | None, way: str, redraw: bool, json: bool,
+    equal: Equal, processes: int, threads: int | None, way: str, redraw: bool, json: bool,
 ) -> int:  # fmt: skip
     """0 where every run is done. way: "" for processes of this machine, "ray", or "jobs" for a list of commands."""
     from equiscope.comparison import outcome, workers
-    from equiscope.comparison.plan import PLAN, read_plan, write_plan
+    from equiscope.comparison.plan import write_plan
+    from equiscope.comparison.question import seeds_said
+    from equiscope.comparison.verbs import compare_runs, nothing_else, plan_of, share_of_cores
 
-    if len(sources) > 1 or (sources[0] / RUN).is_file():
-        _nothing_else(vary, seeds, changes, small, equal, "Runs are compared as they are")
-        if len(sources) == 1:
-            raise InputError(f"{sources[0]} is one run. Give two or more, or a recipe with --vary.")
-        _ready(out)
-        found = outcome.of_runs(sources)
-        _tell(found, out, json)
-        return 0
     source = sources[0]
+    if len(sources) > 1 or (source / RUN).is_file():
+        nothing_else(vary, seeds, changes, small, equal, "Runs are compared as they are")
+        _ready(out)
+        _tell(compare_runs(sources), out, json)
+        return 0
     if source.suffix == ".json":
-        _nothing_else(vary, seeds, changes, small, equal, f"{source} is drawn as it is")
+        nothing_else(vary, seeds, changes, small, equal, f"{source} is drawn as it is")
         _ready(out)
         _tell(_kept(source), out, json)
         return 0
-    if (source / PLAN).is_file():
-        _nothing_else(vary, seeds, changes, small, equal, f"{source} goes on with its own plan")
-        folder, plan = source, read_plan(source)
-        _ready(folder)
-    else:
-        asked = [*vary, *changes, *([seeds] if seeds else []), *(["small"] if small else [])]
-        folder = out or OUT / _named(source, asked)
-        _ready(folder)
-        plan = _planned(source, vary, seeds, changes, small, equal, threads or max(1, (os.cpu_count() or 1) // processes), folder)
-        write_plan(plan, folder)
+    folder, plan = plan_of(
+        source, vary, seeds_said(seeds) if seeds else None, out, changes, small, equal, threads or share_of_cores(processes)
+    )
+    _ready(folder)
+    write_plan(plan, folder)
     if way == "jobs":
         print(f"{workers.listed(folder, plan)}: a command for each run. When they are done: equiscope compare {folder}")
         return 0
@@ -69,36 +60,6 @@ def compare(
     found = outcome.of_folder(folder)
     _tell(found, folder, json)
     return 0
-
-
-def _planned(
-    source: Path, vary: list[str], seeds: str | None, changes: list[str], small: bool, equal: Equal | None, threads: int, out: Path,
-) -> Any:  # fmt: skip
-    from equiscope.comparison.plan import planned
-    from equiscope.comparison.question import is_question, read_question, seeds_of, seeds_said
-    from equiscope.comparison.vary import varied
-    from equiscope.training import read_recipe
-
-    question, asked, wanted = "", 3, equal or ""  # type: str, int | list[int], Equal
-    if is_question(source):
-        if vary:
-            raise InputError(f"{source} says itself what varies. Leave --vary out, or give its recipe.")
-        read, recipe, beside = read_question(source, changes, small)
-        question, asked, wanted = read.question, read.seeds, equal or read.equal
-        candidates = read.candidates(recipe.to_dict()["data"]["task"], source)
-    else:
-        recipe, beside = read_recipe(source, changes, small), source.parent
-        if not vary:
-            raise InputError("There is nothing to compare. Say what varies, such as --vary position=none,sinusoidal,rope.")
-        candidates = varied(vary, recipe.to_dict()["data"]["task"])
-    numbers = seeds_of(seeds_said(seeds) if seeds else asked, recipe.seed)
-    said = ["equiscope", "compare", str(source)]
-    said += [part for axis in vary for part in ("--vary", axis)] + [part for change in changes for part in ("--set", change)]
-    said += ["--small"] * small + (["--seeds", seeds] if seeds else []) + (["--equal", equal] if equal else [])
-    return planned(
-        recipe, beside, candidates, numbers, question=question, equal=wanted, threads=threads,
-        command=shlex.join([*said, "--out", str(out)]),
-    )  # fmt: skip
 
 
 def _ready(folder: Path | None) -> None:
@@ -120,18 +81,6 @@ def _kept(path: Path) -> Comparison:
         raise InputError(f"{path} cannot be read: {error.strerror}. Give a {DATA} that a comparison has written.") from error
     except msgspec.DecodeError as error:
         raise InputError(f"{path} is no comparison: {error}. Give a {DATA} that a comparison has written.") from error
-
-
-def _nothing_else(vary: list[str], seeds: str | None, changes: list[str], small: bool, equal: str | None, why: str) -> None:
-    given = {"--vary": vary, "--seeds": seeds, "--set": changes, "--small": small, "--equal": equal}
-    if wrong := [name for name, value in given.items() if value]:
-        raise InputError(f"{why}. Leave {', '.join(wrong)} out.")
-
-
-def _named(source: Path, asked: Sequence[str]) -> str:
-    from equiscope.cli.train import named
-
-    return named(source, False, [part.replace(" ", "") for part in asked])
 
 
 def _tell(found: Comparison, folder: Path | None, json: bool) -> None:

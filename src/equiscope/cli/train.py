@@ -1,6 +1,5 @@
 """`equiscope train`, `evaluate`, `predict`: a recipe becomes a run; a run is measured; a run answers."""
 
-import hashlib
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -12,11 +11,7 @@ from typing import Any
 import msgspec
 
 from equiscope.cli.piped import piped
-from equiscope.errors import EquiscopeError, InputError
-from equiscope.record.run import METRICS, RUN, Entry, Point, Run, Score, read_run
-
-RUNS = Path("runs")
-LONGEST = 80  # bytes of the name of a folder: systems take 255, and many paths 260 in all
+from equiscope.record.run import METRICS, Entry, Point, Run, Score
 
 
 def train(
@@ -25,102 +20,46 @@ def train(
 ) -> int:  # fmt: skip
     """0 where the run is finished; 143 or 130 where it was asked to stop, and saved. live: first port of its page, if any."""
     from equiscope.cli.watching import Watching
-    from equiscope.data import Missing
-    from equiscope.training import Watcher, open_task, read_recipe, recipe
-    from equiscope.training import train as begin
+    from equiscope.training import Watcher, fit
     from equiscope.training.processes import first
+    from equiscope.training.verbs import open_data, opened
 
-    if _is_run(source):
-        if changes or small or out is not None:
-            raise InputError(
-                f"{source} is a run, which goes on by its own recipe, where it is. Leave --set, --small and --out out."
-            )
-        run = read_run(source, entries=False)
-        found, folder, beside = recipe(run.recipe, str(source / RUN)), source, Path(run.beside)
-    else:
-        found, beside = read_recipe(source, changes, small), source.parent
-        folder = out or RUNS / named(source, small, changes)
+    recipe, folder, beside = opened(source, out, changes, small)
     watching = Watching(folder, live, open_browser, tensorboard)
-    try:
-        task = open_task(found, beside)
-    except Missing as error:
-        raise Missing(f"{error}{_or_small(source, small)}") from error
+    task = open_data(recipe, beside, source, small)
     alone = first()  # of several processes, one speaks
     if alone:
-        print(f"{found.title}: {folder}", file=sys.stderr)
-    with Progress(found.budget.steps, quiet=not (alone and sys.stderr.isatty())) as progress, watching:
+        print(f"{recipe.title}: {folder}", file=sys.stderr)
+    with Progress(recipe.budget.steps, quiet=not (alone and sys.stderr.isatty())) as progress, watching:
 
         def entry(entry: Entry) -> None:
             progress.entry(entry)
             watching.entry(entry)
 
         watcher = Watcher(entry=entry, say=progress.say, begin=watching.begin)
-        made = begin(found, task, folder, watcher, devices, beside)
+        run = fit(recipe, task, folder, watcher, devices, beside)
     if alone:
-        print(encoded(shown(made, folder)) if json else "\n".join(lines(made, folder)))
-    return 0 if made.state == "finished" else 128 + signal.Signals[made.reason.split()[0]]
-
-
-def named(source: Path, small: bool, changes: list[str]) -> str:
-    """The folder of a run, by its recipe and changes; where that is long, a digest stands for its end."""
-    name = source.stem + ("-small" if small else "") + "".join(f"-{change.replace('/', '_')}" for change in changes)
-    if len(name.encode()) <= LONGEST:
-        return name
-    end = f"-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-    return name.encode()[: LONGEST - len(end)].decode(errors="ignore") + end
-
-
-def _is_run(folder: Path) -> bool:
-    return _is_file(folder / RUN)
-
-
-def _is_file(path: str | Path) -> bool:
-    try:
-        return Path(path).is_file()
-    except (OSError, ValueError):  # too long for a name, or a zero byte
-        return False
-
-
-def _or_small(source: Path, small: bool) -> str:
-    """What can be done without the data, where the recipe has a small form and its samples are here."""
-    from equiscope.training import open_task, read_recipe
-
-    if small or source.suffix != ".toml":
-        return ""
-    try:
-        open_task(read_recipe(source, small=True), source.parent)
-    except EquiscopeError:
-        return ""
-    return " To try the recipe on a sample: --small."
+        print(encoded(shown(run, folder)) if json else "\n".join(lines(run, folder)))
+    return 0 if run.state == "finished" else 128 + signal.Signals[run.reason.split()[0]]
 
 
 def evaluate(folder: Path, data: list[str], part: str | None, last: bool, json: bool) -> None:
     """data: files of new examples, which are measured on instead of the run's own."""
-    from equiscope.errors import UnknownName
-    from equiscope.training import NEW, load_run, measuring, open_task, recipe, same_data
+    from equiscope.training import load_run
+    from equiscope.training.verbs import measured_parts
 
-    if data:
-        if part is not None:
-            raise InputError(f"--data has no parts, but --part {part} asks for one. Leave one of them out.")
-        _, task = measuring(folder, data)
-        parts = [NEW]
-        for note in task.notes:
-            print(note, file=sys.stderr)
-    else:
-        run = read_run(folder, entries=False)
-        task = open_task(recipe(run.recipe, str(folder / RUN)), Path(run.beside))
-        same_data(folder, run, task)
-        if part is not None and part not in task.parts:
-            raise UnknownName("part of this run's data", part, list(task.parts))
-        parts = [part] if part else [p for p in task.parts if p != "train"]
-    model = load_run(folder, "last" if last else "best")
-    found = {name: task.final(model, name) for name in parts}
+    task, parts = measured_parts(folder, data, part)
+    for note in task.notes if data else []:
+        print(note, file=sys.stderr)
+    weights = "last" if last else "best"
+    model = load_run(folder, weights)
+    result = {name: task.final(model, name) for name in parts}
     if json:
         about: dict[str, Any] = {"signatures": dict(task.signatures)} if task.signatures else {}
         about |= {"data": task.sources, "notes": list(task.notes)} if data else {}
-        print(encoded({"run": str(folder), "weights": "last" if last else "best", "result": found, **about}))
+        print(encoded({"run": str(folder), "weights": weights, "result": result, **about}))
         return
-    for name, values in found.items():
+    for name, values in result.items():
         print(f"{name}: {numbers(values)}")
     for name, how in task.signatures.items():
         print(f"{name}: {how}")
@@ -144,6 +83,13 @@ def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool
         return
     for answer in answers:
         print(answer.text())
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # too long for a name, or a zero byte
+        return False
 
 
 def _lines() -> list[str]:

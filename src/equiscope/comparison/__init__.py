@@ -12,6 +12,7 @@ from equiscope.comparison.plan import Plan, planned, read_plan, write_plan
 from equiscope.comparison.question import Question, read_question
 from equiscope.comparison.sure import pairs
 from equiscope.comparison.vary import combined, varied
+from equiscope.comparison.verbs import compare
 from equiscope.comparison.workers import together, with_ray
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Question",
     "answered",
     "combined",
+    "compare",
     "of_folder",
     "of_runs",
     "pairs",

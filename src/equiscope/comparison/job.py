@@ -15,7 +15,7 @@ from equiscope.comparison.after import AFTER, measured, write_after
 from equiscope.comparison.plan import Job, Plan, read_plan
 from equiscope.errors import InputError
 from equiscope.record import Run, read_run
-from equiscope.training import Watcher, open_task, train
+from equiscope.training import Watcher, fit, open_task
 
 PARENT = "EQUISCOPE_PARENT"  # variable: the process without which a job stops
 OUTCOME = "outcome.json"  # in a run's folder: how the job ended, where it ended by itself
@@ -33,7 +33,7 @@ def run(folder: Path, job: Job, plan: Plan | None = None, watcher: Watcher | Non
     torch.set_num_threads(plan.threads)
     place, recipe = folder / job.folder, plan.recipe_of(job)
     task = open_task(recipe, Path(plan.beside))
-    made = train(recipe, task, place, watcher, beside=Path(plan.beside))
+    made = fit(recipe, task, place, watcher, beside=Path(plan.beside))
     if made.state == "finished":
         write_after(measured(place, made, task, looking=job.seed == plan.seeds[0]), place)
     return made

@@ -1,5 +1,6 @@
 """Question: a comparison as a file. A recipe, what varies, and how often; `equiscope compare FILE` answers it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +77,13 @@ def read_question(path: Path, changes: list[str], small: bool) -> tuple[Question
     return found, read_recipe(source, [*found.set, *changes], small), source.parent
 
 
-def seeds_of(asked: int | list[int], first: int) -> list[int]:
+def seeds_of(asked: int | Sequence[int], first: int) -> list[int]:
     """So many seeds from the recipe's on, or those that are named."""
     if isinstance(asked, int):
         if not 1 <= asked <= MOST:
             raise InputError(f"A comparison has 1 to {MOST} seeds, but got {shown(asked)}.")
         return list(range(first, first + asked))
-    return asked
+    return list(asked)
 
 
 def seeds_said(text: str) -> int | list[int]:

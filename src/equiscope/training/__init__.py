@@ -1,65 +1,19 @@
 """Train: a recipe becomes a run. Loop, optimiser, checkpoints, evaluation; Lightning Fabric does the computing."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from equiscope.checkpoints.run_folder import load_run
-from equiscope.errors import InputError, UnknownName
-from equiscope.record import Run, read_run
+from equiscope.record import Run
 from equiscope.training.folder import same_data
 from equiscope.training.images import ImagesTask
 from equiscope.training.language import LanguageTask
-from equiscope.training.loop import Watcher, train
+from equiscope.training.loop import Watcher, fit
 from equiscope.training.molecules import MoleculesTask
 from equiscope.training.reading import read_recipe, recipe
 from equiscope.training.recipe import Recipe
+from equiscope.training.registry import TASKS, measuring, open_task, recall
 from equiscope.training.sounds import SoundsTask
 from equiscope.training.task import NEW, Answer, Batch, Task, settle
 from equiscope.training.translation import TranslationTask
-
-TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, ImagesTask, SoundsTask, MoleculesTask)
-
-
-def open_task(found: Recipe, beside: Path | None = None) -> Task:
-    """The task of a recipe with its data, read and looked at. beside: the recipe's folder, where data is looked for first."""
-    return _kind(found).opened(found, beside)
-
-
-def recall(folder: Path) -> tuple[Run, Task]:
-    """A run and its task, without data: enough to predict."""
-    run = read_run(folder, entries=False)
-    found = recipe(run.recipe, str(folder / "run.json"))
-    task = _kind(found).recall(found, folder)
-    outputs = run.spec.get("outputs")
-    if task.classes and outputs not in (None, len(task.classes)):
-        raise InputError(
-            f"{folder}: the model has {outputs} outputs, but {len(task.classes)} classes are named beside it. Bring the file back, "
-            "or train again."
-        )
-    return run, task
-
-
-def measuring(folder: Path, names: Sequence[str]) -> tuple[Run, Task]:
-    """A run and its task with new data as the one part, `NEW`: `task.final(model, NEW)` measures on it.
-
-    raises  InputError where the data is not as that of the run: other columns, classes, elements, characters
-    """
-    run = read_run(folder, entries=False)
-    found = recipe(run.recipe, str(folder / "run.json"))
-    task = _kind(found).measuring(found, folder, names)
-    digests = {source.sha256: source for source in run.data if source.part == "train"}
-    if same := [source for source in task.sources if source.sha256 in digests]:
-        task.notes = [*task.notes, f"The run was trained on {same[0].name}, so this does not measure how it generalises."]
-    return run, task
-
-
-def _kind(found: Recipe) -> type[Task]:
-    name = type(found.data).__struct_config__.tag
-    for kind in TASKS:
-        if kind.name == name:
-            return kind
-    raise UnknownName("task", name, [kind.name for kind in TASKS])
-
+from equiscope.training.verbs import evaluate, predict, train
 
 __all__ = [
     "NEW",
@@ -75,9 +29,12 @@ __all__ = [
     "Task",
     "TranslationTask",
     "Watcher",
+    "evaluate",
+    "fit",
     "load_run",
     "measuring",
     "open_task",
+    "predict",
     "read_recipe",
     "recall",
     "recipe",

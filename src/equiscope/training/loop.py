@@ -38,7 +38,7 @@ class Watcher:
     begin: Callable[[Run], None] = field(default=lambda run: None)
 
 
-def train(
+def fit(
     recipe: Recipe, task: Task, out: Path, watcher: Watcher | None = None, devices: int = 1, beside: Path | None = None
 ) -> Run:  # fmt: skip
     """Train by a recipe in a folder, or go on where the run that is there stopped.
