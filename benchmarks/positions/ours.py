@@ -41,7 +41,7 @@ class Ready(MultiHeadAttention):
 
     def project(self, tokens, source, scheme):
         q, k, v = self.given
-        return scheme.turn(q, tokens.at, "query"), scheme.turn(k, source.at, "key"), v
+        return scheme.rotate(q, tokens.at, "query"), scheme.rotate(k, source.at, "key"), v
 
 
 def sized(scheme, case):
@@ -73,7 +73,11 @@ def attention(scheme, backend="auto", weights=False):
 def schemes():
     """Every listed scheme of one axis that acts on queries, keys or scores, and the variants that peers have."""
     listed = {s.name: s() for s in positions.SCHEMES}
-    acting = {n: s for n, s in listed.items() if s.axes in (1, None) and any(s.acts(p) for p in ("turn", "bias", "term", "mix"))}
+    acting = {
+        n: s
+        for n, s in listed.items()
+        if s.axes in (1, None) and any(s.acts(p) for p in ("rotate", "score_bias", "content_bias", "value_bias"))
+    }
     variants = {"rope, half-split": positions.Rope(pairs="half")}
     if "t5" in acting:
         variants["t5, one side"] = changed(acting["t5"], both=False)

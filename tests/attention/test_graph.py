@@ -19,7 +19,7 @@ ROUNDING = 1e-12
 COMPLETE = torch.cartesian_prod(torch.arange(6), torch.arange(6)).T
 SOME = torch.tensor([[0, 1, 2, 2, 5, 3, 0], [1, 0, 1, 2, 1, 5, 5]])  # nobody reaches 3 and 4
 PAIRS = Edges([(int(target), int(source)) for source, target in SOME.T], 6)  # the mask writes them the other way round
-ABLE = [s for s in LISTED if not (s.acts("term") or s.acts("mix"))]
+ABLE = [s for s in LISTED if not (s.acts("content_bias") or s.acts("value_bias"))]
 
 
 def made(**settings):

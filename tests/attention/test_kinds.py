@@ -206,10 +206,12 @@ def test_queries_and_keys_are_normed_per_head_before_they_turn_as_in_qwen_3():
     norm_q.weight.data.copy_(attention.q_norm.weight)
     norm_k.weight.data.copy_(attention.k_norm.weight)
     # their norm passes through float32
-    q = rope.turn(
+    q = rope.rotate(
         norm_q((tokens.x @ attention.q_proj.weight.mT).unflatten(-1, (2, 4))).transpose(0, 1).double(), tokens.at, "query"
     )
-    k = rope.turn(norm_k((tokens.x @ attention.k_proj.weight.mT).unflatten(-1, (1, 4))).transpose(0, 1).double(), tokens.at, "key")
+    k = rope.rotate(
+        norm_k((tokens.x @ attention.k_proj.weight.mT).unflatten(-1, (1, 4))).transpose(0, 1).double(), tokens.at, "key"
+    )
     v = (tokens.x @ attention.v_proj.weight.mT)[None]
     wanted = closed(attention, (q @ k.mT / 2).softmax(-1) @ v)
     assert relative_error(attention(tokens, rope), wanted) < 1e-6
@@ -406,7 +408,7 @@ def test_a_look_up_can_be_differentiated_twice_with_a_bias_and_hidden_rows():
 
 @pytest.mark.parametrize("how", ["even places", "uneven places", "padded", "packed"])
 @pytest.mark.parametrize("causal", [False, True], ids=["everything", "causal"])
-@pytest.mark.parametrize("scheme", [s for s in LISTED if s.acts("bias") and not s.acts("term")], ids=title)
+@pytest.mark.parametrize("scheme", [s for s in LISTED if s.acts("score_bias") and not s.acts("content_bias")], ids=title)
 def test_the_gradient_of_a_learned_bias_is_the_same_block_by_block(scheme, causal, how):
     """200 rows: more than a block of the CPU kernel holds, and no multiple of it."""
     n = 200

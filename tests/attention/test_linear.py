@@ -19,7 +19,7 @@ from equiscope.tokens import Tokens
 
 ROUNDING = 1e-12  # float64; measured below 1e-14
 VALID = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [False] * 2 + [True] * 4])
-ABLE = [s for s in LISTED if not any(s.acts(place) for place in ("bias", "term", "mix"))]
+ABLE = [s for s in LISTED if not any(s.acts(place) for place in ("score_bias", "content_bias", "value_bias"))]
 masks = pytest.mark.parametrize("mask", [Everything(), Causal()], ids=title)
 
 
@@ -55,7 +55,7 @@ def test_it_is_the_formula_of_katharopoulos(mask):
 @masks
 def test_rope_turns_the_features_above_the_line_only(mask):
     attention, tokens, rope = made(mask), words(start=3), Rope()
-    wanted = by_hand(attention, tokens, lambda x, at: rope.turn(x, at, "query"))
+    wanted = by_hand(attention, tokens, lambda x, at: rope.rotate(x, at, "query"))
     assert relative_error(attention(tokens, rope), wanted) < ROUNDING
 
 

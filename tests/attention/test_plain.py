@@ -65,9 +65,9 @@ def test_written_out_a_bias_is_made_for_every_pair():
     asked = []
 
     class Counted(Alibi):
-        def bias(self, head, at_q, at_k):
+        def score_bias(self, head, at_q, at_k):
             asked.append(torch.broadcast_shapes(at_q[0].shape, at_k[0].shape))
-            return super().bias(head, at_q, at_k)
+            return super().score_bias(head, at_q, at_k)
 
     attention, scheme = MultiHeadAttention(WIDTH, heads=2).double(), Counted().sized(WIDTH, 2, WIDTH // 2)
     given = Tokens.of(torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)), scheme

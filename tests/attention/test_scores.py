@@ -19,7 +19,7 @@ def drawn(*shape):
 @pytest.mark.parametrize("mask", [None, Causal()], ids=["everything", "causal"])
 @pytest.mark.parametrize("scheme", LISTED, ids=title)
 def test_each_row_of_weights_is_a_convex_mix_of_values(scheme, mask):
-    scheme = Shaw(values=False) if scheme.acts("mix") else scheme  # what it adds to the values is no mix of them
+    scheme = Shaw(values=False) if scheme.acts("value_bias") else scheme  # what it adds to the values is no mix of them
     _, a, v, z = attention_of(recorded(attending(scheme, mask, value_width=3), placed(scheme, words())))
     assert ((a >= 0) & (a <= 1)).all()
     assert (a.sum(-1) - 1).abs().max() < 1e-14  # float64: six terms

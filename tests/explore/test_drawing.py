@@ -152,7 +152,7 @@ def test_frames_repeat_as_often_as_there_are_layers(drawn, name):
 @pytest.mark.parametrize("scheme", [s for s in SCHEMES if s is not NoPosition], ids=lambda s: s.name)
 def test_a_scheme_stands_where_it_acts(scheme):
     content = drawing(Spec(48, layers=2, block=Block(Attention(heads=2, position=scheme()))))
-    places = {"turn": "turn", "bias": "scores", "term": "scores", "mix": "values"}
+    places = {"rotate": "rotate", "score_bias": "scores", "content_bias": "scores", "value_bias": "values"}
     wanted = [slot for place, slot in places.items() if scheme().acts(place)] + [""] * scheme().acts("embed")
     assert [box.slot for box in of(content, "position") if box.inside] == [slot for slot in wanted if slot]
     assert len([box for box in of(content, "position") if not box.inside]) == wanted.count("")
@@ -227,7 +227,7 @@ def test_a_mask_is_a_picture_of_who_may_look(drawn):
 
 def test_who_notices_is_the_part_that_decides_and_not_the_box_around_it(drawn):
     stands = {stand.action: stand for stand in drawn("llama-1b").stands}
-    assert stands["permute"].boxes == ["blocks.0.attention.position.turn", "blocks.0.attention.mask"]
+    assert stands["permute"].boxes == ["blocks.0.attention.position.rotate", "blocks.0.attention.mask"]
     assert (stands["shift"].holds, stands["shift"].boxes) == (True, [])
 
 

@@ -91,7 +91,14 @@ def test_what_the_page_explains_is_what_the_model_computes(causal):
 def test_schemes_of_one_group_stand_side_by_side_under_the_place_where_they_act(love):
     groups = [v.group for v in love.schemes]
     assert [g for g, before in zip(groups, [None, *groups], strict=False) if g != before] == ["", *GROUPS.values(), BROKEN]
-    wanted = {"none": "", "learned": "embed", "rope": "turn", "t5": "bias", "deberta": "term", "rope-two-speeds": BROKEN}
+    wanted = {
+        "none": "",
+        "learned": "embed",
+        "rope": "rotate",
+        "t5": "score_bias",
+        "deberta": "content_bias",
+        "rope-two-speeds": BROKEN,
+    }
     assert {v.name: v.group for v in love.schemes if v.name in wanted} == {k: GROUPS.get(w, w) for k, w in wanted.items()}
 
 

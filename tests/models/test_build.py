@@ -75,7 +75,7 @@ def test_places_are_added_once_however_layers_split_their_heads(scheme):
 class Adding(Learned):
     """Adds places to the tokens, and turns queries and keys besides."""
 
-    def turn(self, x, at, role):
+    def rotate(self, x, at, role):
         return x
 
 
@@ -194,8 +194,8 @@ def test_the_default_compiler_gives_the_same_with_and_without_watching_afterward
 @pytest.mark.parametrize("scheme", [T5Bias(), Fire(length=2.0), Kerple()], ids=title)
 def test_a_bias_is_made_once_for_all_layers(scheme, monkeypatch):
     model = build(Spec(8, layers=3, block=Block(Attention(heads=2, position=scheme, causal=True))))
-    calls, bias = [], type(scheme).bias
-    monkeypatch.setattr(type(scheme), "bias", lambda self, *places: calls.append(1) or bias(self, *places))
+    calls, bias = [], type(scheme).score_bias
+    monkeypatch.setattr(type(scheme), "score_bias", lambda self, *places: calls.append(1) or bias(self, *places))
     model(torch.randn(2, 6, 8)).sum().backward()
     assert len(calls) == 1
 

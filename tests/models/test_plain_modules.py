@@ -106,7 +106,7 @@ def test_lora_and_eight_bits_change_the_network_of_a_scheme():
     assert not [name for name, part in small.named_modules() if type(part) is nn.Linear]
     at = torch.arange(7.0)
     heads = torch.arange(2)[:, None, None]
-    wanted, found = (scheme.bias(heads, (at[:, None],), (at[None],)) for scheme in (model.position, small))
+    wanted, found = (scheme.score_bias(heads, (at[:, None],), (at[None],)) for scheme in (model.position, small))
     assert 0 < (found - wanted).norm() / wanted.norm() < 0.1  # eight bits a weight
 
 

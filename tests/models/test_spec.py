@@ -160,7 +160,7 @@ class Fading(eq.positions.Position):
     def preserves(self):
         return frozenset({eq.symmetry.Shift, eq.symmetry.Reverse})
 
-    def bias(self, head, at_q, at_k):
+    def score_bias(self, head, at_q, at_k):
         return -self.rate * (at_q[0] - at_k[0]) ** 2
 
 

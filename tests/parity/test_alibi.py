@@ -15,5 +15,5 @@ def test_the_key_form_is_blooms(heads):
 
     theirs = build_alibi_tensor(torch.ones(1, 50, dtype=torch.long), heads, torch.float32)
     at = torch.arange(50.0)[:, None]
-    found = Alibi(kind="key").sized(8 * heads, heads, 8).bias(torch.arange(heads)[:, None, None], (at,), (at.T,))
+    found = Alibi(kind="key").sized(8 * heads, heads, 8).score_bias(torch.arange(heads)[:, None, None], (at,), (at.T,))
     assert relative_error(found, theirs) < 1e-6  # float32

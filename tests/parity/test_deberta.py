@@ -27,7 +27,7 @@ def both(length, far):
         wanted = theirs.disentangled_attention_bias(q, k, None, embeddings, 3)
         scheme.key_table.copy_(theirs.pos_key_proj(embeddings))
         scheme.query_table.copy_(query_table_from_hugging_face(theirs.pos_query_proj(embeddings)))
-        return scheme.term(scheme.turn(q, at, "query"), k, (at,), (at.T,), None), wanted
+        return scheme.content_bias(scheme.rotate(q, at, "query"), k, (at,), (at.T,), None), wanted
 
 
 def test_within_the_table_the_terms_are_the_same():

@@ -38,7 +38,7 @@ def scores(q, k):
 def ours(x, query, key, scheme):
     """Scores of a scheme, from weights [D, H*K]."""
     q, k = heads(x, query, HEADS), heads(x, key, SHARED)
-    return scores(scheme.turn(q, PLACES[:, None], "query"), scheme.turn(k, PLACES[:, None], "key"))
+    return scores(scheme.rotate(q, PLACES[:, None], "query"), scheme.rotate(k, PLACES[:, None], "key"))
 
 
 def llamas(x, query, key):
@@ -67,7 +67,7 @@ def test_interleaved_is_gptjs():
     x = torch.randn(2, LENGTH, HEADS, HEAD).double()
     cosine, sine = clocks(HEAD)
     theirs = gptj.apply_rotary_pos_emb(x, sine[None], cosine[None]).transpose(1, 2)
-    assert relative_error(Rope().turn(x.transpose(1, 2), PLACES[:, None], "key"), theirs) < 1e-15
+    assert relative_error(Rope().rotate(x.transpose(1, 2), PLACES[:, None], "key"), theirs) < 1e-15
 
 
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
@@ -112,7 +112,7 @@ def test_a_whole_rotary_module_of_llama_gives_the_same(scaling, parameters):
     theirs = llama.apply_rotary_pos_emb(q, k, *llama.LlamaRotaryEmbedding(config)(q, PLACES[None]))
     scheme = Rope(base=500.0, pairs="half", scaling=scaling)
     for found, wanted in zip(
-        (scheme.turn(q, PLACES[:, None].float(), "query"), scheme.turn(k, PLACES[:, None].float(), "key")), theirs, strict=True
+        (scheme.rotate(q, PLACES[:, None].float(), "query"), scheme.rotate(k, PLACES[:, None].float(), "key")), theirs, strict=True
     ):
         assert relative_error(found, wanted) < 2e-6  # float32: frequencies to 1e-7, angles up to 13
 

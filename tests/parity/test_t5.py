@@ -25,5 +25,5 @@ def test_the_bias_is_hugging_faces_number_for_number(both, buckets, far, dtype):
     theirs.relative_attention_bias.weight.data = scheme.table.weight.data
     at = torch.arange(600, dtype=dtype)[:, None]
     with torch.no_grad():
-        found = scheme.bias(torch.arange(3)[:, None, None], (at,), (at.T,))
+        found = scheme.score_bias(torch.arange(3)[:, None, None], (at,), (at.T,))
         assert torch.equal(found, theirs.compute_bias(600, 600)[0])

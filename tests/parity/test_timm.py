@@ -45,7 +45,7 @@ def cells(*shape):
 def biased(scheme, at):
     """The bias of all pairs, [H, N, M]."""
     number = torch.arange(HEADS)[:, None, None]
-    return scheme.bias(number, tuple(a[..., None] for a in at.unbind(-1)), tuple(a[..., None, :] for a in at.unbind(-1)))
+    return scheme.score_bias(number, tuple(a[..., None] for a in at.unbind(-1)), tuple(a[..., None, :] for a in at.unbind(-1)))
 
 
 def test_a_window_table_is_read_as_theirs(timm):
@@ -92,7 +92,7 @@ def test_queries_turn_along_two_axes_as_theirs(timm, half):
     rotary = timm("pos_embed_sincos")
     table = rotary.RotaryEmbeddingCat(WIDTH, temperature=50.0, in_pixels=False, feat_shape=SHAPE, rotate_half=half).get_embed()
     x = torch.randn(2, HEADS, 20, WIDTH, dtype=torch.float64)
-    ours = AxialRope(base=50.0, pairs="half" if half else "interleaved").turn(x, cells(*SHAPE), "query")
+    ours = AxialRope(base=50.0, pairs="half" if half else "interleaved").rotate(x, cells(*SHAPE), "query")
     assert relative_error(ours, rotary.apply_rot_embed_cat(x, table.double(), half=half)) < SINGLE
 
 
@@ -103,4 +103,4 @@ def test_queries_turn_along_learned_directions_as_theirs(timm):
     scheme.directions = torch.nn.Parameter(speeds.transpose(0, 1).clone())
     x = torch.randn(2, HEADS, 20, WIDTH, dtype=torch.float64)
     table = rotary.get_mixed_freqs(speeds, *at.unbind(-1), dtype=torch.float64)
-    assert relative_error(scheme.turn(x, at, "query"), rotary.apply_rot_embed_cat(x, table)) < SINGLE
+    assert relative_error(scheme.rotate(x, at, "query"), rotary.apply_rot_embed_cat(x, table)) < SINGLE

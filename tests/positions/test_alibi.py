@@ -31,7 +31,7 @@ def get_slopes(n):
 
 def bias(scheme, places):
     at = torch.tensor(places, dtype=torch.float64)[:, None]
-    return scheme.bias(torch.arange(2)[:, None, None], (at,), (at.T,))
+    return scheme.score_bias(torch.arange(2)[:, None, None], (at,), (at.T,))
 
 
 @pytest.mark.parametrize("heads", range(1, 41))
@@ -70,13 +70,13 @@ def test_slopes_that_do_not_match_the_heads_are_refused():
 
 def test_without_a_size_it_says_what_is_missing():
     with pytest.raises(InputError, match=r"does not know the number of heads.*sized"):
-        Alibi().bias(torch.arange(1), (torch.zeros(1, 1),), (torch.zeros(1, 1),))
+        Alibi().score_bias(torch.arange(1), (torch.zeros(1, 1),), (torch.zeros(1, 1),))
 
 
 def test_on_a_plane_distance_is_euclids():
     across, down = torch.tensor([[0.0, 3.0, -3.0], [0.0, 4.0, 4.0]], dtype=torch.float64)
     scheme = Alibi(slopes=(1.0, 2.0)).sized(8, 2, 4)
-    found = scheme.bias(torch.arange(2)[:, None, None], (across[:, None], down[:, None]), (across[None], down[None]))
+    found = scheme.score_bias(torch.arange(2)[:, None, None], (across[:, None], down[:, None]), (across[None], down[None]))
     assert found[1].tolist() == [[0, -10, -10], [-10, 0, -12], [-10, -12, 0]]
 
 

@@ -23,9 +23,9 @@ def test_products_know_only_how_far_apart_two_points_are(pairs, settings):
     q, k = torch.randn(2, 3, 7, 12, dtype=torch.float64)
     at = 10 * torch.randn(7, scheme.axes, dtype=torch.float64)
     moved = at + 100 * torch.randn(scheme.axes, dtype=torch.float64)
-    here, there = (scheme.turn(q, p, "query") @ scheme.turn(k, p, "key").mT for p in (at, moved))
+    here, there = (scheme.rotate(q, p, "query") @ scheme.rotate(k, p, "key").mT for p in (at, moved))
     assert (here - there).abs().max() < 1e-10  # angles of some hundred radians keep 13 digits: measured 4e-13
-    still = scheme.turn(q, at, "query") @ scheme.turn(k, moved, "key").mT
+    still = scheme.rotate(q, at, "query") @ scheme.rotate(k, moved, "key").mT
     assert (still - here).abs().max() > 0.1
 
 
@@ -38,7 +38,7 @@ def test_it_is_rope_vits_axial_rotation_with_x_first():
     x = torch.randn(2, height * width, dim, dtype=torch.float64)
     turned = torch.view_as_complex(x.unflatten(-1, (-1, 2))) * torch.polar(torch.ones_like(angles), angles)
     theirs = torch.view_as_real(turned).flatten(-2)
-    assert (AxialRope().turn(x, cells(height, width).flip(-1), "query") - theirs).abs().max() < 1e-14
+    assert (AxialRope().rotate(x, cells(height, width).flip(-1), "query") - theirs).abs().max() < 1e-14
 
 
 def test_it_is_pixtrals_rotation():
@@ -50,7 +50,7 @@ def test_it_is_pixtrals_rotation():
     cos, sin = rotary(x, at)
     theirs, _ = pixtral.apply_rotary_pos_emb(x, x, cos, sin, unsqueeze_dim=0)
     scheme = AxialRope(base=config.rope_parameters["rope_theta"], pairs="half", speeds="dealt")
-    assert (scheme.turn(x, at, "query") - theirs).abs().max() < 1e-5  # theirs has float32 angles
+    assert (scheme.rotate(x, at, "query") - theirs).abs().max() < 1e-5  # theirs has float32 angles
 
 
 def test_sections_of_one_ladder_are_m_rope():
@@ -64,14 +64,14 @@ def test_sections_of_one_ladder_are_m_rope():
     cos, sin = qwen.Qwen2VLRotaryEmbedding(config)(x, at.T.unsqueeze(1))
     theirs, _ = qwen.apply_rotary_pos_emb(x, x, cos, sin)
     scheme = AxialRope(axes=3, base=1e6, pairs="half", sections=(2, 3, 3), speeds="one")
-    assert (scheme.turn(x, at, "key") - theirs).abs().max() < 1e-6  # theirs has float32 angles
+    assert (scheme.rotate(x, at, "key") - theirs).abs().max() < 1e-6  # theirs has float32 angles
 
 
 def test_each_axis_turns_the_pairs_of_its_section_and_no_others():
     scheme = AxialRope(axes=3, sections=(1, 2, 1))
     x = torch.randn(1, 12, dtype=torch.float64)
     for axis, columns in enumerate((range(0, 2), range(2, 6), range(6, 8))):
-        out = scheme.turn(x, 0.7 * torch.eye(3, dtype=torch.float64)[axis : axis + 1], "query")
+        out = scheme.rotate(x, 0.7 * torch.eye(3, dtype=torch.float64)[axis : axis + 1], "query")
         assert (out != x).nonzero()[:, 1].tolist() == list(columns)
 
 
@@ -79,7 +79,7 @@ def test_one_axis_is_rope():
     from equiscope.positions import Rope
 
     x, at = torch.randn(2, 5, 8, dtype=torch.float64), torch.randn(5, 1, dtype=torch.float64)
-    assert torch.equal(AxialRope(axes=1, base=10000.0).turn(x, at, "key"), Rope().turn(x, at, "key"))
+    assert torch.equal(AxialRope(axes=1, base=10000.0).rotate(x, at, "key"), Rope().rotate(x, at, "key"))
 
 
 @pytest.mark.parametrize(("settings", "head", "hint"), [
@@ -99,7 +99,7 @@ def test_settings_that_contradict_one_another_are_refused():
     with pytest.raises(InputError, match="without sections"):
         AxialRope(sections=(1, 2), speeds="dealt")
     with pytest.raises(ShapeError, match="reads 2 coordinates a token, but got 1"):
-        AxialRope().turn(torch.randn(3, 8), torch.zeros(3, 1), "query")
+        AxialRope().rotate(torch.randn(3, 8), torch.zeros(3, 1), "query")
 
 
 def test_settings_survive_a_file():

@@ -22,8 +22,8 @@ def of(at):
 def scores(scheme, q, k, at=PLACES):
     """The whole score, as attention makes it: the turned product over sqrt(K), and the scheme's terms."""
     column = torch.as_tensor(at, dtype=torch.float64)[:, None]
-    q, k = scheme.turn(q, column, "query"), scheme.turn(k, column, "key")
-    return q @ k.mT / math.sqrt(q.shape[-1]) + scheme.term(q, k, *of(at), None)
+    q, k = scheme.rotate(q, column, "query"), scheme.rotate(k, column, "key")
+    return q @ k.mT / math.sqrt(q.shape[-1]) + scheme.content_bias(q, k, *of(at), None)
 
 
 def row(steps, far):
@@ -47,25 +47,25 @@ def test_the_score_is_the_papers(far):
 def test_a_batch_is_each_of_its_sequences_and_one_head_needs_no_axis():
     scheme, (q, k) = randomised(Deberta(3).sized(8, 2, 4)), torch.randn(2, 3, 2, 6, 4, dtype=torch.float64)
     at = 4 * torch.randn(3, 6, dtype=torch.float64)
-    term = scheme.term(q, k, (at[:, None, :, None],), (at[:, None, None, :],), None)
+    term = scheme.content_bias(q, k, (at[:, None, :, None],), (at[:, None, None, :],), None)
     for b in range(3):
-        assert relative_error(term[b], scheme.term(q[b], k[b], *of(at[b]), None)) < 1e-14
+        assert relative_error(term[b], scheme.content_bias(q[b], k[b], *of(at[b]), None)) < 1e-14
     one = randomised(Deberta(3).sized(4, 1, 4))
-    alone = one.term(q[0, 0], k[0, 0], *of(PLACES), None)
-    assert relative_error(alone, one.term(q[0, :1], k[0, :1], *of(PLACES), None)[0]) < 1e-14
+    alone = one.content_bias(q[0, 0], k[0, 0], *of(PLACES), None)
+    assert relative_error(alone, one.content_bias(q[0, :1], k[0, :1], *of(PLACES), None)[0]) < 1e-14
 
 
 def test_queries_may_be_fewer_than_keys():
     scheme, (q, k) = randomised(Deberta(3).sized(8, 2, 4)), torch.randn(2, 2, 6, 4, dtype=torch.float64)
     (at,), keys = of(PLACES)
-    few = scheme.term(q[:, 4:], k, (at[4:],), keys, None)
-    assert relative_error(few, scheme.term(q, k, *of(PLACES), None)[:, 4:]) < 1e-14
+    few = scheme.content_bias(q[:, 4:], k, (at[4:],), keys, None)
+    assert relative_error(few, scheme.content_bias(q, k, *of(PLACES), None)[:, 4:]) < 1e-14
 
 
 def test_a_place_that_is_no_number_is_refused():
     scheme, q = Deberta().sized(8, 2, 4), torch.zeros(2, 2, 4)
     with pytest.raises(InputError, match="NaN or infinite"):
-        scheme.term(q, q, *of([0.0, math.inf]), None)
+        scheme.content_bias(q, q, *of([0.0, math.inf]), None)
 
 
 def test_a_table_without_distances_is_refused():
@@ -75,7 +75,7 @@ def test_a_table_without_distances_is_refused():
 
 def test_without_a_size_it_says_what_is_missing():
     with pytest.raises(InputError, match=r"Deberta\(\) does not know its sizes yet"):
-        Deberta().term(torch.zeros(2, 6, 4), torch.zeros(2, 6, 4), *of(PLACES), None)
+        Deberta().content_bias(torch.zeros(2, 6, 4), torch.zeros(2, 6, 4), *of(PLACES), None)
 
 
 def test_settings_survive_a_file():

@@ -17,7 +17,7 @@ spacings = pytest.mark.parametrize("spacing", ["log", "linear"])
 
 def table(scheme, at=PLACES, heads=2):
     at = torch.as_tensor(at, dtype=torch.float64)[:, None]
-    return scheme.bias(torch.arange(heads)[:, None, None], (at,), (at.T,))
+    return scheme.score_bias(torch.arange(heads)[:, None, None], (at,), (at.T,))
 
 
 @spacings
@@ -35,17 +35,19 @@ def test_one_value_for_each_distance_is_all_there_is(spacing):
     scheme = randomised(DynamicBias(spacing).sized(8, 2, 4))
     dense = table(scheme, list(range(6)))
     steps = torch.arange(5, -6, -1, dtype=torch.float64)
-    values = scheme.bias(torch.arange(2)[:, None, None], (steps[None],), (torch.zeros(1, 1).double(),)).squeeze(-2)
+    values = scheme.score_bias(torch.arange(2)[:, None, None], (steps[None],), (torch.zeros(1, 1).double(),)).squeeze(-2)
     for i in range(6):
         assert relative_error(values[:, 5 - i : 11 - i], dense[:, i]) < 1e-13
 
 
 def test_in_a_batch_and_for_one_head_it_is_the_same():
     scheme, at = randomised(DynamicBias().sized(8, 2, 4)), torch.tensor([[0.0, 5.0, 6.0], [9.0, 4.0, -2.0]], dtype=torch.float64)
-    found = scheme.bias(torch.arange(2)[:, None, None], (at[:, None, :, None],), (at[:, None, None, :],))
+    found = scheme.score_bias(torch.arange(2)[:, None, None], (at[:, None, :, None],), (at[:, None, None, :],))
     for b in range(2):
         assert relative_error(found[b], table(scheme, at[b])) < 1e-14
-        assert relative_error(scheme.bias(torch.tensor(1), (at[b][:, None],), (at[b][None],)), table(scheme, at[b])[1]) < 1e-14
+        assert (
+            relative_error(scheme.score_bias(torch.tensor(1), (at[b][:, None],), (at[b][None],)), table(scheme, at[b])[1]) < 1e-14
+        )
 
 
 @pytest.mark.usefixtures("unchecked")

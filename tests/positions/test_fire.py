@@ -14,7 +14,7 @@ PLACES = [0.0, 1.0, 2.0, 3.5, 30.0, 900.0]
 
 def table(scheme, at=PLACES, heads=2):
     at = torch.as_tensor(at, dtype=torch.float64)[:, None]
-    return scheme.bias(torch.arange(heads)[:, None, None], (at,), (at.T,))
+    return scheme.score_bias(torch.arange(heads)[:, None, None], (at,), (at.T,))
 
 
 def papers(scheme, at=PLACES):
@@ -61,18 +61,20 @@ def test_nothing_is_undefined_above_the_diagonal_before_zero_or_without_a_thresh
 
 def test_in_a_batch_and_for_one_head_it_is_the_same():
     scheme, at = randomised(Fire().sized(8, 2, 4)), torch.tensor([[0.0, 5.0, 6.0], [9.0, 4.0, 2.0]], dtype=torch.float64)
-    found = scheme.bias(torch.arange(2)[:, None, None], (at[:, None, :, None],), (at[:, None, None, :],))
+    found = scheme.score_bias(torch.arange(2)[:, None, None], (at[:, None, :, None],), (at[:, None, None, :],))
     for b in range(2):
         assert relative_error(found[b], table(scheme, at[b])) < 1e-14
-        assert relative_error(scheme.bias(torch.tensor(1), (at[b][:, None],), (at[b][None],)), table(scheme, at[b])[1]) < 1e-14
+        assert (
+            relative_error(scheme.score_bias(torch.tensor(1), (at[b][:, None],), (at[b][None],)), table(scheme, at[b])[1]) < 1e-14
+        )
 
 
 def test_in_half_precision_places_are_read_in_full():
     scheme = randomised(Fire().sized(8, 2, 4))
     at = torch.arange(2000, 2004).float()[:, None]
-    wanted = scheme.bias(torch.arange(2)[:, None, None], (at,), (at.T,))
+    wanted = scheme.score_bias(torch.arange(2)[:, None, None], (at,), (at.T,))
     scheme.to(torch.bfloat16)
-    found = scheme.bias(torch.arange(2)[:, None, None], (at,), (at.T,))
+    found = scheme.score_bias(torch.arange(2)[:, None, None], (at,), (at.T,))
     assert found.dtype == torch.float32
     assert relative_error(found, wanted) < 0.02  # weights of 8 bits
 

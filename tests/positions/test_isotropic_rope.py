@@ -23,7 +23,7 @@ def test_it_is_the_rotation_of_the_posts_code():
     a, b = given[..., :pairs], given[..., pairs:]
     theirs = np.concatenate([a * np.cos(theta) - b * np.sin(theta), a * np.sin(theta) + b * np.cos(theta)], -1)
     scheme = IsotropicRope(slowest=low, fastest=high, pairs="half", sets=heads)
-    found = scheme.turn(torch.from_numpy(given), torch.from_numpy(np.stack([y, x], -1)), "query")
+    found = scheme.rotate(torch.from_numpy(given), torch.from_numpy(np.stack([y, x], -1)), "query")
     assert np.abs(found.numpy() - theirs).max() < 1e-13
 
 
@@ -56,8 +56,8 @@ def unevenness(scheme, radius, width=64):
     turn = torch.arange(360, dtype=torch.float64) * (2 * math.pi / 360)
     at = radius * torch.stack([turn.sin(), turn.cos()], -1)
     one = torch.ones(1, width, dtype=torch.float64) / width**0.5
-    keys = scheme.turn(one.expand(360, width), at, "key")
-    return (scheme.turn(one, torch.zeros(1, 2, dtype=torch.float64), "query") @ keys.T).std().item()
+    keys = scheme.rotate(one.expand(360, width), at, "key")
+    return (scheme.rotate(one, torch.zeros(1, 2, dtype=torch.float64), "query") @ keys.T).std().item()
 
 
 @pytest.mark.parametrize("radius", [3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0])
@@ -79,14 +79,14 @@ def test_products_know_only_how_far_apart_two_points_are(axes, sets):
     q, k = torch.randn(2, 3, 4, 7, 16, dtype=torch.float64)
     at = 10 * torch.randn(7, axes, dtype=torch.float64)
     moved = at + 100 * torch.randn(axes, dtype=torch.float64)
-    here, there = (scheme.turn(q, p, "query") @ scheme.turn(k, p, "key").mT for p in (at, moved))
+    here, there = (scheme.rotate(q, p, "query") @ scheme.rotate(k, p, "key").mT for p in (at, moved))
     assert (here - there).abs().max() < 1e-10  # angles of some hundred radians keep 13 digits
 
 
 def test_one_set_serves_any_heads_and_one_head_without_a_batch():
     x, at = torch.randn(2, 3, 5, 8, dtype=torch.float64), torch.randn(2, 5, 2, dtype=torch.float64)
-    together = IsotropicRope().turn(x, at, "key")
-    assert torch.equal(IsotropicRope().turn(x[1, 2], at[1], "key"), together[1, 2])
+    together = IsotropicRope().rotate(x, at, "key")
+    assert torch.equal(IsotropicRope().rotate(x[1, 2], at[1], "key"), together[1, 2])
 
 
 def test_what_does_not_fit_is_refused():
@@ -99,7 +99,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ShapeError, match="3 sets of directions cannot serve 4 heads alike"):
         IsotropicRope(sets=3).sized(32, 4, 8)
     with pytest.raises(ShapeError, match="reads 3 coordinates a token, but got 2"):
-        IsotropicRope(axes=3).turn(torch.zeros(2, 8), torch.zeros(2, 2), "query")
+        IsotropicRope(axes=3).rotate(torch.zeros(2, 8), torch.zeros(2, 2), "query")
 
 
 def test_settings_survive_a_file():

@@ -18,7 +18,7 @@ kinds = pytest.mark.parametrize("kind", ["log", "power"])
 
 def table(scheme, at=PLACES, heads=2):
     at = torch.as_tensor(at, dtype=torch.float64)[:, None]
-    return scheme.bias(torch.arange(heads)[:, None, None], (at,), (at.T,))
+    return scheme.score_bias(torch.arange(heads)[:, None, None], (at,), (at.T,))
 
 
 @kinds
@@ -76,9 +76,9 @@ def test_alibi_is_a_power_law_with_exponent_one():
 
 def test_on_a_plane_distance_is_euclids():
     scheme, (x, y) = randomised(Kerple().sized(8, 1, 8)), torch.randn(2, 5, dtype=torch.float64)
-    found = scheme.bias(torch.tensor(0), (x[:, None], y[:, None]), (x[None], y[None]))
+    found = scheme.score_bias(torch.tensor(0), (x[:, None], y[:, None]), (x[None], y[None]))
     away = torch.hypot(x[:, None] - x, y[:, None] - y)
-    on_a_line = scheme.bias(torch.tensor(0), (away.reshape(-1, 1),), (torch.zeros(1, 1).double(),)).reshape(5, 5)
+    on_a_line = scheme.score_bias(torch.tensor(0), (away.reshape(-1, 1),), (torch.zeros(1, 1).double(),)).reshape(5, 5)
     assert relative_error(found, on_a_line) < 1e-14
 
 

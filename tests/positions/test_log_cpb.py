@@ -20,7 +20,7 @@ def cells(*shape):
 
 def biased(scheme, at):
     """The bias of all pairs, [H, N, N]."""
-    return scheme.bias(NUMBER, tuple(a[..., None] for a in at.unbind(-1)), tuple(a[..., None, :] for a in at.unbind(-1)))
+    return scheme.score_bias(NUMBER, tuple(a[..., None] for a in at.unbind(-1)), tuple(a[..., None, :] for a in at.unbind(-1)))
 
 
 def made(shape=(5, 5), **settings):
@@ -79,7 +79,7 @@ def test_any_number_of_axes_a_batch_and_one_head(shape):
     alone = at[1, 0]
     assert (biased(scheme, alone) - found[1]).abs().max() < 1e-13
     at_q, at_k = tuple(a[:, None] for a in alone.unbind(-1)), tuple(a[None] for a in alone.unbind(-1))
-    assert (scheme.bias(torch.tensor(1), at_q, at_k) - found[1, 1]).abs().max() < 1e-13
+    assert (scheme.score_bias(torch.tensor(1), at_q, at_k) - found[1, 1]).abs().max() < 1e-13
 
 
 def test_a_window_of_one_row_divides_by_nothing():

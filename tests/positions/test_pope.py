@@ -12,7 +12,7 @@ from equiscope.positions import Pope, from_json, to_json
 
 
 def scores(scheme, q, k, at):
-    return scheme.turn(q, at, "query") @ scheme.turn(k, at, "key").transpose(-2, -1)
+    return scheme.rotate(q, at, "query") @ scheme.rotate(k, at, "key").transpose(-2, -1)
 
 
 def formula(q, k, at, phase, base=10000.0):
@@ -85,17 +85,17 @@ def test_shared_keys_serve_queries_with_phases_of_their_own():
     scheme = randomised(Pope().sized(32, 4, 8))
     q, k, at = torch.randn(4, 6, 8).double(), torch.randn(2, 6, 8).double(), torch.arange(6).double()[:, None]
     many = k.repeat_interleave(2, 0)
-    shared = scheme.turn(k, at, "key").repeat_interleave(2, 0)
-    assert (scheme.turn(q, at, "query") @ shared.mT - formula(q, many, at, scheme.phase)).abs().max() < 1e-13
+    shared = scheme.rotate(k, at, "key").repeat_interleave(2, 0)
+    assert (scheme.rotate(q, at, "query") @ shared.mT - formula(q, many, at, scheme.phase)).abs().max() < 1e-13
 
 
 def test_a_batch_has_places_of_its_own_for_every_text():
     scheme = randomised(Pope().sized(16, 2, 8))
     x, at = torch.randn(3, 2, 6, 8).double(), torch.rand(3, 6, 1).double() * 100
     for role in ("query", "key"):
-        found = scheme.turn(x, at, role)
+        found = scheme.rotate(x, at, role)
         assert found.shape == (3, 2, 6, 16)
-        assert all((found[b] - scheme.turn(x[b], at[b], role)).abs().max() < 1e-14 for b in range(3))
+        assert all((found[b] - scheme.rotate(x[b], at[b], role)).abs().max() < 1e-14 for b in range(3))
 
 
 def test_phases_learn_and_half_precision_keeps_its_angles():
@@ -104,7 +104,7 @@ def test_phases_learn_and_half_precision_keeps_its_angles():
     scores(scheme, q, k, at).square().sum().backward()
     assert scheme.phase.grad.abs().min() > 0
     far = torch.arange(100_000.0, 100_004.0)[:, None]
-    found = scheme.bfloat16().turn(torch.zeros(2, 4, 8).bfloat16(), far, "key").double() / math.log(2)
+    found = scheme.bfloat16().rotate(torch.zeros(2, 4, 8).bfloat16(), far, "key").double() / math.log(2)
     wanted = torch.cat([(far.double() * 10000.0 ** -(torch.arange(8).double() / 8)).sin()], -1)
     assert found.shape[-1] == 16
     assert (found[0, :, :8] - wanted).abs().max() < 0.02  # float32 angles at 100 000: 0.004; bfloat16 results: 0.004
@@ -114,6 +114,6 @@ def test_its_settings_survive_a_file_and_missing_phases_are_named():
     scheme = Pope(base=500.0, begin="uniform")
     assert repr(from_json(json.loads(json.dumps(to_json(scheme))))) == repr(scheme)
     with pytest.raises(InputError, match=r"no phases yet.*sized"):
-        Pope().turn(torch.zeros(2, 3, 4), torch.zeros(3, 1), "key")
+        Pope().rotate(torch.zeros(2, 3, 4), torch.zeros(3, 1), "key")
     with pytest.raises(InputError, match="larger than 0"):
         Pope(base=0.0)

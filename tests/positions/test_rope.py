@@ -17,7 +17,7 @@ layouts = pytest.mark.parametrize("pairs", ["interleaved", "half"])
 
 
 def turned(scheme, x, at, role):
-    return scheme.turn(x, torch.tensor(at, dtype=torch.float64).reshape(-1, 1), role)
+    return scheme.rotate(x, torch.tensor(at, dtype=torch.float64).reshape(-1, 1), role)
 
 
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
@@ -44,7 +44,7 @@ def test_interleaved_pairs_are_complex_numbers_that_turn():
     x, at = torch.randn(2, 6, 8, dtype=torch.float64), torch.arange(6, dtype=torch.float64)
     turn = torch.polar(torch.ones(6, 4).double(), at[:, None] * 10000.0 ** (-torch.arange(4).double() / 4))
     theirs = torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (4, 2))) * turn).flatten(-2)
-    assert (Rope().turn(x, at[:, None], "query") - theirs).abs().max() < 1e-14
+    assert (Rope().rotate(x, at[:, None], "query") - theirs).abs().max() < 1e-14
 
 
 def test_halves_are_what_hugging_face_calls_rotate_half():
@@ -53,7 +53,7 @@ def test_halves_are_what_hugging_face_calls_rotate_half():
     angle = torch.cat([angle, angle], -1)
     rotated = torch.cat([-x[..., 4:], x[..., :4]], -1)
     theirs = x * angle.cos() + rotated * angle.sin()
-    assert (Rope(pairs="half").turn(x, at[:, None], "key") - theirs).abs().max() < 1e-14
+    assert (Rope(pairs="half").rotate(x, at[:, None], "key") - theirs).abs().max() < 1e-14
 
 
 def test_weights_convert_exactly_from_one_layout_to_the_other():
@@ -115,10 +115,12 @@ def test_places_may_be_times_in_seconds(pairs):
     """Irregular times: the score knows the seconds between, whatever the clock said when the recording began."""
     times = torch.tensor([0.0, 0.013, 0.7, 1.5, 1.5001, 42.25]).double()[:, None]
     q, k = torch.randn(2, 2, 6, 8).double()
-    begun = [Rope(pairs=pairs).turn(q, times + s, "query") @ Rope(pairs=pairs).turn(k, times + s, "key").mT for s in (0, 977.123)]
+    begun = [
+        Rope(pairs=pairs).rotate(q, times + s, "query") @ Rope(pairs=pairs).rotate(k, times + s, "key").mT for s in (0, 977.123)
+    ]
     assert (begun[0] - begun[1]).abs().max() < 1e-11  # float64: angles up to 1000 keep 13 digits
     between = times - times.T
-    two = Rope(pairs=pairs).turn(q[..., :2], times, "query") @ Rope(pairs=pairs).turn(k[..., :2], times, "key").mT
+    two = Rope(pairs=pairs).rotate(q[..., :2], times, "query") @ Rope(pairs=pairs).rotate(k[..., :2], times, "key").mT
     (a, b), (c, d) = (t[..., :2].unbind(-1) for t in (q, k))  # one clock of one radian a second
     alike, across = a[..., None] * c[:, None] + b[..., None] * d[:, None], a[..., None] * d[:, None] - b[..., None] * c[:, None]
     assert (two - (alike * between.cos() + across * between.sin())).abs().max() < 1e-13

@@ -142,7 +142,7 @@ def test_the_gain_multiplies_queries_and_keys_where_they_turn(pairs, fraction):
     sharp, plain = (Rope(pairs=pairs, fraction=fraction, scaling=Yarn(4.0, 64, attention=a)) for a in (1.5, 1.0))
     turning = round(8 * fraction)
     for role in ("query", "key"):
-        found, wanted = sharp.turn(x, at, role), plain.turn(x, at, role)
+        found, wanted = sharp.rotate(x, at, role), plain.rotate(x, at, role)
         assert (found[..., :turning] - 1.5 * wanted[..., :turning]).abs().max() < 1e-14
         assert torch.equal(found[..., turning:], x[..., turning:])
 
@@ -151,7 +151,7 @@ def test_the_gain_multiplies_queries_and_keys_where_they_turn(pairs, fraction):
 def test_a_query_and_a_key_still_know_only_how_far_apart_they_are(scaling):
     scheme, (q, k) = Rope(scaling=scaling).sized(2 * HEAD, 2, HEAD), torch.randn(2, 2, 1, HEAD).double()
     places = [torch.tensor([[m]]).double() for m in (0.0, 1.0, 17.25, 999.0)]
-    products = [(scheme.turn(q, m + 5.5, "query") * scheme.turn(k, m, "key")).sum(-1) for m in places]
+    products = [(scheme.rotate(q, m + 5.5, "query") * scheme.rotate(k, m, "key")).sum(-1) for m in places]
     assert torch.stack(products).std(0, unbiased=False).max() < 1e-10  # float64: angles up to 1000 keep 13 digits
 
 
@@ -160,7 +160,7 @@ def test_what_a_word_was_does_not_depend_on_the_words_after_it(scaling):
     """Hugging Face's dynamic NTK and LongRoPE fail this past the trained length."""
     scheme, x = Rope(scaling=scaling), torch.randn(2, 6000, HEAD)
     at = torch.arange(6000.0)[:, None]
-    found, wanted = scheme.turn(x, at, "key")[:, :8], scheme.turn(x[:, :8], at[:8], "key")
+    found, wanted = scheme.rotate(x, at, "key")[:, :8], scheme.rotate(x[:, :8], at[:8], "key")
     assert relative_error(found, wanted) < 1e-6  # float32: an ulp of a sine, at most
 
 
@@ -170,7 +170,7 @@ class Turning(nn.Module):
         self.position, self.weight = position.sized(2 * HEAD, 2, HEAD), nn.Linear(2, 2)
 
     def forward(self, tokens):
-        return self.position.turn(tokens.x, tokens.at, "query")
+        return self.position.rotate(tokens.x, tokens.at, "query")
 
 
 @scalings

@@ -37,8 +37,8 @@ def test_scores_and_values_are_the_papers(far):
     scheme, q = randomised(Shaw(far).sized(8, 2, 4)), torch.randn(2, 6, 4, dtype=torch.float64)
     weights = torch.rand(2, 6, 6, dtype=torch.float64)
     term, mix = papers(scheme, q, weights)
-    assert relative_error(scheme.term(q, q, *of(PLACES), None), term) < 1e-14
-    assert relative_error(scheme.mix(weights, *of(PLACES)), mix) < 1e-14
+    assert relative_error(scheme.content_bias(q, q, *of(PLACES), None), term) < 1e-14
+    assert relative_error(scheme.value_bias(weights, *of(PLACES)), mix) < 1e-14
 
 
 def test_row_zero_is_for_keys_far_before_the_query():
@@ -51,11 +51,11 @@ def test_a_batch_is_each_of_its_sequences_and_one_head_needs_no_axis():
     scheme, q, weights = randomised(Shaw(2).sized(8, 2, 4)), torch.randn(3, 2, 6, 4).double(), torch.rand(3, 2, 6, 6).double()
     at = 4 * torch.randn(3, 6, dtype=torch.float64)
     places = ((at[:, None, :, None],), (at[:, None, None, :],))
-    term, mix = scheme.term(q, q, *places, None), scheme.mix(weights, *places)
+    term, mix = scheme.content_bias(q, q, *places, None), scheme.value_bias(weights, *places)
     for b in range(3):
-        assert relative_error(term[b], scheme.term(q[b], q[b], *of(at[b]), None)) < 1e-14
-        assert relative_error(mix[b, 1], scheme.mix(weights[b, 1], *of(at[b]))) < 1e-14
-        assert relative_error(term[b, 1], scheme.term(q[b, 1], q[b, 1], *of(at[b]), None)) < 1e-14
+        assert relative_error(term[b], scheme.content_bias(q[b], q[b], *of(at[b]), None)) < 1e-14
+        assert relative_error(mix[b, 1], scheme.value_bias(weights[b, 1], *of(at[b]))) < 1e-14
+        assert relative_error(term[b, 1], scheme.content_bias(q[b, 1], q[b, 1], *of(at[b]), None)) < 1e-14
 
 
 def test_places_that_moved_by_a_real_number_keep_their_rows():
@@ -65,7 +65,7 @@ def test_places_that_moved_by_a_real_number_keep_their_rows():
 
 def test_values_may_be_left_alone():
     scheme = randomised(Shaw(values=False).sized(8, 2, 4))
-    assert scheme.mix(torch.rand(2, 6, 6), *of(PLACES)) is None
+    assert scheme.value_bias(torch.rand(2, 6, 6), *of(PLACES)) is None
     assert [name for name, _ in scheme.named_parameters()] == ["key_table"]
 
 
@@ -81,7 +81,7 @@ def test_a_table_without_distances_is_refused():
 
 def test_without_a_size_it_says_what_is_missing():
     with pytest.raises(InputError, match=r"Shaw\(\) does not know its sizes yet"):
-        Shaw().term(torch.zeros(2, 6, 4), torch.zeros(2, 6, 4), *of(PLACES), None)
+        Shaw().content_bias(torch.zeros(2, 6, 4), torch.zeros(2, 6, 4), *of(PLACES), None)
 
 
 def test_settings_survive_a_file():

@@ -21,7 +21,7 @@ def cells(*shape):
 def biased(scheme, at, other=None):
     """The bias of all pairs, [H, N, M]."""
     other = at if other is None else other
-    return scheme.bias(NUMBER, tuple(a[..., None] for a in at.unbind(-1)), tuple(a[..., None, :] for a in other.unbind(-1)))
+    return scheme.score_bias(NUMBER, tuple(a[..., None] for a in at.unbind(-1)), tuple(a[..., None, :] for a in other.unbind(-1)))
 
 
 def made(shape):
@@ -47,7 +47,7 @@ def test_a_gap_has_its_number_wherever_the_window_lies():
 def test_one_head_and_a_batch_read_the_same_numbers():
     scheme, at = made((4, 4)), cells(4, 4)
     at_q, at_k = tuple(a[:, None] for a in at.unbind(-1)), tuple(a[None] for a in at.unbind(-1))
-    assert torch.equal(scheme.bias(torch.tensor(2), at_q, at_k), biased(scheme, at)[2])
+    assert torch.equal(scheme.score_bias(torch.tensor(2), at_q, at_k), biased(scheme, at)[2])
     batch = at.expand(2, 1, *at.shape)
     assert torch.equal(biased(scheme, batch)[1], biased(scheme, at))
 

@@ -16,7 +16,7 @@ sides = pytest.mark.parametrize("both", [True, False])
 def table(scheme, at, heads=2):
     """The bias [H, N, N] for places at."""
     at = torch.as_tensor(at, dtype=torch.float64)[:, None]
-    return scheme.bias(torch.arange(heads)[:, None, None], (at,), (at.T,))
+    return scheme.score_bias(torch.arange(heads)[:, None, None], (at,), (at.T,))
 
 
 def bucket(gap, buckets, far, both):
@@ -53,10 +53,10 @@ def test_without_buckets_for_both_sides_all_later_keys_are_alike():
 
 def test_in_a_batch_and_for_one_head_it_is_the_same_table():
     scheme, at = randomised(T5Bias().sized(8, 2, 4)), torch.tensor([[0.0, 5.0, 6.0], [9.0, 4.0, -2.0]], dtype=torch.float64)
-    found = scheme.bias(torch.arange(2)[:, None, None], (at[:, None, :, None],), (at[:, None, None, :],))
+    found = scheme.score_bias(torch.arange(2)[:, None, None], (at[:, None, :, None],), (at[:, None, None, :],))
     for b in range(2):
         assert torch.equal(found[b], table(scheme, at[b]))
-        assert torch.equal(scheme.bias(torch.tensor(1), (at[b][:, None],), (at[b][None],)), table(scheme, at[b])[1])
+        assert torch.equal(scheme.score_bias(torch.tensor(1), (at[b][:, None],), (at[b][None],)), table(scheme, at[b])[1])
 
 
 def test_a_place_that_is_no_number_is_refused():

@@ -39,7 +39,7 @@ def test_the_three_terms_are_the_papers(places):
             for b, j in enumerate(places):
                 r = sinusoid(i - j) @ weight
                 wanted[h, a, b] = (q[h, a] @ r + scheme.word[h] @ k[h, b] + scheme.distance[h] @ r) / 2
-    assert relative_error(scheme.term(q, k, *of(places), None), wanted.detach()) < 1e-12  # angles of 800 cost three digits
+    assert relative_error(scheme.content_bias(q, k, *of(places), None), wanted.detach()) < 1e-12  # angles of 800 cost three digits
 
 
 def test_it_is_their_relative_shift_without_shifting():
@@ -51,23 +51,26 @@ def test_it_is_their_relative_shift_without_shifting():
     shifted = torch.cat([torch.zeros(2, 6, 1).double(), asked], -1).view(2, 7, 6)[:, 1:]
     theirs = (shifted + scheme.word[:, None] @ k.mT) / 2
     seen = torch.ones(6, 6, dtype=torch.bool).tril()
-    assert relative_error(scheme.term(q, k, *of(range(6)), None)[:, seen], theirs[:, seen]) < 1e-14
+    assert relative_error(scheme.content_bias(q, k, *of(range(6)), None)[:, seen], theirs[:, seen]) < 1e-14
 
 
 def test_a_batch_is_each_of_its_sequences_and_one_head_needs_no_axis():
     scheme, q, k = drawn()
     at, q, k = torch.randn(3, 6, dtype=torch.float64), torch.stack([q, k, q]), torch.stack([k, k, q])
-    term = scheme.term(q, k, (at[:, None, :, None],), (at[:, None, None, :],), None)
+    term = scheme.content_bias(q, k, (at[:, None, :, None],), (at[:, None, None, :],), None)
     for b in range(3):
-        assert relative_error(term[b], scheme.term(q[b], k[b], *of(at[b]), None)) < 1e-14
+        assert relative_error(term[b], scheme.content_bias(q[b], k[b], *of(at[b]), None)) < 1e-14
     scheme, q, k = drawn(heads=1)
-    assert relative_error(scheme.term(q[0], k[0], *of(range(6)), None), scheme.term(q, k, *of(range(6)), None)[0]) < 1e-14
+    assert (
+        relative_error(scheme.content_bias(q[0], k[0], *of(range(6)), None), scheme.content_bias(q, k, *of(range(6)), None)[0])
+        < 1e-14
+    )
 
 
 def test_keys_of_another_text_may_be_more_or_fewer():
     scheme, q, k = drawn()
-    full = scheme.term(q, k, *of(range(6)), None)
-    few = scheme.term(q[:, 4:], k, (torch.arange(4, 6).double()[:, None],), of(range(6))[1], None)
+    full = scheme.content_bias(q, k, *of(range(6)), None)
+    few = scheme.content_bias(q[:, 4:], k, (torch.arange(4, 6).double()[:, None],), of(range(6))[1], None)
     assert relative_error(few, full[:, 4:]) < 1e-14
 
 
@@ -83,7 +86,7 @@ def test_a_base_of_nothing_is_refused():
 
 def test_without_a_size_it_says_what_is_missing():
     with pytest.raises(InputError, match=r"TransformerXL\(\) does not know its sizes yet"):
-        TransformerXL().term(torch.zeros(2, 6, 4), torch.zeros(2, 6, 4), *of(range(6)), None)
+        TransformerXL().content_bias(torch.zeros(2, 6, 4), torch.zeros(2, 6, 4), *of(range(6)), None)
 
 
 def test_settings_survive_a_file():

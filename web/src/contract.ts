@@ -299,7 +299,7 @@ export interface Box {
   tower?: number;
   frame?: string;
   inside?: string;
-  slot?: "" | "scores" | "turn" | "values";
+  slot?: "" | "rotate" | "scores" | "values";
   claims?: Claim[];
   where?: string[];
   steps?: string[];

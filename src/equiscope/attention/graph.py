@@ -90,7 +90,7 @@ class GraphAttention(nn.Module):
     ) -> Tensor:  # fmt: skip
         """tokens are the targets, which ask; source the nodes that answer, the same unless given (a bipartite graph)."""
         position, source = position or NoPosition(), source or tokens
-        acts = [place for place in ("term", "mix") if position.acts(place)]
+        acts = [place for place in ("content_bias", "value_bias") if position.acts(place)]
         if acts:
             raise InputError(
                 f"{position.name} reads every query with every key, but only edges are made here. Use a scheme that embeds, turns "
@@ -116,14 +116,14 @@ class GraphAttention(nn.Module):
 
     def _bias(self, tokens: Tokens, source: Tokens, edges: Tensor, position: Position) -> Tensor | None:
         """What the scheme adds to each edge, [..., H, E]; it is elementwise, so a list of pairs will do."""
-        if not position.acts("bias"):
+        if not position.acts("score_bias"):
             return None
         number = torch.arange(self.attention.heads, device=edges.device)[:, None, None]
         places = []
         for at, rows in ((tokens.at, edges[1]), (source.at, edges[0])):
             ends = at[..., rows.long(), :] if at.ndim == 2 else at[..., rows.long(), :].unsqueeze(-3)
             places.append(tuple(ends[..., a : a + 1] for a in range(at.shape[-1])))
-        made = position.bias(number, places[0], places[1])
+        made = position.score_bias(number, places[0], places[1])
         return None if made is None else made.squeeze(-1)
 
     def _as_table(self, q: Tensor, k: Tensor, v: Tensor, edges: Tensor, seen: Tensor | None, plan: Plan) -> Tensor:

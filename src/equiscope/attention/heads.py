@@ -158,7 +158,7 @@ class MultiHeadAttention(nn.Module):
         """What keeps a backend from this attention, in words; empty where it can."""
         position, x = plan.position, plan.queries.x
         if backend == "flex":
-            reads = next((name for name in ("term", "mix") if position.acts(name)), "")
+            reads = next((name for name in ("content_bias", "value_bias") if position.acts(name)), "")
             if ndim == 2:
                 return "one head without a batch has no axes for it"
             if not plan.queries.at.shape[-2] or not plan.keys.at.shape[-2]:
@@ -172,7 +172,7 @@ class MultiHeadAttention(nn.Module):
             if not x.is_cpu and x.dtype == torch.float64:
                 return "FlexAttention is not compiled for float64"
         if backend == "sdpa":
-            if position.acts("mix"):
+            if position.acts("value_bias"):
                 return f"{position.name} reads the weights"
             if not (self.score.fused and self.weigh.fused) or self.score.cap is not None:
                 return f"its scores are {self.score.name}, its weights {self.weigh.name}"
@@ -199,15 +199,17 @@ class MultiHeadAttention(nn.Module):
 
     def _needs_no_table(self, plan: Plan) -> bool:
         free = plan.by_row(self.mask) or plan.hides_nothing(self.mask)
-        return free and not plan.position.acts("bias") and not plan.position.acts("term")
+        return free and not plan.position.acts("score_bias") and not plan.position.acts("content_bias")
 
     def _ready(
         self, tokens: Tokens, position: Position | None, source: Tokens | Held | None, plan: Plan | None, cache: Cache | None
     ) -> tuple[Tensor, Tensor, Tensor, Plan]:  # fmt: skip
         position, source = position or NoPosition(), source or tokens
         held, source = (source, source.tokens) if isinstance(source, Held) else (None, source)
-        learned = position.acts("turn") and any(True for _ in position.parameters())
-        if position.made_for not in (None, self.heads) and (learned or any(map(position.acts, ("bias", "term", "mix")))):
+        learned = position.acts("rotate") and any(True for _ in position.parameters())
+        if position.made_for not in (None, self.heads) and (
+            learned or any(map(position.acts, ("score_bias", "content_bias", "value_bias")))
+        ):
             raise ShapeError(
                 f"This {type(position).__name__} was made for {position.made_for} heads, but the attention has {self.heads}. "
                 "Call .sized(width, heads, head_width) again."
@@ -267,7 +269,7 @@ class MultiHeadAttention(nn.Module):
         return k, v
 
     def _rotate(self, x: Tensor, tokens: Tokens, position: Position, role: Role) -> Tensor:
-        return position.turn(self._of_one_size(x, role), tokens.at, role)
+        return position.rotate(self._of_one_size(x, role), tokens.at, role)
 
     def _of_one_size(self, x: Tensor, role: Role) -> Tensor:
         norm = self.q_norm if role == "query" else self.k_norm
@@ -304,8 +306,8 @@ class MultiHeadAttention(nn.Module):
         plain = self.backend == "eager"
         bias = self._extra(q, k, plan, seen, plain)
         z, weights = look(q, k, v, bias, seen, self.score, self.weigh, self.head_width, plain)
-        if plan.position.acts("mix"):
-            more = plan.position.mix(weights.to(z.dtype), *plan.places())
+        if plan.position.acts("value_bias"):
+            more = plan.position.value_bias(weights.to(z.dtype), *plan.places())
             if more is not None and more.shape[-1] != z.shape[-1]:
                 raise ShapeError(
                     f"{plan.position.name} adds rows of {more.shape[-1]} numbers to the values, but they have {z.shape[-1]}. "
@@ -317,9 +319,9 @@ class MultiHeadAttention(nn.Module):
     def _extra(self, q: Tensor, k: Tensor, plan: Plan, seen: Tensor | None, plain: bool = False) -> Tensor | None:
         """What the scheme adds to the scores, as a dense table."""
         table = plan.table(self.heads, q.ndim, plain)
-        if not plan.position.acts("term"):
+        if not plan.position.acts("content_bias"):
             return table
-        term = plan.position.term(q, k, *plan.places(), seen)
+        term = plan.position.content_bias(q, k, *plan.places(), seen)
         return table if term is None else term if table is None else table + term
 
     def _fused(self, q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> Tensor:
@@ -327,7 +329,7 @@ class MultiHeadAttention(nn.Module):
         causal = plan.by_row(self.mask)
         seen = None if causal else _over_heads(plan.seen(self.mask), q)
         extra: Tensor | kernels.DistanceBias | None
-        if plan.position.acts("term"):
+        if plan.position.acts("content_bias"):
             extra = self._extra(q, k, plan, _over_heads(plan.seen(self.mask), q) if causal else seen)
         else:
             same = None if q.ndim == 2 else plan.distances(self.heads)

@@ -166,7 +166,7 @@ class LinearAttention(MultiHeadAttention):
 
     # --- features -----------------------------------------------------------------------------------------------------
     def _rows(self, tokens: Tokens, source: Tokens, position: Position) -> _Rows:
-        acts = [place for place in ("bias", "term", "mix") if position.acts(place)]
+        acts = [place for place in ("score_bias", "content_bias", "value_bias") if position.acts(place)]
         if acts:
             raise InputError(
                 f"{position.name} acts on scores or weights, but LinearAttention never makes them. Use a scheme that embeds or "
@@ -181,7 +181,7 @@ class LinearAttention(MultiHeadAttention):
         if source.valid is not None:
             valid = source.valid.unsqueeze(-1).to(wide)
             phi_k = phi_k * (valid if k.ndim == 2 or valid.ndim == 2 else valid.unsqueeze(-3))
-        turned_q, turned_k = position.turn(phi_q, tokens.at, "query"), position.turn(phi_k, source.at, "key")
+        turned_q, turned_k = position.rotate(phi_q, tokens.at, "query"), position.rotate(phi_k, source.at, "key")
         return _Rows(phi_q, phi_k, turned_q, turned_k, v.to(wide))
 
     # --- three ways through -------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ class _LowRank(MultiHeadAttention):
     def _check(self, tokens: Tokens, source: Tokens, position: Position) -> None:
         acts = [place for place in self.moves if position.acts(place)]
         if acts:
-            able = "embeds, such as Sinusoidal()" if "turn" in self.moves else "embeds or turns, such as Sinusoidal() or Rope()"
+            able = "embeds, such as Sinusoidal()" if "rotate" in self.moves else "embeds or turns, such as Sinusoidal() or Rope()"
             raise InputError(
                 f"{position.name} speaks of one query and one key, but {type(self).__name__} mixes the keys before they meet a "
                 f"query. Use a scheme that {able}."
@@ -106,7 +106,7 @@ class Linformer(_LowRank):
     The maps are shared by all heads, one for keys and one for values (the paper's "headwise" sharing).
     """
 
-    moves = ("turn", "bias", "term", "mix")
+    moves = ("rotate", "score_bias", "content_bias", "value_bias")
     because = "Linformer has a number of its own for each place, so words that move or trade places are mixed differently"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         **MultiHeadAttention.legend,
@@ -166,7 +166,7 @@ class Nystrom(_LowRank):
     depthwise convolution beside the attention is left out, as it has no part in the approximation.
     """
 
-    moves = ("bias", "term", "mix")
+    moves = ("score_bias", "content_bias", "value_bias")
     because = "Nystrom takes means of neighbouring rows, so words that trade places come into other means"
 
     def __init__(

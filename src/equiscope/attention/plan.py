@@ -66,7 +66,12 @@ class Plan:
     # --- what distance costs ------------------------------------------------------------------------------------------
     def distances(self, heads: int) -> DistanceBias | None:
         """The bias as one value for each distance, where it is one."""
-        if not self.position.relative or not self.position.acts("bias") or torch.compiler.is_exporting() or not self._even()[0]:
+        if (
+            not self.position.relative
+            or not self.position.acts("score_bias")
+            or torch.compiler.is_exporting()
+            or not self._even()[0]
+        ):
             return None  # an exported program is for any length, which views by distance are not
         if heads not in self._distances:
             n, m = self.queries.at.shape[-2], self.keys.at.shape[-2]
@@ -74,7 +79,7 @@ class Plan:
                 return None
             steps = torch.arange(n - 1, -m, -1, dtype=self.queries.at.dtype, device=self.queries.at.device)
             head = torch.arange(heads, device=steps.device)[:, None, None]
-            values = self.position.bias(head, (steps[None],), (torch.zeros_like(steps[:1])[None],))
+            values = self.position.score_bias(head, (steps[None],), (torch.zeros_like(steps[:1])[None],))
             assert values is not None
             self._distances[heads] = DistanceBias(values.expand(heads, 1, len(steps)).squeeze(-2), n)
         return self._distances[heads]
@@ -84,7 +89,7 @@ class Plan:
 
         plain  made for every pair in one go, as the formula reads
         """
-        if not self.position.acts("bias"):
+        if not self.position.acts("score_bias"):
             return None
         key = (heads, ndim, plain)
         if key not in self._tables:
@@ -103,7 +108,7 @@ class Plan:
         head = torch.arange(heads, device=self.queries.at.device)
         head = head[0] if ndim == 2 else head[:, None, None]
         at_q, at_k = self.places()
-        bias = self.position.bias(head, at_q, at_k)
+        bias = self.position.score_bias(head, at_q, at_k)
         assert bias is not None
         return bias
 
@@ -124,7 +129,7 @@ class Plan:
 
     def pairwise(self, heads: int) -> Callable[..., Tensor] | None:
         """The bias for one pair of row numbers at a time, (batch, head, row of the query, row of the key) to a number."""
-        if not self.position.acts("bias"):
+        if not self.position.acts("score_bias"):
             return None
         same = self.distances(heads)
         if same is not None:

@@ -51,7 +51,7 @@ class Score(nn.Module):
 
     def keeps(self, position: Position) -> bool:
         """Whether scores notice no more of the places than the scheme claims."""
-        return self.turns or not position.acts("turn")
+        return self.turns or not position.acts("rotate")
 
     def sized(self, heads: int, head_width: int) -> Self:
         """A fresh copy for so many heads of such a width; parameters are made here."""

@@ -127,7 +127,7 @@ class Offsets(Position):
     def preserves(self) -> frozenset[type[Action]]:
         return frozenset({Shift})
 
-    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         squares: Tensor | None = None
         for axis, (q, k) in enumerate(zip(at_q, at_k, strict=True)):
             delta = self.offsets[:, axis].to(q.device, q.dtype)
@@ -241,7 +241,7 @@ class FixedWeights(Position):
         super().__init__()
         self.weights = weights
 
-    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         _, n, m = self.weights.shape
         log_weights = self.weights.to(at_q[0].device).log().flatten()
         pair = head * (n * m) + (at_q[0] * m + at_k[0])

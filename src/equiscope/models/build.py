@@ -224,7 +224,9 @@ class Model(nn.Module):
             preserves = getattr(part, "preserves", None)
             if preserves is None or path == "encoder" or path.startswith("encoder.") or part is self:
                 continue
-            between = id(part) in across and any(cast(Position, part).acts(place) for place in ("turn", "bias", "term", "mix"))
+            between = id(part) in across and any(
+                cast(Position, part).acts(place) for place in ("rotate", "score_bias", "content_bias", "value_bias")
+            )
             removed = isinstance(part, Position) and part.uniform and self._centred
             yield path, part, frozenset(CLAIMED) if removed else frozenset() if between else preserves
 
@@ -260,7 +262,7 @@ class _Schemes:
 
     def of(self, a: "specs.Attention") -> Position:
         head_width = a.head_width or self.width // a.heads
-        enters = a.position.acts("embed") and not any(map(a.position.acts, ("turn", "bias", "term", "mix")))
+        enters = a.position.acts("embed") and not any(map(a.position.acts, ("rotate", "score_bias", "content_bias", "value_bias")))
         heads = None if enters else [a.heads, head_width]  # what is only added to tokens is added once, however they are split
         key = json.dumps([to_json(a.position), heads], sort_keys=True)
         alike = [one for one in self._known if json.loads(one)[0] == json.loads(key)[0]]

@@ -269,23 +269,23 @@ class _Shared:
         self.here, self.all = rows.since(self.start), rows.read()
         self._made: dict[Any, Any] = {}
 
-    def turn(self, x: Tensor, scheme: Position, role: Role) -> Tensor:
+    def rotate(self, x: Tensor, scheme: Position, role: Role) -> Tensor:
         """Queries or keys [B, H, N, K], turned. For one row, by a matrix: whatever a place does to rows is linear in them."""
-        if not scheme.acts("turn"):
+        if not scheme.acts("rotate"):
             return x
         if self.new > 1:
-            return scheme.turn(x, self.at, role)
-        key = ("turn", id(scheme), x.shape[-1], role)
+            return scheme.rotate(x, self.at, role)
+        key = ("rotate", id(scheme), x.shape[-1], role)
         if key not in self._made:
             wide, wanted = x.shape[-1], torch.promote_types(x.dtype, torch.float32)
             alike = self.batch == 1 or self.rows.valid is None
             at = self.at[:1] if alike else self.at
             eye = torch.eye(wide, dtype=wanted, device=x.device).expand(len(at), 1, wide, wide)
-            self._made[key] = scheme.turn(eye, at.expand(-1, wide, -1), role)
-        turn: Tensor = self._made[key]
-        if turn.shape[:2] == (1, 1):
-            return (x.reshape(-1, x.shape[-1]).to(turn.dtype) @ turn[0, 0]).to(x.dtype).view(*x.shape[:-1], -1)
-        return (x.to(turn.dtype) @ turn).to(x.dtype)
+            self._made[key] = scheme.rotate(eye, at.expand(-1, wide, -1), role)
+        rotation: Tensor = self._made[key]
+        if rotation.shape[:2] == (1, 1):
+            return (x.reshape(-1, x.shape[-1]).to(rotation.dtype) @ rotation[0, 0]).to(x.dtype).view(*x.shape[:-1], -1)
+        return (x.to(rotation.dtype) @ rotation).to(x.dtype)
 
     def mask(self, scheme: Position, heads: int, window: int | None, dtype: torch.dtype) -> Tensor | None:
         """What is added to scores, or bool: who may look; [B or 1, H or 1, N, M], None where nothing is hidden."""
@@ -310,11 +310,11 @@ class _Shared:
         return seen if rows.valid is None else seen & rows.valid[:, None, None, : rows.count]
 
     def _bias(self, scheme: Position, heads: int) -> Tensor | None:
-        if not scheme.acts("bias"):
+        if not scheme.acts("score_bias"):
             return None
         head = torch.arange(heads, device=self.at.device)[:, None, None]
         here, there = self.at[:, None, :, :], self.rows.at[:, None, : self.rows.count, :].mT
-        return scheme.bias(head, (here,), (there,))
+        return scheme.score_bias(head, (here,), (there,))
 
 
 Normed = Callable[[Tensor], Tensor]
@@ -328,7 +328,7 @@ class _Layer:
         own, f, cross = block.attention, block.feedforward, block.cross
         self.scheme, self.parallel, self.residual, self.pre = scheme, block.parallel, block.residual, block.order == "pre"
         self.heads, self.groups, self.width = own.heads, own.kv_heads, own.head_width
-        self.parts, self.turns = (own.heads, 2 * own.kv_heads), scheme.acts("turn")
+        self.parts, self.turns = (own.heads, 2 * own.kv_heads), scheme.acts("rotate")
         self.scale, self.window = own.score.factor(own.head_width), own.mask.horizon
         self.asking = _packed(own.q_proj, own.k_proj, own.v_proj)
         self.output = _packed(cast(nn.Linear, own.o_proj))
@@ -371,7 +371,7 @@ class _Layer:
         whole = self.pre and self.residual and not self.parallel and self.crossed is None and self.gate is None
         if not whole or n1 is None or n2 is None or inward is None or outward is None or {n1.kind, n2.kind} != {"layer"}:
             return None
-        if self.normed or self.turns or self.window or self.scheme.acts("bias") or self.heads != self.groups:
+        if self.normed or self.turns or self.window or self.scheme.acts("score_bias") or self.heads != self.groups:
             return None
         asking, output, inner, outer = self.asking.__call__, self.output.added, inward.__call__, outward.added
         gain1, shift1, eps1, gain2, shift2, eps2 = n1.gain, n1.shift, n1.eps, n2.gain, n2.shift, n2.eps
@@ -392,9 +392,9 @@ class _Layer:
         here.copy_(kv)
         if self.normed is not None or self.turns:
             k = here.narrow(1, 0, groups) if self.normed is None else self.normed[1](kv.narrow(1, 0, groups))
-            here.narrow(1, 0, groups).copy_(shared.turn(k, self.scheme, "key"))
+            here.narrow(1, 0, groups).copy_(shared.rotate(k, self.scheme, "key"))
             q = q.to(here.dtype) if self.normed is None else self.normed[0](q)
-            q = shared.turn(q, self.scheme, "query")
+            q = shared.rotate(q, self.scheme, "query")
         k, v = shared.all[number]
         return _looked_up(q.to(k.dtype), k, v, shared.mask(self.scheme, heads, self.window, k.dtype), self.scale).to(x.dtype)
 
@@ -487,7 +487,9 @@ def _why_not(model: Model) -> str:
         return "tokens are more than ids"
     if s.entry.separator is not None:
         return "it keeps documents apart"
-    if any(scheme.widened(s.width) != s.width or scheme.acts("term") or scheme.acts("mix") for scheme in model.schemes):
+    if any(
+        scheme.widened(s.width) != s.width or scheme.acts("content_bias") or scheme.acts("value_bias") for scheme in model.schemes
+    ):
         return "its scheme reads what tokens hold, or widens them"
     for i, block in enumerate(cast(list[blocks.Block], list(model.blocks))):
         if type(block) is not blocks.Block:

@@ -74,7 +74,7 @@ class Attention(SpecPart):
             object.__setattr__(self, "kind", Kind(self.kind))
         super().__post_init__()
         if self.kind.name == "differential" and (
-            self.position.acts("term") or self.position.acts("mix") or self.position.name == "pope"
+            self.position.acts("content_bias") or self.position.acts("value_bias") or self.position.name == "pope"
         ):
             raise InputError(f"Differential attention halves its heads, which {type(self.position).__name__} cannot read.")
         self._check_score()

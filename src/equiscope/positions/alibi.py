@@ -83,7 +83,7 @@ class Alibi(Position):
             if len(slopes) != heads:
                 raise ShapeError(f"Alibi was given {len(slopes)} {what}, but the attention has {heads} heads. Give one a head.")
 
-    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         if not self.rates:
             raise InputError("This Alibi() does not know the number of heads yet. Call .sized(width, heads, head_width).")
         slopes = _of(head, self.rates, at_q[0])

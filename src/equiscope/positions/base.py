@@ -66,25 +66,25 @@ class Position(nn.Module):
         """Act on the tokens: x [..., N, D] and at [..., N, A] to [..., N, widened(D)]."""
         return x
 
-    def turn(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
+    def rotate(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
         """Act on queries or keys: x [..., H, N, K], at [..., N, A]. The result may be wider, for both alike."""
         return x
 
-    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
+    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
         """Act on the scores: a number for each head and pair of places, elementwise by broadcasting.
 
         head [H, 1, 1] (or a number), and a tensor for each axis of the coordinates: at_q [..., N, 1], at_k [..., 1, M].
         """
         return None
 
-    def term(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor | None:
+    def content_bias(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor | None:
         """Act on the scores by what the tokens hold: q [..., H, N, K], k [..., H, M, K] to [..., H, N, M], added to scaled scores.
 
         seen  who may look, bool, broadcast to [..., H, N, M]; None: everybody
         """
         return None
 
-    def mix(self, weights: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
+    def value_bias(self, weights: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
         """Act on the values: weights [..., H, N, M] to what is added to their mix, [..., H, N, V]."""
         return None
 

@@ -51,7 +51,7 @@ class Cope(Position):
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.table = nn.Parameter(torch.randn(self.far + 1, head_width) * 0.02)
 
-    def term(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
+    def content_bias(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
         allocated(self, "table")
         width, wide = q.shape[-1], torch.promote_types(q.dtype, torch.float32)
         (places,) = at_k

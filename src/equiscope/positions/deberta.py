@@ -55,10 +55,10 @@ class Deberta(Position):
         self.key_table = nn.Parameter(torch.randn(2 * self.far, heads * head_width) * 0.02)
         self.query_table = nn.Parameter(torch.randn(2 * self.far, heads * head_width) * 0.02)
 
-    def turn(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
+    def rotate(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
         return x * 3**-0.5 if role == "query" else x
 
-    def term(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
+    def content_bias(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
         """q has been divided by sqrt(3) already."""
         allocated(self, "key_table")
         steps = whole(at_q, at_k)

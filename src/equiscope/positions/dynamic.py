@@ -51,7 +51,7 @@ class DynamicBias(Position):
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.mlp = network(1, self.hidden, heads)
 
-    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "mlp")
         steps = gap(at_q, at_k)
         read = logarithmic(steps) if self.spacing == "log" else steps

@@ -57,7 +57,7 @@ class Fire(Position):
         self.rate, self.threshold = nn.Parameter(torch.tensor([0.1])), nn.Parameter(torch.ones(1))
         self.mlp = network(1, self.hidden, heads)
 
-    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "mlp")
         (place,) = at_q
         least = size(self.threshold) * self.length

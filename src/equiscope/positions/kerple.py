@@ -59,7 +59,7 @@ class Kerple(Position):
         else:
             self.strength, self.shape = nn.Parameter(low.expm1().log()), nn.Parameter((wide / 2).logit())
 
-    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "strength")
         steps = far(at_q, at_k)
         strength = F.softplus(self.strength[head.long()])

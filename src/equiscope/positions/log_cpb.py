@@ -55,7 +55,7 @@ class LogCpb(Position):
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.mlp = network(len(self.shape), self.hidden, heads, bias=False)
 
-    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "mlp")
         read = [bent(gap, side).unsqueeze(-1) for gap, side in zip(gaps(at_q, at_k), self.shape, strict=True)]
         both = reduce(concat, read)

@@ -54,14 +54,14 @@ class Shaw(Position):
         self.key_table = nn.Parameter(torch.randn(rows, head_width) * 0.02)
         self.value_table = nn.Parameter(torch.randn(rows, head_width) * 0.02) if self.values else None
 
-    def term(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
+    def content_bias(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
         allocated(self, "key_table")
         each = q @ self.key_table.mT
         width = q.shape[-1]
         each = each * width**-0.5
         return take(each, self.rows(at_q, at_k))
 
-    def mix(self, weights: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
+    def value_bias(self, weights: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
         if not self.values:
             return None
         allocated(self, "value_table")

@@ -51,7 +51,7 @@ class SwinBias(Position):
         h, w = self.shape
         self.table = nn.Embedding.from_pretrained(torch.randn((2 * h - 1) * (2 * w - 1), heads) * 0.02, freeze=False)
 
-    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "table")
         numbers(*at_q, *at_k)
         h, w = self.shape

@@ -54,7 +54,7 @@ class T5Bias(Position):
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.table = nn.Embedding.from_pretrained(torch.randn(self.buckets, heads) * width**-0.5, freeze=False)
 
-    def bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
+    def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor:
         allocated(self, "table")
         numbers(*at_q, *at_k)
         row = bucket(gap(at_q, at_k), self.buckets, float(self.far), self.both)

@@ -56,7 +56,7 @@ class TransformerXL(Position):
         self.word = nn.Parameter(torch.randn(heads, head_width) * 0.02)
         self.distance = nn.Parameter(torch.randn(heads, head_width) * 0.02)
 
-    def term(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
+    def content_bias(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:
         allocated(self, "weight")
         u, v, weight = self._heads() if q.ndim > 2 else (self.word, self.distance, self.weight)
         asked = (q + v) @ weight.mT

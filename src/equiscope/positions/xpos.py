@@ -58,7 +58,7 @@ class XPos(Position):
         rate = torch.log((pair / (head_width // 2) + self.gamma) / (1 + self.gamma)) / self.scale_base
         return rate.repeat_interleave(2) if self.pairs == "interleaved" else torch.cat([rate, rate])
 
-    def turn(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
+    def rotate(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
         sign = 1.0 if role == "query" else -1.0
         clocks = angles(at, ladder(x.shape[-1] // 2, self.base))
         turned = rotate(x, clocks, self.pairs)

@@ -15,7 +15,7 @@ BoxKind = Literal[
     "input", "table", "map", "token", "position", "norm", "attention", "cross", "mask", "feedforward", "readout", "head", "output",
     "sum", "join",
 ]  # fmt: skip
-Slot = Literal["", "turn", "scores", "values"]
+Slot = Literal["", "rotate", "scores", "values"]
 Wire = Literal["stream", "side", "residual", "source", "tied"]
 
 

@@ -89,7 +89,7 @@ def _by_distance(similar: Tensor) -> Tensor:
 def _turned(scheme: Position, vectors: Tensor, at: Tensor) -> Tensor:
     """[S, N]: each vector as a query at every place with itself as a key at place 0, relative to the product there."""
     with torch.no_grad():
-        asked, found = scheme.turn(vectors.expand(-1, len(at), -1), at, "query"), scheme.turn(vectors, at[:1], "key")
+        asked, found = scheme.rotate(vectors.expand(-1, len(at), -1), at, "query"), scheme.rotate(vectors, at[:1], "key")
     product = (asked * found).sum(-1)
     return product / product[:, :1]
 
@@ -97,7 +97,7 @@ def _turned(scheme: Position, vectors: Tensor, at: Tensor) -> Tensor:
 def _left(scheme: Position, at: Tensor) -> Tensor:
     """[H, N]: what a bias alone leaves of a weight for a key so many steps back."""
     made = scheme.sized(WIDTH, HEADS, WIDTH // HEADS).double()
-    bias = made.bias(torch.arange(HEADS)[:, None, None], (at[:1],), (-at.mT,))
+    bias = made.score_bias(torch.arange(HEADS)[:, None, None], (at[:1],), (-at.mT,))
     assert bias is not None
     return bias.squeeze(-2).exp().detach()
 

@@ -48,7 +48,7 @@ export const RADIUS = 10;
 const SLOTS = [
   { slot: "values", text: "values" },
   { slot: "scores", text: "scores" },
-  { slot: "turn", text: "q, k" },
+  { slot: "rotate", text: "q, k" },
 ];
 
 export const isRound = ({ kind }: Box): boolean => kind === "sum" || kind === "join";

@@ -35,10 +35,10 @@ ABOUT: dict[record.drawing.BoxKind, str] = {
     "head": "A linear map from rows to answers.",
 }
 ACTS = {  # place where a scheme acts: slot of the attention that it stands in, and what it does there
-    "turn": ("turn", "turns queries and keys by their place"),
-    "bias": ("scores", "adds to the scores, by place"),
-    "term": ("scores", "adds to the scores, by place and content"),
-    "mix": ("values", "adds to the values, by place"),
+    "rotate": ("rotate", "rotates queries and keys by their position"),
+    "score_bias": ("scores", "adds to the scores, by position"),
+    "content_bias": ("scores", "adds to the scores, by position and content"),
+    "value_bias": ("values", "adds to the values, by position"),
 }
 
 

@@ -25,10 +25,10 @@ GIVEN = {  # words of the docs' examples, width 2
     "the": [0.1, -0.3], "dog": [0.6, 0.2], "is": [-0.4, -0.1], "good": [0.2, -0.7],
 }  # fmt: skip
 GROUPS = {  # a place where schemes act, and the heading of their group; of several places the last one decides
-    "embed": "In the words",
-    "turn": "In queries and keys",
-    "bias": "In the scores, by place",
-    "term": "In the scores, by place and word",
+    "embed": "In the tokens",
+    "rotate": "In queries and keys",
+    "score_bias": "In the scores, by position",
+    "content_bias": "In the scores, by position and content",
 }
 BROKEN = "Broken on purpose"
 EXTRA: list[tuple[str, str, str, str, Callable[[], Position]]] = [  # name, title, summary, what it breaks, how it is made

@@ -51,7 +51,7 @@ def alibi_is_relative(setting: Setting) -> Measured:
 
 def _bias(scheme: Position, at: Tensor, heads: int = 4) -> Tensor:
     """[H, N, N]: what a scheme adds to the scores."""
-    bias = scheme.bias(torch.arange(heads)[:, None, None], (at,), (at.mT,))
+    bias = scheme.score_bias(torch.arange(heads)[:, None, None], (at,), (at.mT,))
     assert bias is not None
     return bias.expand(heads, len(at), len(at))
 
@@ -72,7 +72,7 @@ def alibi_is_monotone(setting: Setting) -> Measured:
 
 def _penalties(scheme: Position, far: int) -> Tensor:
     """[H, N]: the bias for a key 0, 1, ... steps back."""
-    bias = scheme.bias(torch.arange(8)[:, None, None], (torch.zeros(1, 1, dtype=torch.float64),), (-counted(far + 1).T,))
+    bias = scheme.score_bias(torch.arange(8)[:, None, None], (torch.zeros(1, 1, dtype=torch.float64),), (-counted(far + 1).T,))
     assert bias is not None
     return bias.squeeze(-2)
 

@@ -37,7 +37,7 @@ def rope_is_relative(setting: Setting) -> Measured:
 
 
 def _scores(scheme: Position, q: Tensor, k: Tensor, at: Tensor) -> Tensor:
-    return scaled_dot(scheme.turn(q, at, "query"), scheme.turn(k, at, "key"))
+    return scaled_dot(scheme.rotate(q, at, "query"), scheme.rotate(k, at, "key"))
 
 
 @claim("Rotary positions keep the lengths of queries and keys.", "Su 2021, section 3.2.2 (the matrix is orthogonal)")
@@ -48,7 +48,7 @@ def rope_keeps_lengths(setting: Setting) -> Measured:
         "with YaRN": Rope(scaling=Yarn(4.0, trained=1024)),
         "xPos": XPos(scale_base=1e5),
     }
-    ratio = {name: (scheme.turn(q, at, "query").norm(dim=-1) / q.norm(dim=-1)) for name, scheme in schemes.items()}
+    ratio = {name: (scheme.rotate(q, at, "query").norm(dim=-1) / q.norm(dim=-1)) for name, scheme in schemes.items()}
     off = {name: (r - 1).abs().max().item() for name, r in ratio.items()}
     return Measured(
         f"At places up to 49 000 lengths change by {shown(off['RoPE'])} of themselves; with YaRN's gain by "
@@ -67,7 +67,7 @@ def rope_scores_decay(setting: Setting) -> Measured:
     rises, far = int((alike.diff() > 0).sum()), alike[len(alike) // 2 :].mean().item()
     q, k = normal(400, 1, 64), normal(400, 1, 64)
     at = torch.tensor([[1.0], [200.0]], dtype=torch.float64)
-    product = (Rope().turn(q.expand(-1, 2, -1), at, "query") * Rope().turn(k, at[:1] * 0, "key")).sum(-1).std(0)
+    product = (Rope().rotate(q.expand(-1, 2, -1), at, "query") * Rope().rotate(k, at[:1] * 0, "key")).sum(-1).std(0)
     same = (product[1] / product[0]).item()
     return Measured(
         f"A vector and itself, turned: on average the product rises in {rises} of {len(line.y) - 1} steps, and over the farther "
@@ -152,7 +152,7 @@ def dynamic_ntk_breaks_caches(setting: Setting) -> Measured:
 
     def turned(rows: Tensor, start: int, length: int, role: Role) -> Tensor:
         scheme = Rope(scaling=DynamicNtk(4.0, trained=16, length=length))
-        return scheme.turn(rows, counted(start + len(rows))[start:], role)
+        return scheme.rotate(rows, counted(start + len(rows))[start:], role)
 
     asked = turned(q, 24, 25, "query")
     full = scaled_dot(asked, turned(k, 0, 25, "key"))
@@ -203,7 +203,7 @@ def bfloat16_breaks_rope(setting: Setting) -> Measured:
 
 def _narrow(scheme: Position, q: Tensor, k: Tensor, at: Tensor) -> Tensor:
     """Scores of queries and keys that are turned, then rounded to bfloat16."""
-    asked, found = scheme.turn(q.bfloat16(), at, "query"), scheme.turn(k.bfloat16(), at, "key")
+    asked, found = scheme.rotate(q.bfloat16(), at, "query"), scheme.rotate(k.bfloat16(), at, "key")
     return scaled_dot(asked.double(), found.double())
 
 
@@ -211,8 +211,8 @@ def _narrow(scheme: Position, q: Tensor, k: Tensor, at: Tensor) -> Tensor:
 def xpos_decays(setting: Setting) -> Measured:
     far = 256
     at, ones = counted(far + 1), torch.ones(1, 64, dtype=torch.float64)
-    turned = (XPos().turn(ones.expand(far + 1, -1), at, "query") @ XPos().turn(ones, at[:1], "key").T).squeeze(-1) / 64
-    plain = (Rope().turn(ones.expand(far + 1, -1), at, "query") @ ones.T).squeeze(-1) / 64
+    turned = (XPos().rotate(ones.expand(far + 1, -1), at, "query") @ XPos().rotate(ones, at[:1], "key").T).squeeze(-1) / 64
+    plain = (Rope().rotate(ones.expand(far + 1, -1), at, "query") @ ones.T).squeeze(-1) / 64
     shrunk = torch.exp(at * XPos().rates(64)).mean(-1)
     rises = int((turned.diff() > 0).sum())
     falls = bool((shrunk.diff() < 0).all())
