@@ -54,7 +54,7 @@ padding stands on the right. For other batches say the places:
 ```python
 real = ids != 1  # the padding of RoBERTa
 places = (real.long().cumsum(-1) - 1).clamp(min=0)[..., None].double()
-model(dataclasses.replace(model.tokens(ids), at=places, valid=real))
+model(dataclasses.replace(model.tokens(ids), positions=places, valid=real))
 ```
 
 `model.spec` says in one object what was loaded: `print(model.spec.to_json())`.

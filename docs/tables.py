@@ -186,7 +186,7 @@ def runs(scheme: Position) -> list[str]:
     """Why a backend gives way, for each; eager never does."""
     attention, x = MultiHeadAttention(12, heads=2, mask=Causal()), torch.zeros(2, 3, 12)
     at = torch.zeros(3, scheme.axes or 1)
-    tokens = Tokens(x=x, at=at, order=torch.arange(3))
+    tokens = Tokens(x=x, positions=at, order=torch.arange(3))
     plan = Plan(scheme, tokens, tokens)
     with torch.no_grad():
         return [attention.why_not(backend, plan) for backend in RUNNERS]

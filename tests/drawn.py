@@ -79,7 +79,7 @@ class Attending(nn.Module):
         self.attention = MultiHeadAttention(self.position.widened(WIDTH), heads, mask=mask or Everything(), **settings)
 
     def forward(self, tokens: Tokens) -> Tensor:
-        return self.attention(replace(tokens, x=self.position.embed(tokens.x, tokens.at)), self.position)
+        return self.attention(replace(tokens, x=self.position.embed(tokens.x, tokens.positions)), self.position)
 
 
 def attending(position: Position, mask: Mask | None = None, seed: int = 0, **settings) -> Attending:
@@ -92,15 +92,18 @@ def placed(scheme: Position, tokens: Tokens, axes: int | None = None) -> Tokens:
     if axes == 1:
         return tokens
     row = torch.arange(tokens.x.shape[-2])
-    grid = torch.stack([*[torch.zeros_like(row)] * (axes - 2), row // 3, row % 3], -1).to(tokens.at.dtype)
-    return replace(tokens, at=grid.expand(*tokens.at.shape[:-1], axes).clone())
+    grid = torch.stack([*[torch.zeros_like(row)] * (axes - 2), row // 3, row % 3], -1).to(tokens.positions.dtype)
+    return replace(tokens, positions=grid.expand(*tokens.positions.shape[:-1], axes).clone())
 
 
 def words(seed: int = 0, length: int = LENGTH, batch: tuple[int, ...] = (), start: int = 0) -> Tokens:
     """Random words at places start, start + 1, ..."""
     x = torch.randn(*batch, length, WIDTH, generator=torch.Generator().manual_seed(100 + seed), dtype=torch.float64)
     tokens = Tokens.of(x, start)
-    expanded = {"at": tokens.at.expand(*batch, length, 1).clone(), "order": tokens.order.expand(*batch, length).clone()}
+    expanded = {
+        "positions": tokens.positions.expand(*batch, length, 1).clone(),
+        "order": tokens.order.expand(*batch, length).clone(),
+    }
     return replace(tokens, **expanded)
 
 
@@ -109,10 +112,10 @@ def uneven(tokens: Tokens, whole: bool, seed: int = 0) -> Tokens:
     generator = torch.Generator().manual_seed(seed)
     length = tokens.x.shape[-2]
     places = torch.randperm(40, generator=generator)[:length] if whole else 10 * torch.rand(length, generator=generator)
-    if tokens.at.shape[-1] > 1:  # in the plane: anywhere, or somewhere on the grid
-        apart = torch.rand(tokens.at.shape[-2:], generator=generator).double() * 5
-        return replace(tokens, at=(apart.floor() + tokens.at if whole else apart).expand_as(tokens.at).clone())
-    return replace(tokens, at=places.sort().values.double().unsqueeze(-1).expand_as(tokens.at).clone())
+    if tokens.positions.shape[-1] > 1:  # in the plane: anywhere, or somewhere on the grid
+        apart = torch.rand(tokens.positions.shape[-2:], generator=generator).double() * 5
+        return replace(tokens, positions=(apart.floor() + tokens.positions if whole else apart).expand_as(tokens.positions).clone())
+    return replace(tokens, positions=places.sort().values.double().unsqueeze(-1).expand_as(tokens.positions).clone())
 
 
 def has_table(position: Position) -> bool:

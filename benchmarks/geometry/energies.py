@@ -42,7 +42,7 @@ class Compiled(nn.Module):
         self.slopes = Slopes(inside, lambda energy, forces, _: missed(energy, forces))
 
     def loss(self, numbers, at):
-        return self.slopes({"numbers": numbers, "at": at})
+        return self.slopes({"numbers": numbers, "positions": at})
 
 
 class Sloped(nn.Module):

@@ -41,7 +41,7 @@ class Ready(MultiHeadAttention):
 
     def project(self, tokens, source, scheme):
         q, k, v = self.given
-        return scheme.rotate(q, tokens.at, "query"), scheme.rotate(k, source.at, "key"), v
+        return scheme.rotate(q, tokens.positions, "query"), scheme.rotate(k, source.positions, "key"), v
 
 
 def sized(scheme, case):

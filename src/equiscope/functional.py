@@ -129,12 +129,12 @@ def bins(x: Tensor, index: Tensor, count: int) -> Tensor:
 
 
 @semantic
-def later(x: Tensor, at: Tensor) -> Tensor:
-    """For each column j of x [..., N, M] the sum over the columns whose position is not before j's; at [..., 1, M].
+def later(x: Tensor, positions: Tensor) -> Tensor:
+    """For each column j of x [..., N, M] the sum over the columns whose position is not before j's; positions [..., 1, M].
 
     Of equal positions the later row counts as the later one.
     """
-    index = at.argsort(dim=-1, stable=True).expand(x.shape)
+    index = positions.argsort(dim=-1, stable=True).expand(x.shape)
     return torch.zeros_like(x).scatter(-1, index, x.gather(-1, index).flip(-1).cumsum(-1).flip(-1))
 
 

@@ -79,6 +79,6 @@ def test_decoding_equals_the_full_pass(backend):
     with torch.no_grad():
         for i in range(20):
             part = slice(i, i + 1)
-            token = Tokens(x=tokens.x[:, part], at=tokens.at[:, part], order=tokens.order[:, part])
+            token = Tokens(x=tokens.x[:, part], positions=tokens.positions[:, part], order=tokens.order[:, part])
             found.append(model.attention(token, model.position, cache=cache))
         assert relative_error(torch.cat(found, 1), model(tokens)) < 1e-4

@@ -30,7 +30,7 @@ def made(scheme=None, mask=None, heads=HEADS, half=4, **settings):
 
 
 def embedded(position, tokens):
-    return replace(tokens, x=position.embed(tokens.x, tokens.at))
+    return replace(tokens, x=position.embed(tokens.x, tokens.positions))
 
 
 @pytest.mark.parametrize(("layer", "start"), [(1, 0.2), (2, 0.8 - 0.6 * math.exp(-0.3)), (100, 0.8)])
@@ -110,8 +110,8 @@ def test_token_by_token_equals_the_full_pass(scheme, kv_heads):
     tokens, cache = embedded(position, words(batch=(2,))), attention.cache()
 
     def part(i):
-        at, order = tokens.at[..., i : i + 1, :], tokens.order[..., i : i + 1]
-        return Tokens(x=tokens.x[..., i : i + 1, :], at=at, order=order)
+        at, order = tokens.positions[..., i : i + 1, :], tokens.order[..., i : i + 1]
+        return Tokens(x=tokens.x[..., i : i + 1, :], positions=at, order=order)
 
     found = torch.cat([attention(part(i), position, cache=cache) for i in range(6)], -2)
     assert relative_error(found, attention(tokens, position)) < 1e-10

@@ -21,7 +21,7 @@ def attend(position, start=0, x=X):
     for name, weight in WEIGHTS.items():
         getattr(attention, name).weight.data = torch.tensor(weight, dtype=torch.float64).T
     tokens = Tokens.of(x, start)
-    return attention(Tokens(x=position.embed(tokens.x, tokens.at), at=tokens.at, order=tokens.order), position)
+    return attention(Tokens(x=position.embed(tokens.x, tokens.positions), positions=tokens.positions, order=tokens.order), position)
 
 
 @pytest.mark.parametrize(("position", "wanted"), RESULTS, ids=lambda v: getattr(v, "name", ""))

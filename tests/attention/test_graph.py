@@ -49,7 +49,7 @@ def test_on_the_complete_graph_it_is_full_attention(settings, batch):
 @pytest.mark.parametrize("scheme", ABLE, ids=title)
 def test_it_is_attention_under_a_mask_of_edges_for_every_scheme_on_edges(scheme, batch):
     position, tokens = sized(scheme), placed(scheme, words(batch=batch))
-    tokens = replace(tokens, x=position.embed(tokens.x, tokens.at))
+    tokens = replace(tokens, x=position.embed(tokens.x, tokens.positions))
     graph = randomised(GraphAttention(position.widened(WIDTH), HEADS, WIDTH // HEADS))
     full = randomised(MultiHeadAttention(position.widened(WIDTH), HEADS, WIDTH // HEADS, mask=PAIRS))
     out = graph(tokens, SOME, position)
@@ -84,7 +84,7 @@ def test_nodes_and_edges_renamed_together_rename_the_output():
     graph, tokens = made(), words()
     order = torch.tensor([3, 1, 5, 0, 2, 4])  # old row that comes to row i
     new = order.argsort()
-    moved = replace(tokens, x=tokens.x[order], at=tokens.at[order], order=tokens.order[order])
+    moved = replace(tokens, x=tokens.x[order], positions=tokens.positions[order], order=tokens.order[order])
     for position in (NoPosition(), Rope(), sized(Alibi())):
         found = graph(moved, new[SOME][:, torch.randperm(7)], position)
         assert relative_error(found, graph(tokens, SOME, position)[order]) < ROUNDING
@@ -151,6 +151,6 @@ def test_edges_that_do_not_fit_are_refused(edges, error, message):
 
 def test_several_graphs_are_one_graph_of_several_parts():
     graph, tokens = made(), words(batch=(2,))
-    flat = Tokens(x=tokens.x.flatten(0, 1), at=tokens.at.flatten(0, 1), order=torch.arange(12))
+    flat = Tokens(x=tokens.x.flatten(0, 1), positions=tokens.positions.flatten(0, 1), order=torch.arange(12))
     both = graph(flat, torch.cat([SOME, SOME + 6], 1))
     assert relative_error(both.unflatten(0, (2, 6)), graph(tokens, SOME)) < ROUNDING

@@ -37,7 +37,9 @@ def test_one_token_sees_itself(scheme, backend):
 def test_coordinates_that_are_no_numbers_are_refused(scheme):
     tokens = placed(scheme, words())
     with pytest.raises(InputError, match="NaN"):
-        attending(scheme, Causal())(replace(tokens, at=tokens.at.masked_fill(tokens.at == tokens.at.max(), math.nan)))
+        attending(scheme, Causal())(
+            replace(tokens, positions=tokens.positions.masked_fill(tokens.positions == tokens.positions.max(), math.nan))
+        )
 
 
 @schemes
@@ -81,7 +83,7 @@ def test_places_are_known_to_count_only_as_long_as_they_are_the_same_tensors():
     assert tokens.in_steps
     assert tokens.to(torch.float64).in_steps
     assert replace(tokens, x=tokens.x + 1).in_steps
-    assert not replace(tokens, at=tokens.at * 2).in_steps
+    assert not replace(tokens, positions=tokens.positions * 2).in_steps
     assert not replace(tokens, order=tokens.order.flip(0)).in_steps
 
 
@@ -90,7 +92,9 @@ def test_places_are_known_to_count_only_as_long_as_they_are_the_same_tensors():
 def test_what_a_plan_finds_out_about_places_changes_no_number(scheme, mask):
     """Even places take a value for each distance, others a table; a causal mask over growing ranks takes none."""
     tokens, model = placed(scheme, words(batch=(2,))), attending(scheme, mask, backend="sdpa")
-    apart = replace(tokens, at=torch.cat([tokens.at[:1], tokens.at[1:] + 2]))  # each sequence steady, with its own start
+    apart = replace(
+        tokens, positions=torch.cat([tokens.positions[:1], tokens.positions[1:] + 2])
+    )  # each sequence steady, with its own start
     assert relative_error(model(apart)[0], model(tokens)[0]) < 1e-12
     known, slow = model(tokens), attending(scheme, mask, backend="eager")(tokens)
     assert relative_error(known, slow) < 1e-12
@@ -107,7 +111,7 @@ def test_ranks_that_do_not_grow_with_the_rows_are_no_row_numbers():
 def test_a_place_that_was_changed_by_hand_is_seen(scheme):
     tokens, model = Tokens.of(words().x), attending(scheme, Causal())
     plain = model(tokens)
-    tokens.at[2] += 5
+    tokens.positions[2] += 5
     assert relative_error(model(tokens), plain) > 1e-4
     assert relative_error(model(tokens), attending(scheme, Causal(), backend="eager")(tokens)) < 1e-12
 
@@ -121,7 +125,7 @@ def test_a_rank_that_was_changed_by_hand_is_seen():
 
 def test_a_number_that_was_lost_by_hand_is_seen():
     tokens, model = Tokens.of(words().x), attending(Rope(), Causal())
-    tokens.at[2] = math.nan
+    tokens.positions[2] = math.nan
     with pytest.raises(InputError, match="NaN"):
         model(tokens)
 
@@ -129,7 +133,7 @@ def test_a_number_that_was_lost_by_hand_is_seen():
 def test_padding_without_a_place_is_refused():
     valid = torch.tensor([False, True, True, True, True, True])
     tokens = replace(words(), valid=valid)
-    tokens.at[0] = math.nan
+    tokens.positions[0] = math.nan
     with pytest.raises(InputError, match="NaN"):
         attending(Rope(), Causal())(tokens)
 
@@ -143,11 +147,11 @@ def test_places_are_looked_at_on_their_own_device():
 
 def test_places_at_both_ends_of_the_world_are_numbers():
     tokens = Tokens.of(words().x)
-    tokens.at[0], tokens.at[1] = -math.inf, math.inf  # their sum is none
-    NoPosition().check(tokens.at)
-    tokens.at[2] = math.nan
+    tokens.positions[0], tokens.positions[1] = -math.inf, math.inf  # their sum is none
+    NoPosition().check(tokens.positions)
+    tokens.positions[2] = math.nan
     with pytest.raises(InputError, match="NaN"):
-        NoPosition().check(tokens.at)
+        NoPosition().check(tokens.positions)
 
 
 def test_causality_told_by_rows_makes_no_table(monkeypatch):
@@ -160,7 +164,7 @@ def test_causality_told_by_rows_makes_no_table(monkeypatch):
 def test_places_too_large_to_count_are_not_taken_for_steps_of_one(far):
     """In float32 the neighbours of 1.7e9 are 128 apart: all of these places are one."""
     tokens = words().to(torch.float32)
-    tokens = replace(tokens, at=torch.full_like(tokens.at, far))
+    tokens = replace(tokens, positions=torch.full_like(tokens.positions, far))
     assert Plan(Alibi().sized(WIDTH, HEADS, WIDTH // HEADS), tokens, tokens).distances(HEADS) is None
     if far < math.inf:
         found, wanted = (attending(s, Causal()).float()(tokens) for s in (Alibi(), NoPosition()))
@@ -212,8 +216,8 @@ def test_places_of_some_batch_axes_serve_all_of_them(scheme, backend):
     tokens = words(batch=(2, 2))
     at = torch.stack([torch.arange(6.0), 3 * torch.arange(6.0)]).double().unsqueeze(-1)
     model = attending(scheme, Causal(), backend=backend)
-    whole = model(replace(tokens, at=at.expand(2, 2, 6, 1)))
-    assert relative_error(model(replace(tokens, at=at)), whole) < 1e-13
+    whole = model(replace(tokens, positions=at.expand(2, 2, 6, 1)))
+    assert relative_error(model(replace(tokens, positions=at)), whole) < 1e-13
 
 
 def test_nobody_to_ask_gives_nothing_also_to_a_sigmoid():

@@ -195,7 +195,7 @@ def test_sigmoid_weighs_every_key_by_itself(causal, bias):
 def test_a_sigmoid_counts_only_the_keys_that_may_be_seen():
     attention, tokens = made(weigh=Sigmoid()), words(batch=(3,))
     found = attention(replace(tokens, valid=VALID))
-    alone = attention(Tokens(x=tokens.x[1, :4], at=tokens.at[1, :4], order=tokens.order[1, :4]))
+    alone = attention(Tokens(x=tokens.x[1, :4], positions=tokens.positions[1, :4], order=tokens.order[1, :4]))
     assert relative_error(found[1, :4], alone) < ROUNDING
 
 
@@ -207,10 +207,10 @@ def test_queries_and_keys_are_normed_per_head_before_they_turn_as_in_qwen_3():
     norm_k.weight.data.copy_(attention.k_norm.weight)
     # their norm passes through float32
     q = rope.rotate(
-        norm_q((tokens.x @ attention.q_proj.weight.mT).unflatten(-1, (2, 4))).transpose(0, 1).double(), tokens.at, "query"
+        norm_q((tokens.x @ attention.q_proj.weight.mT).unflatten(-1, (2, 4))).transpose(0, 1).double(), tokens.positions, "query"
     )
     k = rope.rotate(
-        norm_k((tokens.x @ attention.k_proj.weight.mT).unflatten(-1, (1, 4))).transpose(0, 1).double(), tokens.at, "key"
+        norm_k((tokens.x @ attention.k_proj.weight.mT).unflatten(-1, (1, 4))).transpose(0, 1).double(), tokens.positions, "key"
     )
     v = (tokens.x @ attention.v_proj.weight.mT)[None]
     wanted = closed(attention, (q @ k.mT / 2).softmax(-1) @ v)
@@ -417,9 +417,9 @@ def test_the_gradient_of_a_learned_bias_is_the_same_block_by_block(scheme, causa
     places = torch.arange(n).double() * (1.5 if how == "uneven places" and scheme.name != "swin" else 1)
     if scheme.axes == 2:  # within a window of 8 x 8 cells
         grid = torch.stack([torch.arange(n) // 8 % 8, torch.arange(n) % 8], -1).double()
-        tokens = replace(tokens, at=grid)
+        tokens = replace(tokens, positions=grid)
     else:
-        tokens = replace(tokens, at=places[:, None]) if how == "uneven places" else tokens
+        tokens = replace(tokens, positions=places[:, None]) if how == "uneven places" else tokens
     if how == "padded":
         tokens = replace(tokens, valid=torch.rand(2, n, generator=torch.Generator().manual_seed(2)) < 0.8)
     if how == "packed":
@@ -472,8 +472,8 @@ def test_every_causal_kind_decodes_as_the_full_pass(kind, scheme, mask, padded):
     for i in range(6):
         part = slice(i, i + 1)
         valid = None if tokens.valid is None else tokens.valid[:, part]
-        token = Tokens(x=tokens.x[:, part], at=tokens.at[:, part], order=tokens.order[:, part], valid=valid)
-        token = replace(token, x=model.position.embed(token.x, token.at))
+        token = Tokens(x=tokens.x[:, part], positions=tokens.positions[:, part], order=tokens.order[:, part], valid=valid)
+        token = replace(token, x=model.position.embed(token.x, token.positions))
         found.append(model.attention(token, model.position, cache=cache))
     assert relative_error(torch.cat(found, 1), model(tokens)) < ROUNDING
 

@@ -40,7 +40,11 @@ def by_hand(attention, tokens, turn=lambda x, at: x):
             for j in range(len(k)):
                 if causal and tokens.order[j] > tokens.order[i]:
                     continue
-                above += turn(fq[i : i + 1], tokens.at[i : i + 1])[0] @ turn(fk[j : j + 1], tokens.at[j : j + 1])[0] * v[j, part]
+                above += (
+                    turn(fq[i : i + 1], tokens.positions[i : i + 1])[0]
+                    @ turn(fk[j : j + 1], tokens.positions[j : j + 1])[0]
+                    * v[j, part]
+                )
                 below += fq[i] @ fk[j]
             out[i, part] = above / below
     return out @ attention.o_proj.weight.mT
@@ -94,7 +98,7 @@ def test_the_fast_form_equals_the_readable_one(case, tokens, mask, feature):
 def test_schemes_that_embed_or_turn_are_taken_and_watched(scheme, mask):
     position = scheme.sized(WIDTH, HEADS, WIDTH // HEADS)
     tokens = placed(position, words())
-    tokens = replace(tokens, x=position.embed(tokens.x, tokens.at))
+    tokens = replace(tokens, x=position.embed(tokens.x, tokens.positions))
     attention = randomised(LinearAttention(position.widened(WIDTH), HEADS, head_width=WIDTH // HEADS, mask=mask))
     fast = attention(tokens, position)
     trace = recorded(attention, tokens, kwargs={"position": position})
@@ -117,8 +121,8 @@ def test_masks_that_need_pairs_are_refused():
 # --- as a recurrence ---------------------------------------------------------------------------------------------------
 def part(tokens, start, stop):
     flags = {n: None if (f := getattr(tokens, n)) is None else f[..., start:stop] for n in ("document", "valid")}
-    at, order = tokens.at[..., start:stop, :], tokens.order[..., start:stop]
-    return Tokens(x=tokens.x[..., start:stop, :], at=at, order=order, **flags)
+    at, order = tokens.positions[..., start:stop, :], tokens.order[..., start:stop]
+    return Tokens(x=tokens.x[..., start:stop, :], positions=at, order=order, **flags)
 
 
 def decoded(attention, tokens, position, cuts):
@@ -176,7 +180,7 @@ def test_padding_has_no_influence():
     attention, tokens = made(Causal()), replace(words(batch=(3,)), valid=VALID)
     other = replace(tokens, x=torch.where(VALID[..., None], tokens.x, tokens.x + 5))
     assert torch.equal(attention(tokens)[VALID], attention(other)[VALID])
-    alone = attention(part(replace(tokens, x=tokens.x[2], at=tokens.at[2], order=tokens.order[2], valid=None), 2, 6))
+    alone = attention(part(replace(tokens, x=tokens.x[2], positions=tokens.positions[2], order=tokens.order[2], valid=None), 2, 6))
     assert relative_error(attention(tokens)[2, 2:], alone) < ROUNDING
 
 
@@ -237,7 +241,7 @@ def test_it_keeps_no_table_of_pairs():
 
 def test_an_encoding_that_is_added_beforehand_is_no_matter():
     tokens = words()
-    embedded = replace(tokens, x=Sinusoidal().embed(tokens.x, tokens.at))
+    embedded = replace(tokens, x=Sinusoidal().embed(tokens.x, tokens.positions))
     assert relative_error(made()(embedded, Sinusoidal()), made()(embedded)) == 0
 
 

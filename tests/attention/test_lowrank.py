@@ -33,7 +33,7 @@ BOTH = [linformer, nystrom]
 
 def alone(tokens, row, start, stop):
     part = slice(start, stop)
-    return Tokens(x=tokens.x[row, part], at=tokens.at[row, part], order=tokens.order[row, part])
+    return Tokens(x=tokens.x[row, part], positions=tokens.positions[row, part], order=tokens.order[row, part])
 
 
 # --- what they compute --------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def test_a_causal_mask_reads_the_order_and_no_coordinate():
     tokens = words()
     at = torch.rand(6, 1, dtype=torch.float64)
     model = attending(NoPosition(), Causal())
-    assert torch.equal(model(replace(tokens, at=at)), model(tokens))
+    assert torch.equal(model(replace(tokens, positions=at)), model(tokens))
     ranks = torch.tensor([3, 3, 0, 7, 1, 3])
     seen = visible(Causal(), replace(tokens, order=ranks), replace(tokens, order=ranks))
     assert seen.tolist() == [[bool(k <= q) for k in ranks] for q in ranks]
@@ -66,7 +66,7 @@ def test_a_causal_mask_reads_the_order_and_no_coordinate():
 
 def test_mask_padding_and_documents_are_joined_with_and():
     tokens = Tokens(
-        x=torch.zeros(4, 2), at=torch.zeros(4, 1), order=torch.tensor([0, 1, 0, 1]),
+        x=torch.zeros(4, 2), positions=torch.zeros(4, 1), order=torch.tensor([0, 1, 0, 1]),
         document=torch.tensor([0, 0, 1, 1]), valid=torch.tensor([True, True, True, False]),
     )  # fmt: skip
     seen = visible(Causal(), tokens, tokens)
@@ -89,6 +89,6 @@ def test_ranks_of_padding_are_not_looked_up_in_a_graph(backend):
     """Texts that are padded on the left begin at rank 0, so their padding has negative ranks."""
     attention = MultiHeadAttention(8, mask=Edges([(0, 0), (1, 0), (1, 1)], nodes=2), backend=backend).double()
     order, valid = torch.tensor([[-2, -1, 0, 1]]), torch.tensor([[False, False, True, True]])
-    tokens = Tokens(x=torch.randn(1, 4, 8).double(), at=order.unsqueeze(-1).double(), order=order, valid=valid)
+    tokens = Tokens(x=torch.randn(1, 4, 8).double(), positions=order.unsqueeze(-1).double(), order=order, valid=valid)
     alone = Tokens.of(tokens.x[0, 2:])
     assert torch.allclose(attention(tokens)[0, 2:], attention(alone), atol=1e-12)

@@ -58,7 +58,7 @@ def test_a_stem_row_by_row_gives_the_same(axes, sizes):
     stem, samples = randomised(Stem((2, 4, 6), axes)), torch.randn(3, 2, *sizes, dtype=torch.float64)
     ours, rows = stem(samples), plain(stem)(samples)
     assert relative_error(rows.x, ours.x) < ROUNDING
-    assert torch.equal(rows.at, ours.at)
+    assert torch.equal(rows.positions, ours.positions)
 
 
 def test_written_out_a_bias_is_made_for_every_pair():

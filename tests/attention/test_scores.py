@@ -67,7 +67,7 @@ def test_large_scores_do_not_overflow():
 @pytest.mark.parametrize("heads", [1, HEADS])
 def test_the_score_of_word_plus_place_is_a_sum_of_four(heads):
     tokens, model = words(), attending(Sinusoidal(), heads=heads, head_width=WIDTH // heads)
-    p = Sinusoidal().encode(tokens.at, WIDTH)
+    p = Sinusoidal().encode(tokens.positions, WIDTH)
     parts = score_split(tokens.x, p, model.attention.q_proj.weight.mT, model.attention.k_proj.weight.mT, heads)
     assert relative_error(sum(parts), attention_of(recorded(model, tokens))[0]) < 1e-14
     content, content_place, place_content, place = parts

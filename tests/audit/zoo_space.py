@@ -327,13 +327,13 @@ class Near(nn.Module):
         self.value, self.distance = nn.Linear(8, 8), distance
 
     def forward(self, tokens: Tokens) -> Tensor:
-        at = tokens.at.to(tokens.x.dtype)
+        at = tokens.positions.to(tokens.x.dtype)
         scores = -(at[:, None] - at).square().sum(-1) if self.distance else at[:, 0].expand(len(at), -1)
         return scores.softmax(-1) @ self.value(tokens.x)
 
 
 def placed() -> tuple[Tokens]:
-    return (Tokens(x=torch.randn(2, 7, 8), at=torch.randn(7, 3), order=torch.arange(7)),)
+    return (Tokens(x=torch.randn(2, 7, 8), positions=torch.randn(7, 3), order=torch.arange(7)),)
 
 
 def asked(output: str) -> dict[str, str]:

@@ -89,5 +89,5 @@ def test_pre_norm_keeps_the_stream_and_post_norm_brings_it_to_size(order):
     for layer in (ours.attention_norm, ours.feedforward_norm):
         layer.weight.data.fill_(1.0)
         layer.bias.data.zero_()
-    grown = ours(type(tokens)(x=tokens.x * 1e6, at=tokens.at, order=tokens.order))
+    grown = ours(type(tokens)(x=tokens.x * 1e6, positions=tokens.positions, order=tokens.order))
     assert (grown.norm() > 1e5) if order == "pre" else (grown.norm() < 10)

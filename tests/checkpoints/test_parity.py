@@ -245,7 +245,9 @@ def test_a_batch_padded_on_the_left_gives_what_each_text_gives_alone(name, folde
     valid[1, :5] = False
     places = (valid.long().cumsum(-1) - 1).clamp(min=0)
     with torch.no_grad():
-        tokens = Tokens(x=ours.embedding(ids()), at=places.float().unsqueeze(-1), order=torch.arange(12).expand(2, 12), valid=valid)
+        tokens = Tokens(
+            x=ours.embedding(ids()), positions=places.float().unsqueeze(-1), order=torch.arange(12).expand(2, 12), valid=valid
+        )
         found = ours(tokens)
         wanted = theirs(ids(), attention_mask=valid.long(), position_ids=places).logits
         assert relative_error(found[valid], wanted[valid]) < 1e-5
@@ -304,7 +306,7 @@ def test_padding_on_either_side_of_what_an_encoder_reads_changes_nothing(name, f
     for valid in (left, right):
         places = (valid.long().cumsum(-1) - 1).clamp(min=0)
         looked_up = embedding.tokens(given["input_ids"])
-        tokens = Tokens(x=looked_up.x, at=places.float().unsqueeze(-1), order=torch.arange(12).expand(2, 12), valid=valid)
+        tokens = Tokens(x=looked_up.x, positions=places.float().unsqueeze(-1), order=torch.arange(12).expand(2, 12), valid=valid)
         with torch.no_grad():
             found = ours(given["decoder_input_ids"], source=tokens) if name in PAIRED else ours(tokens)
             alone = {**given, "input_ids": given["input_ids"][1:, valid[1]]}

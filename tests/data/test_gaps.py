@@ -48,7 +48,7 @@ def test_times_are_those_of_the_windows_that_are_left(whole, cut):
         every = tokens_of(whole.config, whole.hearing, [one.wave])
         some = tokens_of(cut.config, cut.hearing, [other.wave])
         rows = kept(every.x.shape[1], 0.4, 3, of_sound(one.wave))
-        assert torch.equal(some.at[0], every.at[0, rows])
+        assert torch.equal(some.positions[0], every.positions[0, rows])
         assert torch.equal(some.x[0], every.x[0, rows])
         assert some.order.tolist() == list(range(len(rows)))
 
@@ -56,7 +56,7 @@ def test_times_are_those_of_the_windows_that_are_left(whole, cut):
 def test_an_index_counts_what_is_left_and_does_not_know_the_gaps(cut):
     config = Sounds(**SAID, gaps=0.4, gap=3, places="index")
     made = tokens_of(config, cut.hearing, [cut.parts["test"][0].wave])
-    assert made.at[0, :, 0].tolist() == list(range(made.x.shape[1]))
+    assert made.positions[0, :, 0].tolist() == list(range(made.x.shape[1]))
 
 
 def test_a_recording_is_cut_alike_alone_and_in_a_batch_whatever_the_seed(cut):
@@ -66,7 +66,7 @@ def test_a_recording_is_cut_alike_alone_and_in_a_batch_whatever_the_seed(cut):
         together = tokens_of(run.config, cut.hearing, waves)
         for row, wave in enumerate(waves):
             alone, real = tokens_of(cut.config, cut.hearing, [wave]), together.valid[row]
-            assert torch.equal(together.at[row][real], alone.at[0])
+            assert torch.equal(together.positions[row][real], alone.at[0])
             assert torch.equal(together.x[row][real], alone.x[0])
 
 
@@ -74,17 +74,17 @@ def test_each_time_it_is_learned_from_a_recording_is_cut_anew_and_a_step_always_
     again = Recordings(cut.config, 3)
     for step in (0, 5):
         (first, _), (second, _) = cut.batch(step, 8), again.batch(step, 8)
-        assert torch.equal(first.at, second.at)
+        assert torch.equal(first.positions, second.positions)
         assert torch.equal(first.x, second.x)
     shares = [cut.batch(5, 8, share, 3)[0] for share in range(3)]
     whole = cut.batch(5, 8)[0]
     for row in range(8):
         part = shares[row % 3]
-        assert torch.equal(whole.at[row][whole.valid[row]], part.at[row // 3][part.valid[row // 3]])
+        assert torch.equal(whole.positions[row][whole.valid[row]], part.positions[row // 3][part.valid[row // 3]])
     count = len(cut.parts["train"])
     place = cut.order.batch(0, 1)[0][1]
     later = next(step for step in range(count, 2 * count) if cut.order.batch(step, 1)[0][1] == place)
-    assert cut.batch(0, 1)[0].at.tolist() != cut.batch(later, 1)[0].at.tolist()
+    assert cut.batch(0, 1)[0].positions.tolist() != cut.batch(later, 1)[0].positions.tolist()
 
 
 def test_no_recording_has_more_tokens_than_are_said_of_the_longest(whole, cut):

@@ -153,7 +153,7 @@ def test_frames_without_forces_teach_their_energies(tmp_path, name):
     found = float(task.loss(model, terms).detach())
     for _, row in space.order.batch(0, 4):
         frame = space.parts["train"][row]
-        answer = model.answer(frame.numbers[None], frame.at[None])
+        answer = model.answer(frame.numbers[None], frame.positions[None])
         expected += abs(float(answer.energy) - frame.energy) / 3 / task.levels.scale
         if frame.forces is not None:
             expected += float((answer.forces[0] - frame.forces).abs().sum()) / 9 / task.levels.scale
@@ -164,7 +164,7 @@ def test_frames_without_forces_teach_their_energies(tmp_path, name):
         pulled = [f for f in some if f.forces is not None]
         assert ("forces" in values) == bool(pulled)
         if pulled:
-            missed = torch.cat([(model.answer(f.numbers[None], f.at[None]).forces[0] - f.forces).flatten() for f in pulled])
+            missed = torch.cat([(model.answer(f.numbers[None], f.positions[None]).forces[0] - f.forces).flatten() for f in pulled])
             assert values["forces"] == pytest.approx(1000 * float(missed.abs().mean()), rel=1e-5)
     assert any("have no forces" in note for note in task.notes) == (name != "lone atoms without")
 

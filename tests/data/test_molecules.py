@@ -59,14 +59,14 @@ def test_energies_and_forces_are_brought_to_electronvolts_and_angstrom():
     kcal = 0.04336410424180  # thermochemical calorie
     assert read[3].energy == pytest.approx(raw["energies"][3] * kcal, rel=1e-12)
     assert torch.allclose(read[3].forces, torch.from_numpy(raw["forces"][3]) * kcal, rtol=1e-12)
-    assert torch.equal(read[3].at, torch.from_numpy(raw["coords"][3]))
+    assert torch.equal(read[3].positions, torch.from_numpy(raw["coords"][3]))
     assert read[3].numbers.tolist() == [6, 6, 8, 1, 1, 1, 1, 1, 1]
 
 
 def test_a_length_has_a_unit_and_forces_are_by_it(tmp_path):
     path = written(tmp_path / "a.extxyz", water())
     one, other = (frames(path, Manner(Keys(), "hartree", length))[0][0] for length in ("angstrom", "bohr"))
-    assert torch.allclose(other.at, one.at * 0.529177210544)
+    assert torch.allclose(other.positions, one.at * 0.529177210544)
     assert torch.allclose(other.forces, one.forces / 0.529177210544)
     assert one.energy == other.energy == -10 * ENERGIES["hartree"]
 
@@ -151,7 +151,7 @@ def test_smaller_molecules_are_padded_with_no_atoms(tmp_path):
     path = written(tmp_path / "a.extxyz", water() + "1\nProperties=species:S:1:pos:R:3:forces:R:3 energy=-1\nH 1 2 3 0 0 0\n")
     made = joined(frames(path, Manner(Keys()))[0])
     assert made["numbers"].tolist() == [[8, 1, 1], [1, 0, 0]]
-    assert made["at"][1, 1:].abs().sum() == made["forces"][1].abs().sum() == 0
+    assert made["positions"][1, 1:].abs().sum() == made["forces"][1].abs().sum() == 0
 
 
 # -------------------------------------------------------------------------------------------------------------- levels
@@ -314,7 +314,7 @@ def test_places_in_another_unit_of_length_than_was_said_are_refused(tmp_path, sa
         arrays = {array: raw[array][rows] for array in ("energies", "forces")}
         made[name] = altered(tmp_path / name, coords=raw["coords"][rows] / LENGTHS[unit], **arrays)
     frames_ = Frames(ethanol(train=made["a.npz"], test=made["c.npz"], length=said))
-    assert torch.allclose(frames_.parts["test"][0].at, torch.from_numpy(raw["coords"][30]))
+    assert torch.allclose(frames_.parts["test"][0].positions, torch.from_numpy(raw["coords"][30]))
     with pytest.raises(InputError, match=rf"Atoms of the test part are .* as if places were in {other} there\. .*data\.length"):
         Frames(ethanol(train=made["a.npz"], test=made["b.npz"], length=said))
 
@@ -331,7 +331,7 @@ def test_every_unit_is_brought_to_electronvolts_and_angstrom(tmp_path, unit, len
     }[unit]  # fmt: skip
     long = {"angstrom": 1.0, "nm": units.nm, "bohr": units.Bohr}[length]
     assert found.energy == pytest.approx(-10 * ev, rel=1e-6)
-    assert found.at[1, 0] == pytest.approx(0.96 * long, rel=1e-6)
+    assert found.positions[1, 0] == pytest.approx(0.96 * long, rel=1e-6)
     assert found.forces[1].tolist() == pytest.approx([0.1 * ev / long, 0.2 * ev / long, -0.3 * ev / long], rel=1e-6)
 
 

@@ -246,7 +246,7 @@ def test_padding_changes_no_recording(tokens, level):
         assert alone.valid is not None
         assert bool(alone.valid.all())
         assert relative_error(together.x[row][real], alone.x[0]) < 1e-5  # float32: sums in another order
-        assert torch.equal(together.at[row][real], alone.at[0])
+        assert torch.equal(together.positions[row][real], alone.at[0])
         assert not together.x[row][~real].any()
 
 
@@ -255,16 +255,16 @@ def test_places_are_seconds_or_counts(tmp_path):
     for tokens, made in (("log-mel", log_mel(wave, 8000, mels=16)), ("raw", frames(wave, 8000, 25, 10))):
         config = Sounds(train="", tokens=tokens, mels=16)
         hearing = heard(*measured(config, 8000, kept(wave)))
-        assert torch.equal(tokens_of(config, hearing, [wave]).at[0], made.at)
-        counted = tokens_of(Sounds(train="", tokens=tokens, mels=16, places="index"), hearing, [wave]).at[0, :, 0]
-        assert counted.tolist() == list(range(len(made.at)))
+        assert torch.equal(tokens_of(config, hearing, [wave]).positions[0], made.positions)
+        counted = tokens_of(Sounds(train="", tokens=tokens, mels=16, places="index"), hearing, [wave]).positions[0, :, 0]
+        assert counted.tolist() == list(range(len(made.positions)))
     config = Sounds(train="", tokens="patches", mels=16, patch=(3, 4))
     hearing = heard(*measured(config, 8000, kept(wave)))
     cut = spectrogram_patches(log_mel(wave, 8000, mels=16), (3, 4))
     found = tokens_of(config, hearing, [wave])
-    assert torch.equal(found.at[0], cut.at)
+    assert torch.equal(found.positions[0], cut.positions)
     counted = tokens_of(Sounds(train="", tokens="patches", mels=16, patch=(3, 4), places="index"), hearing, [wave])
-    assert counted.at[0, :5].tolist() == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 0]]
+    assert counted.positions[0, :5].tolist() == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 0]]
 
 
 @pytest.mark.parametrize("tokens", ["log-mel", "raw"])

@@ -38,8 +38,8 @@ def test_a_frame_turns_with_its_forces_and_cell():
     places, by = torch.randn(4, 3, dtype=torch.float64), turn(3)
     one = Frame("a", 0, torch.ones(4, dtype=torch.long), places, -1.0, 2 * places, torch.eye(3, dtype=torch.float64))
     found = turned(one, by)
-    assert torch.allclose(found.at, places @ by.T)
-    assert torch.allclose(found.forces, 2 * found.at)
+    assert torch.allclose(found.positions, places @ by.T)
+    assert torch.allclose(found.forces, 2 * found.positions)
     assert torch.allclose(found.cell, by.T)
     assert found.energy == one.energy
     assert turned(Frame("a", 0, one.numbers, places, -1.0), by).forces is None
@@ -47,23 +47,29 @@ def test_a_frame_turns_with_its_forces_and_cell():
 
 def test_what_is_learned_from_is_turned_anew_each_epoch_by_the_seed_alone():
     plain, one, same, other = ethanol(), ethanol(turned=True), ethanol(turned=True), ethanol(1, turned=True, rows="first")
-    first = [frames.batch(0, 8)["at"] for frames in (one, same)]
+    first = [frames.batch(0, 8)["positions"] for frames in (one, same)]
     assert torch.equal(first[0], first[1])
-    assert not torch.allclose(first[0], plain.batch(0, 8)["at"])
+    assert not torch.allclose(first[0], plain.batch(0, 8)["positions"])
     assert torch.equal(one.batch(0, 8)["energy"], plain.batch(0, 8)["energy"])
     lengths = [frames.batch(0, 8)["forces"].norm(dim=-1) for frames in (one, plain)]
     assert torch.allclose(lengths[0], lengths[1], rtol=1e-12)
-    halves = [one.batch(1, 8, share, 2)["at"] for share in (0, 1)]
-    assert torch.equal(torch.stack(halves, 1).flatten(0, 1), one.batch(1, 8)["at"])  # whatever the shares
-    seen = {float(e): at for step in range(4) for e, at in zip(*(one.batch(step, 8)[n] for n in ("energy", "at")), strict=True)}
-    again = {float(e): at for step in range(4, 8) for e, at in zip(*(one.batch(step, 8)[n] for n in ("energy", "at")), strict=True)}
+    halves = [one.batch(1, 8, share, 2)["positions"] for share in (0, 1)]
+    assert torch.equal(torch.stack(halves, 1).flatten(0, 1), one.batch(1, 8)["positions"])  # whatever the shares
+    seen = {
+        float(e): at for step in range(4) for e, at in zip(*(one.batch(step, 8)[n] for n in ("energy", "positions")), strict=True)
+    }
+    again = {
+        float(e): at
+        for step in range(4, 8)
+        for e, at in zip(*(one.batch(step, 8)[n] for n in ("energy", "positions")), strict=True)
+    }
     assert seen.keys() == again.keys()
     assert not any(torch.allclose(seen[e], again[e], atol=1e-3) for e in seen)
-    assert not torch.equal(other.batch(0, 8)["at"], first[0])
+    assert not torch.equal(other.batch(0, 8)["positions"], first[0])
 
 
 def test_what_is_measured_on_is_not_turned():
     plain, one = ethanol(), ethanol(turned=True)
     for part in ("train", "validation"):
-        a, b = (next(iter(frames.groups(part, 8)))["at"] for frames in (plain, one))
+        a, b = (next(iter(frames.groups(part, 8)))["positions"] for frames in (plain, one))
         assert torch.equal(a, b)

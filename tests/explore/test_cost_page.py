@@ -81,7 +81,9 @@ def test_a_token_more_costs_what_torch_counts_with_a_cache(sizes):
 
 
 def _rows(tokens, start, stop):
-    return Tokens(x=tokens.x[..., start:stop, :], at=tokens.at[..., start:stop, :], order=tokens.order[..., start:stop])
+    return Tokens(
+        x=tokens.x[..., start:stop, :], positions=tokens.positions[..., start:stop, :], order=tokens.order[..., start:stop]
+    )
 
 
 @pytest.mark.parametrize("name", KNOWN)

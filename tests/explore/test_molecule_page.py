@@ -225,5 +225,5 @@ def test_the_plain_transformer_is_an_ordinary_model(record):
     numbers, at = torch.tensor(record.atoms), places(record)
     solving = plain(numbers, 0)
     which = F.one_hot(torch.searchsorted(numbers.unique(), numbers)).double()
-    each = solving.model(Tokens(x=torch.cat([which, at], -1), at=at, order=torch.arange(5)))
+    each = solving.model(Tokens(x=torch.cat([which, at], -1), positions=at, order=torch.arange(5)))
     assert relative_error(solving.function()(at)["each"], each.squeeze(-1).detach()) < ROUNDING

@@ -76,13 +76,13 @@ def test_samples_are_those_of_the_file(spoken):
 def test_tokens_of_a_sound_are_those_of_training(spoken, number):
     cut, (wave, rate) = spoken.cuts[number], eq.read_sound(DIGIT)
     raw = eq.frames(wave, rate, cut.window_ms)
-    assert np.array_equal(unpack(cut.frames_at), raw.at.numpy())
+    assert np.array_equal(unpack(cut.frames_at), raw.positions.numpy())
     assert raw.x.shape[-1] == cut.window
     mel = eq.log_mel(wave, rate, cut.window_ms, cut.hop_ms, mels=cut.mel.shape[1])
     assert np.array_equal(unpack(cut.mel), mel.x.numpy())
-    assert np.array_equal(unpack(cut.mel_at), mel.at.numpy())
+    assert np.array_equal(unpack(cut.mel_at), mel.positions.numpy())
     patches = eq.spectrogram_patches(mel, tuple(cut.patch))
-    assert np.array_equal(unpack(cut.patches_at), patches.at.numpy())
+    assert np.array_equal(unpack(cut.patches_at), patches.positions.numpy())
 
 
 def test_energies_follow_from_samples_and_bands_as_the_record_says(spoken):
@@ -252,7 +252,7 @@ def test_tubelets_are_those_of_training_and_of_a_convolution(made, number):
     film, cut = made.film, made.film.cuts[number]
     video = bytes_of(film.frames, (*film.size, 3)).movedim(-1, 1).float() / 255
     found = eq.tubelets(video, tuple(cut.size), film.fps)
-    assert np.array_equal(unpack(cut.at), found.at.numpy())
+    assert np.array_equal(unpack(cut.positions), found.positions.numpy())
     assert cut.numbers == found.x.shape[-1]
     assert int(np.prod(cut.grid)) == found.x.shape[-2]
     weight = torch.from_numpy(unpack(cut.mapped.weight)).double()

@@ -30,8 +30,8 @@ def batch(kind, seed=1):
     numbers = ETHANOL.repeat(3, 4) if kind == "many" else ETHANOL.repeat(3, 1)
     numbers[1, 7:] = 0
     there = (numbers > 0).double()
-    t = {"numbers": numbers, "at": torch.randn(*numbers.shape, 3, dtype=torch.float64) * 1.5}
-    t |= {"energy": torch.randn(3, dtype=torch.float64), "forces": torch.randn_like(t["at"]) * there.unsqueeze(-1)}
+    t = {"numbers": numbers, "positions": torch.randn(*numbers.shape, 3, dtype=torch.float64) * 1.5}
+    t |= {"energy": torch.randn(3, dtype=torch.float64), "forces": torch.randn_like(t["positions"]) * there.unsqueeze(-1)}
     return t | (
         {"cell": 3 * torch.eye(3, dtype=torch.float64) + 0.1 * torch.randn(3, 3, 3, dtype=torch.float64)}
         if kind == "a cell"
@@ -44,7 +44,7 @@ def lost(energy, forces, t):
 
 
 def step_by_step(made, t):
-    found = made.answer(t["numbers"], t["at"], t.get("cell"), learn=True)
+    found = made.answer(t["numbers"], t["positions"], t.get("cell"), learn=True)
     return lost(found.energy, found.forces, t)
 
 
@@ -76,7 +76,7 @@ def test_energies_alone_are_learned_in_one_graph_too(kind):
 
     made, t = model(**KINDS[kind]), batch(kind)
     one = Slopes(made, missed, compiled=False, forces=False)(t)
-    other = missed(made(t["numbers"], t["at"], t.get("cell")), None, t)
+    other = missed(made(t["numbers"], t["positions"], t.get("cell")), None, t)
     assert one.item() == pytest.approx(other.item(), rel=1e-12)
     assert apart(learned(made, one), learned(made, other)) < 1e-11
 
@@ -90,7 +90,7 @@ def test_an_atom_that_the_model_does_not_know_is_refused():
 
 def test_coordinates_that_are_no_numbers_are_refused():
     t = batch("few, within a cutoff")
-    t["at"][0, 0, 0] = torch.nan
+    t["positions"][0, 0, 0] = torch.nan
     with pytest.raises(InputError, match="no numbers"):
         Slopes(model(**KINDS["few, within a cutoff"]), lost, compiled=False)(t)
 

@@ -112,7 +112,7 @@ def test_numbers_of_a_sound_are_those_of_training(read, opened, name):
                 tab.evaluate("(change) => equiscope.tokens.set(change)", {"cut": c, "way": way, "token": token, "number": place})
                 assert value(tab) == pytest.approx(float(found.x[token, place]), rel=1e-6, abs=1e-12)
                 seconds = tab.locator(".seconds").inner_text().split(" s")[0]
-                assert number(seconds) == pytest.approx(float(found.at[token, 0]), rel=1e-6)
+                assert number(seconds) == pytest.approx(float(found.positions[token, 0]), rel=1e-6)
                 if way != "frames":
                     again = number(tab.locator(".again").inner_text())
                     assert again == pytest.approx(float(found.x[token, place]), rel=1e-4), "from samples, in float64"
@@ -137,7 +137,7 @@ def test_numbers_of_a_patch_are_those_of_training(read, opened):
         for token, place in [(0, 0), (many // 2 + 3, width // 2), (many - 1, width - 1)]:
             tab.evaluate("(change) => equiscope.tokens.set(change)", {"cut": c, "token": token, "number": place})
             assert value(tab) == pytest.approx(float(found.x[token, place]), rel=1e-6)
-            row, column = (int(n) for n in found.at[token])
+            row, column = (int(n) for n in found.positions[token])
             assert f"coordinates are ({row}, {column})" in tab.locator(".one .where:visible").inner_text()
             outputs = [number(text) for text in tab.locator(".output .value").all_inner_texts()]
             assert outputs == pytest.approx(unpack(cut.mapped.made)[token].tolist(), rel=1e-6, abs=1e-9)
@@ -156,7 +156,7 @@ def test_numbers_of_a_tubelet_are_those_of_training(read, opened):
         for token, place in [(0, 0), (many // 2 + 3, width // 2 + 5), (many - 1, width - 1)]:
             tab.evaluate("(change) => equiscope.tokens.set(change)", {"cut": c, "token": token, "number": place, "frame": None})
             assert value(tab) == pytest.approx(float(found.x[token, place]), rel=1e-6)
-            seconds, row, column = found.at[token].tolist()
+            seconds, row, column = found.positions[token].tolist()
             said = re.search(r"\((\S+) s, row (\d+), column (\d+)\)", tab.locator(".one .where").inner_text())
             assert [number(n) for n in said.groups()] == pytest.approx([seconds, row, column])
             outputs = [number(text) for text in tab.locator(".output .value").all_inner_texts()]

@@ -21,7 +21,7 @@ schemes = pytest.mark.parametrize("scheme", LISTED + VARIANTS, ids=title)
 def rows(tokens: Tokens, start: int, stop: int) -> Tokens:
     part = slice(start, stop)
     flags = {n: None if (f := getattr(tokens, n)) is None else f[..., part] for n in ("document", "valid")}
-    return Tokens(x=tokens.x[..., part, :], at=tokens.at[..., part, :], order=tokens.order[..., part], **flags)
+    return Tokens(x=tokens.x[..., part, :], positions=tokens.positions[..., part, :], order=tokens.order[..., part], **flags)
 
 
 def decoded(model, tokens, cuts=range(LENGTH + 1)):
@@ -29,7 +29,7 @@ def decoded(model, tokens, cuts=range(LENGTH + 1)):
     cache, found = model.attention.cache(), []
     for start, stop in zip(list(cuts)[:-1], list(cuts)[1:], strict=True):
         part = rows(tokens, start, stop)
-        part = replace(part, x=model.position.embed(part.x, part.at))
+        part = replace(part, x=model.position.embed(part.x, part.positions))
         found.append(model.attention(part, model.position, cache=cache))
     return torch.cat(found, -2), cache
 
@@ -52,7 +52,7 @@ def test_a_left_padded_batch_decodes_as_each_of_its_texts_alone(scheme):
     valid[1, :3] = False
     found, _ = decoded(model, replace(tokens, valid=valid))
     assert relative_error(found[0], model(rows(tokens, 0, LENGTH))[0]) < ROUNDING
-    alone = rows(Tokens(x=tokens.x[1], at=tokens.at[1], order=tokens.order[1]), 3, LENGTH)
+    alone = rows(Tokens(x=tokens.x[1], positions=tokens.positions[1], order=tokens.order[1]), 3, LENGTH)
     assert relative_error(found[1, 3:], model(alone)) < ROUNDING
 
 
@@ -126,7 +126,7 @@ def test_a_window_keeps_what_the_next_token_after_padding_on_the_right_sees(mask
     order[1, 10] = 5  # the second prompt has five tokens, then padding, then goes on
     valid = torch.ones(2, 11, dtype=torch.bool)
     valid[1, 5:10] = False
-    tokens = replace(tokens, order=order, at=order.unsqueeze(-1).double(), valid=valid)
+    tokens = replace(tokens, order=order, positions=order.unsqueeze(-1).double(), valid=valid)
     model = attending(Rope(), Causal() & mask)
     found, cache = decoded(model, tokens, [0, 10, 11])
     assert relative_error(found[valid], model(tokens)[valid]) < ROUNDING
@@ -172,7 +172,7 @@ def test_sequences_that_are_picked_go_on_as_they_would():
     model.attention(rows(tokens, 0, 4), model.position, cache=cache)
     cache.pick(torch.tensor([1, 0, 1]))
     part = rows(tokens, 4, LENGTH)
-    chosen = {n: getattr(part, n)[[1, 0, 1]] for n in ("x", "at", "order") if getattr(part, n).shape[0] == 2}
+    chosen = {n: getattr(part, n)[[1, 0, 1]] for n in ("x", "positions", "order") if getattr(part, n).shape[0] == 2}
     found = model.attention(replace(part, **chosen), model.position, cache=cache)
     assert relative_error(found, model(tokens)[[1, 0, 1], 4:]) < ROUNDING
 

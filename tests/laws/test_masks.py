@@ -22,7 +22,7 @@ masks = pytest.mark.parametrize("mask", LISTED, ids=repr)
 
 def ranked(tokens: Tokens, order: torch.Tensor) -> Tokens:
     """The same words at other ranks, and at the places of those ranks."""
-    return replace(tokens, order=order, at=order.double().unsqueeze(-1), counted=None)
+    return replace(tokens, order=order, positions=order.double().unsqueeze(-1), counted=None)
 
 
 @masks

@@ -23,7 +23,7 @@ def verdicts(made, tokens=None):
     """What is claimed of each action, and the verdict of a measurement on one element of it."""
     tokens, generator = tokens or placed(made.position, words()), torch.Generator().manual_seed(5)
     claims = {claim.action: claim.holds for claim in derive(made)}
-    axes = tokens.at.shape[-1]
+    axes = tokens.positions.shape[-1]
     near = Shift(17) if axes == 1 else Shift(tuple(range(3, 3 + axes)))  # inside every table
     elements = {a: near if a is Shift else a.sample(tokens, generator) for a in CLAIMED}
     return {a: (claims[a.name], measure(made, tokens, element).verdict) for a, element in elements.items()}

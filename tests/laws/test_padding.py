@@ -29,14 +29,14 @@ def padded(x, left):
     places = torch.tensor([[2.0], [3.0], [4.0]] if left else [[9.0], [10.0], [11.0]], dtype=torch.float64)
     no = torch.zeros(3, dtype=torch.bool)
     yes = torch.ones(len(x), dtype=torch.bool)
-    parts = [(extra, places, no), (x, tokens.at, yes)]
+    parts = [(extra, places, no), (x, tokens.positions, yes)]
     x, at, valid = (torch.cat(p) for p in zip(*(parts if left else parts[::-1]), strict=True))
-    return eq.Tokens(x=x, at=at, order=at[:, 0].long(), valid=valid)
+    return eq.Tokens(x=x, positions=at, order=at[:, 0].long(), valid=valid)
 
 
 def on(scheme, tokens):
     """The same places as points with as many axes as the scheme reads: on a diagonal."""
-    return replace(tokens, at=tokens.at.expand(-1, scheme.axes or 1) * torch.ones(scheme.axes or 1).double())
+    return replace(tokens, positions=tokens.positions.expand(-1, scheme.axes or 1) * torch.ones(scheme.axes or 1).double())
 
 
 @pytest.mark.parametrize("left", [True, False], ids=["left", "right"])

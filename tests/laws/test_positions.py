@@ -29,7 +29,7 @@ masks = pytest.mark.parametrize("mask", [Everything(), Causal()], ids=title)
 def elements(tokens: Tokens, seed: int) -> dict[str, Action]:
     """One element of each action; a shift along every axis, by whole and by real numbers."""
     order = Permute.sample(tokens, torch.Generator().manual_seed(seed + 1))
-    axes = tokens.at.shape[-1]
+    axes = tokens.positions.shape[-1]
     whole, real = (17, 0.37) if axes == 1 else (tuple(range(3, 3 + axes)), tuple(0.37 + a for a in range(axes)))
     return {"permute": order, "shift": Shift(whole), "real shift": Shift(real), "reverse": Reverse()}
 
@@ -120,7 +120,7 @@ def keeps_what_is_claimed(scheme, mask, backend, tokens):
 def test_whole_numbers_are_the_same_places_whatever_type_holds_them(scheme, backend):
     tokens, model = placed(scheme, words(batch=(2,))), attending(scheme, Causal(), backend=backend).float()
     given = tokens.to(torch.float32)
-    assert relative_error(model(replace(given, at=tokens.at.long())), model(given)) < 1e-5
+    assert relative_error(model(replace(given, positions=tokens.positions.long())), model(given)) < 1e-5
 
 
 @schemes
@@ -152,7 +152,7 @@ def test_turning_keys_at_another_speed_breaks_what_rope_is_for(speed):
 def test_words_that_move_together_with_their_places_change_nothing(scheme, mask):
     tokens, model = uneven(placed(scheme, words()), whole=has_table(scheme)), attending(scheme, mask)
     order = [3, 0, 5, 1, 4, 2]
-    together = Tokens(x=tokens.x[order], at=tokens.at[order], order=tokens.order[order])
+    together = Tokens(x=tokens.x[order], positions=tokens.positions[order], order=tokens.order[order])
     assert relative_error(model(together), model(tokens)[order]) < ROUNDING
 
 
@@ -160,7 +160,7 @@ def test_words_that_move_together_with_their_places_change_nothing(scheme, mask)
 @schemes
 def test_a_sequence_does_not_notice_the_others_of_its_batch(scheme, mask):
     tokens, model = placed(scheme, words(batch=(3,))), attending(scheme, mask)
-    alone = model(Tokens(x=tokens.x[1], at=tokens.at[1], order=tokens.order[1]))
+    alone = model(Tokens(x=tokens.x[1], positions=tokens.positions[1], order=tokens.order[1]))
     assert relative_error(model(tokens)[1], alone) < ROUNDING
     other = replace(tokens, x=torch.cat([tokens.x[:1] * 100, tokens.x[1:2], tokens.x[2:] - 7]))
     assert relative_error(model(other)[1], alone) < ROUNDING
@@ -179,7 +179,7 @@ def test_a_padded_sequence_gives_what_it_gives_alone(scheme, mask, side):
         return out
 
     batch = Tokens(
-        x=padded(alone.x, 50.0)[None], at=padded(alone.at, 9.0)[None], order=padded(alone.order, -1)[None],
+        x=padded(alone.x, 50.0)[None], positions=padded(alone.at, 9.0)[None], order=padded(alone.order, -1)[None],
         valid=padded(torch.ones(4, dtype=torch.bool), False)[None],
     )  # fmt: skip
     out = model(batch)[0]
@@ -190,7 +190,7 @@ def test_a_padded_sequence_gives_what_it_gives_alone(scheme, mask, side):
 @schemes
 def test_what_came_so_far_does_not_depend_on_how_long_the_text_is(scheme):
     tokens, model = placed(scheme, words()), attending(scheme, Causal())
-    prefix = Tokens(x=tokens.x[:4], at=tokens.at[:4], order=tokens.order[:4])
+    prefix = Tokens(x=tokens.x[:4], positions=tokens.positions[:4], order=tokens.order[:4])
     assert relative_error(model(prefix), model(tokens)[:4]) < ROUNDING
 
 
@@ -199,7 +199,7 @@ def test_what_came_so_far_does_not_depend_on_how_long_the_text_is(scheme):
 def test_hidden_words_leave_the_others_as_if_they_were_not_there(scheme, mask):
     tokens, model = placed(scheme, words()), attending(scheme, mask)
     valid = torch.tensor([True, True, True, True, False, False])
-    shorter = Tokens(x=tokens.x[:4], at=tokens.at[:4], order=tokens.order[:4])
+    shorter = Tokens(x=tokens.x[:4], positions=tokens.positions[:4], order=tokens.order[:4])
     assert relative_error(model(replace(tokens, valid=valid))[:4], model(shorter)) < ROUNDING
 
 
@@ -209,7 +209,7 @@ def test_two_texts_in_one_row_do_not_see_each_other(scheme, mask):
     first, second = placed(scheme, words(1, length=3)), placed(scheme, words(2, length=2))
     model = attending(scheme, mask)
     packed = Tokens(
-        x=torch.cat([first.x, second.x]), at=torch.cat([first.at, second.at]),
+        x=torch.cat([first.x, second.x]), positions=torch.cat([first.positions, second.positions]),
         order=torch.cat([first.order, second.order]),
         document=torch.tensor([0, 0, 0, 1, 1]),
     )  # fmt: skip

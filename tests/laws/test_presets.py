@@ -41,9 +41,9 @@ def inputs(model, batch=2, seed=1):
     else:
         features = torch.randn(batch, 5, spec.entry.features, generator=generator, dtype=torch.float64)
         at = torch.randn(5, 3, generator=generator, dtype=torch.float64)
-        given = model.tokens(Tokens(x=features, at=at, order=torch.arange(5)))
+        given = model.tokens(Tokens(x=features, positions=at, order=torch.arange(5)))
     n = given.x.shape[-2]
-    return Tokens(x=given.x, at=given.at.double().expand(batch, n, -1), order=given.order.expand(batch, n))
+    return Tokens(x=given.x, positions=given.positions.double().expand(batch, n, -1), order=given.order.expand(batch, n))
 
 
 class Answering(nn.Module):
@@ -65,7 +65,7 @@ class Answering(nn.Module):
 def rows(tokens, *part, batch=slice(None)):
     part = slice(*part)
     valid = None if tokens.valid is None else tokens.valid[batch, part]
-    return Tokens(x=tokens.x[batch, part], at=tokens.at[batch, part], order=tokens.order[batch, part], valid=valid)
+    return Tokens(x=tokens.x[batch, part], positions=tokens.positions[batch, part], order=tokens.order[batch, part], valid=valid)
 
 
 CAUSAL = [name for name, preset in PRESETS.items() if preset().blocks[0].attention.causal]
@@ -116,7 +116,7 @@ def test_padding_on_either_side_changes_nothing(name, side):
 
 def verdicts(model, tokens):
     generator = torch.Generator().manual_seed(5)
-    step = Shift(1) if tokens.at.shape[-1] == 1 else Shift((1,) * tokens.at.shape[-1])  # inside a small grid
+    step = Shift(1) if tokens.positions.shape[-1] == 1 else Shift((1,) * tokens.positions.shape[-1])  # inside a small grid
     for claim, action in zip(derive(model), CLAIMED, strict=True):
         element = step if action is Shift else action.sample(tokens, generator)
         yield claim, measure(model, tokens, element).verdict

@@ -24,7 +24,7 @@ def decoded(model, tokens, cuts):
     cache, found = StaticCache(model.attention.mask, LENGTH + 2), []
     for start, stop in pairwise(cuts):
         part = rows(tokens, start, stop)
-        part = replace(part, x=model.position.embed(part.x, part.at))
+        part = replace(part, x=model.position.embed(part.x, part.positions))
         found.append(model.attention(part, model.position, cache=cache))
     return torch.cat(found, -2), cache
 
@@ -97,5 +97,5 @@ def test_a_compiled_step_is_made_once_and_gives_the_same(position):
         for i in range(4, 9):
             x = model.tokens(ids[:, i : i + 1]).x
             place = torch.full((1, 1), float(i))
-            found = step(Tokens(x=x, at=place, order=place[:, 0].long()))
+            found = step(Tokens(x=x, positions=place, order=place[:, 0].long()))
             assert relative_error(found[:, 0], wanted[:, i]) < 1e-5

@@ -128,7 +128,7 @@ def test_a_cache_gives_what_the_full_pass_gives_or_is_refused(case):
     for i in range(LENGTH):
         row = slice(i, i + 1)
         document = None if text.document is None else text.document[row]
-        part = Tokens(x=text.x[row], at=text.at[row], order=text.order[row], document=document)
+        part = Tokens(x=text.x[row], positions=text.positions[row], order=text.order[row], document=document)
         found.append(model(part, caches))
     assert relative_error(torch.cat(found), model(text)) < ROUNDING
 
@@ -326,7 +326,7 @@ def test_attention_to_an_encoder_takes_no_mask_but_any_score():
     model = randomised(eq.build(eq.Spec(8, block=block, encoder=eq.Spec(8))))
     y, source = words(1, length=4), words(2, length=5)
     caches, memory = model.caches(), model.read(source)
-    parts = [Tokens(x=y.x[i : i + 1], at=y.at[i : i + 1], order=y.order[i : i + 1]) for i in range(4)]
+    parts = [Tokens(x=y.x[i : i + 1], positions=y.positions[i : i + 1], order=y.order[i : i + 1]) for i in range(4)]
     found = torch.cat([model(part, caches, memory) for part in parts])
     assert relative_error(found, model(y, source=source)) < ROUNDING
 

@@ -144,10 +144,10 @@ def test_a_sound_of_another_length_is_cut_or_followed_by_zeros():
     model = eq.build(Baseline("mlp", 8, 1, shape=(5, 3), outputs=2)).double()
     x = torch.randn(7, 3, dtype=torch.float64)
     at, order = torch.arange(7.0)[:, None], torch.arange(7)
-    heard = model(eq.Tokens(x=x, at=at, order=order, valid=order < 4))
+    heard = model(eq.Tokens(x=x, positions=at, order=order, valid=order < 4))
     padded = torch.cat([x[:4], torch.zeros(1, 3)])
     assert relative_error(heard, model(padded)) < 1e-12
-    assert relative_error(model(eq.Tokens(x=x, at=at, order=order)), model(x[:5])) < 1e-12
+    assert relative_error(model(eq.Tokens(x=x, positions=at, order=order)), model(x[:5])) < 1e-12
 
 
 def test_dropout_is_drawn_only_while_it_is_trained():

@@ -43,16 +43,20 @@ def test_every_scheme_with_every_read_out_has_the_shape_that_it_says(scheme, rea
 def test_padding_does_not_reach_a_read_out(scheme, readout):
     made, tokens = randomised(eq.build(spec(scheme, readout))), placed(scheme, words())
     padded = replace(tokens, valid=VALID)
-    shorter = type(tokens)(x=tokens.x[:4], at=tokens.at[:4], order=tokens.order[:4])
+    shorter = type(tokens)(x=tokens.x[:4], positions=tokens.positions[:4], order=tokens.order[:4])
     if readout == "class":  # it stands behind the last place, padding or not: give the padding the places of words
-        first = tokens.at[:4].amax(0) if tokens.at.shape[-1] > 1 else 3
-        padded = replace(padded, at=torch.minimum(tokens.at, torch.as_tensor(first).to(tokens.at)), order=tokens.order.clamp(max=3))
+        first = tokens.positions[:4].amax(0) if tokens.positions.shape[-1] > 1 else 3
+        padded = replace(
+            padded,
+            positions=torch.minimum(tokens.positions, torch.as_tensor(first).to(tokens.positions)),
+            order=tokens.order.clamp(max=3),
+        )
     assert relative_error(made(padded), made(shorter)) < 1e-12  # float64: rounding only
 
 
 def test_padding_on_the_left_keeps_the_last_row():
     made, tokens = randomised(eq.build(spec(readout="last"))), words()
-    shorter = type(tokens)(x=tokens.x[2:], at=tokens.at[2:], order=tokens.order[2:])
+    shorter = type(tokens)(x=tokens.x[2:], positions=tokens.positions[2:], order=tokens.order[2:])
     assert relative_error(made(replace(tokens, valid=VALID.flip(0))), made(shorter)) < 1e-12
 
 

@@ -60,7 +60,7 @@ def _inputs(spec):
         shape = {1: (2 * 2,), 2: (3, 4, 4), 3: (4, 3, 4, 4)}[len(spec.entry.patch)]
         return torch.randn(*shape), 2 ** len(spec.entry.patch), None
     at = torch.randn(5, 3)
-    return eq.Tokens(x=torch.randn(5, spec.entry.features), at=at, order=torch.arange(5)), 5, None
+    return eq.Tokens(x=torch.randn(5, spec.entry.features), positions=at, order=torch.arange(5)), 5, None
 
 
 def test_it_reads_as_a_table_with_the_part_that_decides():

@@ -251,7 +251,7 @@ def test_patches_are_a_convolution_whose_stride_is_its_size():
     kernel = model.entry.proj.weight.unflatten(1, (3, 2, 2))
     wanted = torch.nn.functional.conv2d(image, kernel, model.entry.proj.bias, stride=2).flatten(2).mT
     assert torch.allclose(model.tokens(image).x, wanted, atol=1e-14)
-    assert model.tokens(image).at.tolist() == [[r, c] for r in range(3) for c in range(2)]
+    assert model.tokens(image).positions.tolist() == [[r, c] for r in range(3) for c in range(2)]
 
 
 def test_a_patch_as_large_as_the_width_is_mapped_once():

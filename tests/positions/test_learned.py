@@ -29,14 +29,14 @@ def test_a_module_with_a_learned_table_gives_the_same(length):
     position.table.weight.data.copy_(theirs.places.weight)
     ids = torch.randint(128, (3, length))
     tokens = Tokens.of(ours(ids))
-    assert torch.equal(position.embed(tokens.x, tokens.at), theirs(ids))  # one addition of the same numbers
+    assert torch.equal(position.embed(tokens.x, tokens.positions), theirs(ids))  # one addition of the same numbers
 
 
 @pytest.mark.parametrize(("start", "length", "worst"), [(0, 9, 8), (5, 4, 8), (600, 1, 600), (-1, 2, -1)])
 def test_past_the_table_the_error_names_its_end_and_the_way_out(start, length, worst):
     tokens = Tokens.of(torch.zeros(length, 4), start)
     with pytest.raises(InputError) as caught:
-        Learned(8).sized(4, 1, 4).embed(tokens.x, tokens.at)
+        Learned(8).sized(4, 1, 4).embed(tokens.x, tokens.positions)
     way = "Count places from 0, or use" if worst < 0 else f"Use length={worst + 1} or more, or"
     assert str(caught.value) == f"Learned knows positions 0..7, but got {worst}. {way} a scheme without a table such as Rope()."
 

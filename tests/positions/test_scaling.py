@@ -170,7 +170,7 @@ class Turning(nn.Module):
         self.position, self.weight = position.sized(2 * HEAD, 2, HEAD), nn.Linear(2, 2)
 
     def forward(self, tokens):
-        return self.position.rotate(tokens.x, tokens.at, "query")
+        return self.position.rotate(tokens.x, tokens.positions, "query")
 
 
 @scalings

@@ -184,5 +184,5 @@ def test_a_module_with_a_sinusoidal_buffer_gives_the_same(length):
     ours.weight.data.copy_(theirs.embedding.weight)
     ids = torch.randint(128, (3, length))
     tokens = Tokens.of(ours(ids))
-    found = Sinusoidal().sized(64, 4, 16).embed(tokens.x, tokens.at)
+    found = Sinusoidal().sized(64, 4, 16).embed(tokens.x, tokens.positions)
     assert (found - theirs(ids)).abs().max() < 2e-6  # float32 angles up to 7: an ulp of each

@@ -150,7 +150,7 @@ def test_a_transformer_that_reads_raw_coordinates_is_one_and_is_pushed():
     kinds, order = torch.tensor([[0.0], [1.0], [1.0], [0.0]], dtype=torch.float64), torch.arange(4)
 
     def energy(positions):
-        each = model(Tokens(x=torch.cat([kinds, positions], -1), at=order[:, None], order=order)).squeeze(-1)
+        each = model(Tokens(x=torch.cat([kinds, positions], -1), positions=order[:, None], order=order)).squeeze(-1)
         return {"energy": each.sum(), "each": each}
 
     agrees(pushed(energy), positions=drawn(4, 3))

@@ -71,7 +71,7 @@ def test_a_replay_on_other_numbers_is_the_model_on_those_numbers(scheme, setting
     one, other, here = model(scheme, setting), model(scheme, setting, seed=1), given(setting, scheme=scheme)
     trace = recorded(one, here, arrays=False)
     weights = dict(other.named_parameters())
-    there = replace(given(setting, seed=1, scheme=scheme), at=here.at + 7, order=here.order + 7)
+    there = replace(given(setting, seed=1, scheme=scheme), positions=here.positions + 7, order=here.order + 7)
     leaves = {}
     for leaf in trace.leaves:
         value = torch.from_numpy(unpack(leaf.array))
@@ -129,7 +129,7 @@ def test_every_read_out_is_part_of_the_program(readout):
 def test_a_program_runs_on_a_longer_sentence():
     made = model(Rope())
     trace, longer = recorded(made, words()), words(3, length=9)
-    values = replay(trace, {"X": longer.x, "at": longer.at})
+    values = replay(trace, {"X": longer.x, "positions": longer.positions})
     assert relative_error(values[trace.outputs[0]], made(longer)) < EXACT
 
 
@@ -160,7 +160,7 @@ def test_no_number_is_lost_between_dtypes(scheme, dtype):
     given = placed(scheme, replace(words(), x=words().x.to(dtype)))
     trace = recorded(made, given)
     assert [leaf.id for leaf in trace.leaves if leaf.kind == "opaque"] == []
-    moved = replay(trace, {"at": given.at * 3.0} if "at" in {leaf.id for leaf in trace.leaves} else {})
+    moved = replay(trace, {"positions": given.positions * 3.0} if "positions" in {leaf.id for leaf in trace.leaves} else {})
     still = replay(trace)
     if not isinstance(scheme, NoPosition | Index | Cope):  # a LayerNorm takes an index off again; CoPE reads only who came first
         assert relative_error(moved[trace.outputs[0]], still[trace.outputs[0]]) > 1e-6

@@ -228,7 +228,7 @@ class Objects(nn.Module):
         self.l = nn.Linear(8, 8)
 
     def forward(self, tokens, *, scale):
-        return Answer(self.l(tokens.x) * scale, {"at": [tokens.at + 1]})
+        return Answer(self.l(tokens.x) * scale, {"at": [tokens.positions + 1]})
 
 
 class Properties(nn.Module):

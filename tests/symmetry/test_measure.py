@@ -100,9 +100,9 @@ def test_words_move_over_places_that_stay_and_places_under_words_that_stay():
     tokens = words(start=4)
     shuffled, moved, mirrored = (a.on_input(tokens) for a in (Permute((1, 0, 2, 3, 4, 5)), Shift(2), Reverse()))
     assert torch.equal(shuffled.x[0], tokens.x[1])
-    assert torch.equal(shuffled.at, tokens.at)
+    assert torch.equal(shuffled.positions, tokens.positions)
     assert torch.equal(moved.x, tokens.x)
-    assert torch.equal(moved.at, tokens.at + 2)
+    assert torch.equal(moved.positions, tokens.positions + 2)
     assert torch.equal(moved.order, tokens.order + 2)
-    assert mirrored.at.squeeze(-1).tolist() == [9, 8, 7, 6, 5, 4]
+    assert mirrored.positions.squeeze(-1).tolist() == [9, 8, 7, 6, 5, 4]
     assert mirrored.order.tolist() == [9, 8, 7, 6, 5, 4]

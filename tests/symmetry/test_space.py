@@ -96,9 +96,9 @@ def test_vectors_turn_but_do_not_move_and_other_things_stay():
 
 
 def test_tokens_in_space_move_and_tokens_of_a_text_do_not():
-    solid = Tokens(x=torch.randn(4, 8), at=torch.randn(4, 3, dtype=torch.float64), order=torch.arange(4))
+    solid = Tokens(x=torch.randn(4, 8), positions=torch.randn(4, 3, dtype=torch.float64), order=torch.arange(4))
     text = Tokens.of(torch.randn(4, 8))
-    assert apart(Rotate(Z, 180.0).on_input(inputs_of((solid,))).values["input0"].at[:, :2], -solid.at[:, :2]) < FINE
+    assert apart(Rotate(Z, 180.0).on_input(inputs_of((solid,))).values["input0"].positions[:, :2], -solid.positions[:, :2]) < FINE
     for action in SOLID:
         assert action.missing(inputs_of((solid,))) == ""
         assert action.missing(inputs_of((text,))) == "the model is given no points in space"

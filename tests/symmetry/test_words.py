@@ -52,7 +52,7 @@ def test_a_fraction_moves_real_places_and_leaves_ranks_and_row_numbers():
     assert torch.equal(moved.values["position_ids"], torch.arange(4))
     tokens = Tokens.of(torch.randn(3, 8))
     later = RealShift(0.25).on_input(tokens)
-    assert later.at[:, 0].tolist() == [0.25, 1.25, 2.25]
+    assert later.positions[:, 0].tolist() == [0.25, 1.25, 2.25]
     assert torch.equal(later.order, tokens.order)
 
 

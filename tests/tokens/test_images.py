@@ -31,14 +31,14 @@ def test_a_patch_is_flattened_by_channel_row_column_and_placed_by_row_column():
     image = torch.arange(2 * 4 * 6.0).view(2, 4, 6)
     tokens = patches(image, (2, 3))
     assert tokens.x[1].tolist() == image[:, :2, 3:].flatten().tolist()
-    assert tokens.at.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
+    assert tokens.positions.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
     assert tokens.order.tolist() == [0, 1, 2, 3]
     assert torch.equal(pixels(image).x[7], image[:, 1, 1])
-    assert pixels(image).at[7].tolist() == [1, 1]
+    assert pixels(image).positions[7].tolist() == [1, 1]
 
 
 def test_a_grid_has_an_axis_for_each_coordinate_and_one_for_features():
-    assert eq.Tokens.on_grid(torch.zeros(2, 3, 5), axes=2).at.tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
+    assert eq.Tokens.on_grid(torch.zeros(2, 3, 5), axes=2).positions.tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
     assert eq.Tokens.on_grid(torch.zeros(7, 4, 5), axes=1).x.shape == (7, 4, 5)
     with pytest.raises(ShapeError, match=r"A grid with 2 axes needs features of 3 axes or more, but got shape \(3, 5\)"):
         eq.Tokens.on_grid(torch.zeros(3, 5), axes=2)
@@ -47,11 +47,11 @@ def test_a_grid_has_an_axis_for_each_coordinate_and_one_for_features():
 def test_patches_come_back_as_the_picture_in_whatever_order_they_stand():
     image, shuffle = torch.randn(2, 3, 6, 8), torch.randperm(12)
     tokens = patches(image, (2, 2))
-    moved = eq.Tokens(x=tokens.x[:, shuffle], at=tokens.at[shuffle] + 100, order=tokens.order)
+    moved = eq.Tokens(x=tokens.x[:, shuffle], positions=tokens.positions[shuffle] + 100, order=tokens.order)
     assert torch.equal(unpatch(tokens, (2, 2)), image)
     assert torch.equal(unpatch(moved, (2, 2)), image)
     with pytest.raises(ShapeError, match="11 patches do not fill 3×4 places once each"):
-        unpatch(eq.Tokens(x=tokens.x[:, :-1], at=tokens.at[:-1], order=tokens.order[:-1]), (2, 2))
+        unpatch(eq.Tokens(x=tokens.x[:, :-1], positions=tokens.positions[:-1], order=tokens.order[:-1]), (2, 2))
     with pytest.raises(ShapeError, match="a multiple of 25 numbers, but a token has 12"):
         unpatch(tokens, (5, 5))
 
@@ -88,7 +88,7 @@ def test_packed_pictures_are_read_as_each_alone():
     model = randomised(eq.build(eq.Spec(width=16, layers=2, block=block)))
     row = packed(images, (2, 2))
     assert row.document.tolist() == [0] * 6 + [1] * 4 + [2]
-    assert row.at[6].tolist() == [0, 0]
+    assert row.positions[6].tolist() == [0, 0]
     alone = torch.cat([model(patches(image, (2, 2))) for image in images])
     assert relative_error(model(row), alone) < ROUNDING
 
@@ -103,7 +103,7 @@ def test_a_stem_sees_over_the_border_of_its_patch_and_no_other_picture():
     stem, image = Stem((3, 8, 16, 32)).double(), torch.randn(2, 3, 24, 17, dtype=torch.float64)
     tokens = stem(image)
     assert tokens.x.shape == (2, 9, 32)
-    assert tokens.at.tolist() == [[r, c] for r in range(3) for c in range(3)]
+    assert tokens.positions.tolist() == [[r, c] for r in range(3) for c in range(3)]
     assert torch.allclose(stem(image[0]).x, tokens.x[0], atol=1e-14)
     changed = image.clone()
     changed[0, :, 7, 7] += 1  # in the patch of (0, 0), next to the others

@@ -38,14 +38,14 @@ def test_a_join_is_one_document_in_one_order():
 
 
 def test_own_places_are_those_of_the_parts_and_axes_that_are_missing_stand_in_front():
-    at = join([text(2), picture(1, 2), still(1, 2)], places=own).at
+    at = join([text(2), picture(1, 2), still(1, 2)], places=own).positions
     assert at.tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 1], [0, 0, 0], [0, 0, 1]]
-    assert join([text(2, start=5), text(1)]).at.tolist() == [[5], [6], [0]]
+    assert join([text(2, start=5), text(1)]).positions.tolist() == [[5], [6], [0]]
 
 
 def test_text_moves_on_along_all_axes_as_in_qwen2_vl():
     """What follows a picture begins one step beyond the largest coordinate so far."""
-    at = join([text(2), picture(2, 3), text(2)], places=one_after_another).at
+    at = join([text(2), picture(2, 3), text(2)], places=one_after_another).positions
     assert at.tolist() == [[0, 0], [1, 1], [2, 2], [2, 3], [2, 4], [3, 2], [3, 3], [3, 4], [5, 5], [6, 6]]
 
 
@@ -62,25 +62,27 @@ def test_places_one_after_another_are_those_of_transformers(grids):
     theirs, _ = model.get_rope_index(
         itself, torch.zeros(1, len(kinds), dtype=torch.long), torch.tensor([kinds]), torch.tensor([(1, r, c) for r, c in grids])
     )
-    assert torch.equal(join(parts, places=one_after_another).at.long(), theirs[:, 0].T)
+    assert torch.equal(join(parts, places=one_after_another).positions.long(), theirs[:, 0].T)
 
 
 def test_places_one_after_another_leave_padding_out():
     padded = eq.Tokens(
-        x=torch.zeros(2, 3, WIDTH), at=torch.tensor([[[0.0], [1], [2]], [[90], [0], [1]]]), order=torch.arange(3),
+        x=torch.zeros(2, 3, WIDTH), positions=torch.tensor([[[0.0], [1], [2]], [[90], [0], [1]]]), order=torch.arange(3),
         valid=torch.tensor([[True, True, True], [False, True, True]]),
     )  # fmt: skip
     after = eq.Tokens.of(torch.zeros(2, 2, WIDTH))
     tokens = join([padded, after], places=one_after_another)
-    assert tokens.at[:, 3:, 0].tolist() == [[3, 4], [2, 3]]
+    assert tokens.positions[:, 3:, 0].tolist() == [[3, 4], [2, 3]]
     assert tokens.valid[:, 3:].all()
-    nothing = eq.Tokens(x=torch.zeros(1, WIDTH), at=torch.zeros(1, 1), order=torch.zeros(1).long(), valid=torch.zeros(1).bool())
-    assert join([nothing, text(2)], places=one_after_another).at[1:, 0].tolist() == [0, 1]
+    nothing = eq.Tokens(
+        x=torch.zeros(1, WIDTH), positions=torch.zeros(1, 1), order=torch.zeros(1).long(), valid=torch.zeros(1).bool()
+    )
+    assert join([nothing, text(2)], places=one_after_another).positions[1:, 0].tolist() == [0, 1]
 
 
 def test_whole_numbers_are_places_too():
-    part = eq.Tokens(x=torch.zeros(2, WIDTH), at=torch.tensor([[3], [4]]), order=torch.arange(2))
-    assert join([part, text(1)], places=one_after_another).at.tolist() == [[0], [1], [2]]
+    part = eq.Tokens(x=torch.zeros(2, WIDTH), positions=torch.tensor([[3], [4]]), order=torch.arange(2))
+    assert join([part, text(1)], places=one_after_another).positions.tolist() == [[0], [1], [2]]
 
 
 def seen(tokens):
@@ -91,7 +93,7 @@ def seen(tokens):
     for i in range(len(tokens.x)):
         x = tokens.x.clone()
         x[i] += torch.randn(WIDTH).double()
-        rows.append((model(eq.Tokens(x, tokens.at, tokens.order, tokens.document)) != before).any(-1))
+        rows.append((model(eq.Tokens(x, tokens.positions, tokens.order, tokens.document)) != before).any(-1))
     return torch.stack(rows)
 
 

@@ -389,7 +389,7 @@ def test_atoms_are_marked_by_their_element_and_stand_at_their_places(tmp_path):
     water = read_points(at(tmp_path, "w.xyz", WATER))
     tokens = atoms(water, elements=(1, 6, 8))
     assert tokens.x.tolist() == [[0, 0, 1], [1, 0, 0], [1, 0, 0]]
-    assert torch.equal(tokens.at, water.positions)
+    assert torch.equal(tokens.positions, water.positions)
     assert atoms(water).x.argmax(-1).tolist() == [7, 0, 0]
     assert atoms(water).x.shape == (3, 118)
     with pytest.raises(InputError, match=r"an atom with number 8, but elements are 1, 6. Add it"):

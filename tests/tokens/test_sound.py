@@ -34,7 +34,7 @@ def test_frames_are_stretches_of_samples_at_their_centre_in_seconds():
     tokens = frames(sound, 1000, frame_ms=20, hop_ms=15)
     assert tokens.x.shape == (6, 20)
     assert tokens.x[2].tolist() == list(range(30, 50))
-    assert tokens.at.squeeze(-1).tolist() == pytest.approx([0.010, 0.025, 0.040, 0.055, 0.070, 0.085])
+    assert tokens.positions.squeeze(-1).tolist() == pytest.approx([0.010, 0.025, 0.040, 0.055, 0.070, 0.085])
     assert torch.equal(frames(sound, 1000, 20).x.flatten(), sound)
     assert frames(sound.expand(2, 3, 100), 1000, 20).x.shape == (2, 3, 5, 20)
 
@@ -80,7 +80,7 @@ def test_a_click_is_heard_by_the_windows_around_its_time():
     sound = torch.zeros(RATE)
     sound[RATE // 2] = 1.0
     tokens = log_mel(sound, RATE)
-    heard = tokens.at[tokens.x.mean(-1) > -20].squeeze(-1)
+    heard = tokens.positions[tokens.x.mean(-1) > -20].squeeze(-1)
     assert (heard - 0.5).abs().max() <= 0.0125 + 1e-6
     assert len(heard) in (2, 3)
     assert tokens.x.min() == pytest.approx(math.log(1e-10))
@@ -102,7 +102,7 @@ def test_patches_of_a_spectrogram_lie_at_their_time_and_band():
     tokens = spectrogram_patches(made, (8, 16))
     assert tokens.x.shape == (len(made.x) // 8 * 2, 8 * 16)
     assert torch.equal(tokens.x[3].view(8, 16), made.x[8:16, 16:])
-    assert tokens.at[3].tolist() == pytest.approx([made.at[8:16].mean().item(), 23.5])
+    assert tokens.positions[3].tolist() == pytest.approx([made.positions[8:16].mean().item(), 23.5])
     with pytest.raises(ShapeError, match="48×32 windows and bands is not a whole number of 8×5 patches"):
         spectrogram_patches(made, (8, 5))
     with pytest.raises(ShapeError, match=r"is not a whole number of 64×16 patches. Pad it, or resize it"):

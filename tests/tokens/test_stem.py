@@ -47,8 +47,8 @@ def test_at_once_and_step_by_step_a_stem_is_torchs_convolutions(axes, sizes):
         "neighbours", "matmul", "add", "activation",
     ]  # fmt: skip
     assert ops.count("loops") <= 1  # samples to rows, of more axes than one
-    assert torch.equal(watched.at, tokens.at)
-    assert tokens.at.amax(0).tolist() == [math.ceil(math.ceil(n / 2) / 2) - 1 for n in sizes]
+    assert torch.equal(watched.positions, tokens.positions)
+    assert tokens.positions.amax(0).tolist() == [math.ceil(math.ceil(n / 2) / 2) - 1 for n in sizes]
 
 
 def test_a_convolution_that_is_more_than_its_weights_is_watched_as_it_is():
@@ -83,7 +83,7 @@ def test_a_model_with_a_stem_takes_pictures_and_says_what_it_costs():
 def test_a_sound_and_a_video_have_stems_too():
     sound, video = Model(spec((1, 4, 8), (4,))), Model(spec((3, 6), (2, 2, 2)))
     assert sound.tokens(torch.rand(40)).x.shape == (10, 16)
-    assert video.tokens(torch.rand(4, 3, 8, 6)).at.amax(0).tolist() == [1, 3, 2]
+    assert video.tokens(torch.rand(4, 3, 8, 6)).positions.amax(0).tolist() == [1, 3, 2]
 
 
 def test_a_padded_sound_is_heard_as_it_is_alone_at_its_own_times():
@@ -93,14 +93,14 @@ def test_a_padded_sound_is_heard_as_it_is_alone_at_its_own_times():
     wave = torch.randn(2, 20, dtype=torch.float64)
     cells = wave.unflatten(-1, (5, 4)).movedim(0, 1).flatten(-2)
     at, order = torch.rand(5, 1), torch.arange(5)
-    assert relative_error(model(Tokens(x=cells, at=at, order=order)), model(wave)) < 1e-12
+    assert relative_error(model(Tokens(x=cells, positions=at, order=order)), model(wave)) < 1e-12
     padded = torch.cat([cells, torch.randn(3, 8)])
     valid = torch.arange(8) < 5
-    tokens = Tokens(x=padded, at=torch.cat([at, at[-1:].expand(3, 1)]), order=torch.arange(8), valid=valid)
-    assert torch.equal(model.tokens(tokens).at, tokens.at)
+    tokens = Tokens(x=padded, positions=torch.cat([at, at[-1:].expand(3, 1)]), order=torch.arange(8), valid=valid)
+    assert torch.equal(model.tokens(tokens).positions, tokens.positions)
     assert relative_error(model(tokens), model(wave)) < 1e-12
     assert relative_error(model(replace(tokens, valid=None)), model(wave)) > 1e-3
-    assert relative_error(model.tokens(Tokens(x=cells, at=at, order=order)).x, model.tokens(wave).x) < 1e-12
+    assert relative_error(model.tokens(Tokens(x=cells, positions=at, order=order)).x, model.tokens(wave).x) < 1e-12
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.tokens import Embedding, Tokens, characters, spelled, vocabulary, words
 
 
-@pytest.mark.parametrize("field", ["at", "order", "document", "valid"])
+@pytest.mark.parametrize("field", ["positions", "order", "document", "valid"])
 @pytest.mark.usefixtures("unchecked")
 def test_lengths_that_disagree_are_refused(field):
     rows = {
-        "at": torch.zeros(3, 1), "order": torch.arange(3), "document": torch.zeros(3).long(),
+        "positions": torch.zeros(3, 1), "order": torch.arange(3), "document": torch.zeros(3).long(),
         "valid": torch.ones(3).bool(),
     }  # fmt: skip
     rows[field] = torch.cat([rows[field], rows[field]])
@@ -24,10 +24,10 @@ def test_lengths_that_disagree_are_refused(field):
 def test_places_are_counted_exactly_in_any_precision():
     """bfloat16 knows whole numbers only to 256."""
     tokens = Tokens.of(torch.zeros(300, 2, dtype=torch.bfloat16), start=1000)
-    assert tokens.at.squeeze(-1).tolist() == list(range(1000, 1300))
+    assert tokens.positions.squeeze(-1).tolist() == list(range(1000, 1300))
     assert tokens.order.tolist() == list(range(1000, 1300))
-    assert tokens.to(torch.bfloat16).at.dtype == torch.float32
-    assert tokens.to(torch.float64).at.dtype == torch.float64
+    assert tokens.to(torch.bfloat16).positions.dtype == torch.float32
+    assert tokens.to(torch.float64).positions.dtype == torch.float64
 
 
 def test_features_without_rows_are_refused():

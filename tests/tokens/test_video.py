@@ -20,14 +20,14 @@ def test_tubelets_of_one_frame_are_its_patches():
     video = torch.randn(3, 2, 4, 6)
     tokens = tubelets(video, (1, 2, 3))
     assert torch.equal(tokens.x[4:8], patches(video[1], (2, 3)).x)
-    assert tokens.at[4:8].tolist() == [[1, 0, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1]]
+    assert tokens.positions[4:8].tolist() == [[1, 0, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1]]
 
 
 def test_times_are_counted_in_tubelets_or_lie_at_centres_in_seconds():
     video = torch.zeros(6, 1, 2, 2)
-    assert tubelets(video, (2, 2, 2)).at[:, 0].tolist() == [0, 1, 2]
-    assert tubelets(video, (2, 2, 2), fps=4.0).at[:, 0].tolist() == [0.25, 0.75, 1.25]
-    assert tubelets(video, (2, 2, 2), fps=4.0).at[:, 1:].tolist() == [[0, 0]] * 3
+    assert tubelets(video, (2, 2, 2)).positions[:, 0].tolist() == [0, 1, 2]
+    assert tubelets(video, (2, 2, 2), fps=4.0).positions[:, 0].tolist() == [0.25, 0.75, 1.25]
+    assert tubelets(video, (2, 2, 2), fps=4.0).positions[:, 1:].tolist() == [[0, 0]] * 3
     with pytest.raises(InputError, match="fps is a positive number"):
         tubelets(video, (2, 2, 2), fps=0.0)
     with pytest.raises(ShapeError, match=r"6×2×2 frames and pixels is not a whole number of 4×2×2 tubelets. Crop it to 4×2×2"):

@@ -120,7 +120,8 @@ def test_energies_of_the_training_part_miss_nothing_on_average(run):
 
     def missed():
         parts = [
-            (t["energy"] - model(t["numbers"], t["at"])) / (t["numbers"] > 0).sum(-1) for t in task.frames.groups("train", 100)
+            (t["energy"] - model(t["numbers"], t["positions"])) / (t["numbers"] > 0).sum(-1)
+            for t in task.frames.groups("train", 100)
         ]
         return abs(float(torch.cat(parts).mean())) / task.levels.scale
 
@@ -157,13 +158,13 @@ def test_a_loss_is_nothing_where_nothing_is_missed_and_padding_adds_none(loss):
     found = recipe(plain(data={"loss": loss}))
     task = open_task(found)
     model, batch = task.begun(begun_model(found, settle(task))), task.batch(0)
-    answer = model.answer(batch.tensors["numbers"], batch.tensors["at"])
+    answer = model.answer(batch.tensors["numbers"], batch.tensors["positions"])
     assert float(task.loss(model, batch).detach()) > 0
     batch.tensors.update({"energy": answer.energy, "forces": answer.forces})
     assert float(task.loss(model, batch).detach()) < 1e-5  # float32 in the layers
     t = batch.tensors
     wide = {"numbers": torch.cat([t["numbers"], torch.zeros(4, 2, dtype=torch.long)], 1)}
-    wide |= {name: torch.cat([t[name], torch.zeros(4, 2, 3, dtype=torch.float64)], 1) for name in ("at", "forces")}
+    wide |= {name: torch.cat([t[name], torch.zeros(4, 2, 3, dtype=torch.float64)], 1) for name in ("positions", "forces")}
     batch.tensors.update(wide)
     assert float(task.loss(model, batch).detach()) < 1e-5
 

@@ -54,7 +54,7 @@ def test_a_run_is_an_ordinary_transformer_that_is_measured_and_answers(run, tmp_
 def test_its_forces_are_the_slope_of_its_energy():
     """Against central differences of the fourth order."""
     one, t = answering()
-    numbers, at, step = t["numbers"], t["at"], 1e-3
+    numbers, at, step = t["numbers"], t["positions"], 1e-3
     forces = one.answer(numbers, at).forces
     for atom, axis in ((0, 0), (4, 1), (8, 2)):
         moved = torch.zeros_like(at)
@@ -66,8 +66,11 @@ def test_its_forces_are_the_slope_of_its_energy():
 
 def test_padding_changes_nothing_and_gets_no_force():
     one, t = answering()
-    wide = torch.cat([t["numbers"], torch.zeros(4, 3, dtype=torch.long)], 1), torch.cat([t["at"], torch.full((4, 3, 3), 9.0)], 1)
-    plain_, padded = one.answer(t["numbers"], t["at"]), one.answer(*wide)
+    wide = (
+        torch.cat([t["numbers"], torch.zeros(4, 3, dtype=torch.long)], 1),
+        torch.cat([t["positions"], torch.full((4, 3, 3), 9.0)], 1),
+    )
+    plain_, padded = one.answer(t["numbers"], t["positions"]), one.answer(*wide)
     assert torch.allclose(padded.energy, plain_.energy, rtol=1e-12)
     assert torch.allclose(padded.forces[:, :9], plain_.forces, atol=1e-12)
     assert (padded.forces[:, 9:] == 0).all()
@@ -134,4 +137,4 @@ def test_cells_and_other_elements_are_refused(tmp_path, run):
         task.predict(load_run(run[1]), [written(tmp_path / "a.xyz", third="N")])
     one, t = answering()
     with pytest.raises(InputError, match="knows no cell"):
-        one(t["numbers"], t["at"], torch.eye(3)[None])
+        one(t["numbers"], t["positions"], torch.eye(3)[None])

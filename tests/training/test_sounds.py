@@ -123,9 +123,9 @@ def test_a_padded_batch_answers_as_each_recording_alone(tokens, readout):
     model = build(settle(task)).eval()
     t = task.batch(0).tensors
     with torch.no_grad():
-        together = model(Tokens(x=t["inputs"], at=t["at"], order=t["order"], valid=t["valid"]))
+        together = model(Tokens(x=t["inputs"], positions=t["positions"], order=t["order"], valid=t["valid"]))
         for row, real in enumerate(t["valid"]):
-            alone = model(Tokens(x=t["inputs"][row][real], at=t["at"][row][real], order=t["order"][real]))
+            alone = model(Tokens(x=t["inputs"][row][real], positions=t["positions"][row][real], order=t["order"][real]))
             assert relative_error(together[row], alone) < 1e-4  # float32
 
 
@@ -218,9 +218,9 @@ def test_the_same_waveforms_are_learned_raw_mapped_and_through_convolutions(entr
     t = task.batch(0).tensors
     assert t["inputs"].shape[-1] == 64
     with torch.no_grad():
-        together = model(Tokens(x=t["inputs"], at=t["at"], order=t["order"], valid=t["valid"]))
+        together = model(Tokens(x=t["inputs"], positions=t["positions"], order=t["order"], valid=t["valid"]))
         for row, real in enumerate(t["valid"]):
-            alone = model(Tokens(x=t["inputs"][row][real], at=t["at"][row][real], order=t["order"][real]))
+            alone = model(Tokens(x=t["inputs"][row][real], positions=t["positions"][row][real], order=t["order"][real]))
             assert relative_error(together[row], alone) < 1e-4  # float32
 
 

@@ -1425,7 +1425,7 @@ export interface FilmCut {
   size: number[];
   grid: number[];
   numbers: number;
-  at: Array;
+  positions: Array;
   mapped: Mapped;
 }
 /**

@@ -47,7 +47,7 @@ class Cache:
                 not rank after those that were read
         """
         lead = k.shape[:-3] if k.ndim > 2 else ()
-        new = {"k": k, "v": v, "at": tokens.at.expand(*lead, *tokens.at.shape[-2:])}
+        new = {"k": k, "v": v, "positions": tokens.positions.expand(*lead, *tokens.positions.shape[-2:])}
         flags = {"order": tokens.order, "document": tokens.document, "valid": tokens.valid}
         new |= {name: f.expand(*lead, f.shape[-1]) for name, f in flags.items() if f is not None}
         self._comes_after(new)
@@ -59,10 +59,10 @@ class Cache:
         self.rows, self.length = kept, self.length + k.shape[-2]
         answer = dict(self.rows)
         self._let_go()
-        places = {name: answer.get(name) for name in ("at", "order", "document", "valid")}
-        at = places.pop("at")
-        assert at is not None
-        return answer["k"], answer["v"], Tokens(x=at.new_empty(*at.shape[:-1], 0), at=at, **places)  # type: ignore[arg-type]
+        places = {name: answer.get(name) for name in ("positions", "order", "document", "valid")}
+        positions = places.pop("positions")
+        assert positions is not None
+        return answer["k"], answer["v"], Tokens(x=positions.new_empty(*positions.shape[:-1], 0), positions=positions, **places)  # type: ignore[arg-type]
 
     def pick(self, rows: Tensor) -> None:
         """Of a batch, keep the sequences with these numbers, in this order; one may come several times."""
@@ -131,7 +131,7 @@ class Cache:
 
 def axis_of(name: str) -> int:
     """Which axis counts rows."""
-    return -2 if name in ("k", "v", "at") else -1
+    return -2 if name in ("k", "v", "positions") else -1
 
 
 def _latest(rows: dict[str, Tensor], first: bool = False) -> Tensor:

@@ -97,8 +97,8 @@ class GraphAttention(nn.Module):
                 "or adds a bias, or MultiHeadAttention(mask=Edges(...))."
             )
         check_edges(edges, tokens.x.shape[-2], source.x.shape[-2])
-        position.check(tokens.at)
-        position.check(source.at)
+        position.check(tokens.positions)
+        position.check(source.positions)
         q, k, v = self.attention.project(tokens, source, position)
         repeat = self.attention.heads // self.attention.kv_heads
         if repeat > 1:
@@ -120,9 +120,9 @@ class GraphAttention(nn.Module):
             return None
         number = torch.arange(self.attention.heads, device=edges.device)[:, None, None]
         places = []
-        for at, rows in ((tokens.at, edges[1]), (source.at, edges[0])):
-            ends = at[..., rows.long(), :] if at.ndim == 2 else at[..., rows.long(), :].unsqueeze(-3)
-            places.append(tuple(ends[..., a : a + 1] for a in range(at.shape[-1])))
+        for positions, rows in ((tokens.positions, edges[1]), (source.positions, edges[0])):
+            ends = positions[..., rows.long(), :] if positions.ndim == 2 else positions[..., rows.long(), :].unsqueeze(-3)
+            places.append(tuple(ends[..., a : a + 1] for a in range(positions.shape[-1])))
         made = position.score_bias(number, places[0], places[1])
         return None if made is None else made.squeeze(-1)
 

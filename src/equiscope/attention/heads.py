@@ -138,7 +138,7 @@ class MultiHeadAttention(nn.Module):
     def hold(self, source: Tokens, position: Position | None = None) -> Held:
         """Keys and values of tokens that answer many times, as an encoder's do in decoding: give the result as `source`."""
         position = position or NoPosition()
-        position.check(source.at)
+        position.check(source.positions)
         return Held(*self.answer(source, position), source)
 
     def cache(self) -> Cache:
@@ -161,7 +161,7 @@ class MultiHeadAttention(nn.Module):
             reads = next((name for name in ("content_bias", "value_bias") if position.acts(name)), "")
             if ndim == 2:
                 return "one head without a batch has no axes for it"
-            if not plan.queries.at.shape[-2] or not plan.keys.at.shape[-2]:
+            if not plan.queries.positions.shape[-2] or not plan.keys.positions.shape[-2]:
                 return "there are no pairs"
             if reads:
                 return f"{position.name} reads what the tokens hold"
@@ -185,14 +185,14 @@ class MultiHeadAttention(nn.Module):
             able = [b for b in self._wanted(plan) if not self.why_not(b, plan, ndim)]
             if able:
                 return able[0]
-            return "eager" if plan.queries.at.shape[-2] * plan.keys.at.shape[-2] <= SMALL else "chunked"
+            return "eager" if plan.queries.positions.shape[-2] * plan.keys.positions.shape[-2] <= SMALL else "chunked"
         from_here = BACKENDS[BACKENDS.index(self.backend) :]
         return next(b for b in from_here if not self.why_not(b, plan, ndim))
 
     def _wanted(self, plan: Plan) -> tuple[Runs, ...]:
         if not plan.queries.x.is_cuda:
             return ("sdpa",)
-        rows, keys = plan.queries.at.shape[-2], plan.keys.at.shape[-2]
+        rows, keys = plan.queries.positions.shape[-2], plan.keys.positions.shape[-2]
         narrow = plan.queries.x.dtype != torch.float32 or torch.is_autocast_enabled("cuda")
         table = rows < LONG if narrow else rows * keys <= WIDE
         return ("sdpa", "flex") if table or self._needs_no_table(plan) else ("flex", "sdpa")
@@ -214,12 +214,12 @@ class MultiHeadAttention(nn.Module):
                 f"This {type(position).__name__} was made for {position.made_for} heads, but the attention has {self.heads}. "
                 "Call .sized(width, heads, head_width) again."
             )
-        if not alike(tokens.x.shape[:-2], source.at.shape[:-2]) or not alike(tokens.x.shape[:-2], source.x.shape[:-2]):
+        if not alike(tokens.x.shape[:-2], source.positions.shape[:-2]) or not alike(tokens.x.shape[:-2], source.x.shape[:-2]):
             raise ShapeError(f"A batch of {tuple(tokens.x.shape[:-2])} cannot ask one of {tuple(source.x.shape[:-2])}.")
         if plan is None:  # who made a plan has checked the places
-            position.check(tokens.at)
+            position.check(tokens.positions)
             if source is not tokens:
-                position.check(source.at)
+                position.check(source.positions)
         if held is None:
             q, k, v = self.project(tokens, source, position)
         else:
@@ -229,7 +229,7 @@ class MultiHeadAttention(nn.Module):
         if plan is None or cache is not None:
             plan = Plan(position, tokens, source)
         if not torch.compiler.is_compiling():  # a size that is compared with a number is a guard
-            self._small_enough(tokens.x.shape[:-1].numel() * source.at.shape[-2] * self.heads, q, k, plan)
+            self._small_enough(tokens.x.shape[:-1].numel() * source.positions.shape[-2] * self.heads, q, k, plan)
         repeat = self.heads // self.kv_heads
         if repeat > 1:
             k, v = k.repeat_interleave(repeat, -3), v.repeat_interleave(repeat, -3)
@@ -269,7 +269,7 @@ class MultiHeadAttention(nn.Module):
         return k, v
 
     def _rotate(self, x: Tensor, tokens: Tokens, position: Position, role: Role) -> Tensor:
-        return position.rotate(self._of_one_size(x, role), tokens.at, role)
+        return position.rotate(self._of_one_size(x, role), tokens.positions, role)
 
     def _of_one_size(self, x: Tensor, role: Role) -> Tensor:
         norm = self.q_norm if role == "query" else self.k_norm

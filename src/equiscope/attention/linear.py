@@ -172,8 +172,8 @@ class LinearAttention(MultiHeadAttention):
                 f"{position.name} acts on scores or weights, but LinearAttention never makes them. Use a scheme that embeds or "
                 "turns, such as Sinusoidal() or Rope(), or MultiHeadAttention."
             )
-        position.check(tokens.at)
-        position.check(source.at)
+        position.check(tokens.positions)
+        position.check(source.positions)
         q, k, v = self.project(tokens, source, NoPosition())
         wide = torch.promote_types(q.dtype, torch.float32)
         phi_q = feature(q.to(wide), self.feature)
@@ -181,7 +181,7 @@ class LinearAttention(MultiHeadAttention):
         if source.valid is not None:
             valid = source.valid.unsqueeze(-1).to(wide)
             phi_k = phi_k * (valid if k.ndim == 2 or valid.ndim == 2 else valid.unsqueeze(-3))
-        turned_q, turned_k = position.rotate(phi_q, tokens.at, "query"), position.rotate(phi_k, source.at, "key")
+        turned_q, turned_k = position.rotate(phi_q, tokens.positions, "query"), position.rotate(phi_k, source.positions, "key")
         return _Rows(phi_q, phi_k, turned_q, turned_k, v.to(wide))
 
     # --- three ways through -------------------------------------------------------------------------------------------

@@ -91,8 +91,8 @@ class _LowRank(MultiHeadAttention):
             )
         if tokens.document is not None or source.document is not None:
             raise InputError(f"{type(self).__name__} would mix texts of one row. Give each text a row of its own, with padding.")
-        position.check(tokens.at)
-        position.check(source.at)
+        position.check(tokens.positions)
+        position.check(source.positions)
 
 
 class Linformer(_LowRank):

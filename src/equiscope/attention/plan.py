@@ -50,10 +50,10 @@ class Plan:
     def blocks(self, mask: Mask, batch: int) -> BlockMask:
         """What FlexAttention reads of a mask, for so many sequences."""
         if (id(mask), batch) not in self._blocks:
-            n, m = self.queries.at.shape[-2], self.keys.at.shape[-2]
+            n, m = self.queries.positions.shape[-2], self.keys.positions.shape[-2]
             pairs = Pairwise(mask, self.queries, self.keys)
             seen = (lambda b, h, i, j: i >= j) if self.by_row(mask) else pairs
-            self._blocks[id(mask), batch] = blocks(seen, batch, n, m, self.queries.at.device)
+            self._blocks[id(mask), batch] = blocks(seen, batch, n, m, self.queries.positions.device)
         return self._blocks[id(mask), batch]
 
     def hides_nothing(self, mask: Mask) -> bool:
@@ -74,10 +74,10 @@ class Plan:
         ):
             return None  # an exported program is for any length, which views by distance are not
         if heads not in self._distances:
-            n, m = self.queries.at.shape[-2], self.keys.at.shape[-2]
+            n, m = self.queries.positions.shape[-2], self.keys.positions.shape[-2]
             if not n or not m:
                 return None
-            steps = torch.arange(n - 1, -m, -1, dtype=self.queries.at.dtype, device=self.queries.at.device)
+            steps = torch.arange(n - 1, -m, -1, dtype=self.queries.positions.dtype, device=self.queries.positions.device)
             head = torch.arange(heads, device=steps.device)[:, None, None]
             values = self.position.score_bias(head, (steps[None],), (torch.zeros_like(steps[:1])[None],))
             assert values is not None
@@ -105,7 +105,7 @@ class Plan:
         return self._tables[key]
 
     def _dense(self, heads: int, ndim: int) -> Tensor:
-        head = torch.arange(heads, device=self.queries.at.device)
+        head = torch.arange(heads, device=self.queries.positions.device)
         head = head[0] if ndim == 2 else head[:, None, None]
         at_q, at_k = self.places()
         bias = self.position.score_bias(head, at_q, at_k)
@@ -117,15 +117,15 @@ class Plan:
 
         def some(start: int, stop: int) -> Tensor:
             bias = self.rows(start, stop)._dense(heads, ndim)
-            return bias.expand(*bias.shape[:-2], stop - start, self.keys.at.shape[-2])
+            return bias.expand(*bias.shape[:-2], stop - start, self.keys.positions.shape[-2])
 
-        return chunked(some, self.queries.at.shape[-2], (self.position,), max(1, WHOLE // self.keys.at.shape[-2]))
+        return chunked(some, self.queries.positions.shape[-2], (self.position,), max(1, WHOLE // self.keys.positions.shape[-2]))
 
     def _heavy(self) -> bool:
         """Whether all steps from places to a learned bias, kept for its gradient, would be many tables of every pair."""
         if not self.whole or torch.compiler.is_compiling() or next(self.position.parameters(), None) is None:
             return False
-        return self.queries.at.shape[-2] * self.keys.at.shape[-2] > WHOLE
+        return self.queries.positions.shape[-2] * self.keys.positions.shape[-2] > WHOLE
 
     def pairwise(self, heads: int) -> Callable[..., Tensor] | None:
         """The bias for one pair of row numbers at a time, (batch, head, row of the query, row of the key) to a number."""
@@ -137,15 +137,16 @@ class Plan:
             return lambda b, h, i, j: values[h, j - i + last]
         table = self.table(heads, 3)
         assert table is not None
-        wide = (heads, self.queries.at.shape[-2], self.keys.at.shape[-2])  # a bias of the key's place alone has one row
+        # a bias that depends on the key's position alone has one row
+        wide = (heads, self.queries.positions.shape[-2], self.keys.positions.shape[-2])
         flat = table.expand(*table.shape[:-3], *wide).reshape(-1, *wide)
         return lambda b, h, i, j: flat[b if len(flat) > 1 else 0, h, i, j]
 
     def places(self) -> tuple[Places, Places]:
         """A tensor for each axis: of queries [..., N, 1], of keys [..., 1, M]; with a batch, [B, 1, N, 1] and [B, 1, 1, M]."""
-        at_q, at_k = _axes(self.queries.at), [at.mT for at in _axes(self.keys.at)]
-        if self.queries.at.ndim > 2 or self.keys.at.ndim > 2:
-            at_q, at_k = [at.unsqueeze(-3) for at in at_q], [at.unsqueeze(-3) for at in at_k]
+        at_q, at_k = _axes(self.queries.positions), [positions.mT for positions in _axes(self.keys.positions)]
+        if self.queries.positions.ndim > 2 or self.keys.positions.ndim > 2:
+            at_q, at_k = [positions.unsqueeze(-3) for positions in at_q], [positions.unsqueeze(-3) for positions in at_k]
         return tuple(at_q), tuple(at_k)
 
     def rows(self, start: int, stop: int) -> "Plan":
@@ -153,7 +154,7 @@ class Plan:
         part = slice(start, stop)
         q = self.queries
         few = Tokens(
-            x=q.x[..., part, :], at=q.at[..., part, :], order=q.order[..., part],
+            x=q.x[..., part, :], positions=q.positions[..., part, :], order=q.order[..., part],
             document=None if q.document is None else q.document[..., part], valid=None if q.valid is None else q.valid[..., part],
         )  # fmt: skip
         return Plan(self.position, few, self.keys, whole=False)
@@ -166,25 +167,25 @@ class Plan:
 
     def _look(self) -> tuple[bool, bool]:
         q, k = self.queries, self.keys
-        if k.at is not q.at or k.order is not q.order or q.at.shape[-1] != 1:
+        if k.positions is not q.positions or k.order is not q.order or q.positions.shape[-1] != 1:
             return False, False
-        if torch.compiler.is_compiling() or q.at.device.type != "cpu":
+        if torch.compiler.is_compiling() or q.positions.device.type != "cpu":
             return q.in_steps, q.in_steps  # the numbers lie elsewhere; looking at them would wait for the device
         ranks = self._plain and bool((q.order.diff() > 0).all())
         return _steady(q), ranks
 
 
-def _axes(at: Tensor) -> list[Tensor]:
-    return [at] if at.shape[-1] == 1 else [at[..., a : a + 1] for a in range(at.shape[-1])]
+def _axes(positions: Tensor) -> list[Tensor]:
+    return [positions] if positions.shape[-1] == 1 else [positions[..., a : a + 1] for a in range(positions.shape[-1])]
 
 
 def _steady(tokens: Tokens) -> bool:
     """Whether i - j is the difference of the row numbers for every pair that may look, within one text."""
-    at = tokens.at[..., 0].double()
-    countable = at.abs() < LARGE
-    if not at.shape[-1] or not bool((countable if tokens.valid is None else countable | ~tokens.valid).all()):
+    positions = tokens.positions[..., 0].double()
+    countable = positions.abs() < LARGE
+    if not positions.shape[-1] or not bool((countable if tokens.valid is None else countable | ~tokens.valid).all()):
         return False
-    start = at - torch.arange(at.shape[-1], dtype=at.dtype, device=at.device)
+    start = positions - torch.arange(positions.shape[-1], dtype=positions.dtype, device=positions.device)
     if tokens.valid is None and tokens.document is None:
         return bool((start == start[..., :1]).all())
     if tokens.valid is not None and tokens.document is None:

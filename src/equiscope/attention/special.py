@@ -42,11 +42,11 @@ def convolution_as_dense(conv: Convolution, size: Sequence[int]) -> nn.Linear:
     every = slice(None)
     for cell in itertools.product(*map(range, out)):
         for offset in itertools.product(*map(range, conv.kernel_size)):
-            at = [c * s - p + o * d for c, s, p, o, d in zip(cell, *_geometry(conv), offset, conv.dilation, strict=True)]
+            positions = [c * s - p + o * d for c, s, p, o, d in zip(cell, *_geometry(conv), offset, conv.dilation, strict=True)]
             if conv.padding_mode == "circular":
-                at = [a % n for a, n in zip(at, size, strict=True)]
-            if all(0 <= a < n for a, n in zip(at, size, strict=True)):
-                there: Index = (every, *cell, every, *at)
+                positions = [a % n for a, n in zip(positions, size, strict=True)]
+            if all(0 <= a < n for a, n in zip(positions, size, strict=True)):
+                there: Index = (every, *cell, every, *positions)
                 here: Index = (every, every, *offset)
                 weight[there] += kernels[here]
     rows, columns = conv.out_channels * math.prod(out), conv.in_channels * math.prod(size)
@@ -182,9 +182,9 @@ class ConvolutionAsAttention(nn.Module):
         size = x.shape[2:]
         out, (strides, pads) = output_size(conv, size), _geometry(conv)
         cells = Tokens.of(x.flatten(2).mT)
-        cells = replace(cells, at=_grid(size, [1] * len(size), [0] * len(size)).to(cells.at))
+        cells = replace(cells, positions=_grid(size, [1] * len(size), [0] * len(size)).to(cells.positions))
         asking = Tokens.of(x.new_zeros(*x.shape[:1], math.prod(out), x.shape[1]))
-        asking = replace(asking, at=_grid(out, strides, pads).to(cells.at))
+        asking = replace(asking, positions=_grid(out, strides, pads).to(cells.positions))
         position = Offsets(self.offsets, self.sharpness, size if conv.padding_mode == "circular" else ())
         return self.attention(asking, position, source=cells).mT.unflatten(-1, out)
 

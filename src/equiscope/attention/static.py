@@ -40,7 +40,7 @@ class StaticCache(Cache):
         lead, new_rows = k.shape[:-3] if k.ndim > 2 else (), k.shape[-2]
         valid = tokens.valid if tokens.valid is not None else torch.ones(new_rows, dtype=torch.bool, device=k.device)
         flags = {"order": tokens.order, "document": tokens.document, "valid": valid}
-        new = {"k": k, "v": v, "at": tokens.at.expand(*lead, *tokens.at.shape[-2:])}
+        new = {"k": k, "v": v, "positions": tokens.positions.expand(*lead, *tokens.positions.shape[-2:])}
         new |= {name: f.expand(*lead, new_rows) for name, f in flags.items() if f is not None}
         if not self.rows:
             self._open(new)
@@ -52,10 +52,10 @@ class StaticCache(Cache):
         for name, part in new.items():
             self.rows[name].index_copy_(axis_of(name), where, part.to(self.rows[name].dtype))
         self.filled.add_(new_rows)
-        at = self.rows["at"]
+        positions = self.rows["positions"]
         places = {name: self.rows.get(name) for name in ("order", "document", "valid")}
-        blank = at.new_empty(*at.shape[:-1], 0)
-        return self.rows["k"], self.rows["v"], Tokens(x=blank, at=at, **places)  # type: ignore[arg-type]
+        blank = positions.new_empty(*positions.shape[:-1], 0)
+        return self.rows["k"], self.rows["v"], Tokens(x=blank, positions=positions, **places)  # type: ignore[arg-type]
 
     def pick(self, rows: Tensor) -> None:
         """Of a batch, keep the sequences with these numbers, in this order; one may come several times."""

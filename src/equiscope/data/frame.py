@@ -20,7 +20,7 @@ class Frame:
     name: str
     number: int
     numbers: Tensor
-    at: Tensor
+    positions: Tensor
     energy: float
     forces: Tensor | None = None
     cell: Tensor | None = None

@@ -249,7 +249,7 @@ def _fits_memory(path: Path) -> None:
 
 def finite(frame: Frame) -> Frame:
     """The frame. Raises InputError where something of it is no number."""
-    for what, values in (("coordinates", frame.at), ("energies", torch.tensor(frame.energy)), ("forces", frame.forces)):
+    for what, values in (("coordinates", frame.positions), ("energies", torch.tensor(frame.energy)), ("forces", frame.forces)):
         if values is not None and not bool(values.isfinite().all()):
             raise InputError(
                 f"{frame.name} has {what} that are no numbers (NaN or infinite). Leave it out: data.drop names {frame.number}."

@@ -190,7 +190,7 @@ class Frames:
 
 
 def joined(some: Sequence[Frame], partial: bool = False) -> dict[str, Tensor]:
-    """Frames padded to the largest: numbers [B, N], 0 for no atom, at [B, N, 3], energy [B], forces [B, N, 3], cell [B, 3, 3].
+    """Pads frames to the largest: numbers [B, N], 0 for no atom, positions [B, N, 3], energy [B], forces [B, N, 3], cell [B, 3, 3].
 
     partial  of a part of which some frames have forces: known [B] says which; the others' are 0
     """
@@ -201,13 +201,13 @@ def joined(some: Sequence[Frame], partial: bool = False) -> dict[str, Tensor]:
 
     made = {
         "numbers": torch.stack([padded(frame.numbers) for frame in some]),
-        "at": torch.stack([padded(frame.at) for frame in some]),
+        "positions": torch.stack([padded(frame.positions) for frame in some]),
         "energy": torch.tensor([frame.energy for frame in some], dtype=torch.float64),
     }
     if partial:
         made["known"] = torch.tensor([frame.forces is not None for frame in some])
     forces = [
-        padded(frame.at.new_zeros(frame.at.shape) if frame.forces is None else frame.forces)
+        padded(frame.positions.new_zeros(frame.positions.shape) if frame.forces is None else frame.forces)
         for frame in some
         if partial or frame.forces is not None
     ]
@@ -279,7 +279,7 @@ def _apart(parts: dict[str, list[Frame]], own: set[str]) -> None:
 
 
 def _of(frame: Frame) -> bytes:
-    known = [frame.numbers, frame.at, *([] if frame.cell is None else [frame.cell])]
+    known = [frame.numbers, frame.positions, *([] if frame.cell is None else [frame.cell])]
     return hashlib.sha256(b"".join(x.contiguous().numpy().tobytes() for x in known)).digest()
 
 

@@ -32,6 +32,6 @@ def nearest(some: Sequence[Frame]) -> float:
     found = []
     for frame in some[:: max(1, len(some) // SOME)]:
         if len(frame.numbers) > 1:
-            apart = torch.cdist(frame.at, frame.at)
+            apart = torch.cdist(frame.positions, frame.positions)
             found.append(apart.fill_diagonal_(math.inf).amin(-1))
     return float(torch.cat(found).median()) if found else 0.0

@@ -351,7 +351,7 @@ def tokens_of(
     config: Sounds, hearing: Hearing, waves: list[Tensor], hide: Callable[[Tensor, int], Tensor] | None = None,
     draws: Sequence[torch.Generator] | None = None,
 ) -> Tokens:  # fmt: skip
-    """Sounds [T] of any lengths as one batch: x [B, N, F], at [B, N, A], valid [B, N] False where a shorter one has ended.
+    """Sounds [T] of any lengths as one batch: x [B, N, F], positions [B, N, A], valid [B, N] False where a shorter one has ended.
 
     hide   what changes spectrogram number i, [N, mels], before it is cut into patches
     draws  that decide the gaps of each; the sounds themselves unless said
@@ -359,27 +359,27 @@ def tokens_of(
     spectrogram, real = windows(config, hearing.rate, waves)
     if config.gaps:
         spectrogram, real = _with_gaps(config, spectrogram, real, draws or [of_sound(wave) for wave in waves])
-    x, at, counts = spectrogram.x, spectrogram.at[..., :1], real.sum(-1)
+    x, at, counts = spectrogram.x, spectrogram.positions[..., :1], real.sum(-1)
     if config.level:
         x = _levelled(x, real)
     x = (x - torch.tensor(hearing.mean)) / torch.tensor(hearing.deviation)
     if hide is not None:
         x = torch.stack([torch.cat([hide(row[:n], i), row[n:]]) for i, (row, n) in enumerate(zip(x, counts.tolist(), strict=True))])
-    made = Tokens(x=x, at=at.expand(len(waves), -1, -1), order=spectrogram.order)
+    made = Tokens(x=x, positions=at.expand(len(waves), -1, -1), order=spectrogram.order)
     if config.tokens == "patches":
         tall, bands = config.patch[0], config.mels // config.patch[1]
         made = spectrogram_patches(made, config.patch)
         counts = counts // tall * bands
-        at, seconds = made.at, made.at[..., :1]
+        at, seconds = made.positions, made.positions[..., :1]
         steps = torch.arange(seconds.shape[-2]).div(bands, rounding_mode="floor")
         if config.places == "index":
             at = torch.stack([steps, torch.arange(len(steps)) % bands], -1).expand(len(waves), -1, -1).float()
     elif config.places == "index":
         at = torch.arange(x.shape[1], dtype=torch.float32)[:, None].expand(len(waves), -1, -1)
     else:
-        at = made.at
+        at = made.positions
     valid = torch.arange(made.x.shape[1]) < counts[:, None]
-    return Tokens(x=made.x * valid[..., None], at=at.contiguous(), order=made.order, valid=valid)
+    return Tokens(x=made.x * valid[..., None], positions=at.contiguous(), order=made.order, valid=valid)
 
 
 def windows(config: Sounds, rate: int, waves: list[Tensor]) -> tuple[Tokens, Tensor]:
@@ -404,7 +404,7 @@ def _with_gaps(config: Sounds, made: Tokens, real: Tensor, draws: Sequence[torch
     rows = torch.stack([torch.cat([row, row[-1:].expand(longest - len(row))]) for row in left])
     real = torch.arange(longest) < torch.tensor([len(row) for row in left])[:, None]
     x = made.x.take_along_dim(rows[..., None], 1)
-    return Tokens(x=x, at=made.at[rows], order=torch.arange(longest)), real
+    return Tokens(x=x, positions=made.positions[rows], order=torch.arange(longest)), real
 
 
 def _levelled(x: Tensor, real: Tensor) -> Tensor:

@@ -24,4 +24,4 @@ def turn(seed: int, *names: int | str) -> Tensor:
 def turned(frame: Frame, by: Tensor) -> Frame:
     """The frame after a turn [3, 3] about the origin: places, forces and the cell turn along, the energy stays."""
     forces, cell = (None if t is None else t @ by.mT for t in (frame.forces, frame.cell))
-    return replace(frame, at=frame.at @ by.mT, forces=forces, cell=cell)
+    return replace(frame, positions=frame.positions @ by.mT, forces=forces, cell=cell)

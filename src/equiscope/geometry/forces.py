@@ -31,14 +31,14 @@ class Slopes:
         self.made: dict[tuple[Any, ...], Callable[..., list[Tensor]]] = {}
 
     def __call__(self, batch: dict[str, Tensor]) -> Tensor:
-        """The loss of a batch: numbers [B, N], at [B, N, 3], cell [B, 3, 3] or none, and whatever `lost` reads.
+        """The loss of a batch: numbers [B, N], positions [B, N, 3], cell [B, 3, 3] or none, and whatever `lost` reads.
 
         Ways are computed in the precision of the weights. Raises as the model does.
         """
-        model, numbers, at = self.model, batch["numbers"], batch["at"].to(self.model.table.dtype)
-        near = model.near(numbers, batch["at"], batch.get("cell"))
-        read = {name: x for name, x in batch.items() if name not in ("at", "cell")}
-        read |= {"row": model.elements(numbers), "at": at} | _lists(near, batch["at"])
+        model, numbers, at = self.model, batch["numbers"], batch["positions"].to(self.model.table.dtype)
+        near = model.near(numbers, batch["positions"], batch.get("cell"))
+        read = {name: x for name, x in batch.items() if name not in ("positions", "cell")}
+        read |= {"row": model.elements(numbers), "positions": at} | _lists(near, batch["positions"])
         names, weights = zip(*model.named_parameters(), strict=True)
         shape = tuple((name, x.shape, x.dtype) for name, x in sorted(read.items()))
         held = [weight.detach() for weight in weights]
@@ -54,7 +54,7 @@ class Slopes:
         full = [f"model.{name}" for name in names]
 
         def all_of_it(weights: list[Tensor], batch: dict[str, Tensor]) -> list[Tensor]:
-            at = batch["at"].detach().requires_grad_(self.forces)
+            at = batch["positions"].detach().requires_grad_(self.forces)
             energy = torch.func.functional_call(inside, dict(zip(full, weights, strict=True)), (batch, at))
             slope = torch.autograd.grad(energy.sum(), [at], create_graph=True)[0] if self.forces else None
             loss = self.lost(energy, None if slope is None else -slope, batch)

@@ -179,8 +179,8 @@ class Model(nn.Module):
         """Tokens as the first layer takes them: with their places, normed, and with the rows that the read-out adds."""
         x = tokens.x
         for scheme in self.schemes:
-            scheme.check(tokens.at)
-            x = scheme.embed(x, tokens.at)
+            scheme.check(tokens.positions)
+            x = scheme.embed(x, tokens.positions)
         x = self.entry(x)
         if self.drop is not None and self.training:
             x = self.drop(x)

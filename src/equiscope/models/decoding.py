@@ -50,7 +50,7 @@ class Decoding:
         self._prompt, self.ids, self.real = _side_by_side(model, rows_of(prompts, model, "Prompts", "A prompt"))
         self.text = None if model.entry.separator is None else self.ids.masked_fill(~self.real, -1)
         self.memory = _read(model, source, len(self.ids))
-        self.place, self.rank = self._prompt.at[:, -1:], self._prompt.order[:, -1:]
+        self.place, self.rank = self._prompt.positions[:, -1:], self._prompt.order[:, -1:]
         self.padded = self._prompt.valid is not None
         _room(model, self._prompt, steps)
         self.caches: list[Any] = list(model.caches())
@@ -69,8 +69,8 @@ class Decoding:
         """Read the prompts. Scores of what comes next, [B, V]. Raises InputError where they are no numbers."""
         prompt = self._prompt
         if self.short is not None and self.ids.numel() <= FEW:
-            self.rows = Rows.empty(self.model, prompt.at, self._room, self.memory, prompt.valid is not None)
-            scores = self.short.step(self.ids, self.rows, prompt.at, prompt.order, prompt.valid, 1)[:, -1]
+            self.rows = Rows.empty(self.model, prompt.positions, self._room, self.memory, prompt.valid is not None)
+            scores = self.short.step(self.ids, self.rows, prompt.positions, prompt.order, prompt.valid, 1)[:, -1]
             return known(scores.clone())  # an ordinary tensor again, as after a long prompt
         scores = self._answer(prompt, 1)[:, -1]
         if self.short is not None:
@@ -88,7 +88,9 @@ class Decoding:
         valid = torch.ones_like(rank, dtype=torch.bool) if self.padded else None
         if self.rows is not None and self.short is not None:
             return self.short.step(ids, self.rows, place, rank, valid)
-        return self._answer(Tokens(x=self.model.tokens(ids).x, at=place, order=rank, valid=valid, document=self._documents(ids)))
+        return self._answer(
+            Tokens(x=self.model.tokens(ids).x, positions=place, order=rank, valid=valid, document=self._documents(ids))
+        )
 
     def pick(self, rows: Tensor) -> None:
         """Keep the texts with these numbers [B'], in this order; one may come several times."""
@@ -226,14 +228,14 @@ def _side_by_side(model: Model, rows: list[Tensor]) -> tuple[Tokens, Tensor, Ten
     ids = torch.stack([torch.nn.functional.pad(row, (longest - len(row), 0)) for row in rows])
     tokens = model.tokens(ids)
     if len({len(row) for row in rows}) == 1:
-        at, order = tokens.at.expand(len(rows), longest, 1), tokens.order.expand(len(rows), longest)
-        return replace(tokens, at=at, order=order, counted=None), ids, torch.ones_like(ids, dtype=torch.bool)
+        at, order = tokens.positions.expand(len(rows), longest, 1), tokens.order.expand(len(rows), longest)
+        return replace(tokens, positions=at, order=order, counted=None), ids, torch.ones_like(ids, dtype=torch.bool)
     start = torch.tensor([longest - len(row) for row in rows], device=ids.device)[:, None]
     rank = torch.arange(longest, device=ids.device) - start
-    at = rank.clamp(min=0).to(tokens.at.dtype)[..., None]
+    at = rank.clamp(min=0).to(tokens.positions.dtype)[..., None]
     separator, real = model.entry.separator, rank >= 0
     document = None if separator is None else separator(ids.masked_fill(~real, -1))
-    return Tokens(x=tokens.x, at=at, order=rank, document=document, valid=real), ids, real
+    return Tokens(x=tokens.x, positions=at, order=rank, document=document, valid=real), ids, real
 
 
 def _read(model: Model, source: Texts | Memory | None, texts: int) -> Memory | None:
@@ -255,9 +257,9 @@ def _read(model: Model, source: Texts | Memory | None, texts: int) -> Memory | N
 
 def _picked(memory: Memory, rows: Tensor) -> Memory:
     t = memory.tokens
-    flags = {name: f[rows] for name in ("at", "order", "document", "valid") if (f := getattr(t, name)) is not None}
-    if t.at.ndim < 3:
-        flags["at"] = t.at
+    flags = {name: f[rows] for name in ("positions", "order", "document", "valid") if (f := getattr(t, name)) is not None}
+    if t.positions.ndim < 3:
+        flags["positions"] = t.positions
     flags |= {name: f for name in ("order", "document", "valid") if (f := getattr(t, name)) is not None and f.ndim < 2}
     tokens = replace(t, x=t.x[rows], counted=None, **flags)
     return Memory(tokens, tuple(Held(h.k[rows], h.v[rows], tokens) for h in memory.held))
@@ -276,13 +278,13 @@ def _room(model: Model, tokens: Tokens, steps: int) -> None:
         low, high = (low, middle) if _outside(model, tokens, middle) else (middle, high)
     if not low:
         raise error
-    longest = " the longest" if len(tokens.at) > 1 else " this"
+    longest = " the longest" if len(tokens.positions) > 1 else " this"
     raise InputError(f"{error} After{longest} prompt there is room for {low} token{'s' if low > 1 else ''}.") from error
 
 
 def _outside(model: Model, tokens: Tokens, steps: int) -> InputError | None:
     """What a scheme says against the last of so many steps."""
-    end = tokens.at[:, -1:].amax(0, keepdim=True) + max(steps - 1, 0)
+    end = tokens.positions[:, -1:].amax(0, keepdim=True) + max(steps - 1, 0)
     try:
         for scheme in model.schemes:
             scheme.check(end)

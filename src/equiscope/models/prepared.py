@@ -121,11 +121,11 @@ class Prepared:
             model.eval()
             with torch.autocast(table.device.type, enabled=False):  # which would be another precision for one of them alone
                 tokens, memory = model.tokens(ids), None if model.encoder is None else model.read(ids)
-                at, order, caches = tokens.at[None], tokens.order[None], model.caches()
+                at, order, caches = tokens.positions[None], tokens.order[None], model.caches()
                 rows = Rows.empty(model, at[:, :2], ids.shape[1], memory, False)
                 for new in (slice(0, 2), slice(2, 3), slice(3, 5)):
-                    some = Tokens(x=tokens.x[:, new], at=at[:, new], order=order[:, new])
-                    fast.append(self.step(ids[:, new], rows, some.at, some.order, None))
+                    some = Tokens(x=tokens.x[:, new], positions=at[:, new], order=order[:, new])
+                    fast.append(self.step(ids[:, new], rows, some.positions, some.order, None))
                     slow.append(model(some, caches, memory).view_as(fast[-1]))
         except (RuntimeError, InputError) as error:
             return f"one step could not be made: {error}"
@@ -151,7 +151,7 @@ class Rows:
     """
 
     kv: Tensor | list[Tensor]
-    at: Tensor
+    positions: Tensor
     order: Tensor
     valid: Tensor | None
     memory: Memory | None
@@ -173,7 +173,7 @@ class Rows:
 
     def _added(self, x: Tensor, at: Tensor, schemes: list[Position]) -> Tensor | None:
         """None where some scheme does something else than adding, or has not that many places."""
-        ahead = torch.arange(self.at.shape[1] - self.count, device=at.device, dtype=at.dtype)[:, None]
+        ahead = torch.arange(self.positions.shape[1] - self.count, device=at.device, dtype=at.dtype)[:, None]
         places, here = at[:, :1] + ahead, at
         made, one = x.new_zeros(len(x), len(ahead), x.shape[-1]), x
         try:
@@ -218,7 +218,7 @@ class Rows:
                 for name, start in (("k", 0), ("v", heads)):
                     kv[i].narrow(1, start, heads).narrow(-2, 0, count).copy_(cache.rows[name])
         valid = roomy(first["valid"], -1) if "valid" in first else None
-        return cls(kv, roomy(first["at"], -2), roomy(first["order"], -1), valid, memory, count)
+        return cls(kv, roomy(first["positions"], -2), roomy(first["order"], -1), valid, memory, count)
 
     def since(self, start: int) -> Sequence[Tensor]:
         """Of each layer, the room of the rows from there to the last: keys, then values, [B, 2G, N, K], views."""
@@ -239,10 +239,10 @@ class Rows:
         if self.count <= self.ahead:
             return
         if first:
-            steps = torch.arange(self.at.shape[1] - first, device=order.device)
+            steps = torch.arange(self.positions.shape[1] - first, device=order.device)
             at, order, valid = at[:, :1] + steps.to(at.dtype)[:, None], order[:, :1] + steps, None
         here = slice(first, first + order.shape[-1])
-        self.at[:, here], self.order[:, here], self.ahead = at, order, here.stop
+        self.positions[:, here], self.order[:, here], self.ahead = at, order, here.stop
         if self.valid is not None:
             self.valid[:, here] = True if valid is None else valid
 
@@ -250,7 +250,7 @@ class Rows:
         """Of a batch, keep the sequences with these numbers, in this order."""
         kv = self.kv
         self.kv = kv.index_select(1, rows) if isinstance(kv, Tensor) else [layer.index_select(0, rows) for layer in kv]
-        self.at, self.order = self.at[rows], self.order[rows]
+        self.positions, self.order = self.positions[rows], self.order[rows]
         self.added = None if self.added is None else self.added[rows]
         self.valid = None if self.valid is None else self.valid[rows]
 
@@ -264,7 +264,7 @@ class _Shared:
 
     def __init__(self, model: Model, rows: Rows, at: Tensor, order: Tensor, valid: Tensor | None) -> None:
         rows.take(at, order, valid)
-        self.rows, self.at, self.order, self.start = rows, at, order, rows.count - order.shape[-1]
+        self.rows, self.positions, self.order, self.start = rows, at, order, rows.count - order.shape[-1]
         self.batch, self.new = order.shape
         self.here, self.all = rows.since(self.start), rows.read()
         self._made: dict[Any, Any] = {}
@@ -274,12 +274,12 @@ class _Shared:
         if not scheme.acts("rotate"):
             return x
         if self.new > 1:
-            return scheme.rotate(x, self.at, role)
+            return scheme.rotate(x, self.positions, role)
         key = ("rotate", id(scheme), x.shape[-1], role)
         if key not in self._made:
             wide, wanted = x.shape[-1], torch.promote_types(x.dtype, torch.float32)
             alike = self.batch == 1 or self.rows.valid is None
-            at = self.at[:1] if alike else self.at
+            at = self.positions[:1] if alike else self.positions
             eye = torch.eye(wide, dtype=wanted, device=x.device).expand(len(at), 1, wide, wide)
             self._made[key] = scheme.rotate(eye, at.expand(-1, wide, -1), role)
         rotation: Tensor = self._made[key]
@@ -312,8 +312,8 @@ class _Shared:
     def _bias(self, scheme: Position, heads: int) -> Tensor | None:
         if not scheme.acts("score_bias"):
             return None
-        head = torch.arange(heads, device=self.at.device)[:, None, None]
-        here, there = self.at[:, None, :, :], self.rows.at[:, None, : self.rows.count, :].mT
+        head = torch.arange(heads, device=self.positions.device)[:, None, None]
+        here, there = self.positions[:, None, :, :], self.rows.positions[:, None, : self.rows.count, :].mT
         return scheme.score_bias(head, (here,), (there,))
 
 

@@ -134,17 +134,17 @@ class ClassToken(Readout):
     def open(self, tokens: Tokens) -> Tokens:
         _one_text(self, tokens)
         x = functional.concat(self.row, tokens.x, axis=-2)
-        places, ranks = tokens.at.to(torch.promote_types(tokens.at.dtype, torch.float32)), tokens.order
+        places, ranks = tokens.positions.to(torch.promote_types(tokens.positions.dtype, torch.float32)), tokens.order
         if tokens.valid is not None:  # padding stands nowhere
             places = places.masked_fill(~tokens.valid.unsqueeze(-1), -torch.inf)
             ranks = ranks.masked_fill(~tokens.valid, torch.iinfo(ranks.dtype).min)
         rows = len(self.row)
-        at = _ahead((places.amax(-2, keepdim=True) + 1).repeat_interleave(rows, -2), tokens.at, -2)
+        at = _ahead((places.amax(-2, keepdim=True) + 1).repeat_interleave(rows, -2), tokens.positions, -2)
         order = _ahead((ranks.amax(-1, keepdim=True) + 1).repeat_interleave(rows, -1), tokens.order, -1)
         valid = tokens.valid
         if valid is not None:
             valid = torch.cat([torch.ones_like(valid[..., :1]).repeat_interleave(rows, -1), valid], -1)
-        return Tokens(x=x, at=at, order=order, valid=valid)
+        return Tokens(x=x, positions=at, order=order, valid=valid)
 
     def forward(self, y: Tensor, tokens: Tokens) -> Tensor:
         return y.select(-2, 0)

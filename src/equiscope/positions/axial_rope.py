@@ -89,7 +89,7 @@ class AxialRope(Position):
             raise ShapeError(f"AxialRope splits pairs of columns {wanted}, but a head has {head_width} columns. Use {hint}.")
         return list(self.sections) if self.sections else [pairs // axes] * axes
 
-    def rotate(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
-        self.check(at)
-        clocks = [angles(at[..., axis : axis + 1], omega) for axis, omega in enumerate(self.frequencies(x.shape[-1]))]
+    def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
+        self.check(positions)
+        clocks = [angles(positions[..., axis : axis + 1], omega) for axis, omega in enumerate(self.frequencies(x.shape[-1]))]
         return rotate(x, reduce(concat, clocks), self.pairs)

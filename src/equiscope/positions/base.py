@@ -62,12 +62,12 @@ class Position(nn.Module):
         """Width of the tokens after `embed`."""
         return width
 
-    def embed(self, x: Tensor, at: Tensor) -> Tensor:
-        """Act on the tokens: x [..., N, D] and at [..., N, A] to [..., N, widened(D)]."""
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Act on the tokens: x [..., N, D] and positions [..., N, A] to [..., N, widened(D)]."""
         return x
 
-    def rotate(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
-        """Act on queries or keys: x [..., H, N, K], at [..., N, A]. The result may be wider, for both alike."""
+    def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
+        """Act on queries or keys: x [..., H, N, K], positions [..., N, A]. The result may be wider, for both alike."""
         return x
 
     def score_bias(self, head: Tensor, at_q: Places, at_k: Places) -> Tensor | None:
@@ -93,17 +93,22 @@ class Position(nn.Module):
         return getattr(type(self), place) is not getattr(Position, place)
 
     @semantic
-    def check(self, at: Tensor) -> None:
+    def check(self, positions: Tensor) -> None:
         """Look at coordinates [..., N, A].
 
         raises  ShapeError for another number of axes than the scheme reads, InputError for NaN
         """
-        if self.axes is not None and at.shape[-1] != self.axes:
+        if self.axes is not None and positions.shape[-1] != self.axes:
             raise ShapeError(
                 f"{type(self).__name__} reads {self.axes} coordinate{'s' if self.axes > 1 else ''} a token, but got "
-                f"{at.shape[-1]}. Use at [..., N, {self.axes}], or a scheme for {at.shape[-1]} axes."
+                f"{positions.shape[-1]}. Use positions [..., N, {self.axes}], or a scheme for {positions.shape[-1]} axes."
             )
-        if at.device.type == "cpu" and not torch.compiler.is_compiling() and at.is_floating_point() and bool(at.isnan().any()):
+        if (
+            positions.device.type == "cpu"
+            and not torch.compiler.is_compiling()
+            and positions.is_floating_point()
+            and bool(positions.isnan().any())
+        ):
             raise InputError("Some coordinates are NaN. Give every token a place, padding too (any number will do there).")
 
     def extra_repr(self) -> str:
@@ -120,12 +125,12 @@ def arguments(part: nn.Module) -> dict[str, Any]:
 class Added(Position):
     """A scheme that adds an encoding of the place to the token: what `encode` returns."""
 
-    def encode(self, at: Tensor, width: int) -> Tensor:
-        """at [..., N, A] to [..., N, width]."""
+    def encode(self, positions: Tensor, width: int) -> Tensor:
+        """positions [..., N, A] to [..., N, width]."""
         raise AssertionError(f"{type(self).__name__} does not say how it encodes a place")
 
-    def embed(self, x: Tensor, at: Tensor) -> Tensor:
-        return self.put(x, self.encode(at, x.shape[-1]))
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        return self.put(x, self.encode(positions, x.shape[-1]))
 
     def put(self, x: Tensor, encoding: Tensor) -> Tensor:
         """Add an encoding [..., N, D] to tokens [..., N, D]."""

@@ -50,13 +50,17 @@ class Concatenated(Position):
     def widened(self, width: int) -> int:
         return width + (self.width or width)
 
-    def embed(self, x: Tensor, at: Tensor) -> Tensor:
-        return self.put(x, self.encode(at, x.shape[-1]))
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        return self.put(x, self.encode(positions, x.shape[-1]))
 
-    def encode(self, at: Tensor, width: int) -> Tensor:
-        """at [..., N, A] to [..., N, W], for tokens of this width."""
+    def encode(self, positions: Tensor, width: int) -> Tensor:
+        """positions [..., N, A] to [..., N, W], for tokens of this width."""
         width = self.width or width
-        return self.of.encode(at, width) if self.of else sinusoid(angles(at, ladder(width // 2, self.base)), "interleaved")
+        return (
+            self.of.encode(positions, width)
+            if self.of
+            else sinusoid(angles(positions, ladder(width // 2, self.base)), "interleaved")
+        )
 
     def put(self, x: Tensor, encoding: Tensor) -> Tensor:
         """Write an encoding beside tokens."""

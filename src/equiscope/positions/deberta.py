@@ -55,7 +55,7 @@ class Deberta(Position):
         self.key_table = nn.Parameter(torch.randn(2 * self.far, heads * head_width) * 0.02)
         self.query_table = nn.Parameter(torch.randn(2 * self.far, heads * head_width) * 0.02)
 
-    def rotate(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
+    def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
         return x * 3**-0.5 if role == "query" else x
 
     def content_bias(self, q: Tensor, k: Tensor, at_q: Places, at_k: Places, seen: Tensor | None) -> Tensor:

@@ -51,13 +51,13 @@ class Fourier(Added):
             nn.Parameter(drawn.to(torch.get_default_dtype())) if self.trained else drawn
         )  # no buffer: see `frequencies`
 
-    def encode(self, at: Tensor, width: int) -> Tensor:
+    def encode(self, positions: Tensor, width: int) -> Tensor:
         if not hasattr(self, "directions"):
             raise InputError(
                 "This Fourier() has no directions yet. Call .sized(width, heads, head_width), or build a model with it."
             )
-        self.check(at)
-        dtype = torch.promote_types(at.dtype, torch.float32)
-        clocks = at.to(dtype) @ self.directions.to(at.device, dtype)
+        self.check(positions)
+        dtype = torch.promote_types(positions.dtype, torch.float32)
+        clocks = positions.to(dtype) @ self.directions.to(positions.device, dtype)
         waves, half = sinusoid(clocks, "half"), clocks.shape[-1]
         return concat(waves[..., half:], waves[..., :half])

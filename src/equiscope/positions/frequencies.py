@@ -26,22 +26,22 @@ def ladder(pairs: int, base: float, exponent: Exponent = "2k/D") -> Tensor:
     return torch.exp(-math.log(base) * (torch.arange(first, first + pairs, dtype=torch.float64) / last))
 
 
-def one_axis(at: Tensor) -> Tensor:
+def one_axis(positions: Tensor) -> Tensor:
     """The coordinates, if they are numbers on one line. Raises ShapeError for places on a grid or in space."""
-    if at.shape[-1] != 1:
-        raise ShapeError(f"This scheme reads one coordinate a token, but got {at.shape[-1]}. Use at [..., N, 1].")
-    return at
+    if positions.shape[-1] != 1:
+        raise ShapeError(f"This scheme reads one coordinate a token, but got {positions.shape[-1]}. Use positions [..., N, 1].")
+    return positions
 
 
-def angles(at: Tensor, frequencies: Tensor) -> Tensor:
-    """Where each hand stands: at [..., N, 1] times frequencies [W] to [..., N, W] radians, float32 or better."""
-    dtype = torch.promote_types(at.dtype, torch.float32)
-    omega = frequencies.to(at.device, dtype)
-    return one_axis(at).to(dtype) * omega
+def angles(positions: Tensor, frequencies: Tensor) -> Tensor:
+    """Where each hand stands: positions [..., N, 1] times frequencies [W] to [..., N, W] radians, float32 or better."""
+    dtype = torch.promote_types(positions.dtype, torch.float32)
+    omega = frequencies.to(positions.device, dtype)
+    return one_axis(positions).to(dtype) * omega
 
 
-def directed(x: Tensor, at: Tensor, directions: Tensor) -> Tensor:
-    """Where hands stand that turn along directions of their own, for x [..., H, N, K] (or [N, K]) at [..., N, A].
+def directed(x: Tensor, positions: Tensor, directions: Tensor) -> Tensor:
+    """Where hands stand that turn along directions of their own, for x [..., H, N, K] (or [N, K]) positions [..., N, A].
 
     directions  [S, A, W] in radians a step: set s serves H/S heads that lie side by side, one set all of them
     returns     [..., N, W] for one set, else [..., H, N, W]; float32 or better, sums and products only, which no autocast narrows
@@ -52,8 +52,8 @@ def directed(x: Tensor, at: Tensor, directions: Tensor) -> Tensor:
         raise ShapeError(
             f"{sets} sets of directions cannot serve {heads} heads alike. With grouped queries, use as many sets as key heads."
         )
-    dtype = torch.promote_types(at.dtype, torch.float32)
-    places, speeds = at.to(dtype), directions.to(dtype)
+    dtype = torch.promote_types(positions.dtype, torch.float32)
+    places, speeds = positions.to(dtype), directions.to(dtype)
     if sets > 1:
         speeds = speeds.repeat_interleave(heads // sets, -3) if heads != sets else speeds
         while places.ndim < x.ndim:

@@ -52,8 +52,8 @@ def whole(at_q: Places, at_k: Places) -> Tensor:
 @semantic
 def numbers(*places: Tensor) -> None:
     """Raises InputError where a place that a table is read by is NaN or infinite; on the CPU and uncompiled only."""
-    for at in places:
-        if not torch.compiler.is_compiling() and at.device.type == "cpu" and not at.isfinite().all():
+    for positions in places:
+        if not torch.compiler.is_compiling() and positions.device.type == "cpu" and not positions.isfinite().all():
             raise InputError("Some places are NaN or infinite, so no row of a table belongs to them. Give every token a place.")
 
 

@@ -25,6 +25,6 @@ class Index(Added):
     def uniform(self) -> bool:
         return True
 
-    def encode(self, at: Tensor, width: int) -> Tensor:
-        step = torch.ones(width, dtype=at.dtype, device=at.device)
-        return one_axis(at) * step
+    def encode(self, positions: Tensor, width: int) -> Tensor:
+        step = torch.ones(width, dtype=positions.dtype, device=positions.device)
+        return one_axis(positions) * step

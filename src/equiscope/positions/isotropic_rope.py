@@ -73,10 +73,10 @@ class IsotropicRope(Position):
         speeds = torch.exp(torch.linspace(math.log(self.slowest), math.log(self.fastest), pairs, dtype=torch.float64))
         return spread(self.sets * pairs, self.axes or 2).view(self.sets, pairs, -1).transpose(1, 2) * speeds
 
-    def rotate(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
-        self.check(at)
-        omega = self.directions(x.shape[-1]).to(at.device, torch.promote_types(at.dtype, torch.float32))
-        clocks = directed(x, at, omega)
+    def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
+        self.check(positions)
+        omega = self.directions(x.shape[-1]).to(positions.device, torch.promote_types(positions.dtype, torch.float32))
+        clocks = directed(x, positions, omega)
         return rotate(x, clocks, self.pairs)
 
 

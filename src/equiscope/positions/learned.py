@@ -17,7 +17,7 @@ from equiscope.positions.frequencies import one_axis
 
 
 class Learned(Added):
-    """Adds row `at` of a table of `length` rows; shorter inputs use the first rows.
+    """Adds row `positions` of a table of `length` rows; shorter inputs use the first rows.
 
     stretch  read so many places from those rows, by linear interpolation; places may then be any numbers in 0 .. stretch-1
     raises   InputError past the table, for coordinates between two rows (without `stretch`), for NaN, and where the table was
@@ -43,18 +43,18 @@ class Learned(Added):
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.table = nn.Embedding.from_pretrained(torch.randn(self.length, width) * 0.02, freeze=False)
 
-    def encode(self, at: Tensor, width: int) -> Tensor:
+    def encode(self, positions: Tensor, width: int) -> Tensor:
         if not hasattr(self, "table"):
             raise InputError("This Learned() has no table yet. Call .sized(width, heads, head_width), or build a model with it.")
-        self._check(at)
+        self._check(positions)
         if self.stretch is not None:
-            return self._between(one_axis(at))
-        return self.table(one_axis(at).squeeze(-1).long())
+            return self._between(one_axis(positions))
+        return self.table(one_axis(positions).squeeze(-1).long())
 
-    def _between(self, at: Tensor) -> Tensor:
-        """Rows for places that are spread over the table: at [..., N, 1] to [..., N, D], of the two nearest rows a mix."""
+    def _between(self, positions: Tensor) -> Tensor:
+        """Rows for places that are spread over the table: positions [..., N, 1] to [..., N, D], of the two nearest rows a mix."""
         last = self.length - 1
-        wide = at.to(torch.promote_types(at.dtype, torch.float32))
+        wide = positions.to(torch.promote_types(positions.dtype, torch.float32))
         spread = (wide * (last / max((self.stretch or 1) - 1, 1))).clamp(0, last)
         below = spread.floor()
         above = (below + 1).clamp(0, last)
@@ -63,24 +63,24 @@ class Learned(Added):
         return first + part * (second - first)
 
     @semantic
-    def _check(self, at: Tensor) -> None:
+    def _check(self, positions: Tensor) -> None:
         """Raise for places that have no row; never a look at numbers that are on a GPU, on "meta", or in a compiler's hands."""
-        if at.numel() == 0 or at.is_meta or torch.compiler.is_compiling():
+        if positions.numel() == 0 or positions.is_meta or torch.compiler.is_compiling():
             return
         end = (self.length if self.stretch is None else self.stretch) - 1
-        if at.is_cuda:
-            fits = (at >= 0) & (at <= end) & ((at == at.floor()) if self.stretch is None else True)
+        if positions.is_cuda:
+            fits = (positions >= 0) & (positions <= end) & ((positions == positions.floor()) if self.stretch is None else True)
             torch._assert_async(fits.all(), f"Learned knows positions 0..{end}")
-        if not at.is_cpu:
+        if not positions.is_cpu:
             return
-        if not at.isfinite().all():
+        if not positions.isfinite().all():
             raise InputError("Some coordinates are NaN or infinite. Give every token a place.")
-        worst = at.max() if at.min() >= 0 else at.min()
+        worst = positions.max() if positions.min() >= 0 else positions.min()
         if not 0 <= worst <= end:
             name = "length" if self.stretch is None else "stretch"
             way = f"Use {name}={int(worst) + 1} or more, or" if worst > 0 else "Count places from 0, or use"
             raise InputError(f"Learned knows positions 0..{end}, but got {worst:g}. {way} a scheme without a table such as Rope().")
-        if self.stretch is None and (at != at.floor()).any():
+        if self.stretch is None and (positions != positions.floor()).any():
             raise InputError("Learned has rows for whole numbers only. For places between them use stretch=, Rope() or Alibi().")
 
 

@@ -48,29 +48,29 @@ class LearnedNd(Added):
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.table = nn.Embedding.from_pretrained(torch.randn(math.prod(self.shape), width) * 0.02, freeze=False)
 
-    def encode(self, at: Tensor, width: int) -> Tensor:
+    def encode(self, positions: Tensor, width: int) -> Tensor:
         if not hasattr(self, "table"):
             raise InputError("This LearnedNd() has no table yet. Call .sized(width, heads, head_width), or build a model with it.")
-        self.check(at)
-        self._inside(at)
-        wide = at.to(torch.promote_types(at.dtype, torch.float32))
+        self.check(positions)
+        self._inside(positions)
+        wide = positions.to(torch.promote_types(positions.dtype, torch.float32))
         axes = [wide[..., a : a + 1] for a in range(len(self.shape))]
         return self._mixed(axes) if self.between else self._rows(axes)
 
     def _rows(self, axes: list[Tensor]) -> Tensor:
         """Rows of the cells: a column [..., N, 1] for each axis to [..., N, D]."""
         strides = [math.prod(self.shape[a + 1 :]) for a in range(len(self.shape))]
-        steps = [at * s if s > 1 else at for at, s in zip(axes, strides, strict=True)]
+        steps = [positions * s if s > 1 else positions for positions, s in zip(axes, strides, strict=True)]
         cell = reduce(add, steps)
         return self.table(cell.squeeze(-1).long())
 
     def _mixed(self, axes: list[Tensor]) -> Tensor:
         """Rows of all cells around a place, each as much as the place is near it on every axis."""
         sides = []
-        for at, cells in zip(axes, self.shape, strict=True):
-            below = at.floor()
+        for positions, cells in zip(axes, self.shape, strict=True):
+            below = positions.floor()
             above = (below + 1).clamp(0, cells - 1)
-            part = at - below
+            part = positions - below
             sides.append(((below, 1 - part), (above, part)))
         corners = []
         for corner in product(*sides):
@@ -79,18 +79,18 @@ class LearnedNd(Added):
         return reduce(add, corners)
 
     @semantic
-    def _inside(self, at: Tensor) -> None:
+    def _inside(self, positions: Tensor) -> None:
         """Raise for places that have no row; never a look at numbers that are on a GPU, on "meta", or in a compiler's hands."""
-        if at.numel() == 0 or at.is_meta or torch.compiler.is_compiling():
+        if positions.numel() == 0 or positions.is_meta or torch.compiler.is_compiling():
             return
-        end = at.new_tensor(self.shape) - 1
-        inside = ((at >= 0) & (at <= end)).all()
-        whole = (at == at.floor()).all()
-        if not at.is_cpu:
+        end = positions.new_tensor(self.shape) - 1
+        inside = ((positions >= 0) & (positions <= end)).all()
+        whole = (positions == positions.floor()).all()
+        if not positions.is_cpu:
             torch._assert_async(inside & (whole | self.between), f"LearnedNd knows a grid of {self.shape} cells")
             return
         if not inside:
-            places = at.reshape(-1, len(self.shape))
+            places = positions.reshape(-1, len(self.shape))
             worst = places[((places < 0) | (places > end)).any(-1)][0]
             raise InputError(
                 f"LearnedNd knows a grid of {' × '.join(map(str, self.shape))} cells, counted from 0, but got "

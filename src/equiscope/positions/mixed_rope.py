@@ -63,13 +63,13 @@ class MixedRope(Position):
         turned = torch.stack([random_rotation(self.axes or 1) @ axial for _ in range(sets)])
         self.directions = nn.Parameter(turned.to(torch.get_default_dtype()))
 
-    def rotate(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
+    def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
         if not hasattr(self, "directions"):
             raise InputError(
                 "This MixedRope() has no directions yet. Call .sized(width, heads, head_width), or build a model with it."
             )
-        self.check(at)
-        clocks = directed(x, at, self.directions)
+        self.check(positions)
+        clocks = directed(x, positions, self.directions)
         return rotate(x, clocks, self.pairs)
 
 

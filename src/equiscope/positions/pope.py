@@ -57,11 +57,11 @@ class Pope(Position):
         phase = torch.zeros(heads, head_width) if self.begin == "zero" else torch.rand(heads, head_width) * -2 * math.pi
         self.phase = nn.Parameter(phase)
 
-    def rotate(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
+    def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
         """x [..., H, N, K] to [..., H, N, 2K]: K sines, then K cosines, each times its length."""
         if not hasattr(self, "phase"):
             raise InputError("This Pope() has no phases yet. Call .sized(width, heads, head_width), or build a model with it.")
-        hands = angles(at, ladder(x.shape[-1], self.base))
+        hands = angles(positions, ladder(x.shape[-1], self.base))
         if hands.ndim > 2 and hands.ndim < x.ndim:
             hands = hands.unsqueeze(-3)
         if role == "query":

@@ -75,9 +75,9 @@ class Rope(Position):
         columns = self.turning(head_width)
         return ladder(columns // 2, self.base) if self.scaling is None else self.scaling.frequencies(columns, self.base)
 
-    def rotate(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
+    def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
         speed = self.key_speed if role == "key" else 1.0
-        clocks = angles(at, self.frequencies(x.shape[-1]) * speed)
+        clocks = angles(positions, self.frequencies(x.shape[-1]) * speed)
         return rotate(self._sharpened(x), clocks, self.pairs)
 
     def _sharpened(self, x: Tensor) -> Tensor:

@@ -70,9 +70,9 @@ class Sinusoidal(Added):
             )
         return 2 * math.pi / torch.tensor([periods[k % len(periods)] for k in range(count)], dtype=torch.float64)
 
-    def encode(self, at: Tensor, width: int) -> Tensor:
+    def encode(self, positions: Tensor, width: int) -> Tensor:
         layout = "sine" if self.waves == "sine" else self.layout
-        return sinusoid(angles(at, self.frequencies(width)), layout)
+        return sinusoid(angles(positions, self.frequencies(width)), layout)
 
 
 def sinusoids_half_from_interleaved(table: Tensor) -> Tensor:

@@ -60,12 +60,12 @@ class SinusoidalNd(Added):
             )
         return width // axes
 
-    def encode(self, at: Tensor, width: int) -> Tensor:
-        self.check(at)
+    def encode(self, positions: Tensor, width: int) -> Tensor:
+        self.check(positions)
         speeds = ladder(self.part(width) // 2, self.base)
         parts = []
         for axis in self.order or range(self.axes or 1):
-            place = at[..., axis : axis + 1]
+            place = positions[..., axis : axis + 1]
             parts.append(sinusoid(angles(place, speeds), self.layout))
         return reduce(concat, parts)
 

@@ -58,17 +58,17 @@ class XPos(Position):
         rate = torch.log((pair / (head_width // 2) + self.gamma) / (1 + self.gamma)) / self.scale_base
         return rate.repeat_interleave(2) if self.pairs == "interleaved" else torch.cat([rate, rate])
 
-    def rotate(self, x: Tensor, at: Tensor, role: Role) -> Tensor:
+    def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
         sign = 1.0 if role == "query" else -1.0
-        clocks = angles(at, ladder(x.shape[-1] // 2, self.base))
+        clocks = angles(positions, ladder(x.shape[-1] // 2, self.base))
         turned = rotate(x, clocks, self.pairs)
-        factors = self._factors(at, sign * self.rates(x.shape[-1]))
+        factors = self._factors(positions, sign * self.rates(x.shape[-1]))
         if factors.ndim > 2 and factors.ndim < x.ndim:
             factors = factors.unsqueeze(-3)
         return (turned * factors).to(x.dtype)
 
-    def _factors(self, at: Tensor, rates: Tensor) -> Tensor:
-        """What every column is multiplied by: at [..., N, 1] to [..., N, K], float32 or better."""
-        dtype = torch.promote_types(at.dtype, torch.float32)
-        power = one_axis(at).to(dtype) * rates.to(at.device, dtype)
+    def _factors(self, positions: Tensor, rates: Tensor) -> Tensor:
+        """What every column is multiplied by: positions [..., N, 1] to [..., N, K], float32 or better."""
+        dtype = torch.promote_types(positions.dtype, torch.float32)
+        power = one_axis(positions).to(dtype) * rates.to(positions.device, dtype)
         return power.exp()

@@ -122,7 +122,7 @@ class FilmCut(Struct, frozen=True, kw_only=True):
     size: list[int]
     grid: list[int]
     numbers: int
-    at: Array
+    positions: Array
     mapped: Mapped
 
 

@@ -193,7 +193,7 @@ class Shift(Action):
     by: float | tuple[float, ...]
     name: ClassVar[str] = "shift"
     summary: ClassVar[str] = "move the whole text along"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "places", "at")
+    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "position_ids", "coordinates")
     inside: ClassVar[bool] = False
 
     @classmethod
@@ -228,12 +228,12 @@ class Shift(Action):
     @classmethod
     def flows(cls, inputs: Inputs) -> list[Flow]:
         """Along each axis of places that are no whole numbers by nature: a table has no place between two rows."""
-        places = {n: v.at for n, v in inputs.of("tokens").items()} | inputs.of("at")
-        places = {n: at for n, at in places.items() if at.is_floating_point()}
+        places = {n: v.positions for n, v in inputs.of("tokens").items()} | inputs.of("coordinates")
+        places = {n: positions for n, positions in places.items() if positions.is_floating_point()}
 
         def along(axis: int) -> Flow:
             def rates(given: Inputs) -> dict[str, Tensor]:
-                step = {n: at.new_zeros(at.shape) for n, at in places.items() if at.shape[-1] > axis}
+                step = {n: positions.new_zeros(positions.shape) for n, positions in places.items() if positions.shape[-1] > axis}
                 for rate in step.values():
                     rate[..., axis] = 1.0
                 return step
@@ -248,11 +248,13 @@ class Shift(Action):
     def on_input(self, tokens: Any) -> Any:
         if isinstance(tokens, Inputs):
             by = torch.tensor(self.by)
-            moved = tokens.each(lambda at: at + by.to(at.device, at.dtype), "places", "at")
+            moved = tokens.each(
+                lambda positions: positions + by.to(positions.device, positions.dtype), "position_ids", "coordinates"
+            )
             return moved.each(self.on_input, "tokens")
         if isinstance(self.by, tuple):
-            return replace(tokens, at=tokens.at + tokens.at.new_tensor(self.by))
-        return replace(tokens, at=tokens.at + self.by, order=tokens.order + int(self.by))
+            return replace(tokens, positions=tokens.positions + tokens.positions.new_tensor(self.by))
+        return replace(tokens, positions=tokens.positions + self.by, order=tokens.order + int(self.by))
 
 
 @dataclass(frozen=True)
@@ -261,7 +263,7 @@ class Reverse(Action):
 
     name: ClassVar[str] = "reverse"
     summary: ClassVar[str] = "read from right to left"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "places", "at")
+    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "position_ids", "coordinates")
     inside: ClassVar[bool] = False
 
     @classmethod
@@ -277,12 +279,16 @@ class Reverse(Action):
 
     def on_input(self, tokens: Any) -> Any:
         if isinstance(tokens, Inputs):
-            moved = tokens.each(lambda at: at.amin(-1, keepdim=True) + at.amax(-1, keepdim=True) - at, "places")
-            moved = moved.each(lambda at: at.amin(-2, keepdim=True) + at.amax(-2, keepdim=True) - at, "at")
+            moved = tokens.each(
+                lambda positions: positions.amin(-1, keepdim=True) + positions.amax(-1, keepdim=True) - positions, "position_ids"
+            )
+            moved = moved.each(
+                lambda positions: positions.amin(-2, keepdim=True) + positions.amax(-2, keepdim=True) - positions, "coordinates"
+            )
             return moved.each(self.on_input, "tokens")
-        ends = tokens.at.amin(-2, keepdim=True) + tokens.at.amax(-2, keepdim=True)
+        ends = tokens.positions.amin(-2, keepdim=True) + tokens.positions.amax(-2, keepdim=True)
         ranks = tokens.order.amin(-1, keepdim=True) + tokens.order.amax(-1, keepdim=True)
-        return replace(tokens, at=ends - tokens.at, order=ranks - tokens.order)
+        return replace(tokens, positions=ends - tokens.positions, order=ranks - tokens.order)
 
 
 def exchanged(length: int, i: int, j: int) -> tuple[int, ...]:
@@ -298,8 +304,10 @@ def _length(inputs: Any) -> int:
 
 def _axes(inputs: Any) -> int:
     if not isinstance(inputs, Inputs):
-        return int(inputs.at.shape[-1])
-    found = [_axes(t) for t in inputs.of("tokens").values()] + [int(at.shape[-1]) for at in inputs.of("at").values()]
+        return int(inputs.positions.shape[-1])
+    found = [_axes(t) for t in inputs.of("tokens").values()] + [
+        int(positions.shape[-1]) for positions in inputs.of("coordinates").values()
+    ]
     return max(found, default=1)
 
 

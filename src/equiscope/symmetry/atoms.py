@@ -58,7 +58,7 @@ class Scale(Scaling):
 
     name: ClassVar[str] = "scale"
     summary: ClassVar[str] = "take the points in other units"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("points", "vectors", "tokens", "at")
+    acts_on: ClassVar[tuple[Kind, ...]] = ("points", "vectors", "tokens", "coordinates")
 
     @classmethod
     def missing(cls, inputs: Inputs) -> str:
@@ -66,8 +66,8 @@ class Scale(Scaling):
 
     def on_input(self, inputs: Any) -> Any:
         if isinstance(inputs, Inputs):
-            return inputs.each(self._larger, "points", "vectors", "at").each(self.on_input, "tokens")
-        return self._larger(inputs) if isinstance(inputs, Tensor) else replace(inputs, at=self._larger(inputs.at))
+            return inputs.each(self._larger, "points", "vectors", "coordinates").each(self.on_input, "tokens")
+        return self._larger(inputs) if isinstance(inputs, Tensor) else replace(inputs, positions=self._larger(inputs.positions))
 
     def _larger(self, points: Tensor) -> Tensor:
         return (points.double() * self.factor).to(points.dtype) if points.shape[-1] == 3 else points

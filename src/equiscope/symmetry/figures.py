@@ -23,13 +23,13 @@ class Figure:
     """Points about the origin, those next to the middle 1 from it. kinds: 0 in the middle, 1 about it; turns: that leave it."""
 
     name: str
-    at: tuple[Triple, ...]
+    positions: tuple[Triple, ...]
     kinds: tuple[int, ...]
     turns: tuple[Rotate, ...]
 
     def points(self, size: float = 1.0) -> Tensor:
         """[N, 3] in float64."""
-        return torch.tensor(self.at, dtype=torch.float64) * size
+        return torch.tensor(self.positions, dtype=torch.float64) * size
 
     def places(self, turn: Rotate) -> list[int]:
         """Point i comes to stand where this point stood. Raises AssertionError where the turn does not leave the figure."""
@@ -78,12 +78,12 @@ def tilted(figure: Figure, by: Rotate = ASKEW) -> Figure:
     """The same, turned: its numbers are no longer whole, so nothing cancels but for rounding."""
     turn = by.matrix()
 
-    def moved(at: Triple) -> Triple:
-        x, y, z = (turn @ torch.tensor(at, dtype=torch.float64)).tolist()
+    def moved(positions: Triple) -> Triple:
+        x, y, z = (turn @ torch.tensor(positions, dtype=torch.float64)).tolist()
         return x, y, z
 
     turns = tuple(Rotate(moved(one.axis), one.angle) for one in figure.turns)
-    return Figure(f"tilted {figure.name}", tuple(map(moved, figure.at)), figure.kinds, turns)
+    return Figure(f"tilted {figure.name}", tuple(map(moved, figure.positions)), figure.kinds, turns)
 
 
 def turned() -> Iterator[tuple[Figure, Rotate]]:

@@ -18,7 +18,7 @@ class Flow:
     """One direction.
 
     text    in words, e.g. "about the z axis, per radian"
-    inputs  how fast each moved argument changes: name -> a tensor of its shape (of Tokens, that of `at`)
+    inputs  how fast each moved argument changes: name -> a tensor of its shape (of Tokens, that of `positions`)
     output  how fast an output that moves in this representation changes; None for a representation without a flow
     """
 

@@ -16,18 +16,19 @@ from torch import Tensor
 from equiscope.errors import InputError, UnknownName
 
 Kind = Literal[
-    "ids", "features", "flags", "places", "at", "image", "wave", "points", "vectors", "atoms", "tokens", "edges", "steps",
-    "pairs", "other",
+    "ids", "features", "flags", "position_ids", "coordinates", "image", "wave", "points", "vectors", "atoms", "tokens", "edges",
+    "steps", "pairs", "other",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 AXIS: dict[Kind, int] = {
-    "ids": -1, "features": -2, "flags": -1, "places": -1, "at": -2, "points": -2, "vectors": -2, "atoms": -1, "steps": -3,
+    "ids": -1, "features": -2, "flags": -1, "position_ids": -1, "coordinates": -2, "points": -2, "vectors": -2, "atoms": -1,
+    "steps": -3,
 }  # fmt: skip
 WORDS: tuple[Kind, ...] = ("ids", "features", "flags", "points", "vectors", "atoms", "steps")  # what goes with a word when it moves
 NAMED: dict[str, Kind] = {
     "input_ids": "ids", "decoder_input_ids": "other", "inputs_embeds": "features", "attention_mask": "flags",
     "src_key_padding_mask": "flags", "key_padding_mask": "flags", "token_type_ids": "flags", "valid": "flags",
-    "position_ids": "places", "positions": "places", "at": "at", "pixel_values": "image", "image": "image",
+    "position_ids": "position_ids", "positions": "position_ids", "at": "coordinates", "pixel_values": "image", "image": "image",
     "images": "image", "input_values": "wave", "wave": "wave", "audio": "wave",
     "pos": "points", "coords": "points", "coordinates": "points", "xyz": "points", "points": "points", "velocities": "vectors",
     "forces": "vectors", "z": "atoms", "atomic_numbers": "atoms", "species": "atoms", "edge_index": "edges", "labels": "other",
@@ -163,7 +164,7 @@ def _copy_of(value: Any, memo: dict[int, Any]) -> Any:
         return {n: _copied(v, memo) for n, v in value.items()}
     if value is None or isinstance(value, (bool, int, float, str, torch.dtype, torch.device)):
         return value
-    if hasattr(value, "x") and hasattr(value, "at") and is_dataclass(value):  # Tokens
+    if hasattr(value, "x") and hasattr(value, "positions") and is_dataclass(value):  # Tokens
         tensors = {f.name: _copied(v, memo) for f in fields(value) if isinstance(v := getattr(value, f.name), (Tensor, tuple))}
         return replace(value, **tensors)  # type: ignore[type-var]
     try:
@@ -174,7 +175,7 @@ def _copy_of(value: Any, memo: dict[int, Any]) -> Any:
 
 def guess(name: str, value: Any, first: bool) -> Kind:
     """What an argument is, from its name and its shape. `first`: nothing before it was tokens."""
-    if hasattr(value, "x") and hasattr(value, "at") and hasattr(value, "order"):
+    if hasattr(value, "x") and hasattr(value, "positions") and hasattr(value, "order"):
         return "tokens"
     if not isinstance(value, Tensor):
         return "other"

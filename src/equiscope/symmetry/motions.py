@@ -26,7 +26,7 @@ NOWHERE: Triple = (0.0, 0.0, 0.0)
 class Space(Action):
     """A motion of space: x -> matrix x + offset."""
 
-    acts_on: ClassVar[tuple[Kind, ...]] = ("points", "vectors", "tokens", "at")
+    acts_on: ClassVar[tuple[Kind, ...]] = ("points", "vectors", "tokens", "coordinates")
     inside: ClassVar[bool] = False
     mirrored: ClassVar[bool] = False  # whether the group has mirror images
     moves: ClassVar[bool] = False  # whether it has translations
@@ -56,8 +56,8 @@ class Space(Action):
     def on_input(self, inputs: Any) -> Any:
         if isinstance(inputs, Inputs):
             moved = inputs.each(self.placed, "points").each(self._turned, "vectors")
-            return moved.each(self._at, "at").each(self.on_input, "tokens")
-        return self.placed(inputs) if isinstance(inputs, Tensor) else replace(inputs, at=self._at(inputs.at))
+            return moved.each(self._at, "coordinates").each(self.on_input, "tokens")
+        return self.placed(inputs) if isinstance(inputs, Tensor) else replace(inputs, positions=self._at(inputs.positions))
 
     def on_output(self, output: Tensor) -> Tensor:
         return self.placed(output)
@@ -76,8 +76,8 @@ class Space(Action):
     def _turned(self, vectors: Tensor) -> Tensor:
         return (vectors.double() @ self.matrix().to(vectors.device).mT).to(vectors.dtype)
 
-    def _at(self, at: Tensor) -> Tensor:
-        return self.placed(at) if at.shape[-1] == 3 else at
+    def _at(self, positions: Tensor) -> Tensor:
+        return self.placed(positions) if positions.shape[-1] == 3 else positions
 
 
 def rotation(axis: Triple, degrees: float) -> Tensor:
@@ -98,8 +98,8 @@ def anywhere(generator: Generator) -> tuple[Triple, float]:
 
 def in_space(inputs: Inputs, kinds: tuple[Kind, ...]) -> bool:
     """Whether anything of these kinds has three axes, and no whole numbers: a turn leaves none."""
-    found = [getattr(v, "at", v) for v in inputs.of(*kinds).values()]
-    return any(at.shape[-1] == 3 and at.is_floating_point() for at in found)
+    found = [getattr(v, "positions", v) for v in inputs.of(*kinds).values()]
+    return any(positions.shape[-1] == 3 and positions.is_floating_point() for positions in found)
 
 
 def _cosine(degrees: float) -> tuple[float, float]:
@@ -144,7 +144,7 @@ def moving(axis: Triple) -> Flow:
 
 
 def _rates(given: Inputs, places: Any, vectors: Any) -> dict[str, Tensor]:
-    points = given.of("points", "at") | {n: t.at for n, t in given.of("tokens").items()}
+    points = given.of("points", "coordinates") | {n: t.positions for n, t in given.of("tokens").items()}
     found = {n: places(p) for n, p in points.items() if p.shape[-1] == 3 and p.is_floating_point()}
     return found | ({n: vectors(v) for n, v in given.of("vectors").items()} if vectors else {})
 

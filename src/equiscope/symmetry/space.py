@@ -93,7 +93,7 @@ class Translate(Space):
     by: Triple
     name: ClassVar[str] = "translate"
     summary: ClassVar[str] = "move the points along"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("points", "tokens", "at")
+    acts_on: ClassVar[tuple[Kind, ...]] = ("points", "tokens", "coordinates")
     moves: ClassVar[bool] = True
 
     def offset(self) -> Tensor:

@@ -96,7 +96,7 @@ class RealShift(Shift):
 
     name: ClassVar[str] = "real-shift"
     summary: ClassVar[str] = "move the whole text along by a fraction"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "at")
+    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "coordinates")
     usual: ClassVar[bool] = False  # the Lie derivative of `shift` sees it too
 
     @classmethod
@@ -117,11 +117,11 @@ class RealShift(Shift):
 
     def on_input(self, tokens: Any) -> Any:
         if isinstance(tokens, Inputs):
-            return tokens.each(self._along, "at").each(self.on_input, "tokens")
-        return replace(tokens, at=self._along(tokens.at))
+            return tokens.each(self._along, "coordinates").each(self.on_input, "tokens")
+        return replace(tokens, positions=self._along(tokens.positions))
 
-    def _along(self, at: Tensor) -> Tensor:
-        return (at.double() + torch.tensor(self.by, dtype=torch.float64, device=at.device)).to(at.dtype)
+    def _along(self, positions: Tensor) -> Tensor:
+        return (positions.double() + torch.tensor(self.by, dtype=torch.float64, device=positions.device)).to(positions.dtype)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Stretch(Action):
     factor: float
     name: ClassVar[str] = "stretch"
     summary: ClassVar[str] = "move the words apart"
-    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "at", "places")
+    acts_on: ClassVar[tuple[Kind, ...]] = ("tokens", "coordinates", "position_ids")
     inside: ClassVar[bool] = False
     usual: ClassVar[bool] = False  # what reads distances is there to tell near from far
 
@@ -152,11 +152,11 @@ class Stretch(Action):
 
     def on_input(self, tokens: Any) -> Any:
         if isinstance(tokens, Inputs):
-            return tokens.each(self._apart, "places", "at").each(self.on_input, "tokens")
-        return replace(tokens, at=self._apart(tokens.at))
+            return tokens.each(self._apart, "position_ids", "coordinates").each(self.on_input, "tokens")
+        return replace(tokens, positions=self._apart(tokens.positions))
 
-    def _apart(self, at: Tensor) -> Tensor:
-        return (at.double() * self.factor).to(at.dtype)
+    def _apart(self, positions: Tensor) -> Tensor:
+        return (positions.double() * self.factor).to(positions.dtype)
 
 
 def _names(inputs: Any) -> tuple[int, ...]:

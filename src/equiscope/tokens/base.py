@@ -1,7 +1,7 @@
 """Tokens: the one shape in which every modality reaches a model.
 
 Coordinates are data, never implied by the row number: sliding a text, padding on the left, packing and irregular times are
-all "other coordinates". Positions read `at`; masks read `order`, `document` and `valid`.
+all "other coordinates". Positions read `positions`; masks read `order`, `document` and `valid`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,14 +24,14 @@ class Tokens:
     order     rank of each token: what "before" means to a causal mask
     document  which text of a packed row a token belongs to; absent = all the same
     valid     False for padding; absent = all valid
-    counted   the very tensors of `at` and `order` if they are known to count 0, 1, 2, ... from some start (see `in_steps`)
+    counted   the very tensors of `positions` and `order` if they are known to count 0, 1, 2, ... from some start (see `in_steps`)
     mapped    True where a model has made the features: it maps raw ones only once
     convolved  True where a stem has made them: it convolves samples only once
     raises    ShapeError where the lengths disagree
     """
 
     x: Features
-    at: Coordinates
+    positions: Coordinates
     order: Order
     document: Order | None = None
     valid: Flags | None = None
@@ -40,21 +40,21 @@ class Tokens:
     convolved: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.at.ndim < 2 or self.x.ndim < 2:
-            shapes = f"{tuple(self.x.shape)} and {tuple(self.at.shape)}"
-            raise ShapeError(f"x is [..., N, D] and at is [..., N, A], one row a token, but their shapes are {shapes}.")
+        if self.positions.ndim < 2 or self.x.ndim < 2:
+            shapes = f"{tuple(self.x.shape)} and {tuple(self.positions.shape)}"
+            raise ShapeError(f"x is [..., N, D] and positions is [..., N, A], one row a token, but their shapes are {shapes}.")
         if self.valid is not None and self.valid.dtype != torch.bool:
             raise InputError(f"valid is bool, True = a real token, but got {self.valid.dtype}. Use valid.bool().")
         length = self.x.shape[-2]
         alone = self.valid is None and self.document is None
-        if alone and self.x.ndim <= 3 and self.at.shape[:-1] == (length,) == self.order.shape:
+        if alone and self.x.ndim <= 3 and self.positions.shape[:-1] == (length,) == self.order.shape:
             return  # as most tokens are
-        rows = {"at": self.at.shape[-2], "order": self.order.shape[-1]}
+        rows = {"positions": self.positions.shape[-2], "order": self.order.shape[-1]}
         rows |= {n: t.shape[-1] for n, t in (("document", self.document), ("valid", self.valid)) if t is not None}
         for name, found in rows.items():
             if found != length:
                 raise ShapeError(f"x has {length} tokens, but {name} has {found}. Give one entry a token.")
-        for name, axes in (("at", 2), ("order", 1), ("document", 1), ("valid", 1)):
+        for name, axes in (("positions", 2), ("order", 1), ("document", 1), ("valid", 1)):
             flag = getattr(self, name)
             if flag is not None and not alike(self.x.shape[:-2], flag.shape[:-axes]):
                 raise ShapeError(f"x is a batch of {tuple(self.x.shape[:-2])}, but {name} is one of {tuple(flag.shape[:-axes])}.")
@@ -64,7 +64,7 @@ class Tokens:
     def _every_sequence(self) -> None:
         """Of several batch axes, what is given for some is given for all; what serves every sequence alike stays one list."""
         lead = self.x.shape[:-2]
-        for name, axes in (("at", 2), ("order", 1), ("document", 1), ("valid", 1)):
+        for name, axes in (("positions", 2), ("order", 1), ("document", 1), ("valid", 1)):
             flag = getattr(self, name)
             if flag is not None and flag.ndim > axes and flag.shape[:-axes] != lead:
                 object.__setattr__(self, name, flag.expand(*lead, *flag.shape[-axes:]))
@@ -76,19 +76,19 @@ class Tokens:
             raise ShapeError(f"Tokens need features [..., N, D], one row a token, but got shape {tuple(x.shape)}.")
         order = torch.arange(start, start + x.shape[-2], device=x.device)
         dtype = torch.promote_types(x.dtype, torch.float32)  # bfloat16 counts exactly only to 256
-        at = order.to(dtype).unsqueeze(-1)
-        return cls(x=x, at=at, order=order, valid=valid, counted=(at, order))
+        positions = order.to(dtype).unsqueeze(-1)
+        return cls(x=x, positions=positions, order=order, valid=valid, counted=(positions, order))
 
     @classmethod
     def on_grid(cls, x: Tensor, axes: int = 2) -> Self:
-        """Features [..., G1, ..., GA, D] of the cells of a grid with A axes, last axis fastest: at [N, A] counts cells from 0."""
+        """Features [..., G1, ..., GA, D] of a grid with A axes, in row-major order: positions [N, A] count cells from 0."""
         if x.ndim <= axes:
             raise ShapeError(f"A grid with {axes} axes needs features of {axes + 1} axes or more, but got shape {tuple(x.shape)}.")
         counts = x.shape[-axes - 1 : -1]
         dtype = torch.promote_types(x.dtype, torch.float32)
         steps = torch.meshgrid(*(torch.arange(n, dtype=dtype, device=x.device) for n in counts), indexing="ij")
-        at = torch.stack(steps, -1).flatten(0, -2)
-        return cls(x=x.flatten(-axes - 1, -2), at=at, order=torch.arange(len(at), device=x.device))
+        positions = torch.stack(steps, -1).flatten(0, -2)
+        return cls(x=x.flatten(-axes - 1, -2), positions=positions, order=torch.arange(len(positions), device=x.device))
 
     @property
     def in_steps(self) -> bool:
@@ -97,23 +97,23 @@ class Tokens:
         A proof about these very tensors: whoever replaces one of them loses it. On a GPU, and under a compiler, kernels that
         need no table are chosen by it; on a CPU they look at the numbers.
         """
-        return self.counted is not None and self.counted[0] is self.at and self.counted[1] is self.order
+        return self.counted is not None and self.counted[0] is self.positions and self.counted[1] is self.order
 
     def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Self:
         """The same tokens elsewhere: features in another dtype (coordinates in float32 or better), everything on a device."""
         wide = None if dtype is None else torch.promote_types(dtype, torch.float32)
         flags = {name: getattr(self, name) for name in ("order", "document", "valid")}
         moved = {name: flag.to(device=device) for name, flag in flags.items() if flag is not None}
-        at = self.at.to(device=device, dtype=wide)
-        counted = (at, moved["order"]) if self.in_steps else None
-        return replace(self, x=self.x.to(device=device, dtype=dtype), at=at, counted=counted, **moved)
+        positions = self.positions.to(device=device, dtype=wide)
+        counted = (positions, moved["order"]) if self.in_steps else None
+        return replace(self, x=self.x.to(device=device, dtype=dtype), positions=positions, counted=counted, **moved)
 
     def leaves(self, axis: str = "token") -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
         """How a trace names these numbers: id, symbol, label, axes, kind; axis names the rows ("source" where they only answer)."""
         many = ("batch",) * (self.x.ndim - 2)
         yield self.x, ("X", "X", "what the words are", (*many, axis, "feature"), "content")
-        many = ("batch",) * (self.at.ndim - 2)
-        yield self.at, ("at", "t", "where the words are", (*many, axis, "axis"), "coordinate")
+        many = ("batch",) * (self.positions.ndim - 2)
+        yield self.positions, ("positions", "t", "where the words are", (*many, axis, "axis"), "coordinate")
         flags = {
             "order": (self.order, "o", "which word comes first", "order"),
             "document": (self.document, "d", "which text a word belongs to", "document"),

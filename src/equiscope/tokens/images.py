@@ -30,7 +30,7 @@ def patches(image: Float[Tensor, "*batch C H W"], size: Pair = (16, 16)) -> Toke
     """Cut a picture into patches, one token each, row by row.
 
     size    rows and columns of a patch, in pixels
-    returns Tokens with x [..., N, C·rows·columns], at [N, 2]: row and column of the patch, counted in patches
+    returns Tokens with x [..., N, C·rows·columns], positions [N, 2]: row and column of the patch, counted in patches
     raises  ShapeError where the picture is not a whole number of patches
     source  Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", section 3.1
     """
@@ -44,14 +44,14 @@ def patches(image: Float[Tensor, "*batch C H W"], size: Pair = (16, 16)) -> Toke
 
 
 def pixels(image: Float[Tensor, "*batch C H W"]) -> Tokens:
-    """Every pixel a token: x [..., N, C], at [N, 2] its row and column."""
+    """Every pixel a token: x [..., N, C], positions [N, 2] its row and column."""
     return patches(image, (1, 1))
 
 
 def packed(images: Sequence[Float[Tensor, "C _ _"]], size: Pair = (16, 16)) -> Tokens:
     """Pictures of different sizes in one sequence: each a document of its own, with places that begin at (0, 0).
 
-    returns Tokens with x [N, C·rows·columns], at [N, 2], document [N]: which picture
+    returns Tokens with x [N, C·rows·columns], positions [N, 2], document [N]: which picture
     raises  ShapeError as `patches` does, and where pictures differ in channels
     source  Dehghani et al. 2023, "Patch n' Pack: NaViT"
     """
@@ -59,7 +59,7 @@ def packed(images: Sequence[Float[Tensor, "C _ _"]], size: Pair = (16, 16)) -> T
 
 
 def unpatch(tokens: Tokens, size: Pair = (16, 16)) -> Tensor:
-    """The picture [..., C, H, W] that `patches` cut, wherever its rows stand now: `at` says where each patch belongs.
+    """The picture [..., C, H, W] that `patches` cut, wherever its rows stand now: `positions` says where each patch belongs.
 
     raises  ShapeError where the patches are of another size, or do not fill a rectangle
     """
@@ -67,9 +67,9 @@ def unpatch(tokens: Tokens, size: Pair = (16, 16)) -> Tensor:
     area = size[0] * size[1]
     if tokens.x.shape[-1] % area:
         raise ShapeError(f"A patch of {area} pixels has a multiple of {area} numbers, but a token has {tokens.x.shape[-1]}.")
-    at = (tokens.at - tokens.at.amin(-2, keepdim=True)).round().long()
-    down, across = (int(n) + 1 for n in at.flatten(0, -2).amax(0))
-    cell = at[..., 0] * across + at[..., 1]
+    positions = (tokens.positions - tokens.positions.amin(-2, keepdim=True)).round().long()
+    down, across = (int(n) + 1 for n in positions.flatten(0, -2).amax(0))
+    cell = positions[..., 0] * across + positions[..., 1]
     filled = torch.arange(down * across, device=cell.device)
     sequence = cell.argsort(-1)
     if down * across != cell.shape[-1] or not bool((cell.gather(-1, sequence) == filled).all()):

@@ -84,8 +84,8 @@ def _written(pieces: Sequence[bytes | None]) -> list[str]:
         while end < len(pieces) and pieces[end] is not None:
             end += 1
         stretch = [piece for piece in pieces[place:end] if piece is not None]
-        for at, label in enumerate(_cut(stretch), start=place):
-            found[at] = label
+        for positions, label in enumerate(_cut(stretch), start=place):
+            found[positions] = label
         place = end + 1
     return found
 
@@ -94,11 +94,11 @@ def _cut(pieces: Sequence[bytes]) -> list[str]:
     """Pieces that follow one another, as text."""
     stream = b"".join(pieces)
     letters = list[tuple[int, int, str]]()  # where each begins and ends, and what it is; nothing where the bytes are no letter
-    at = 0
-    while at < len(stream):
-        size, letter = next(((n, text) for n in range(1, 5) if (text := _letter(stream[at : at + n]))), (1, ""))
-        letters.append((at, at + size, letter))
-        at += size
+    positions = 0
+    while positions < len(stream):
+        size, letter = next(((n, text) for n in range(1, 5) if (text := _letter(stream[positions : positions + n]))), (1, ""))
+        letters.append((positions, positions + size, letter))
+        positions += size
     made, begin, number = [], 0, 0
     for piece in pieces:
         end, label = begin + len(piece), ""

@@ -22,8 +22,8 @@ def own(parts: Sequence[Tokens]) -> list[Tensor]:
     So text beside a picture lies along a line of it, and a picture beside a video is its first frame. Two parts may lie at the
     same place: a model then tells them apart by their features alone.
     """
-    axes = max(part.at.shape[-1] for part in parts)
-    return [_in_front(part.at, axes) for part in parts]
+    axes = max(part.positions.shape[-1] for part in parts)
+    return [_in_front(part.positions, axes) for part in parts]
 
 
 def one_after_another(parts: Sequence[Tokens]) -> list[Tensor]:
@@ -33,14 +33,16 @@ def one_after_another(parts: Sequence[Tokens]) -> list[Tensor]:
     With text [N, 1] and pictures [N, 3] at (0, row, column) these are the places of multimodal RoPE.
     source  Wang et al. 2024, "Qwen2-VL", section 2.1 (transformers goes on after max(rows, columns), also of a longer video)
     """
-    axes = max(part.at.shape[-1] for part in parts)
+    axes = max(part.positions.shape[-1] for part in parts)
     placed: list[Tensor] = []
     start: Tensor | float = 0.0
     for part in parts:
-        at = part.at if part.at.is_floating_point() else part.at.double()  # whole numbers may be large
-        at = at.expand(*at.shape[:-1], axes) if at.shape[-1] == 1 else _in_front(at, axes)
-        low, high = _span(at, part.valid)
-        placed.append((at - low + start).to(part.at.dtype if part.at.is_floating_point() else torch.get_default_dtype()))
+        positions = part.positions if part.positions.is_floating_point() else part.positions.double()  # whole numbers may be large
+        positions = positions.expand(*positions.shape[:-1], axes) if positions.shape[-1] == 1 else _in_front(positions, axes)
+        low, high = _span(positions, part.valid)
+        placed.append(
+            (positions - low + start).to(part.positions.dtype if part.positions.is_floating_point() else torch.get_default_dtype())
+        )
         start = start + (high - low).amax(-1, keepdim=True) + 1
     return placed
 
@@ -50,7 +52,7 @@ def join(parts: Sequence[Tokens], places: Placing = own) -> Tokens:
 
     parts   of one width and one batch; ranks go on from part to part, as `together` or the part itself has them
     places  where each part is: `own`, `one_after_another`, or a function of yours from the parts to their [..., N, A]
-    returns Tokens with x [..., N, D] and at [..., N, A], A the largest number of axes among the parts
+    returns Tokens with x [..., N, D] and positions [..., N, A], A the largest number of axes among the parts
     raises  ShapeError for parts of different widths or batches, InputError for a part that is packed already
     """
     _check(parts)
@@ -85,7 +87,7 @@ def _row(parts: Sequence[Tokens], places: Placing) -> Tokens:
     valid = [torch.ones_like(p.order, dtype=torch.bool) if p.valid is None else p.valid for p in parts]
     return Tokens(
         x=torch.cat([part.x for part in parts], -2),
-        at=_cat(places(parts), parts, 2),
+        positions=_cat(places(parts), parts, 2),
         order=_cat(ranks, parts, 1),
         valid=None if all(part.valid is None for part in parts) else _cat(valid, parts, 1),
         mapped=all(part.mapped for part in parts),
@@ -117,14 +119,14 @@ def _cat(tensors: list[Tensor], parts: Sequence[Tokens], axes: int) -> Tensor:
     return torch.cat(tensors, -axes)
 
 
-def _in_front(at: Tensor, axes: int) -> Tensor:
-    return torch.nn.functional.pad(at, (axes - at.shape[-1], 0))
+def _in_front(positions: Tensor, axes: int) -> Tensor:
+    return torch.nn.functional.pad(positions, (axes - positions.shape[-1], 0))
 
 
-def _span(at: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
+def _span(positions: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
     """Smallest and largest coordinate of each axis, [..., 1, A], padding left out; 0 and -1 where all is padding."""
     if valid is None:
-        return at.amin(-2, keepdim=True), at.amax(-2, keepdim=True)
+        return positions.amin(-2, keepdim=True), positions.amax(-2, keepdim=True)
     no, far = ~valid.unsqueeze(-1), float("inf")
-    low, high = at.masked_fill(no, far).amin(-2, keepdim=True), at.masked_fill(no, -far).amax(-2, keepdim=True)
+    low, high = positions.masked_fill(no, far).amin(-2, keepdim=True), positions.masked_fill(no, -far).amax(-2, keepdim=True)
     return low.masked_fill(low == far, 0.0), high.masked_fill(high == -far, -1.0)

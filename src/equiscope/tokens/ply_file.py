@@ -146,63 +146,65 @@ def _text(body: bytes, elements: list[Element]) -> Iterator[list[Any]]:
 
 def _binary(body: bytes, elements: list[Element], order: str) -> Iterator[list[Any]]:
     """The same. Rows that follow one another with as many numbers are read at once."""
-    at = 0
+    positions = 0
     for element in elements:
         found: list[Any] = []
         together = TOGETHER
         while len(found) < element.rows:
             if together < SHORT:
                 for _ in range(min(TOGETHER, element.rows - len(found))):
-                    row, at = _row(body, at, element, order, len(found))
+                    row, positions = _row(body, positions, element, order, len(found))
                     found.append(row)
                 together = TOGETHER
                 continue
-            counts = _counts(body, at, element, order, len(found))
+            counts = _counts(body, positions, element, order, len(found))
             columns: list[Any] = []
             for i, ((_, kind, count), many) in enumerate(zip(element.columns, counts, strict=True)):
                 columns += [(f"n{i}", order + count)] if count else []
                 columns.append((f"c{i}", order + kind, (many,) if count else ()))
             each = np.dtype(columns)
-            fit = min(element.rows - len(found), (len(body) - at) // each.itemsize if each.itemsize else element.rows, together)
+            fit = min(
+                element.rows - len(found), (len(body) - positions) // each.itemsize if each.itemsize else element.rows, together
+            )
             if fit < 1:
                 raise Cut(len(found))
-            table = np.frombuffer(body, each, fit, at)
+            table = np.frombuffer(body, each, fit, positions)
             alike = np.ones(fit, dtype=bool)
             for i, many in enumerate(counts):
                 alike &= table[f"n{i}"] == many if element.columns[i][2] else True
             same = fit if alike.all() else int(alike.argmin())
             found += list(zip(*(table[f"c{i}"][:same].tolist() for i in range(len(counts))), strict=True)) or [()] * same
-            at += same * each.itemsize
+            positions += same * each.itemsize
             together = 2 * together if same == fit else TOGETHER if same >= SHORT else 0
         yield found
 
 
-def _row(body: bytes, at: int, element: Element, order: str, row: int) -> tuple[list[Any], int]:
+def _row(body: bytes, positions: int, element: Element, order: str, row: int) -> tuple[list[Any], int]:
     """One row, and where the next one begins."""
-    counts, found = _counts(body, at, element, order, row), []
+    counts, found = _counts(body, positions, element, order, row), []
     for (_, kind, count), many in zip(element.columns, counts, strict=True):
-        at += int(count[1]) if count else 0
-        numbers = struct.unpack_from(f"{order}{many}{SIGNS[kind]}", body, at)
-        at += many * int(kind[1])
+        positions += int(count[1]) if count else 0
+        numbers = struct.unpack_from(f"{order}{many}{SIGNS[kind]}", body, positions)
+        positions += many * int(kind[1])
         found.append(list(numbers) if count else numbers[0])
-    return found, at
+    return found, positions
 
 
-def _counts(body: bytes, at: int, element: Element, order: str, row: int) -> list[int]:
+def _counts(body: bytes, positions: int, element: Element, order: str, row: int) -> list[int]:
     """How many numbers each column of the row that begins here has."""
     counts = []
     for _, kind, count in element.columns:
         many = 1
         if count is not None:
             size = int(count[1])
-            if at + size > len(body):
+            if positions + size > len(body):
                 raise Cut(row)
-            many = int(struct.unpack_from(order + SIGNS[count], body, at)[0])
-            at += size
+            many = int(struct.unpack_from(order + SIGNS[count], body, positions)[0])
+            positions += size
             if many < 0:
                 raise ValueError(f"a list of {many} numbers in row {row + 1}")
-        at += many * int(kind[1])
-        if at > len(body):
+        positions += many * int(kind[1])
+        if positions > len(body):
             raise Cut(row)
         counts.append(many)
     return counts

@@ -62,7 +62,7 @@ def atoms(points: Points, elements: Sequence[int] = tuple(range(1, len(SYMBOLS) 
     """Atoms as tokens: each at its place, its element marked by a 1. A linear map of that is a table of embeddings.
 
     elements  which atomic numbers there are, one feature each: without it all 118, hydrogen first
-    returns   Tokens with x [N, elements], at [N, 3] float64 in the unit of the points
+    returns   Tokens with x [N, elements], positions [N, 3] float64 in the unit of the points
     raises    InputError for points that are no atoms, and for an element that is not in the list
     """
     if points.numbers is None:
@@ -76,7 +76,7 @@ def atoms(points: Points, elements: Sequence[int] = tuple(range(1, len(SYMBOLS) 
 
 
 def vertices(points: Points) -> Tokens:
-    """Points that are all alike: x [N, 1] ones, at [N, 3] float64. What tells them apart is where they are."""
+    """Points that are all alike: x [N, 1] ones, positions [N, 3] float64. What tells them apart is where they are."""
     return _placed(torch.ones(len(points.positions), 1), points)
 
 
@@ -125,4 +125,4 @@ def _readers() -> dict[str, Callable[[Path, bytes], list[Points]]]:
 
 
 def _placed(x: Tensor, points: Points) -> Tokens:
-    return Tokens(x=x, at=points.positions, order=torch.arange(len(x)))
+    return Tokens(x=x, positions=points.positions, order=torch.arange(len(x)))

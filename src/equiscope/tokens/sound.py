@@ -112,7 +112,7 @@ def frames(wave: Float[Tensor, "*batch T"], rate: int, frame_ms: float = 25.0, h
     """Raw samples, a stretch of them a token.
 
     rate    in hertz; frame_ms: length of a frame; hop_ms: from frame to frame, without it frames do not overlap
-    returns Tokens with x [..., N, samples of a frame], at [N, 1] the centre of the frame in seconds
+    returns Tokens with x [..., N, samples of a frame], positions [N, 1] the centre of the frame in seconds
     raises  InputError for a frame or hop shorter than one sample, ShapeError for a sound shorter than one frame
     """
     length, hop = _samples(wave, rate, frame_ms, frame_ms if hop_ms is None else hop_ms)
@@ -131,7 +131,7 @@ def log_mel(
 
     The window is a Hann window, the Fourier transform as long as it, the energy its squared size, at least 1e-10.
     rate    in hertz; scale: see `mel_filters`
-    returns Tokens with x [..., N, mels], at [N, 1] the centre of the window in seconds
+    returns Tokens with x [..., N, mels], positions [N, 1] the centre of the window in seconds
     raises  as `frames` and `mel_filters`
     """
     length, hop = _samples(wave, rate, window_ms, hop_ms)
@@ -176,9 +176,10 @@ def mel_filters(rate: int, length: int, mels: int, scale: Mel = "slaney") -> Flo
 def spectrogram_patches(spectrogram: Tokens, size: Pair = (16, 16)) -> Tokens:
     """Cut what `log_mel` made into patches, all bands of a time before the next time; times that fill no patch are dropped.
 
-    spectrogram  x [..., N, mels], at [N, 1] in seconds
+    spectrogram  x [..., N, mels], positions [N, 1] in seconds
     size         of a patch: how many windows, how many mel bands
-    returns      Tokens with x [..., M, windows·mels of a patch], by window, then band; at [M, 2]: its centre, in seconds and bands
+    returns      Tokens with x [..., M, windows·mels of a patch], by window, then band;
+                 positions [M, 2]: its centre, in seconds and bands
     raises       ShapeError where the sound is shorter than one patch, or bands are not a whole number of patches;
                  InputError for one that is padded or packed already
     source       Gong, Chung & Glass 2021, "AST: Audio Spectrogram Transformer", whose patches overlap
@@ -191,9 +192,9 @@ def spectrogram_patches(spectrogram: Tokens, size: Pair = (16, 16)) -> Tokens:
     long = found[0] // max(windows, 1) * windows
     check_whole((long or found[0], found[1]), size, "A spectrogram", "windows and bands", "patches")
     cut = patches(spectrogram.x[..., :long, :].unsqueeze(-3), size)
-    seconds = spectrogram.at[..., :long, 0].unflatten(-1, (-1, windows)).mean(-1).repeat_interleave(found[1] // bands, -1)
-    middle = cut.at[:, 1] * bands + (bands - 1) / 2
-    return Tokens(x=cut.x, at=torch.stack([seconds, middle.expand_as(seconds)], -1), order=cut.order)
+    seconds = spectrogram.positions[..., :long, 0].unflatten(-1, (-1, windows)).mean(-1).repeat_interleave(found[1] // bands, -1)
+    middle = cut.positions[:, 1] * bands + (bands - 1) / 2
+    return Tokens(x=cut.x, positions=torch.stack([seconds, middle.expand_as(seconds)], -1), order=cut.order)
 
 
 def _samples(wave: Tensor, rate: int, window_ms: float, hop_ms: float) -> tuple[int, int]:
@@ -222,7 +223,7 @@ def _timed(x: Tensor, rate: int, length: int, hop: int) -> Tokens:
     order = torch.arange(x.shape[-2], device=x.device)
     dtype = torch.promote_types(x.dtype, torch.float32)
     seconds = (order.double() * hop + length / 2) / rate  # in double: float32 would be off by a sample after some minutes
-    return Tokens(x=x, at=seconds.to(dtype).unsqueeze(-1), order=order)
+    return Tokens(x=x, positions=seconds.to(dtype).unsqueeze(-1), order=order)
 
 
 def _htk(hertz: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ class Stem(nn.Module):
         self.legend = {f"layers.{i}.{name}": part for i in range(len(self.layers)) for name, part in parts.items()}
 
     def forward(self, samples: Tensor, valid: Tensor | None = None) -> Tokens:
-        """Samples [..., C, sizes] to x [..., N, C'], at [N, axes] counted in strides; sizes are rounded up, none is refused.
+        """Samples [..., C, sizes] to x [..., N, C'], positions [N, axes] counted in strides; sizes are rounded up, none is refused.
 
         valid   of a sound of N cells, bool [..., N]: those that it has itself; the others are silent for every convolution
         raises  ShapeError for samples of other channels or axes, and where valid is not one entry a cell

@@ -25,7 +25,7 @@ def tubelets(video: Float[Tensor, "*batch T C H W"], size: tuple[int, int, int] 
 
     size    frames, rows and columns of a tubelet
     fps     frames a second: then a tubelet's time is its centre in seconds (fps=1 counts in frames)
-    returns Tokens with x [..., N, C·frames·rows·columns], at [N, 3]: time, row and column of the tubelet, counted in tubelets
+    returns Tokens with x [..., N, C·frames·rows·columns], positions [N, 3]: time, row and column, counted in tubelets
     raises  ShapeError where the video is not a whole number of tubelets, InputError for an fps that is not positive
     source  Arnab et al. 2021, "ViViT", section 3.2
     """
@@ -42,8 +42,8 @@ def tubelets(video: Float[Tensor, "*batch T C H W"], size: tuple[int, int, int] 
     made = Tokens.on_grid(boxes.flatten(-4), axes=3)
     if fps is None:
         return made
-    seconds = (made.at[:, :1].double() + 0.5) * times / fps
-    return replace(made, at=torch.cat([seconds.to(made.at.dtype), made.at[:, 1:]], -1))
+    seconds = (made.positions[:, :1].double() + 0.5) * times / fps
+    return replace(made, positions=torch.cat([seconds.to(made.positions.dtype), made.positions[:, 1:]], -1))
 
 
 def read_video(

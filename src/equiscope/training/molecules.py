@@ -119,8 +119,8 @@ class MoleculesTask(Task):
                 self.slopes = Slopes(space, self._missed, forces=forces)
             return self.slopes(t)
         if not forces:
-            return self._missed(space(t["numbers"], t["at"], t.get("cell")), None, t)
-        found = space.answer(t["numbers"], t["at"], t.get("cell"), learn=True)
+            return self._missed(space(t["numbers"], t["positions"], t.get("cell")), None, t)
+        found = space.answer(t["numbers"], t["positions"], t.get("cell"), learn=True)
         return self._missed(found.energy, found.forces, t)
 
     def _missed(self, energy: Tensor, forces: Tensor | None, t: dict[str, Tensor]) -> Tensor:
@@ -182,7 +182,7 @@ class MoleculesTask(Task):
         space, device, missed = _in_space(model, self.levels), next(model.parameters()).device, []
         for first in range(0, len(some), AT_ONCE):
             t = {name: x.to(device) for name, x in joined(some[first : first + AT_ONCE]).items()}
-            missed.append((t["energy"] - space(t["numbers"], t["at"], t.get("cell"))) / (t["numbers"] > 0).sum(-1))
+            missed.append((t["energy"] - space(t["numbers"], t["positions"], t.get("cell"))) / (t["numbers"] > 0).sum(-1))
         return float(torch.cat(missed).mean() / (model.scale if isinstance(model, SpaceModel) else self.levels.scale))
 
     @torch.no_grad()
@@ -195,11 +195,11 @@ class MoleculesTask(Task):
             t = {name: tensor.to(device) for name, tensor in t.items()}
             there = t["numbers"] > 0
             if "forces" in t:
-                found = space.answer(t["numbers"], t["at"], t.get("cell"))
+                found = space.answer(t["numbers"], t["positions"], t.get("cell"))
                 energy = found.energy
                 forces.append((found.forces - t["forces"])[there & t["known"][:, None] if "known" in t else there].flatten())
             else:
-                energy = space(t["numbers"], t["at"], t.get("cell"))
+                energy = space(t["numbers"], t["positions"], t.get("cell"))
             energies.append(energy - t["energy"])
             each.append(energies[-1] / there.sum(-1))
         missed = MILLI * torch.cat(energies).cpu()
@@ -220,8 +220,8 @@ class MoleculesTask(Task):
             by = torch.stack([turn(self.recipe.seed, part, row) for row in range(first, first + many)]).to(device)
             t = {name: tensor.to(device) for name, tensor in t.items()}
             numbers, cell = t["numbers"], t.get("cell")
-            plain = space.answer(numbers, t["at"], cell)
-            moved = space.answer(numbers, t["at"] @ by.mT, None if cell is None else cell @ by.mT)
+            plain = space.answer(numbers, t["positions"], cell)
+            moved = space.answer(numbers, t["positions"] @ by.mT, None if cell is None else cell @ by.mT)
             energies.append(moved.energy - plain.energy)
             forces.append((moved.forces - plain.forces @ by.mT)[numbers > 0].flatten())
             first += many
@@ -243,7 +243,7 @@ class MoleculesTask(Task):
             some = list(alike)
             for few in batches([len(frame.numbers) for frame in some], AT_ONCE, PAIRS):
                 t = {name: x.to(device) for name, x in joined(some[few]).items()}
-                made = space.answer(t["numbers"], t["at"], t.get("cell"))
+                made = space.answer(t["numbers"], t["positions"], t.get("cell"))
                 found += map(self._answered, some[few], made.energy.tolist(), made.forces.cpu())
         return found
 
@@ -270,7 +270,7 @@ class MoleculesTask(Task):
         device, found = next(model.parameters()).device, []  # type: Any, list[Sample]
         for frame in [some[i * len(some) // many] for i in range(min(many, len(some)))]:
             cell = None if frame.cell is None else frame.cell[None].to(device)
-            energy = float(space(frame.numbers[None].to(device), frame.at[None].to(device), cell))
+            energy = float(space(frame.numbers[None].to(device), frame.positions[None].to(device), cell))
             given = frame.name.rpartition("/")[2]
             found.append(Sample(step=step, given=given, answer=f"{energy:.4f} eV", wanted=f"{frame.energy:.4f} eV"))
         return found
@@ -287,13 +287,13 @@ def _in_space(model: nn.Module, levels: Levels) -> SpaceModel | Plain:
 
 def _check(frame: Frame, space: SpaceModel | Plain) -> None:
     """Raises InputError for a frame that the model cannot answer for."""
-    if not bool(frame.at.isfinite().all()):
+    if not bool(frame.positions.isfinite().all()):
         raise InputError(f"{frame.name} has coordinates that are no numbers (NaN or infinite). Give another file.")
     try:
         space.elements(frame.numbers)
     except InputError as error:
         raise InputError(f"{frame.name}: {error}") from error
-    _, place, many = frame.at.unique(dim=0, return_inverse=True, return_counts=True)
+    _, place, many = frame.positions.unique(dim=0, return_inverse=True, return_counts=True)
     if bool((many > 1).any()):
         first, second = (place == many.argmax()).nonzero()[:2, 0].tolist()
         raise InputError(f"{frame.name}: atoms {first + 1} and {second + 1} are in one place. Move one, or leave it out.")

@@ -57,7 +57,7 @@ class Plain:
         kind = next(self.model.parameters()).dtype
         x = torch.cat([which.to(kind), at.to(kind)], -1)
         order = torch.arange(x.shape[1], device=x.device)
-        each = self.model(Tokens(x=x, at=at.to(kind), order=order, valid=there.squeeze(-1))).squeeze(-1)
+        each = self.model(Tokens(x=x, positions=at.to(kind), order=order, valid=there.squeeze(-1))).squeeze(-1)
         references = torch.tensor(self.levels.references, dtype=torch.float64, device=x.device)
         own = (references[row] * there.squeeze(-1)).sum(-1)
         return own + many * (each.double() * self.levels.scale + self.levels.offset)

@@ -132,19 +132,19 @@ class SoundsTask(Task):
             longest = max((r.wave for r in recordings), key=len)
             if part == "train" and self.config.changes is not None:
                 longest = F.pad(longest, (0, most_samples(len(longest), self.hearing.rate, self.config.changes) - len(longest)))
-            yield "model", tokens_of(self.config, self.hearing, [longest]).at[0]
+            yield "model", tokens_of(self.config, self.hearing, [longest]).positions[0]
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.recordings is not None
         size = self.recipe.budget.batch
         heard, wanted = self.recordings.batch(step, size, share, shares)
         assert heard.valid is not None
-        tensors = {"inputs": heard.x, "at": heard.at, "order": heard.order, "valid": heard.valid, "wanted": wanted}
+        tensors = {"inputs": heard.x, "positions": heard.positions, "order": heard.order, "valid": heard.valid, "wanted": wanted}
         return Batch(tensors, size, int(heard.valid.sum()), len(wanted), heard.x.shape[-2])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         t = batch.tensors
-        answers = model(Tokens(x=t["inputs"], at=t["at"], order=t["order"], valid=t["valid"]))
+        answers = model(Tokens(x=t["inputs"], positions=t["positions"], order=t["order"], valid=t["valid"]))
         return F.cross_entropy(answers.float(), t["wanted"], reduction="sum", label_smoothing=self.config.smoothing)
 
     @property
@@ -194,7 +194,7 @@ class SoundsTask(Task):
     def asked(self, model: Built, said: str) -> Asked:
         heard = tokens_of(self.config, self.hearing, [self._wave(said, LOOKED)]).to(device=next(model.parameters()).device)
         front = model.spec.rows_before
-        at, config = heard.at.reshape(-1, heard.at.shape[-1])[:, 0].tolist(), self.config
+        at, config = heard.positions.reshape(-1, heard.positions.shape[-1])[:, 0].tolist(), self.config
         many = config.patch[0] if config.tokens == "patches" else 1  # windows of a slice
         lasts = (config.window_ms + (many - 1) * config.hop_ms) / 1000
         begins = [max(0.0, t - lasts / 2) if config.places == "seconds" else t * many * config.hop_ms / 1000 for t in at]
@@ -223,9 +223,9 @@ class SoundsTask(Task):
         """What the windows at the beginning of a recording drew from each other, by their times."""
         assert isinstance(model, Model)
         some = slice(0, room(model))
-        few = Tokens(x=heard.x[0, some], at=heard.at[0, some], order=heard.order[some])
+        few = Tokens(x=heard.x[0, some], positions=heard.positions[0, some], order=heard.order[some])
         unit = " s" if self.config.places == "seconds" else ""
-        names = [f"{place:.3g}{unit}" for place in few.at[:, 0].tolist()]
+        names = [f"{place:.3g}{unit}" for place in few.positions[:, 0].tolist()]
         before = model.spec.rows_before  # rows that the read-out adds
         kept = slice(before, None)
         return {"tokens": names, "attention": attention_of(model, few, rows=kept, columns=kept)}

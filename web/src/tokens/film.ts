@@ -153,7 +153,7 @@ export function film(record: FilmTokens, tell: Tell): Section {
         mark.style.cssText = frame.style.cssText;
       });
       strip.replaceChildren(...frames.map(({ press }) => press));
-      const seconds = at(unpack(cut.at), [token, 0]);
+      const seconds = at(unpack(cut.positions), [token, 0]);
       const title = `Tubelet ${whole(token + 1)} of ${whole(total)}`;
       const where = `Its coordinates are (${digits(seconds)} s, row ${row}, column ${column}): the middle of its time, and its place counted from 0.`;
       one.draw({ size, begins, grid, token, number: within(tell.now().number, cut.numbers, 0), title, where, mapped: cut.mapped, outputs: record.outputs, what: `Sliding a convolution over frames, rows and columns, with W as its kernel and a stride of ${called(size)},` }); // prettier-ignore

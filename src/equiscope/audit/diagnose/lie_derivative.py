@@ -58,6 +58,6 @@ def _along(run: Pass, flow: Flow, representations: dict[str, str]) -> float | No
 
 
 def _moving(value: Any, rate: Tensor) -> Any:
-    if hasattr(value, "at") and hasattr(value, "x"):
-        return replace(value, at=forward_ad.make_dual(value.at, rate), counted=None)
+    if hasattr(value, "positions") and hasattr(value, "x"):
+        return replace(value, positions=forward_ad.make_dual(value.positions, rate), counted=None)
     return forward_ad.make_dual(value, rate)

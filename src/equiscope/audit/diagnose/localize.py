@@ -94,7 +94,7 @@ def _sketches(value: Any, grid: tuple[int, ...]) -> list[Tensor]:
 
 def unpacked(value: Any) -> Any:
     """Tokens as their features; lists as they are."""
-    if hasattr(value, "x") and hasattr(value, "at"):
+    if hasattr(value, "x") and hasattr(value, "positions"):
         return value.x
     if isinstance(value, (list, tuple)):
         return [unpacked(v) for v in value]

@@ -51,7 +51,7 @@ def of_decoder(subject: Subject) -> Subject | None:
     if value.ndim < (3 if value.is_floating_point() else 2):
         return None
     kinds: dict[str, Kind] = {
-        n: "other" if kind in ("ids", "features", "flags", "places") else kind for n, kind in inputs.kinds.items()
+        n: "other" if kind in ("ids", "features", "flags", "position_ids") else kind for n, kind in inputs.kinds.items()
     }
     kinds[words] = "features" if value.is_floating_point() else "ids"
     kinds |= {n: "flags" for n in inputs.values if n in ("decoder_attention_mask", "tgt_key_padding_mask")}
@@ -93,7 +93,7 @@ def _tokens(model: nn.Module, inputs: Inputs) -> Inputs:
 
 def _places(subject: Subject) -> Subject:
     inputs = subject.inputs
-    if inputs.has("places", "at") or "position_ids" not in arguments(subject.model):
+    if inputs.has("position_ids", "coordinates") or "position_ids" not in arguments(subject.model):
         return subject
     main = next((v for v in inputs.of("ids", "features").values() if isinstance(v, Tensor)), None)
     if main is None or inputs.length is None:
@@ -101,7 +101,7 @@ def _places(subject: Subject) -> Subject:
     lead = main.shape[:-2] if main.is_floating_point() else main.shape[:-1]
     places = torch.arange(inputs.length, device=main.device).expand(*lead, -1)
     extra = inputs.extra | {"completed": ("position_ids",)}
-    values, kinds = inputs.values | {"position_ids": places}, inputs.kinds | {"position_ids": "places"}
+    values, kinds = inputs.values | {"position_ids": places}, inputs.kinds | {"position_ids": "position_ids"}
     made = replace(inputs, values=values, kinds=kinds, extra=extra)
     return subject.like(inputs=made) if _alike(subject, made) else subject
 

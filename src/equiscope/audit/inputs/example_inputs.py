@@ -116,7 +116,9 @@ def _ours(model: Any, generator: Generator) -> Iterator[ExampleInputs]:
     axes = getattr(model.position, "axes", None) or 1
     width = spec.entry.features or spec.width
     at = torch.randn(1, 13, axes, generator=generator) if axes > 1 else torch.arange(13.0)[None, :, None]
-    yield ExampleInputs((model.tokens(Tokens(x=_noise(1, 13, width, g=generator), at=at, order=torch.arange(13)[None])),), extra)
+    yield ExampleInputs(
+        (model.tokens(Tokens(x=_noise(1, 13, width, g=generator), positions=at, order=torch.arange(13)[None])),), extra
+    )
 
 
 # ------------------------------------------------------------------------------------------------------ transformers and timm

@@ -46,14 +46,14 @@ def lengthened(inputs: Inputs, length: int, generator: Generator) -> Inputs | No
 def _longer(value: Any, kind: str, more: int, generator: Generator, inputs: Inputs) -> Any:
     if kind == "tokens":
         x = _more(value.x, -2, more, generator, inputs)
-        at, order = _counted(value.at, -2, more), _counted(value.order, -1, more)
+        at, order = _counted(value.positions, -2, more), _counted(value.order, -1, more)
         flags = {name: _repeated(f, -1, more) for name in ("document", "valid") if (f := getattr(value, name)) is not None}
-        return replace(value, x=x, at=at, order=order, counted=None, **flags)
+        return replace(value, x=x, positions=at, order=order, counted=None, **flags)
     if not isinstance(value, Tensor):
         return value
     if kind in ("ids", "features", "steps"):
         return _more(value, AXIS[kind], more, generator, inputs)  # type: ignore[index]
-    if kind in ("places", "at"):
+    if kind in ("position_ids", "coordinates"):
         return _counted(value, AXIS[kind], more)  # type: ignore[index]
     if kind == "flags":
         return _repeated(value, -1, more)
@@ -112,7 +112,7 @@ def flagged(inputs: Inputs, generator: Generator) -> Inputs:
 
 def moved(inputs: Inputs) -> Inputs:
     """The same tokens at the positions in reverse order."""
-    return inputs.each(lambda v: v.flip(-1), "places")
+    return inputs.each(lambda v: v.flip(-1), "position_ids")
 
 
 def louder(inputs: Inputs, factor: float = 16.0) -> Inputs:
@@ -181,8 +181,8 @@ def sequence(inputs: Inputs, number: int) -> Inputs:
         if axis is None:
             return value
         if hasattr(value, "x"):
-            at = value.at[rows] if value.at.ndim > 2 else value.at
-            return replace(value, x=value.x[rows], at=at, counted=None, **{n: f[rows] for n, f in _flags(value).items()})
+            at = value.positions[rows] if value.positions.ndim > 2 else value.positions
+            return replace(value, x=value.x[rows], positions=at, counted=None, **{n: f[rows] for n, f in _flags(value).items()})
         return value[rows] if axis == 0 else value[:, rows]
 
     return _alike(inputs, one)
@@ -197,7 +197,7 @@ def batched(inputs: Inputs, *others: Inputs) -> Inputs:
         if axis is None:
             return first
         if hasattr(first, "x"):
-            parts = {n: _of_rows(values, n) for n in ("at", "order", "document", "valid") if getattr(first, n) is not None}
+            parts = {n: _of_rows(values, n) for n in ("positions", "order", "document", "valid") if getattr(first, n) is not None}
             return replace(first, x=torch.cat([v.x for v in values]), counted=None, **parts)
         return torch.cat(values, axis)
 
@@ -206,7 +206,7 @@ def batched(inputs: Inputs, *others: Inputs) -> Inputs:
 
 def _of_rows(values: list[Any], name: str) -> Tensor:
     """Places or flags of Tokens side by side: one for all rows where all share it, otherwise one a row."""
-    own, shared = [getattr(v, name) for v in values], values[0].x.ndim - (1 if name == "at" else 2)
+    own, shared = [getattr(v, name) for v in values], values[0].x.ndim - (1 if name == "positions" else 2)
     if all(t.ndim == shared and torch.equal(t, own[0]) for t in own):
         return own[0]
     return torch.cat([t.expand(v.x.shape[0], *t.shape[t.ndim - shared :]) for v, t in zip(values, own, strict=True)])

@@ -29,7 +29,7 @@ def elements(action: type[Action] | str, *inputs: Any, **kwargs: Any) -> Any:
         raise InputError(f"There is no element of {group.name!r} for these inputs: {why}. Given: {given.told()}.")
     if group is Permute:
         return _orders(given.length or 0)
-    if group is Shift and not given.has("tokens", "at"):
+    if group is Shift and not given.has("tokens", "coordinates"):
         return st.integers(1, SHIFT).map(Shift)
     simple = list(group.simpler(given)) if issubclass(group, Action) else []
     drawn = st.integers(0, 2**31 - 1).map(lambda seed: group.sample(given, Generator().manual_seed(seed)))

@@ -160,7 +160,7 @@ class Pair:
 
 def _changed(a: Any, b: Any) -> bool:
     if hasattr(a, "x") and hasattr(b, "x"):
-        return any(_changed(getattr(a, n), getattr(b, n)) for n in ("x", "at", "order", "valid", "document"))
+        return any(_changed(getattr(a, n), getattr(b, n)) for n in ("x", "positions", "order", "valid", "document"))
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return a.shape != b.shape or not torch.equal(a, b)
     return a is not b

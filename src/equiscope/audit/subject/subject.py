@@ -123,7 +123,7 @@ class Subject:
 
 def shortened(inputs: Inputs, length: int) -> Inputs:
     """The first so many tokens, with everything that goes with them."""
-    fewer = inputs.rows(list(range(length)), (*WORDS, "places", "at"))
+    fewer = inputs.rows(list(range(length)), (*WORDS, "position_ids", "coordinates"))
     fewer = fewer.each(lambda mask: mask[..., :length, :length], "pairs")
     return fewer.each(lambda t: first_tokens(t, length), "tokens")
 
@@ -132,7 +132,7 @@ def first_tokens(tokens: Any, length: int) -> Any:
     """Of Tokens, the first so many."""
     from dataclasses import replace
 
-    parts = {"x": tokens.x[..., :length, :], "at": tokens.at[..., :length, :], "order": tokens.order[..., :length]}
+    parts = {"x": tokens.x[..., :length, :], "positions": tokens.positions[..., :length, :], "order": tokens.order[..., :length]}
     parts |= {n: f[..., :length] for n in ("document", "valid") if (f := getattr(tokens, n)) is not None}
     return replace(tokens, counted=None, **parts)
 

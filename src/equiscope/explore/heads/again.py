@@ -57,7 +57,7 @@ def moves(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], line
     whole = type(model).__name__
     reads = f"{whole} reads {_kinds(lines)} here"
     if found is None:
-        if args and isinstance(args[0], Tokens) and args[0].at.shape[-1] == 1 and isinstance(model, Model):
+        if args and isinstance(args[0], Tokens) and args[0].positions.shape[-1] == 1 and isinstance(model, Model):
             return Moves("", args[0].x.shape[-2], 0, f"{reads}: only tokens of a text are shuffled.", "")
         return Moves("", 0, 0, f"{reads}: only tokens of a text are shuffled.", f"{reads}: only a text or a sound is slid.")
     length = found.shape[-1]
@@ -100,7 +100,7 @@ def moved(
     elif what.ids:
         ids, put = named[what.ids], lambda value: named.__setitem__(what.ids, value)
     else:
-        places[0] = with_(places[0], at=places[0].at + start, counted=None)
+        places[0] = with_(places[0], positions=places[0].positions + start, counted=None)
         return tuple(places), named
     if order:
         ids = ids[..., list(order)]

@@ -78,7 +78,7 @@ class _Given:
         """What the model reads."""
         if isinstance(self.value, Tokens):
             return self.value
-        return replace(model.tokens(self.value, types=self.kinds), at=self.found.at, order=self.found.order)
+        return replace(model.tokens(self.value, types=self.kinds), positions=self.found.positions, order=self.found.order)
 
 
 def run(spec: Spec, own: Model | None = None, seed: int = 0) -> Run:

@@ -109,8 +109,8 @@ def _sound_cut(wave: Tensor, rate: int, window_ms: float, hop_ms: float) -> Soun
     heard = [np.flatnonzero(filters[:, band]) for band in range(mels)]
     size, at = _sound_patches(mel, mels)
     return SoundCut(
-        window=window, hop=hop, window_ms=window_ms, hop_ms=hop_ms, frames_at=_packed(raw.at), mel=_packed(mel.x),
-        mel_at=_packed(mel.at), patch=size, patches_at=at,
+        window=window, hop=hop, window_ms=window_ms, hop_ms=hop_ms, frames_at=_packed(raw.positions), mel=_packed(mel.x),
+        mel_at=_packed(mel.positions), patch=size, patches_at=at,
         bands=Bands(
             step=rate / window, begins=[int(f[0]) for f in heard], counts=[len(f) for f in heard],
             weights=pack(np.concatenate([filters[f, band] for band, f in enumerate(heard)])), floor=FLOOR,
@@ -134,7 +134,7 @@ def _sound_patches(mel: Tokens, mels: int) -> tuple[list[int], Array | None]:
     side = min(16, mels, 2 ** int(math.log2(mel.x.shape[-2])))
     if side < 2:
         return [], None
-    return [side, side], _packed(spectrogram_patches(mel, (side, side)).at)
+    return [side, side], _packed(spectrogram_patches(mel, (side, side)).positions)
 
 
 # ------------------------------------------------------------------------------------------------------------------ picture
@@ -316,8 +316,8 @@ def _film_cut(film: Tensor, size: tuple[int, int, int], fps: float) -> FilmCut:
     slid = F.conv3d(film.transpose(0, 1)[None].double(), kernel.double(), stride=size)[0].flatten(1).T
     axes = (film.shape[0], *film.shape[-2:])
     return FilmCut(
-        size=list(size), grid=[n // s for n, s in zip(axes, size, strict=True)], numbers=found.x.shape[-1], at=_packed(found.at),
-        mapped=_mapped(found.x, weight, slid),
+        size=list(size), grid=[n // s for n, s in zip(axes, size, strict=True)], numbers=found.x.shape[-1],
+        positions=_packed(found.positions), mapped=_mapped(found.x, weight, slid),
     )  # fmt: skip
 
 

@@ -129,7 +129,7 @@ def _plain_answers(model: nn.Module, which: Tensor, own: Tensor | None = None, s
         at = positions if own is None else positions - positions.mean(0)
         noted: list[Tensor] = []
         with _noting_softmax(noted):
-            made = model(Tokens(x=torch.cat([which.to(at.dtype), at], -1), at=order[:, None], order=order)).squeeze(-1)
+            made = model(Tokens(x=torch.cat([which.to(at.dtype), at], -1), positions=order[:, None], order=order)).squeeze(-1)
         each = made if own is None else own + made.double() * scale
         return each.sum(), (each, torch.stack([w.reshape(-1, len(which), len(which)) for w in noted]))
 

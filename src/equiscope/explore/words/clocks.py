@@ -26,7 +26,7 @@ class Ladder(nn.Module):
         self.scheme, self.width = scheme, width
 
     def forward(self, tokens: Tokens) -> dict[str, Tensor]:
-        p = self.scheme.encode(tokens.at, self.width)
+        p = self.scheme.encode(tokens.positions, self.width)
         return {"products": p @ p.mT, "encoding": p}
 
 
@@ -39,12 +39,12 @@ class Carry(nn.Module):
 
     def forward(self, tokens: Tokens, step: "Step") -> dict[str, Tensor]:
         frequencies = self.scheme.frequencies(self.width)
-        start = self.scheme.encode(tokens.at, self.width)
+        start = self.scheme.encode(tokens.positions, self.width)
         unit = torch.eye(self.width, dtype=torch.float64)
         back = -angles(step.by, frequencies)
         turn = rotate(unit, back, "interleaved")
         carried = start @ turn
-        arrived = tokens.at + step.by
+        arrived = tokens.positions + step.by
         there = self.scheme.encode(arrived, self.width)
         left = carried - there
         return {"left": left, "encoding": start, "turn": turn, "carried": carried, "there": there}
@@ -58,7 +58,7 @@ def tour(width: int = 8) -> dict[str, Trace]:
         waves: lowered(watch(Ladder(Sinusoidal(waves=waves), size), places), arrays=False, title=waves)  # type: ignore[arg-type]
         for waves, size in kinds.items()
     }
-    two = Tokens(x=torch.zeros(2, 1), at=torch.tensor([[10.0], [30.0]]).double(), order=torch.tensor([10, 30]))
+    two = Tokens(x=torch.zeros(2, 1), positions=torch.tensor([[10.0], [30.0]]).double(), order=torch.tensor([10, 30]))
     step = Step(torch.tensor([[5.0]]).double())
     made["carry"] = lowered(watch(Carry(Sinusoidal(), width), two, step), arrays=False, title="carry")
     return made

@@ -46,10 +46,10 @@ class Rows:
     """Where rows stand, as an input that names itself: a class token's row among them."""
 
     def __init__(self, tokens: Tokens) -> None:
-        self.at, self.order, self.valid = tokens.at, tokens.order, tokens.valid
+        self.positions, self.order, self.valid = tokens.positions, tokens.order, tokens.valid
 
     def leaves(self, axis: str = "") -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
-        yield self.at, ("at", "t", "where the rows are", ("token", "axis"), "coordinate")
+        yield self.positions, ("positions", "t", "where the rows are", ("token", "axis"), "coordinate")
         yield self.order, ("order", "o", "which row comes first", ("token",), "order")
         if self.valid is not None:
             yield self.valid, ("valid", "v", "whether there is a word", ("token",), "valid")
@@ -75,12 +75,12 @@ class Exhibit(nn.Module):
         position = self.model.position
         P: Tensor | None = None
         if isinstance(position, (Added, Concatenated)):
-            P = position.encode(tokens.at, tokens.x.shape[-1])
+            P = position.encode(tokens.positions, tokens.x.shape[-1])
             X_P = position.put(tokens.x, P)
         else:
-            X_P = position.embed(tokens.x, tokens.at)
+            X_P = position.embed(tokens.x, tokens.positions)
         opened = self.model.readout.open(replace(tokens, x=X_P))  # nothing is added to a class token for its place
-        opened = opened if rows is None else replace(opened, at=rows.at, order=rows.order, valid=rows.valid)
+        opened = opened if rows is None else replace(opened, positions=rows.positions, order=rows.order, valid=rows.valid)
         y = self.block(opened, position)
         found = {"output": y, "input": opened.x} | ({} if P is None else {"encoding": P})
         if isinstance(self.model.readout, ClassToken):

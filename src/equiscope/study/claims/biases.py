@@ -37,7 +37,7 @@ def alibi_is_relative(setting: Setting) -> Measured:
     for kind in ("symmetric", "key"):
         scheme = Alibi(kind=kind).sized(16, 4, 4)
         moved = Shift(1000).on_input(tokens)
-        logits[kind] = relative_error(_bias(scheme, moved.at), _bias(scheme, tokens.at))
+        logits[kind] = relative_error(_bias(scheme, moved.positions), _bias(scheme, tokens.positions))
         outputs[kind] = relative_error(attention(moved, scheme), attention(tokens, scheme))
     return Measured(
         f"Moved by 1000 places, the biases −m|i−j| change by {shown(logits['symmetric'])}. In the form of the authors' code and "
@@ -165,7 +165,7 @@ def left_padding_is_harmless(setting: Setting) -> Measured:
             padded = Tokens.of(torch.cat([normal(5, 16), x]), valid=valid)
             errors[scheme.name] = relative_error(model(padded)[5:], model(Tokens.of(x)))
             if scheme.name == "learned":
-                told = replace(padded, at=(padded.at - 5).clamp(min=0))
+                told = replace(padded, positions=(padded.positions - 5).clamp(min=0))
                 counted_on = relative_error(model(told)[5:], model(Tokens.of(x)))
     keeps = [name for name, e in errors.items() if e < 1e-9]
     return Measured(

@@ -211,7 +211,7 @@ def distances_are_blind_to_mirrors(setting: Setting) -> Measured:
 
 
 def _placed(x: Tensor, at: Tensor) -> Tokens:
-    return Tokens(x=x, at=at, order=torch.arange(len(x)))
+    return Tokens(x=x, positions=at, order=torch.arange(len(x)))
 
 
 # --- how far ------------------------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ class _Drift:
 
     def far(self) -> list[Finding]:
         """The same with half of the words 4096 places on, at random parameters, at which places matter."""
-        if not self.inputs.has("tokens", "places", "at"):
+        if not self.inputs.has("tokens", "position_ids", "coordinates"):
             return []
         wide, wrong = self.run(torch.float64, True), list[Finding]()
         there = apart_by(wide.inputs)
@@ -254,8 +254,8 @@ def apart_by(inputs: Inputs, gap: int = FAR) -> Inputs:
         moved.narrow(axis, n // 2, n - n // 2).add_(gap)
         return moved
 
-    moved = inputs.each(lambda at: later(at, -1), "places").each(lambda at: later(at, -2), "at")
-    return moved.each(lambda t: replace(t, at=later(t.at, -2), counted=None), "tokens")
+    moved = inputs.each(lambda at: later(at, -1), "position_ids").each(lambda at: later(at, -2), "coordinates")
+    return moved.each(lambda t: replace(t, positions=later(t.positions, -2), counted=None), "tokens")
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -178,7 +178,14 @@ def _ours(model: Any, inputs: Inputs, sizes: list[int], subject: Subject) -> dic
 def _slice(tokens: Any, start: int, end: int) -> Any:
     upto = first_tokens(tokens, end)
     flags = {n: f[..., start:] for n in ("document", "valid") if (f := getattr(upto, n)) is not None}
-    return replace(upto, x=upto.x[..., start:, :], at=upto.at[..., start:, :], order=upto.order[..., start:], counted=None, **flags)
+    return replace(
+        upto,
+        x=upto.x[..., start:, :],
+        positions=upto.positions[..., start:, :],
+        order=upto.order[..., start:],
+        counted=None,
+        **flags,
+    )
 
 
 def _theirs(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject) -> dict[str, Tensor]:
@@ -197,7 +204,7 @@ def _theirs(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject
                 and value.ndim == 2
             ):
                 part[name] = value[:, :end]
-            elif kind in ("ids", "flags", "places") and isinstance(value, Tensor):
+            elif kind in ("ids", "flags", "position_ids") and isinstance(value, Tensor):
                 part[name] = value[..., start:end]
             elif kind == "features":
                 part[name] = value[..., start:end, :]

@@ -66,7 +66,7 @@ class Packing(Statement):
         yield pair(run.subject, run.inputs, [n - 1, 1], 1)
 
     def cause(self, run: Pass, pair_: Pair, where: str) -> str:
-        deaf = way(run.subject) == "places"
+        deaf = way(run.subject) == "position_ids"
         return "a document sees the others of its row" + (": places that begin again do not part them" if deaf else "")
 
 
@@ -76,7 +76,7 @@ def way(subject: Subject) -> str:
         return "tokens"
     if _argument(subject):
         return "argument"
-    return "places" if isinstance(subject.inputs.values.get("position_ids"), Tensor) else ""
+    return "position_ids" if isinstance(subject.inputs.values.get("position_ids"), Tensor) else ""
 
 
 def pair(subject: Subject, inputs: Inputs, sizes: list[int], one: int) -> Pair:
@@ -106,9 +106,9 @@ def _told(subject: Subject, inputs: Inputs, numbers: Tensor, steps: Tensor, give
             lead = t.x.shape[:-2]
             starts = torch.arange(len(steps)) - steps  # the row at which the document of each token begins
             device = t.x.device
-            begin = next(iter(given.of("tokens").values())).at[..., :1, :]
-            at = t.at - t.at[..., starts.to(device), :] + begin
-            return replace(t, at=at, document=numbers.to(device).expand(*lead, -1), counted=None)
+            begin = next(iter(given.of("tokens").values())).positions[..., :1, :]
+            at = t.positions - t.positions[..., starts.to(device), :] + begin
+            return replace(t, positions=at, document=numbers.to(device).expand(*lead, -1), counted=None)
 
         return inputs.each(packed, "tokens")
     main = next(iter(inputs.of("ids", "features").values()))
@@ -116,9 +116,9 @@ def _told(subject: Subject, inputs: Inputs, numbers: Tensor, steps: Tensor, give
     changed: dict[str, Any] = {}
     kinds: dict[str, Kind] = {}
     places = given.values.get("position_ids")
-    if isinstance(places, Tensor) or way(subject) == "places":
+    if isinstance(places, Tensor) or way(subject) == "position_ids":
         start = places[..., :1] if isinstance(places, Tensor) else 0
-        changed["position_ids"], kinds["position_ids"] = steps.to(main.device).expand(*lead, -1) + start, "places"
+        changed["position_ids"], kinds["position_ids"] = steps.to(main.device).expand(*lead, -1) + start, "position_ids"
     if name := _argument(subject):
         changed[name], kinds[name] = numbers.to(main.device).expand(*lead, -1), "flags"
     elif "use_cache" in arguments(subject.model) or hasattr(getattr(subject.model, "config", None), "use_cache"):
@@ -146,11 +146,11 @@ def _remark(run: Pass, pair_: Pair) -> str:
 def _part(inputs: Inputs, start: int, end: int) -> Inputs:
     """Tokens start .. end - 1, with everything that goes with them."""
     rows = list(range(start, end))
-    kinds: tuple[Kind, ...] = ("ids", "features", "flags", "places", "at")
+    kinds: tuple[Kind, ...] = ("ids", "features", "flags", "position_ids", "coordinates")
 
     def cut(t: Any) -> Any:
         flags = {n: f[..., start:end] for n in ("order", "document", "valid") if (f := getattr(t, n)) is not None}
-        return replace(t, x=t.x[..., start:end, :], at=t.at[..., start:end, :], counted=None, **flags)
+        return replace(t, x=t.x[..., start:end, :], positions=t.positions[..., start:end, :], counted=None, **flags)
 
     return inputs.rows(rows, kinds).each(cut, "tokens")
 

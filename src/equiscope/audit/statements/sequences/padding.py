@@ -179,7 +179,7 @@ def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: G
         given = inputs.values.get(positions)
         start = given[..., :1] if isinstance(given, Tensor) else 0
         changed[positions] = (real.long().cumsum(-1) - 1).clamp(min=0) + start
-    known = {n: inputs.kinds.get(n, "places" if n == positions else "flags") for n in changed}
+    known = {n: inputs.kinds.get(n, "position_ids" if n == positions else "flags") for n in changed}
     return replace(inputs, values=inputs.values | changed, kinds=inputs.kinds | known)
 
 
@@ -199,8 +199,9 @@ def _tokens(tokens: Any, size: int, left: bool, generator: Generator) -> Any:
     real = tokens.valid if tokens.valid is not None else torch.ones(*lead, n, dtype=torch.bool, device=x.device)
     room = (size, 0) if left else (0, size)
     valid = torch.nn.functional.pad(real.expand(*lead, n), room)
-    at = torch.cat([tokens.at[..., :1, :].expand(*tokens.at.shape[:-2], size, -1), tokens.at] if left
-                   else [tokens.at, tokens.at[..., -1:, :].expand(*tokens.at.shape[:-2], size, -1)], -2)  # fmt: skip
+    at = tokens.positions
+    at = torch.cat([at[..., :1, :].expand(*at.shape[:-2], size, -1), at] if left
+                   else [at, at[..., -1:, :].expand(*at.shape[:-2], size, -1)], -2)  # fmt: skip
     order = torch.cat([tokens.order[..., :1].expand(*tokens.order.shape[:-1], size), tokens.order] if left
                       else [tokens.order, tokens.order[..., -1:].expand(*tokens.order.shape[:-1], size)], -1)  # fmt: skip
     document = None
@@ -208,4 +209,4 @@ def _tokens(tokens: Any, size: int, left: bool, generator: Generator) -> Any:
         edge = tokens.document[..., :1] if left else tokens.document[..., -1:]
         more = edge.expand(*tokens.document.shape[:-1], size)
         document = torch.cat([more, tokens.document] if left else [tokens.document, more], -1)
-    return replace(tokens, x=x, at=at, order=order, document=document, valid=valid, counted=None)
+    return replace(tokens, x=x, positions=at, order=order, document=document, valid=valid, counted=None)

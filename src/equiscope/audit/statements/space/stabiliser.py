@@ -22,7 +22,7 @@ from equiscope.symmetry.actions import Permute
 from equiscope.symmetry.figures import FIGURES, Figure, line, turned
 from equiscope.symmetry.space import Rotate
 
-FIXED: tuple[Kind, ...] = ("edges", "pairs", "steps", "tokens", "at")  # what other points would need others of
+FIXED: tuple[Kind, ...] = ("edges", "pairs", "steps", "tokens", "coordinates")  # what other points would need others of
 
 
 @dataclass(frozen=True)
