@@ -1,11 +1,11 @@
-"""Does `check` say the right thing where a tolerance does not? Five models under it and under pytest-torch.
+"""Does `check` give the right verdict where a tolerance does not? Five models under it and under pytest-torch.
 
     python -m benchmarks.verdicts             the table of the README; saved with date, versions and machine
     python -m benchmarks.verdicts --quick     the same, nothing saved
     python -m benchmarks.verdicts --check     whether the README shows this table
 
-Two models are correct and three are not. Each one is asked the one question that its fault, or its absence, is about; both tools run with
-their defaults, on the same input, in float32. Install the peer with `pip install pytest-torch==1.1.1`; without it, its column is left out.
+Two models are correct, three are not. Each is tested for one statement, by both tools, at their defaults, in float32.
+Install the peer with `pip install pytest-torch==1.1.1`. Without it the table says "not installed", and --check compares our column.
 """
 
 import argparse
@@ -21,10 +21,14 @@ import equiscope as eq
 
 BATCH, TOKENS, WIDTH, LAYERS, LOGITS = 4, 48, 64, 4, 1000
 NO_CHECK = "has no such check"
+HEADING = "| the model … | statement | pytest-torch | `equiscope check` |"
 
 
 class Stack(nn.Module):
-    """Attention layers with residual connections, and logits. ahead: how many later tokens a token may attend to; None means all."""
+    """Attention layers with residual connections, and logits.
+
+    ahead   how many later tokens a token may attend to; None means all
+    """
 
     def __init__(self, scale: float = 1.0, ahead: int | None = None, table: bool = False, leak: bool = False) -> None:
         super().__init__()
@@ -49,13 +53,13 @@ class Stack(nn.Module):
 
 
 CASES = {  # the model: the statement, whether it is true, how to make the model
-    "correct": ("permute", True, lambda: Stack()),
-    "correct, outputs times 1e5": ("permute", True, lambda: Stack(scale=1e5)),
-    "mixes the sequences of a batch, outputs times 1e-6": ("batch", False, lambda: Stack(scale=1e-6, leak=True)),
+    "is correct": ("permute", True, lambda: Stack()),
+    "is correct; outputs times 1e5": ("permute", True, lambda: Stack(scale=1e5)),
+    "mixes the sequences of a batch; outputs times 1e-6": ("batch", False, lambda: Stack(scale=1e-6, leak=True)),
     "has a position table, initialized at zero": ("permute", False, lambda: Stack(table=True)),
     "has a causal mask that is off by one token": ("causal", False, lambda: Stack(ahead=1)),
 }
-ASKED = {"batch": "batch independence", "permute": "permutation equivariance", "causal": "causality"}
+STATEMENTS = {"batch": "batch independence", "permute": "permutation equivariance", "causal": "causality"}
 
 
 def ours(model: nn.Module, x: Tensor, name: str) -> tuple[str, float | None]:
@@ -89,7 +93,7 @@ def measure() -> list[dict]:
         model = make().eval()
         verdict, error = ours(model, x, name)
         rows.append({
-            "model": title, "statement": ASKED[name], "true": true,
+            "model": title, "statement": STATEMENTS[name], "true": true,
             "pytest-torch": theirs(model, x, name), "check": verdict, "error": error,
         })  # fmt: skip
     return rows
@@ -97,15 +101,21 @@ def measure() -> list[dict]:
 
 def table(rows: list[dict]) -> str:
     """Markdown. A wrong answer is bold."""
-    lines = ["| model | question | pytest-torch | `equiscope check` |", "| --- | --- | --- | --- |"]
+    lines = [HEADING, "| --- | --- | --- | --- |"]
     for row in rows:
         peer = row["pytest-torch"] or "not installed"
         right = peer == ("passes" if row["true"] else "fails")
-        mark = {("passes", False): "**passes** (a missed fault)", ("fails", False): "**fails** (a false alarm)"}
+        mark = {("passes", False): "**passes** (misses the fault)", ("fails", False): "**fails** (false alarm)"}
         verdict = row["check"] if (row["check"] == "holds") == row["true"] else f"**{row['check']}** (wrong)"
-        peer = mark.get((peer, right), f"**{peer}**" if peer == NO_CHECK else peer)
+        peer = mark.get((peer, right), peer)
         lines.append(f"| {row['model']} | {row['statement']} | {peer} | {verdict} |")
     return "\n".join(lines)
+
+
+def column(readme: str) -> list[str]:
+    """The cells under `equiscope check` in the README's table."""
+    lines = readme[readme.index(HEADING) :].splitlines()
+    return [line.split("|")[4] for line in lines[: len(CASES) + 2]]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -116,12 +126,9 @@ def main(arguments: list[str] | None = None) -> int:
     rows = measure()
     print(table(rows))
     if options.check:
-        shown = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-        if any(row["pytest-torch"] is None for row in rows):  # compare what was measured
-            cells = [line.rsplit(" | ", 1)[1] for line in table(rows).splitlines()[2:]]
-            same = [line.rsplit(" | ", 1)[1] for line in shown if line.startswith(tuple(f"| {title} |" for title in CASES))] == cells
-        else:
-            same = table(rows) in "\n".join(shown)
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        whole = all(row["pytest-torch"] for row in rows)
+        same = table(rows) in readme if whole else [line.split("|")[4] for line in table(rows).splitlines()] == column(readme)
         print("the README shows this table" if same else "stale: the table of README.md. Copy the one above.")
         return int(not same)
     if not options.quick:
