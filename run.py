@@ -2,8 +2,9 @@
 """From a clone to a running equiscope, with Python's standard library only.
 
     python3 run.py demo     look at one attention layer in the browser; demo "My own words" takes others
-    python3 run.py test     all tests, Python's and the page's; further words go to pytest: test tests/positions -x;
-                            test --thorough: also those that repeat with other seeds or sizes what another test shows
+    python3 run.py test     the tests, Python's and the page's; further words go to pytest: test tests/positions -x;
+                            test --quick: a selection of Python's, under a minute; test --thorough: all seeds, sizes and
+                            combinations; test --shapes: check shapes and types of every call too
     python3 run.py check    lint, formatting, types, the order of the rooms, drift of the contract
     python3 run.py setup    only make .venv and build the page; the other three do that first, where needed
 
@@ -33,17 +34,17 @@ STAMP = VENV / "equiscope.stamp"
 PATH = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
 
 PYTEST = ("python", "-m", "pytest")
-NO_SHAPE_CHECKS = ("-o", "addopts=--strict-markers --strict-config")  # their decorators break fullgraph
 TWO = ("-n", "auto", "--maxprocesses", "2", "--dist", "loadfile")  # what is made for a file of tests is made once
 ONE_THREAD = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}  # of what tests start: they use every core side by side
 GROUPS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadgroup")  # files of an xdist_group share what takes long to make
-ONCE = " and not thorough"  # without --thorough: no test that repeats another one with other seeds or sizes
+ONCE = " and not thorough"  # without --thorough: no test that repeats another one with other seeds, sizes or combinations
+QUICK = {"pytest, quick": (*PYTEST, *GROUPS, "-m", "quick", "--durations", "5")}
 TESTS = {
-    "pytest": (*PYTEST, *GROUPS, "-m", f"not browser and not compile{ONCE}", "--durations", "30"),
+    "pytest": (*PYTEST, *GROUPS, "-m", f"not browser{ONCE}", "--durations", "30"),
     "pytest, browser": (*PYTEST, *TWO, "-m", f"browser{ONCE}"),
-    "pytest, compile": (*PYTEST, *NO_SHAPE_CHECKS, *TWO, "-m", f"compile{ONCE}"),
     "vitest": ("npm", "test", "--silent"),
 }
+COMPILE = {"pytest, compile": (*PYTEST, *TWO, "-m", f"compile{ONCE}")}  # with --shapes they need a run without
 CHECKS = {
     "lint": ("ruff", "check", "--output-format", "concise"),
     "formatting": ("ruff", "format", "--check", "--output-format", "concise"),
@@ -63,7 +64,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("verb", choices=["demo", "test", "check", "setup"])
     parser.add_argument("--torch", choices=["auto", "cpu", "cuda"], help="which build of torch (default: as installed)")
-    parser.add_argument("--thorough", action="store_true", help="test: other seeds and sizes too")
+    speed = parser.add_mutually_exclusive_group()
+    speed.add_argument("--quick", action="store_true", help="test: a selection that takes less than a minute")
+    speed.add_argument("--thorough", action="store_true", help="test: all seeds, sizes and combinations")
+    parser.add_argument("--shapes", action="store_true", help="test: check shapes and types of every call at run time")
     parser.add_argument("--no-serve", action="store_true", help="demo: write equiscope.html, start no server")
     asked, rest = parser.parse_known_args()
     if sys.version_info < (3, 11):  # noqa: UP036
@@ -73,10 +77,11 @@ def main() -> int:
     os.chdir(ROOT)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the program that we run, as Ctrl-C does
     try:
-        set_up(asked.torch, tools=asked.verb != "demo", needs_npm=asked.verb in {"test", "check"})
+        needs_npm = asked.verb == "check" or (asked.verb == "test" and not asked.quick)
+        set_up(asked.torch, tools=asked.verb != "demo", needs_npm=needs_npm)
         verbs = {
             "demo": lambda: demo(rest, asked.no_serve),
-            "test": lambda: test(rest, asked.thorough),
+            "test": lambda: test(rest, asked.quick, asked.thorough, asked.shapes),
             "check": check,
             "setup": ready,
         }
@@ -96,10 +101,11 @@ def demo(rest: list[str], export: bool) -> int:
     return code
 
 
-def test(rest: list[str], thorough: bool) -> int:
+def test(rest: list[str], quick: bool, thorough: bool, shapes: bool) -> int:
     lines, passed, failed, worst = [], 0, 0, 0
-    for name, command in TESTS.items():
+    for name, command in (QUICK if quick else TESTS | COMPILE if shapes else TESTS).items():
         command = tuple(word.removesuffix(ONCE) for word in command) if thorough else command
+        command = (*command, "--shapes") if shapes and name in {"pytest", "pytest, quick"} else command
         is_pytest = command[: len(PYTEST)] == PYTEST
         if rest and not is_pytest:
             continue

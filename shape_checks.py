@@ -1,13 +1,14 @@
-"""The run-time type checker of the tests: beartype, told to let `Self` pass and to take an int for a float, as mypy does.
+"""The run-time type checker of the tests: beartype, which lets `Self` pass and takes an int for a float, as mypy does.
 
 jaxtyping's import hook decorates functions one by one; beartype refuses `Self` there: it is not shown the class.
-Named in pyproject.toml under `--jaxtyping-packages`; the package itself never imports it.
+`pytest --shapes` installs it, before the package is imported; the package itself never imports it.
 
-jaxtyping's decorator costs some thirty microseconds a call, and half of all the time of the tests, since small functions are many.
-Only a function that speaks of shapes needs it; the others get beartype alone, which costs less than one.
+jaxtyping's decorator costs some thirty microseconds a call, half of the time of all tests, since small functions are many.
+Only a function with shapes in its annotations needs it; the others get beartype alone, which costs less than one.
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any, ForwardRef, Self, get_args
@@ -19,9 +20,14 @@ check = beartype(conf=BeartypeConf(hint_overrides=FrozenDict({Self: Any}), is_pe
 _with_shapes = jaxtyping.jaxtyped
 
 
-def lighten() -> None:
-    """From now on, functions without shapes in their annotations are decorated by the checker alone."""
-    jaxtyping.jaxtyped = _decorated  # the name by which the import hook calls it
+def install(package: str = "equiscope") -> None:
+    """Check every function of the package that is imported from now on. Raises RuntimeError where it is imported already."""
+    if package in sys.modules:
+        raise RuntimeError(
+            f"{package} is imported already, so its shapes cannot be checked. Call install() before its first import."
+        )
+    jaxtyping.install_import_hook(package, "shape_checks.check")
+    jaxtyping.jaxtyped = _decorated  # the name by which the import hook calls the decorator
 
 
 def _decorated(thing: Any = None, *, typechecker: Any) -> Any:

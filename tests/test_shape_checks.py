@@ -1,4 +1,4 @@
-"""The checks of types and shapes that all other tests run under: they bite, with shapes and without."""
+"""The run-time checks of types and shapes that `pytest --shapes` installs: they bite, with shapes and without."""
 
 import pytest
 import shape_checks
@@ -40,8 +40,15 @@ def test_both_can_be_turned_off():
         decorated(longer)("ab", "2")
 
 
-def test_the_package_is_checked():
+def test_the_package_is_checked(request):
+    if not request.config.getoption("shapes"):
+        pytest.skip("needs pytest --shapes")
     with pytest.raises(BeartypeCallHintParamViolation, match=r"Tokens.of\(\) parameter x=3"):
         Tokens.of(3)
     with pytest.raises(TypeCheckError):
         pixels(randn(4))
+
+
+def test_a_package_that_is_imported_already_cannot_be_checked():
+    with pytest.raises(RuntimeError, match="imported already"):
+        shape_checks.install()
