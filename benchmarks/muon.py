@@ -16,9 +16,9 @@ import torch
 from benchmarks.machine import ROOT, machine, versions
 
 from equiscope.models import build
-from equiscope.training import open_task, read_recipe, settle
+from equiscope.training import open_task, read_recipe, resolve_spec
 from equiscope.training import optimiser as rules
-from equiscope.training.engine import Engine
+from equiscope.training.engine import TrainingEngine
 from equiscope.training.muon import Muon
 
 WAYS = {"ours": Muon, "torch": torch.optim.Muon}
@@ -31,10 +31,10 @@ def engine(kind, quick):
     recipe = read_recipe(RECIPE, () if quick else SAMPLES, quick)
     task, ours = open_task(recipe, RECIPE.parent), rules.Muon
     torch.manual_seed(0)
-    model = task.begun(build(settle(task)))
+    model = task.init_model(build(resolve_spec(task)))
     rules.Muon = kind
     try:
-        return Engine(recipe, model), task
+        return TrainingEngine(recipe, model), task
     finally:
         rules.Muon = ours
 

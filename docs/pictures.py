@@ -29,7 +29,7 @@ from equiscope.explore.pages.molecule import molecule
 from equiscope.explore.pages.tokens import tokens
 from equiscope.record import Comparison, course, read_run, report
 from equiscope.tokens.elements import SYMBOLS
-from equiscope.training import Recipe, fit, load_run, open_task, read_recipe, recall
+from equiscope.training import Recipe, fit, load_run, load_task, open_task, read_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -195,7 +195,7 @@ def drawing_file(folder: Path) -> Path:
 def heads_file(folder: Path) -> Path:
     """All heads of the model of that run."""
     run_file(folder)
-    _, task = recall(folder / "run")
+    _, task = load_task(folder / "run")
     model = load_run(folder / "run").eval()
     asked = task.asked(model, "To be, or not to be: that is the question")
     looked = Looked(model, asked.args, asked.kwargs, asked.lines, "A small model of letters", "run")

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from equiscope.record import Run, read_run
-from equiscope.training import read_recipe, recall, recipe
+from equiscope.training import load_task, read_recipe, recipe
 from equiscope.training.reading import differences
 
 FOLDER = Path(__file__).parent
@@ -72,7 +72,7 @@ def record(runs: list[Run], signatures: dict[str, str]) -> str:
 
 def signatures(folder: Path) -> dict[str, str]:
     """How the numbers of a run were computed: what its task says, and what was written beside its translations."""
-    said = dict(recall(folder)[1].signatures)
+    said = dict(load_task(folder)[1].signatures)
     for path in sorted(folder.glob("*.json")):
         found = json.loads(path.read_text(encoding="utf-8"))
         said |= found.get("signatures", {}) if isinstance(found, dict) else {}

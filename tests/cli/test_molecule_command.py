@@ -12,8 +12,8 @@ import equiscope as eq
 from equiscope.cli.molecule import is_molecule
 from equiscope.geometry import PointSpec
 from equiscope.record import Molecule
-from equiscope.training import load_run, recall
-from equiscope.training.plainly import Plain
+from equiscope.training import load_run, load_task
+from equiscope.training.baseline_atoms import AtomTransformer
 
 pytestmark = pytest.mark.xdist_group("molecule-command")
 
@@ -90,8 +90,8 @@ def test_learned_models_answer_as_their_runs_do(equi, runs, tmp_path):
     place, numbers = torch.tensor(eq.record.unpack(record.frames)[1]), torch.tensor([record.atoms])
     model = load_run(runs / "ethanol").double()
     assert mine.start.energy == pytest.approx(model(numbers, place[None]).item(), rel=1e-12)
-    _, task = recall(runs / "ethanol-plain")
-    answer = Plain(load_run(runs / "ethanol-plain").double(), task.levels).answer(numbers, place[None])
+    _, task = load_task(runs / "ethanol-plain")
+    answer = AtomTransformer(load_run(runs / "ethanol-plain").double(), task.levels).answer(numbers, place[None])
     assert other.start.energy == pytest.approx(float(answer.energy), rel=1e-12)
     assert sum(other.start.each) == pytest.approx(other.start.energy, rel=1e-12)
     forces = torch.tensor(eq.record.unpack(other.start.forces))

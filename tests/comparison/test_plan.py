@@ -8,7 +8,7 @@ from tests.comparison.made import SCHEMES, base, plan
 from equiscope.comparison.plan import planned, read_plan
 from equiscope.errors import InputError
 from equiscope.models import describe
-from equiscope.training import open_task, settle
+from equiscope.training import open_task, resolve_spec
 
 
 def test_jobs_go_seed_by_seed_and_each_has_its_recipe(tmp_path):
@@ -62,7 +62,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_trained(tmp_path, candi
 
 def parameters(made, job):
     task = open_task(made.recipe_of(job))
-    return describe(settle(task), 1, 1).parameters
+    return describe(resolve_spec(task), 1, 1).parameters
 
 
 def test_parameters_are_made_equal_by_the_feed_forward(tmp_path):

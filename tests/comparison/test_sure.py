@@ -93,10 +93,10 @@ def test_one_that_spreads_far_hides_no_difference_of_others():
 def test_the_same_variant_twice_makes_no_other_pair_surer():
     values = {"a": {0: 1.0, 1: 1.3, 2: 0.9}, "b": {0: 1.5, 1: 1.4, 2: 1.6}}
     (plain,) = pairs(values, "less")
-    twice = {(p.first, p.second): p for p in pairs({**values, "again": values["a"]}, "less")}
-    assert twice["a", "again"].same
-    assert not twice["a", "again"].decided
-    assert twice["a", "b"].p > plain.p / 3
+    rdrop_loss = {(p.first, p.second): p for p in pairs({**values, "again": values["a"]}, "less")}
+    assert rdrop_loss["a", "again"].same
+    assert not rdrop_loss["a", "again"].decided
+    assert rdrop_loss["a", "b"].p > plain.p / 3
 
 
 def test_only_common_seeds_are_compared_and_better_is_a_direction():

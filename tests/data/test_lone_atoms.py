@@ -9,8 +9,8 @@ import torch
 from equiscope.data.frame_files import Keys
 from equiscope.data.molecules import Frames, Molecules
 from equiscope.errors import InputError
-from equiscope.training import open_task, recipe, settle
-from equiscope.training.loop import begun_model
+from equiscope.training import open_task, recipe, resolve_spec
+from equiscope.training.loop import initial_model
 
 ETHANOL = Path(__file__).parents[2] / "recipes" / "samples" / "ethanol.npz"
 WATER, BOX = "species:S:1:pos:R:3:forces:R:3", 'Lattice="15 0 0 0 15 0 0 0 15"'
@@ -148,7 +148,7 @@ def test_frames_without_forces_teach_their_energies(tmp_path, name):
     for part, other in more.items():
         (tmp_path / f"{part}.xyz").write_text(other)
     task = task_of(tmp_path / "a.xyz", **{part: str(tmp_path / f"{part}.xyz") for part in more})
-    model = task.begun(begun_model(task.recipe, settle(task)))
+    model = task.begun(initial_model(task.recipe, resolve_spec(task)))
     space, expected, terms = task.frames, 0.0, task.batch(0)
     found = float(task.loss(model, terms).detach())
     for _, row in space.order.batch(0, 4):

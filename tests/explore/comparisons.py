@@ -116,7 +116,7 @@ def mixed() -> Comparison:
     return comparison(trials=[places.get((t.candidate, t.seed), t) for t in trials])
 
 
-def twice() -> Comparison:
+def rdrop_loss() -> Comparison:
     """The same variant under two names, and more is better."""
     variants = {"pre-norm": (0.91, 0), "pre-norm again": (0.91, 0), "post-norm": (0.86, 1)}
     candidates = [candidate(name, claims=[], measured={}, changes={"model.norm": name}) for name in variants]
@@ -159,6 +159,6 @@ def hostile(text: str = HOSTILE) -> Comparison:
 
 
 COMPARISONS = {
-    "five": comparison, "once": once, "alone": alone, "failed": failed, "mixed": mixed, "twice": twice, "many": many,
+    "five": comparison, "once": once, "alone": alone, "failed": failed, "mixed": mixed, "twice": rdrop_loss, "many": many,
     "empty": empty, "hostile": hostile,
 }  # fmt: skip

@@ -16,7 +16,7 @@ from equiscope.explore.pages.run import POLICY
 from equiscope.explore.server import server
 from equiscope.record import Line, unpack
 from equiscope.record.heads import patches
-from equiscope.training import load_run, recall
+from equiscope.training import load_run, load_task
 from tests.cli.test_cli import equi
 from tests.journeys.heads import photo
 from tests.journeys.test_heads import IDS, SENTENCE, number, printed
@@ -117,9 +117,9 @@ def test_one_of_our_runs_says_the_garment_and_where_it_looks(watched, equi, tmp_
     assert code == 0, err
     Image.fromarray((255 * np.tri(28)).astype(np.uint8)).save(file)
     assert equi("explore", "--model", run, "--image", file, "--export", page)[0] == 0
-    model, (_, task) = load_run(run).eval(), recall(run)
+    model, (_, task) = load_run(run).eval(), load_task(run)
     with torch.no_grad():
-        asked = task.asked(model, str(file))
+        asked = task.model_inputs(model, str(file))
         chances = model(*asked.args).double().softmax(-1)[0]
     tab = read(watched(1280), page, "head=1.1&asks=1")
     wanted = {task.sight.classes[int(i)]: float(chances[i]) for i in chances.topk(5).indices}

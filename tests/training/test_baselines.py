@@ -16,7 +16,7 @@ from equiscope.errors import InputError
 from equiscope.explore import html
 from equiscope.models import Baseline, Network
 from equiscope.record import course, read_run
-from equiscope.training import fit, open_task, read_recipe, recall, recipe, settle
+from equiscope.training import fit, load_task, open_task, read_recipe, recipe, resolve_spec
 from equiscope.training.reading import altered
 from tests.training.small import files, plain, told
 from tests.training.test_images import plain as pictures
@@ -77,7 +77,7 @@ def test_it_is_loaded_measured_and_asked(runs, name):
     assert not model.training
     part, values = next(iter(made.result.items()))
     assert open_task(found).evaluate(model, part) == values
-    _, task = recall(folder)
+    _, task = load_task(folder)
     if name == "lstm":
         answer = task.predict(model, ["To be"], steps=30)[0]
         assert answer == task.predict(model, ["To be"], steps=30)[0]
@@ -129,7 +129,7 @@ def test_it_is_computed_in_every_way_that_one_process_has(name, engine, tmp_path
 
 def test_the_loss_of_a_step_is_the_same_for_one_process_and_for_three(tmp_path):
     task = open_task(recipe(text(tmp_path)))
-    model = eq.build(settle(task))
+    model = eq.build(resolve_spec(task))
     parts = [task.loss(model, task.batch(3, share, 3)) for share in range(3)]
     assert torch.allclose(sum(parts), task.loss(model, task.batch(3)), rtol=1e-5)
 
@@ -142,7 +142,7 @@ def test_what_is_learned_is_better_than_a_guess(tmp_path):
 def test_a_run_goes_on_from_another_of_the_same_data(runs, tmp_path):
     folder, _, found = runs["convnet"]
     begun = recipe(found.to_dict() | {"model": {"start": str(folder), "dropout": 0.1}})
-    spec = settle(open_task(begun))
+    spec = resolve_spec(open_task(begun))
     assert isinstance(spec, Baseline)
     assert (spec.width, spec.dropout) == (16, 0.1)
     assert fit(begun, open_task(begun), tmp_path / "run").state == "finished"
@@ -152,7 +152,7 @@ def test_a_run_goes_on_from_another_of_the_same_data(runs, tmp_path):
     with pytest.raises(
         InputError, match=r"The checkpoint of model\.start = .* has shape = \[1, 8, 8\], but the data has \(1, 12, 12"
     ):
-        settle(open_task(other))
+        resolve_spec(open_task(other))
 
 
 def test_no_folder_of_the_world_holds_a_baseline(runs, tmp_path):
@@ -193,12 +193,12 @@ def test_what_does_not_fit_is_refused_with_its_place(changes, words):
 
 def test_a_baseline_of_another_task_or_of_other_data_is_refused(tmp_path):
     with pytest.raises(InputError, match=r'"mlp", which the task language has no use for\. Choose one of lstm, or a transformer'):
-        settle(open_task(recipe(text(tmp_path, baseline="mlp"))))
+        resolve_spec(open_task(recipe(text(tmp_path, baseline="mlp"))))
     with pytest.raises(InputError, match=r"The recipe says outputs = 7, but the data has 3\. Leave it out"):
-        settle(open_task(recipe(picture(tmp_path, "mlp", outputs=7))))
+        resolve_spec(open_task(recipe(picture(tmp_path, "mlp", outputs=7))))
     said = altered(digits().to_dict(), {"model": {"baseline": "mlp", "layers": 1}})
     with pytest.raises(InputError, match=r"takes a whole recording at once\. Say data\.longest"):
-        settle(open_task(recipe(said)))
+        resolve_spec(open_task(recipe(said)))
     path = RECIPES / "multi30k.toml"
     with pytest.raises(InputError, match=r"the task translation has no use for\. Choose a transformer\."):
-        settle(open_task(read_recipe(path, ["model.baseline=lstm"], small=True), path.parent))
+        resolve_spec(open_task(read_recipe(path, ["model.baseline=lstm"], small=True), path.parent))

@@ -10,7 +10,7 @@ from equiscope.errors import InputError
 from equiscope.models import Sampling, build, generate
 from equiscope.record import read_run
 from equiscope.symmetry import relative_error
-from equiscope.training import fit, load_run, open_task, recall, recipe, settle
+from equiscope.training import fit, load_run, load_task, open_task, recipe, resolve_spec
 from equiscope.training.reading import merged
 from tests.training import test_images, test_translation
 from tests.training.small import small
@@ -27,7 +27,7 @@ def masked(folder, mask="documents", **changes):
 @pytest.mark.parametrize("tokens", TOKENS)
 def test_the_loss_of_a_passage_is_that_of_its_documents_each_read_alone(tokens, tmp_path):
     _, task = masked(tmp_path, data=TOKENS[tokens])
-    model = build(settle(task)).double()
+    model = build(resolve_spec(task)).double()
     batch = task.batch(0)
     total, several = torch.zeros((), dtype=torch.float64), 0
     for row, wanted in zip(batch.tensors["inputs"], batch.tensors["wanted"], strict=True):
@@ -41,7 +41,7 @@ def test_the_loss_of_a_passage_is_that_of_its_documents_each_read_alone(tokens, 
     assert several, "a passage of several documents was read"
     assert relative_error(task.loss(model, batch), total) < 1e-6  # the loss is summed in float32
     _, plain = masked(tmp_path, "causal", data=TOKENS[tokens])
-    other = build(settle(plain)).double()
+    other = build(resolve_spec(plain)).double()
     other.load_state_dict(model.state_dict())
     assert relative_error(plain.loss(other, batch), total) > 1e-5, "another mask reads across documents"
 
@@ -57,14 +57,14 @@ def test_a_run_learns_is_read_back_and_starts_another(tmp_path):
     begun = merged(
         found.to_dict() | {"model": {"start": str(tmp_path / "run")}}, {"data": {"tokens": "checkpoint", "separator": None}}
     )
-    assert settle(open_task(recipe(begun))) == spec, "the model knows its documents, whatever the texts say"
+    assert resolve_spec(open_task(recipe(begun))) == spec, "the model knows its documents, whatever the texts say"
 
 
 @pytest.mark.parametrize("tokens", TOKENS)
 def test_a_text_goes_on_as_one_whole_reading_says(tokens, tmp_path):
     """In generation the document of a new token follows the last separator; here the prompt ends with one."""
     _, task = masked(tmp_path, data=TOKENS[tokens])
-    model = build(settle(task)).double().eval()
+    model = build(resolve_spec(task)).double().eval()
     ids = torch.tensor(task._ids("First:\nSpeak.\n\nAll:\n\n"))
     assert model.tokens(ids).document[-1] == 1
     written = generate(model, ids[None], 16, Sampling(temperature=1.0), seed=2)[0]
@@ -79,7 +79,7 @@ def test_a_text_goes_on_as_one_whole_reading_says(tokens, tmp_path):
 def test_a_run_says_the_same_of_new_texts(tmp_path):
     found, task = masked(tmp_path, budget={"steps": 3})
     fit(found, task, tmp_path / "run")
-    _, recalled = recall(tmp_path / "run")
+    _, recalled = load_task(tmp_path / "run")
     model = load_run(tmp_path / "run")
     assert recalled._ids("a\n\nb") == task._ids("a\n\nb")
     assert recalled.predict(model, ["To be\n\n"], steps=4)[0].answer == task.predict(model, ["To be\n\n"], steps=4)[0].answer
@@ -108,9 +108,9 @@ def test_texts_without_documents_are_refused_before_anything_is_trained(name, tm
     changes, said = REFUSED[name]
     _, task = masked(tmp_path, **changes)
     with pytest.raises(InputError, match=said):
-        settle(task)
+        resolve_spec(task)
     _, plain = masked(tmp_path, "causal", **changes)
-    assert "entry" not in settle(plain).to_dict(), "another mask needs none"
+    assert "entry" not in resolve_spec(plain).to_dict(), "another mask needs none"
 
 
 WITHOUT = {
@@ -127,14 +127,14 @@ def test_tasks_without_documents_are_refused(name, tmp_path):
     made, model = WITHOUT[name]
     task = open_task(recipe(merged(made(tmp_path), {"model": model})))
     with pytest.raises(InputError, match=rf"the data of the task {task.name} has no documents\. Choose another mask"):
-        settle(task)
+        resolve_spec(task)
 
 
 def test_documents_are_kept_apart_in_every_layer_or_in_none(tmp_path):
     heads = [{"attention": {"causal": True, "mask": mask}} for mask in ("documents", "everything")]
     _, task = masked(tmp_path, model={"block": heads})
     with pytest.raises(InputError, match=r"Some layers have the mask documents.*Give the mask to all layers, or to none"):
-        settle(task)
+        resolve_spec(task)
 
 
 def test_an_empty_separator_is_refused(tmp_path):

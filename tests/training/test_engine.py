@@ -11,8 +11,8 @@ from equiscope.errors import InputError
 from equiscope.models import build
 from equiscope.training import engine as engines
 from equiscope.training import fit
-from equiscope.training.engine import Diverged, Engine
-from equiscope.training.task import settle
+from equiscope.training.engine import Diverged, TrainingEngine
+from equiscope.training.task import resolve_spec
 from tests.training.small import plain, small
 
 
@@ -20,7 +20,7 @@ def engine(folder, **changes):
     """An engine with fresh weights, and its task."""
     found, task = small(folder, **changes)
     torch.manual_seed(0)
-    return Engine(found, build(settle(task))), task
+    return TrainingEngine(found, build(resolve_spec(task))), task
 
 
 def losses(folder, steps=4, **changes):
@@ -154,7 +154,7 @@ with_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reaso
 @with_onednn
 def test_products_go_through_onednn_while_a_run_goes_that_asks_for_it(tmp_path, monkeypatch):
     before, found = SWITCH.fp32_precision, []
-    monkeypatch.setattr(engines.Engine, "step", noting(engines.Engine.step, found))
+    monkeypatch.setattr(engines.TrainingEngine, "step", noting(engines.TrainingEngine.step, found))
     fit(*small(tmp_path, engine={"products": "onednn"}), tmp_path / "run")
     assert set(found) == {"bf16"}
     assert SWITCH.fp32_precision == before
@@ -208,13 +208,13 @@ def test_several_processes_without_the_extra_are_refused_with_the_extra(tmp_path
     monkeypatch.setitem(sys.modules, "lightning_fabric", None)
     found, task = small(tmp_path)
     with pytest.raises(InputError, match=r"2 processes.*pip install 'equiscope\[train\]'; or train with one process"):
-        Engine(found, build(settle(task)), devices=2)
+        TrainingEngine(found, build(resolve_spec(task)), devices=2)
 
 
 def test_a_batch_that_cannot_be_shared_out_is_refused(tmp_path):
     found, task = small(tmp_path, budget={"batch": 4, "accumulate": 3})
     with pytest.raises(InputError, match="A batch of 4 cannot be shared out in 3 turns to 2 processes"):
-        Engine(found, build(settle(task)), devices=2)
+        TrainingEngine(found, build(resolve_spec(task)), devices=2)
 
 
 # ---------------------------------------------------------------------------------------------------------- cost
@@ -226,11 +226,11 @@ def test_a_step_costs_six_times_the_multiply_adds_of_a_forward_pass(tmp_path):
     from torch.utils.flop_counter import FlopCounterMode
 
     _, task = small(tmp_path)
-    spec = settle(task)
+    spec = resolve_spec(task)
     model, batch = build(spec), task.batch(0)
-    with FlopCounterMode(display=False) as counted, sdpa_kernel(SDPBackend.MATH):
+    with FlopCounterMode(display=False) as process_count, sdpa_kernel(SDPBackend.MATH):
         task.loss(model, batch).backward()
-    assert counted.get_total_flops() == pytest.approx(6 * task.multiply_adds(spec, batch), rel=0.01)
+    assert process_count.get_total_flops() == pytest.approx(6 * task.multiply_adds(spec, batch), rel=0.01)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from PIL import Image
 from equiscope.errors import InputError
 from equiscope.models import Model, build
 from equiscope.record import unpack
-from equiscope.training import Task, fit, load_run, open_task, recall, recipe, settle
+from equiscope.training import Task, fit, load_run, load_task, open_task, recipe, resolve_spec
 from equiscope.training.images import ImagesTask
 from equiscope.training.reading import merged
 
@@ -54,12 +54,12 @@ def task(folder: Path, **changes: Any) -> Task:
 
 def model_of(made: Task) -> Model:
     torch.manual_seed(0)
-    return build(settle(made)).eval()
+    return build(resolve_spec(made)).eval()
 
 
 def refusal(folder: Path, **changes: Any) -> str:
     with pytest.raises(InputError) as caught:
-        settle(task(folder, **changes))
+        resolve_spec(task(folder, **changes))
     return str(caught.value)
 
 
@@ -71,7 +71,7 @@ def test_the_data_decides_features_classes_and_the_size_of_tables(tmp_path):
         ("swin", "class", (3, 3)),  # the class token stands one place behind the last patch
     ):
         changes = {"readout": readout, "block": {"attention": {"position": scheme}}}
-        spec = settle(task(tmp_path, model=changes))
+        spec = resolve_spec(task(tmp_path, model=changes))
         assert (spec.entry.features, spec.outputs) == (16, 3)
         assert spec.one.attention.position.shape == shape
         assert build(spec)(torch.rand(2, 1, 8, 8)).shape == (2, 3)
@@ -80,12 +80,12 @@ def test_the_data_decides_features_classes_and_the_size_of_tables(tmp_path):
 def test_a_preset_takes_the_channels_and_the_grid_of_the_data(tmp_path):
     data = plain(tmp_path)
     data["model"] = {"preset": "vit-ti", "layers": 1, "width": 48, "entry": {"patch": [2, 4]}}
-    spec = settle(open_task(recipe(data)))
+    spec = resolve_spec(open_task(recipe(data)))
     assert (spec.entry.features, spec.outputs, spec.one.attention.position.shape) == (8, 3, (4, 2))
 
 
 def test_a_stem_decides_the_features_of_a_patch(tmp_path):
-    spec = settle(task(tmp_path, model={"entry": {"patch": [4, 4], "stem": [1, 6, 12]}}))
+    spec = resolve_spec(task(tmp_path, model={"entry": {"patch": [4, 4], "stem": [1, 6, 12]}}))
     assert (spec.entry.features, spec.outputs) == (12, 3)
     assert build(spec)(torch.rand(2, 1, 8, 8)).shape == (2, 3)
     said = refusal(tmp_path, model={"entry": {"patch": [4, 4], "stem": [3, 6, 12]}})
@@ -204,7 +204,7 @@ def test_what_was_learned_by_heart_is_answered_from_files_of_any_size_and_colour
     run = fit(found, open_task(found), tmp_path / "run")
     assert run.state == "finished"
     assert run.result["test"]["accuracy"] == 1.0
-    _, made = recall(tmp_path / "run")
+    _, made = load_task(tmp_path / "run")
     assert made.sources == []
     images, labels = stripes()
     paths = []
@@ -254,10 +254,10 @@ def test_a_run_that_goes_on_ends_with_the_very_same_weights(tmp_path, precision)
 def test_a_run_that_lost_how_it_sees_says_so(tmp_path):
     made = task(tmp_path)
     made.save(tmp_path)
-    assert ImagesTask.recall(made.recipe, tmp_path).sight == made.sight
+    assert ImagesTask.from_run(made.recipe, tmp_path).sight == made.sight
     (tmp_path / "sight.json").write_text("{")
     with pytest.raises(InputError, match="which says how this run sees"):
-        ImagesTask.recall(made.recipe, tmp_path)
+        ImagesTask.from_run(made.recipe, tmp_path)
 
 
 def test_samples_show_the_picture_and_what_the_class_token_drew_from_it(tmp_path):
@@ -290,7 +290,7 @@ def test_the_small_form_of_a_recipe_needs_only_the_samples(name, monkeypatch, tm
     path = SAMPLES.parent / f"{name}.toml"
     found = open_task(read_recipe(path, small=True), path.parent)
     assert {part: len(p.labels) for part, p in found.pictures.parts.items()} == {"train": 600, "validation": 100, "test": 100}
-    assert settle(found).outputs == 10
+    assert resolve_spec(found).outputs == 10
 
 
 def test_the_recipe_for_fashion_mnist_is_a_model_of_at_most_a_million_parameters():
@@ -302,4 +302,4 @@ def test_the_recipe_for_fashion_mnist_is_a_model_of_at_most_a_million_parameters
     assert whole.data.tested == 10_000
     smaller = [f'data.train=["{names[0]}", "{names[1]}"]', "data.tested=100", "data.held=100"]
     made = open_task(read_recipe(path, smaller), path.parent)
-    assert sum(p.numel() for p in build(settle(made)).parameters()) <= 1_000_000
+    assert sum(p.numel() for p in build(resolve_spec(made)).parameters()) <= 1_000_000

@@ -12,7 +12,7 @@ from equiscope.errors import InputError, UnknownName
 from equiscope.models import build
 from equiscope.symmetry import relative_error
 from equiscope.tokens import by_bytes, by_characters
-from equiscope.training import fit, load_run, open_task, recall, recipe, settle
+from equiscope.training import fit, load_run, load_task, open_task, recipe, resolve_spec
 from equiscope.training.reading import merged
 from tests.training.small import SAMPLE, small
 
@@ -24,7 +24,7 @@ def head(position="rope", **more):
 @pytest.mark.parametrize("position", ["rope", "sinusoidal", "alibi", "t5", {"scheme": "learned", "length": 16}])
 def test_learning_all_prefixes_at_once_is_learning_from_each_by_itself(tmp_path, position):
     _, task = small(tmp_path, model=head(position), data={"context": 7}, budget={"batch": 3})
-    model = build(settle(task)).double()
+    model = build(resolve_spec(task)).double()
     batch = task.batch(0)
     at_once = task.loss(model, batch)
     weights = list(model.parameters())
@@ -43,7 +43,7 @@ def test_learning_all_prefixes_at_once_is_learning_from_each_by_itself(tmp_path,
 
 def test_in_float64_the_two_are_equal_to_rounding(tmp_path):
     _, task = small(tmp_path, model=head(), data={"context": 7}, budget={"batch": 3})
-    model = build(settle(task)).double()
+    model = build(resolve_spec(task)).double()
     batch = task.batch(0)
     inputs, wanted = batch.tensors["inputs"], batch.tensors["wanted"]
     at_once = F.cross_entropy(model(inputs).flatten(0, 1), wanted.flatten(), reduction="sum")
@@ -58,7 +58,7 @@ def test_in_float64_the_two_are_equal_to_rounding(tmp_path):
 
 def test_without_the_mask_it_would_not_be(tmp_path):
     _, task = small(tmp_path, model=head(), data={"context": 7}, budget={"batch": 3})
-    spec = settle(task)
+    spec = resolve_spec(task)
     open_eyed = replace(spec.one, attention=replace(spec.one.attention, causal=False))
     model = build(replace(spec, block=open_eyed)).double()
     inputs, wanted = task.batch(0).tensors["inputs"], task.batch(0).tensors["wanted"]
@@ -80,7 +80,7 @@ def test_shares_of_a_step_are_the_step(tmp_path):
 @pytest.mark.parametrize("overlap", [0.0, 0.5])
 def test_a_part_is_measured_place_by_place(tmp_path, overlap):
     _, task = small(tmp_path, data={"overlap": overlap, "held": 0.02})
-    model = build(settle(task)).eval()
+    model = build(resolve_spec(task)).eval()
     ids = torch.from_numpy(task.passages.ids["validation"].astype("int64"))
     span, fresh = 16, 16 - round(16 * overlap)
     total = 0.0
@@ -101,7 +101,7 @@ def test_bits_are_of_characters_whatever_a_token_is(tmp_path):
     _, characters = small(tmp_path)
     _, pieces = small(tmp_path, data={"tokens": "pieces", "vocabulary": 300})
     assert characters.passages.characters == pieces.passages.characters
-    found = pieces.evaluate(build(settle(pieces)))
+    found = pieces.evaluate(build(resolve_spec(pieces)))
     tokens = len(pieces.passages.ids["validation"]) - 1
     given = len(pieces.tokenizer.decode(pieces.passages.ids["validation"][:1].tolist()))  # which nobody asks for
     assert given >= 1
@@ -115,7 +115,7 @@ def test_there_are_no_bits_of_characters_that_a_token_for_the_unknown_hides(tmp_
     for name, texts, left in (("all", known, True), ("some", known.replace("e", ""), False)):
         by_characters(texts, unknown="<unknown>").save(tmp_path / f"{name}.json")
         _, task = small(tmp_path, data={"tokens": str(tmp_path / f"{name}.json")})
-        assert ("bits per character" in task.evaluate(build(settle(task)))) == left
+        assert ("bits per character" in task.evaluate(build(resolve_spec(task)))) == left
 
 
 def test_a_share_of_the_training_part_is_its_beginning(tmp_path):
@@ -137,14 +137,14 @@ def test_there_are_none_where_ids_leave_capitals_or_spaces_out(tmp_path):
             made.inner.normalizer = normalizer
         made.save(tmp_path / f"{name}.json")
         _, task = small(tmp_path, data={"tokens": str(tmp_path / f"{name}.json")})
-        assert ("bits per character" in task.evaluate(build(settle(task)))) == left
+        assert ("bits per character" in task.evaluate(build(resolve_spec(task)))) == left
 
 
 @pytest.mark.parametrize("position", ["rope", {"scheme": "learned", "length": 8}, {"scheme": "learned", "length": 16}])
 @pytest.mark.parametrize("context", [2, 3, 8])
 def test_a_text_goes_on_past_the_context_of_any_scheme(tmp_path, position, context):
     _, task = small(tmp_path, model=head(position), data={"context": context})
-    model = build(settle(task)).eval()
+    model = build(resolve_spec(task)).eval()
     for given in ("T", "To be, or not to be, that is"):
         answer = task.predict(model, [given], steps=12)[0]
         assert answer.given == given
@@ -153,7 +153,7 @@ def test_a_text_goes_on_past_the_context_of_any_scheme(tmp_path, position, conte
 
 def test_while_it_fits_a_continuation_reads_all_of_the_text(tmp_path):
     _, task = small(tmp_path, data={"context": 32})
-    model = build(settle(task)).eval()
+    model = build(resolve_spec(task)).eval()
     given, ids = "To be", task.tokenizer.encode("To be")
     with torch.no_grad():
         for _ in range(20):
@@ -165,7 +165,7 @@ def test_while_it_fits_a_continuation_reads_all_of_the_text(tmp_path):
 def test_a_short_validation_part_gives_as_many_samples_as_it_has_passages(tmp_path, letters, many):
     (tmp_path / "short.txt").write_text(("to be or not " * 9)[:letters])
     _, task = small(tmp_path, data={"validation": str(tmp_path / "short.txt")}, evaluation={"samples": 5})
-    found = task.samples(build(settle(task)).eval(), 0)
+    found = task.samples(build(resolve_spec(task)).eval(), 0)
     assert len(found) == many
     assert found[0].attention is not None
 
@@ -173,19 +173,19 @@ def test_a_short_validation_part_gives_as_many_samples_as_it_has_passages(tmp_pa
 def test_an_example_of_no_text_is_left_out(tmp_path, monkeypatch):
     _, task = small(tmp_path, evaluation={"samples": 2})
     monkeypatch.setattr(type(task.tokenizer), "decode", lambda tokenizer, ids: "")
-    assert task.samples(build(settle(task)).eval(), 0) == []
+    assert task.samples(build(resolve_spec(task)).eval(), 0) == []
 
 
 def test_the_same_seed_writes_the_same_text(tmp_path):
     _, task = small(tmp_path)
-    model = build(settle(task)).eval()
+    model = build(resolve_spec(task)).eval()
     one, again, other = (task.predict(model, ["To be"], steps=20, seed=seed)[0].answer for seed in (1, 1, 2))
     assert one == again != other
 
 
 def test_a_text_ends_before_what_should_stop_it(tmp_path):
     _, task = small(tmp_path)
-    model = build(settle(task)).eval()
+    model = build(resolve_spec(task)).eval()
     whole = task.predict(model, ["To be"], steps=30, stop="\x00")[0].answer
     assert len(whole) == 30
     for stop in (whole[7:9], [whole[12:14], whole[7:9]]):
@@ -196,7 +196,7 @@ def test_a_text_ends_before_what_should_stop_it(tmp_path):
 
 def test_what_cannot_go_on_is_refused(tmp_path):
     _, task = small(tmp_path)
-    model = build(settle(task)).eval()
+    model = build(resolve_spec(task)).eval()
     with pytest.raises(InputError, match=r"There is no text to go on with\. Give at least one character"):
         task.predict(model, [""])
     with pytest.raises(InputError, match=r"^Text 2 of 3: There is no text to go on with"):
@@ -214,20 +214,20 @@ def test_what_cannot_go_on_is_refused(tmp_path):
 def test_a_vocabulary_that_the_texts_do_not_have_is_refused(tmp_path):
     _, task = small(tmp_path, model={"vocabulary": 10})
     with pytest.raises(InputError, match=r"model\.vocabulary is 10, but the texts have \d+ tokens\. Leave it out"):
-        settle(task)
+        resolve_spec(task)
 
 
 def test_a_run_goes_on_with_its_own_tokenizer_and_refuses_a_larger_one(tmp_path):
     found, task = small(tmp_path, budget={"steps": 3}, evaluation={"every": 3})
     fit(found, task, tmp_path / "run")
-    _, recalled = recall(tmp_path / "run")
+    _, recalled = load_task(tmp_path / "run")
     assert recalled.predict(load_run(tmp_path / "run"), ["To be"], steps=3)[0].given == "To be"
     begun = found.to_dict() | {"model": {"start": str(tmp_path / "run")}}
     own = open_task(recipe(merged(begun, {"data": {"tokens": "checkpoint"}})))
     assert own.tokenizer.inner.to_str() == task.tokenizer.inner.to_str()
-    assert settle(own) == settle(task)
+    assert resolve_spec(own) == resolve_spec(task)
     with pytest.raises(InputError, match=rf"The checkpoint knows {task.tokenizer.size} ids, but this tokenizer has 256"):
-        settle(open_task(recipe(merged(begun, {"data": {"tokens": "bytes"}}))))
+        resolve_spec(open_task(recipe(merged(begun, {"data": {"tokens": "bytes"}}))))
     (tmp_path / "other.txt").write_text("First\nsecond: ß\n" * 40, encoding="utf-8")
     with pytest.raises(InputError, match=r"other\.txt, line 2: 'ß' .*\. Start from a model whose tokenizer knows it"):
         open_task(recipe(merged(begun, {"data": {"tokens": "checkpoint", "train": str(tmp_path / "other.txt")}})))

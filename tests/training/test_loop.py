@@ -17,7 +17,7 @@ from equiscope.record import read_run, write_run
 from equiscope.record.run import Point, Score
 from equiscope.tokens.tokenizer import by_characters
 from equiscope.training import Watcher, fit, loop, open_task, recipe
-from equiscope.training.engine import Diverged, Engine
+from equiscope.training.engine import Diverged, TrainingEngine
 from equiscope.training.language import LanguageTask
 from tests.training.small import files, plain, small, told
 from tests.training.small import text as small_text
@@ -110,7 +110,7 @@ def test_compilers_that_end_with_the_signal_or_fail_are_said(tmp_path, monkeypat
             os.kill(os.getpid(), stop)
         raise CppCompileError(["g++"], "many lines\n" * 1000)
 
-    monkeypatch.setattr(Engine, "step", failing)
+    monkeypatch.setattr(TrainingEngine, "step", failing)
     monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **options: None)
     if stop:
         made = fit(found, task, tmp_path / "run")
@@ -137,25 +137,25 @@ def test_the_command_exits_with_the_signal_that_stopped_it(tmp_path, monkeypatch
     from tests.training.test_resume import as_toml
 
     (tmp_path / "recipe.toml").write_text(as_toml(plain(tmp_path)))
-    step = Engine.step
+    step = TrainingEngine.step
 
     def interrupted(self, task, number_of_step, asked):
         if number_of_step == 3:
             os.kill(os.getpid(), number)
         return step(self, task, number_of_step, asked)
 
-    monkeypatch.setattr(Engine, "step", interrupted)
+    monkeypatch.setattr(TrainingEngine, "step", interrupted)
     assert command(tmp_path / "recipe.toml", tmp_path / "run", [], False, 1, False) == code
 
 
 def test_a_second_interruption_ends_at_once_and_nothing_is_lost(tmp_path):
     found, task = small(tmp_path)
     fit(found, task, tmp_path / "undisturbed")
-    twice = stopping(signal.SIGINT)
-    inner = twice.entry
-    twice.entry = lambda entry: (inner(entry), inner(entry))
+    rdrop_loss = stopping(signal.SIGINT)
+    inner = rdrop_loss.entry
+    rdrop_loss.entry = lambda entry: (inner(entry), inner(entry))
     with pytest.raises(KeyboardInterrupt):
-        fit(found, task, tmp_path / "run", twice)
+        fit(found, task, tmp_path / "run", rdrop_loss)
     fit(found, task, tmp_path / "run")
     assert told(tmp_path / "run") == told(tmp_path / "undisturbed")
 
@@ -165,14 +165,14 @@ def test_a_second_interruption_ends_at_once_and_nothing_is_lost(tmp_path):
 
 def spoiled(monkeypatch, at, spoil):
     """From a step on, `spoil` changes the model's answers or the loss."""
-    plain_step = Engine.step
+    plain_step = TrainingEngine.step
 
     def step(self, task, number, *given):
         if number == at:
             spoil(self)
         return plain_step(self, task, number, *given)
 
-    monkeypatch.setattr(Engine, "step", step)
+    monkeypatch.setattr(TrainingEngine, "step", step)
 
 
 def bad_forward(engine):

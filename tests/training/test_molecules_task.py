@@ -16,8 +16,8 @@ import equiscope as eq
 from equiscope.checkpoints import read_spec
 from equiscope.errors import InputError
 from equiscope.geometry import PointSpec, SpaceModel
-from equiscope.training import fit, load_run, open_task, read_recipe, recall, recipe, settle
-from equiscope.training.loop import begun_model
+from equiscope.training import fit, load_run, load_task, open_task, read_recipe, recipe, resolve_spec
+from equiscope.training.loop import initial_model
 from equiscope.training.molecules import MoleculesTask
 from equiscope.training.reading import merged
 from equiscope.units import ENERGIES
@@ -129,7 +129,7 @@ def test_energies_of_the_training_part_miss_nothing_on_average(run):
     model.last.bias.fill_(0.5)
     model.scale.mul_(3)  # as of a run that another began
     assert missed() > 0.1
-    with task.levelled(model):
+    with task.calibrated(model):
         assert missed() < 1e-5
     assert float(model.last.bias) == 0.5
 
@@ -139,7 +139,7 @@ def test_an_energy_that_is_no_number_levels_nothing(run):
     task, model = open_task(recipe(plain())), load_run(run[1])
     before = float(model.last.bias)
     model.first.weight.fill_(torch.nan)
-    with task.levelled(model):
+    with task.calibrated(model):
         assert float(model.last.bias) == before
 
 
@@ -157,7 +157,7 @@ def test_compiled_the_same_is_learned(tmp_path):
 def test_a_loss_is_nothing_where_nothing_is_missed_and_padding_adds_none(loss):
     found = recipe(plain(data={"loss": loss}))
     task = open_task(found)
-    model, batch = task.begun(begun_model(found, settle(task))), task.batch(0)
+    model, batch = task.init_model(initial_model(found, resolve_spec(task))), task.batch(0)
     answer = model.answer(batch.tensors["numbers"], batch.tensors["positions"])
     assert float(task.loss(model, batch).detach()) > 0
     batch.tensors.update({"energy": answer.energy, "forces": answer.forces})
@@ -187,10 +187,10 @@ def test_a_run_starts_from_another_with_its_references(run, tmp_path):
     data = plain(data={"where": {}}) | {"model": {"start": str(folder)}}
     found = recipe(data)
     task = open_task(found)
-    assert begun_model(found, settle(task)).references.tolist() == load_run(folder).references.tolist()
+    assert initial_model(found, resolve_spec(task)).references.tolist() == load_run(folder).references.tolist()
     fit(found, task, tmp_path / "run")
     with pytest.raises(InputError, match="takes a run of molecules with a spec of its own, beside which model says nothing"):
-        settle(open_task(recipe(merged(data, {"model": {"width": 8}}))))
+        resolve_spec(open_task(recipe(merged(data, {"model": {"width": 8}}))))
 
 
 def test_a_crystal_needs_a_cutoff_and_trains_with_one(tmp_path):
@@ -202,7 +202,7 @@ def test_a_crystal_needs_a_cutoff_and_trains_with_one(tmp_path):
     (tmp_path / "a.extxyz").write_text(lines)
     data = plain(data={"train": str(tmp_path / "a.extxyz"), "keys": {"energy": "energy"}, "held": 2, "where": {}})
     with pytest.raises(InputError, match=r"Give model\.cutoff, in Å"):
-        settle(open_task(recipe(data)))
+        resolve_spec(open_task(recipe(data)))
     found = recipe(merged(data, {"model": {"cutoff": 3.0}, "budget": {"steps": 2}, "evaluation": {"every": 2}}))
     task = open_task(found)
     assert fit(found, task, tmp_path / "run").state == "finished"
@@ -214,7 +214,7 @@ def test_a_crystal_needs_a_cutoff_and_trains_with_one(tmp_path):
 
 def test_a_run_answers_files_without_its_data(run, tmp_path):
     _, folder = run
-    _, task = recall(folder)
+    _, task = load_task(folder)
     model, two = load_run(folder), written(tmp_path / "two.xyz", 2)
     answers = task.predict(model, [two, written(tmp_path / "moved.xyz", 1, shift=7.0)])
     assert [answer.given.rpartition("/")[2] for answer in answers] == ["two.xyz, frame 0", "two.xyz, frame 1", "moved.xyz"]
@@ -228,7 +228,7 @@ def test_a_run_answers_files_without_its_data(run, tmp_path):
 
 def test_what_cannot_be_answered_is_refused(run, tmp_path):
     _, folder = run
-    _, task = recall(folder)
+    _, task = load_task(folder)
     model = load_run(folder)
     with pytest.raises(InputError, match=r"a\.xyz: This model knows H, C, O, but there is an atom of N\."):
         task.predict(model, [written(tmp_path / "a.xyz", third="N")])
@@ -255,7 +255,7 @@ def test_what_cannot_be_answered_is_refused(run, tmp_path):
         task.predict(model, [], top=3)
     (folder / "elements.json").rename(folder / "away.json")
     with pytest.raises(InputError, match=r"elements\.json, which says what atoms this run knows, cannot be read"):
-        recall(folder)
+        load_task(folder)
     (folder / "away.json").rename(folder / "elements.json")
 
 
@@ -349,11 +349,11 @@ def test_no_cutoff_may_be_said_and_elements_that_come_later(tmp_path):
     path.write_text(TEXT.replace("cutoff = 4.0", 'cutoff = "none"'))
     assert read_recipe(path).model["cutoff"] is None
     task = open_task(recipe(plain(model={"elements": ["H", "C", "N", "O"]})))
-    assert settle(task).elements == ("H", "C", "N", "O")
-    assert task.begun(SpaceModel(settle(task))).references[2] == 0
+    assert resolve_spec(task).elements == ("H", "C", "N", "O")
+    assert task.init_model(SpaceModel(resolve_spec(task))).references[2] == 0
     for wrong, said in (({"elements": ["H", "C"]}, "the molecules have O too"), ({"reads": "atoms"}, "an energy is learned")):
         with pytest.raises(InputError, match=said):
-            settle(open_task(recipe(plain(model=wrong))))
+            resolve_spec(open_task(recipe(plain(model=wrong))))
     with pytest.raises(InputError, match="leave nothing to learn from"):
         open_task(recipe(plain(data={"weights": {"energy": 0, "forces": 0}})))
 
@@ -382,13 +382,13 @@ def test_what_only_words_can_do_is_refused(run, tmp_path):
     with pytest.raises(InputError, match="holds a model of points in space, which writes no texts"):
         written_by(folder, "hi", 3, {}, None, None, None, 0, False, False)
     with pytest.raises(InputError, match="no row of words, patches or slices to look at"):
-        recall(folder)[1].asked(eq.load(folder), "a.xyz")
+        load_task(folder)[1].asked(eq.load(folder), "a.xyz")
     assert eq.describe(read_spec(folder), 9).parameters == run[0].parameters
 
 
 def test_the_unit_of_length_follows_the_kind_of_file_not_its_name(run, tmp_path):
     _, folder = run
-    _, task = recall(folder)
+    _, task = load_task(folder)
     task.config = msgspec.structs.replace(task.config, length="bohr")
     content = Path(written(tmp_path / "a.xyz")).read_bytes()
     (tmp_path / "A.XYZ").write_bytes(content)

@@ -14,7 +14,7 @@ import soundfile
 from PIL import Image
 
 from equiscope.errors import InputError
-from equiscope.training import NEW, fit, load_run, measuring, open_task, recall, recipe
+from equiscope.training import NEW, evaluation_task, fit, load_run, load_task, open_task, recipe
 from equiscope.training.task import batches
 from tests.cli.test_cli import equi, refused  # noqa: F401
 from tests.training import test_images, test_molecules_task, test_sounds, test_translation
@@ -87,7 +87,7 @@ def test_pictures_are_measured_alike_in_every_form(pictures):
     base, run = pictures
     model, found = load_run(run), []
     for form in FORMS:
-        _, task = measuring(run, [str(base / name) for name in form])
+        _, task = evaluation_task(run, [str(base / name) for name in form])
         found.append(task.final(model, NEW))
     assert found[0]["pictures"] == 10
     assert all(one == pytest.approx(found[0], rel=1e-5) for one in found)
@@ -95,7 +95,7 @@ def test_pictures_are_measured_alike_in_every_form(pictures):
 
 def test_pictures_are_answered_alike_in_every_form(pictures):
     base, run = pictures
-    _, task = recall(run)
+    _, task = load_task(run)
     model = load_run(run)
     alone = {Path(f).name: task.predict(model, [str(f)])[0] for f in sorted((base / "folder").rglob("*.png"))}
     for form in ("folder", "flat", "packed.tar.gz", "table.csv", "semicolons.csv", "paths.csv", "lines.jsonl"):
@@ -127,8 +127,8 @@ def test_pictures_that_are_not_as_those_of_the_run_are_refused(pictures, tmp_pat
     ]
     for names, said in cases:
         with pytest.raises(InputError, match=said):
-            measuring(run, list(map(str, names)))
-    _, task = recall(run)
+            evaluation_task(run, list(map(str, names)))
+    _, task = load_task(run)
     for name, said in ((tmp_path / "empty", "has no picture"), (base / "new-labels", "is no idx file of pictures")):
         with pytest.raises(InputError, match=said):
             task.predict(load_run(run), [str(name)])
@@ -155,13 +155,13 @@ def test_sounds_are_measured_alike_in_every_form(sounds):
     base, run = sounds
     model, wanted = load_run(run), json.loads((run / "run.json").read_text())["result"]["test"]
     for form in ("some", "some.tar", "some.tar.gz", "table.csv", "tabs.tsv", "some/*.wav"):
-        _, task = measuring(run, [str(base / form)])
+        _, task = evaluation_task(run, [str(base / form)])
         assert task.final(model, NEW) == pytest.approx(wanted, rel=1e-5)
 
 
 def test_sounds_are_answered_alike_in_every_form(sounds):
     base, run = sounds
-    _, task = recall(run)
+    _, task = load_task(run)
     model = load_run(run)
     alone = {f.name: task.predict(model, [str(f)])[0].more for f in sorted((base / "some").iterdir())}
     for form in ("some", "some.tar", "some.tar.gz", "table.csv", "paths.csv", "some/*.wav"):
@@ -183,9 +183,9 @@ def test_sounds_that_are_not_as_those_of_the_run_are_refused(sounds, tmp_path):
     ]
     for name, said in cases:
         with pytest.raises(InputError, match=said):
-            measuring(run, [str(name)])
+            evaluation_task(run, [str(name)])
     with pytest.raises(InputError, match="has no recording"):
-        recall(run)[1].predict(load_run(run), [str(tmp_path / "empty")])
+        load_task(run)[1].predict(load_run(run), [str(tmp_path / "empty")])
 
 
 # ----------------------------------------------------------------------------------------------------------- molecules
@@ -218,7 +218,7 @@ def test_molecules_are_measured_alike_in_every_form(molecules):
     base, run = molecules
     model, found = load_run(run), []
     for form in FRAMES:
-        _, task = measuring(run, [str(base / form)])
+        _, task = evaluation_task(run, [str(base / form)])
         found.append(task.evaluate(model, NEW))
     assert found[0]["frames"] == 12
     assert all(one == pytest.approx(found[0], rel=1e-4) for one in found)
@@ -227,7 +227,7 @@ def test_molecules_are_measured_alike_in_every_form(molecules):
 
 def test_molecules_are_answered_alike_in_every_form_and_number(molecules):
     base, run = molecules
-    _, task = recall(run)
+    _, task = load_task(run)
     model = load_run(run)
     alone = [task.predict(model, [str(base / "folder" / f"{i:02}.xyz")])[0].arrays for i in range(12)]
     for form in FRAMES:
@@ -240,7 +240,7 @@ def test_molecules_are_answered_alike_in_every_form_and_number(molecules):
 
 def test_molecules_of_unequal_size_are_answered_together_and_without_labels(molecules, tmp_path):
     base, run = molecules
-    _, task = recall(run)
+    _, task = load_task(run)
     model = load_run(run)
     (tmp_path / "water.xyz").write_text("3\n\nO 0 0 0\nH 0.96 0 0\nH -0.24 0.93 0\n")
     np.savez(
@@ -272,9 +272,9 @@ def test_molecules_that_are_not_as_those_of_the_run_are_refused(molecules, tmp_p
     }  # fmt: skip
     for name, said in cases.items():
         with pytest.raises(InputError, match=said):
-            measuring(run, [str(tmp_path / name)])
+            evaluation_task(run, [str(tmp_path / name)])
     with pytest.raises(InputError, match="has no file of molecules"):
-        recall(run)[1].predict(load_run(run), [str(tmp_path / "empty")])
+        load_task(run)[1].predict(load_run(run), [str(tmp_path / "empty")])
 
 
 # --------------------------------------------------------------------------------------------------------------- texts
@@ -298,7 +298,7 @@ def test_texts_are_measured_alike_in_every_form(texts):
     base, run = texts
     model, found = load_run(run), []
     for form in ("new.txt", "new.txt.gz", "new.jsonl", "new.csv", "folder", "packed.tar"):
-        _, task = measuring(run, [str(base / form)])
+        _, task = evaluation_task(run, [str(base / form)])
         found.append(task.final(model, NEW))
     assert list(found[0]) == ["loss", "perplexity", "bits per character"]
     assert all(one == pytest.approx(found[0], rel=1e-5) for one in found)
@@ -315,7 +315,7 @@ def test_texts_that_are_not_as_those_of_the_run_are_refused(texts, tmp_path):
     }  # fmt: skip
     for name, said in cases.items():
         with pytest.raises(InputError, match=said):
-            measuring(run, [str(tmp_path / name)])
+            evaluation_task(run, [str(tmp_path / name)])
 
 
 def test_pairs_are_measured_alike_in_every_form(base):
@@ -331,14 +331,14 @@ def test_pairs_are_measured_alike_in_every_form(base):
     (base / "b.jsonl").write_text("".join(json.dumps(dict(zip(("source", "target"), p, strict=True))) + "\n" for p in some))
     found, model = [], load_run(run)
     for form in (["b.en", "b.de"], ["b.en.gz", "b.de.gz"], ["b.csv"], ["b.tsv"], ["b.jsonl"]):
-        _, task = measuring(run, [str(base / name) for name in form])
+        _, task = evaluation_task(run, [str(base / name) for name in form])
         found.append(task.final(model, NEW))
     assert "loss" in found[0]
     assert all(one == pytest.approx(found[0], rel=1e-5) for one in found)
     (base / "short.de").write_text("ein\n")
     for names, said in ((["b.en", "short.de"], "has 4 lines, but"), (["b.en"], "is no .tsv"), (["b.en"] * 2, "are the same text")):
         with pytest.raises(InputError, match=said):
-            measuring(run, [str(base / name) for name in names])
+            evaluation_task(run, [str(base / name) for name in names])
 
 
 # --------------------------------------------------------------------------------------------------------- command line

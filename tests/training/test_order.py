@@ -8,9 +8,9 @@ from PIL import Image
 
 from equiscope.models import build
 from equiscope.record import read_run
-from equiscope.training import fit, open_task, recipe, settle
+from equiscope.training import fit, open_task, recipe, resolve_spec
 from equiscope.training.reading import merged
-from equiscope.training.task import orderless
+from equiscope.training.task import order_warnings
 
 BUDGET = {"steps": 1, "batch": 2}
 SAMPLES = Path(__file__).parents[2] / "recipes" / "samples"
@@ -35,7 +35,7 @@ def of_pictures(folder, **model):
 
 def settled(said):
     task = open_task(recipe(said))
-    return task, settle(task)
+    return task, resolve_spec(task)
 
 
 @pytest.mark.parametrize("readout", ["class", "mean", "first", "last"])
@@ -48,7 +48,7 @@ def test_patches_have_learned_places_unless_the_recipe_says_otherwise(pictures, 
     task, spec = settled(said)
     assert {type(b.attention.position).__name__ for b in spec.blocks} == {"LearnedNd"}
     assert {b.attention.position.shape for b in spec.blocks} == {(2, 3)}
-    assert not orderless(task, build(spec))
+    assert not order_warnings(task, build(spec))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_scheme_that_is_said_of_one_layer_is_left_alone(pictures):
     ]
     task, spec = settled(said)
     assert [type(b.attention.position).__name__ for b in spec.blocks] == ["NoPosition", "AxialRope"]
-    assert not orderless(task, build(spec))
+    assert not order_warnings(task, build(spec))
 
 
 def of_others(kind, folder):
@@ -111,5 +111,5 @@ def test_every_task_says_that_a_model_knows_no_order(tmp_path, kind, who):
     """A causal mask lets a model count; places of atoms are numbers of theirs; a baseline reads all in a line."""
     data, model = of_others(kind, tmp_path)
     task = open_task(recipe({"title": kind, "data": data, "model": model, "budget": BUDGET}))
-    said = orderless(task, build(settle(task)))
+    said = order_warnings(task, build(resolve_spec(task)))
     assert [note[: len(who)] for note in said] == [who] * bool(who)

@@ -11,7 +11,7 @@ from equiscope.models import build
 from equiscope.record import unpack
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
-from equiscope.training import fit, load_run, open_task, read_recipe, recall, recipe, settle
+from equiscope.training import fit, load_run, load_task, open_task, read_recipe, recipe, resolve_spec
 from equiscope.training.reading import merged
 from equiscope.training.sounds import SoundsTask
 
@@ -63,7 +63,7 @@ def test_a_run_answers_files_without_its_data(run):
     from equiscope.training import load_run
 
     _, folder = run
-    _, task = recall(folder)
+    _, task = load_task(folder)
     assert task.hearing.classes == list("0123456789")
     answer = task.predict(load_run(folder), [str(DIGITS / "3_theo_5.wav")])[0]
     assert answer.answer in task.hearing.classes
@@ -77,7 +77,7 @@ def test_answers_are_those_that_were_measured(run):
     from equiscope.training import load_run
 
     made, folder = run
-    _, task = recall(folder)
+    _, task = load_task(folder)
     files = sorted(DIGITS.glob("*_5.wav"))
     right = sum(a.answer == f.name[0] for a, f in zip(task.predict(load_run(folder), list(map(str, files))), files, strict=True))
     assert right / len(files) == made.result["test"]["accuracy"]
@@ -85,16 +85,16 @@ def test_answers_are_those_that_were_measured(run):
 
 def test_a_file_of_another_rate_is_brought_to_the_runs(run, tmp_path):
     _, folder = run
-    _, task = recall(folder)
+    _, task = load_task(folder)
     samples, _ = soundfile.read(DIGITS / "3_theo_5.wav", dtype="float32")
     soundfile.write(tmp_path / "fast.wav", samples.repeat(2), 16000)
-    assert task.predict(build(settle(task)), [str(tmp_path / "fast.wav")])[0].answer in task.hearing.classes
+    assert task.predict(build(resolve_spec(task)), [str(tmp_path / "fast.wav")])[0].answer in task.hearing.classes
 
 
 def test_what_cannot_be_answered_is_refused(run, tmp_path):
     _, folder = run
-    _, task = recall(folder)
-    model = build(settle(task))
+    _, task = load_task(folder)
+    model = build(resolve_spec(task))
     with pytest.raises(InputError, match=r"There is no .*none\.wav"):
         task.predict(model, [str(tmp_path / "none.wav")])
     soundfile.write(tmp_path / "short.wav", torch.zeros(80).numpy(), 8000)
@@ -110,7 +110,7 @@ def test_what_cannot_be_answered_is_refused(run, tmp_path):
         task.predict(model, [str(DIGITS / "3_theo_5.wav")], beams=2)
     (folder / "hearing.json").rename(folder / "away.json")
     with pytest.raises(InputError, match=r"hearing\.json, which says how this run hears, cannot be read"):
-        recall(folder)
+        load_task(folder)
     (folder / "away.json").rename(folder / "hearing.json")
 
 
@@ -120,7 +120,7 @@ def test_a_padded_batch_answers_as_each_recording_alone(tokens, readout):
     scheme = {"scheme": "fourier", "axes": 2} if tokens == "patches" else "rope"
     spec = {"readout": readout, "block": {"attention": {"position": scheme}}}
     task = open_task(digits(data={"tokens": tokens, "patch": [2, 4]}, model=spec))
-    model = build(settle(task)).eval()
+    model = build(resolve_spec(task)).eval()
     t = task.batch(0).tensors
     with torch.no_grad():
         together = model(Tokens(x=t["inputs"], positions=t["positions"], order=t["order"], valid=t["valid"]))
@@ -131,7 +131,7 @@ def test_a_padded_batch_answers_as_each_recording_alone(tokens, readout):
 
 def test_the_loss_of_a_step_is_the_same_for_one_process_and_for_three():
     task = open_task(digits())
-    model = build(settle(task))
+    model = build(resolve_spec(task))
     whole = task.loss(model, task.batch(5))
     parts = [task.batch(5, share, 3) for share in range(3)]
     assert {part.terms for part in parts} == {6}
@@ -141,7 +141,7 @@ def test_the_loss_of_a_step_is_the_same_for_one_process_and_for_three():
 
 def test_samples_are_recordings_far_apart_with_their_class():
     task = open_task(digits())
-    some = task.samples(build(settle(task)), 3)
+    some = task.samples(build(resolve_spec(task)), 3)
     assert [s.step for s in some] == [3, 3]
     assert [s.wanted for s in some] == [s.given[0] for s in some]
     assert some[0].wanted != some[1].wanted
@@ -150,7 +150,7 @@ def test_samples_are_recordings_far_apart_with_their_class():
 @pytest.mark.parametrize("readout", ["mean", "class"])
 def test_what_windows_drew_from_each_other_is_kept_with_their_times(readout):
     task = open_task(digits(model={"readout": readout}))
-    first, second = task.samples(build(settle(task)), 2)
+    first, second = task.samples(build(resolve_spec(task)), 2)
     assert first.tokens[:3] == ["0.016 s", "0.036 s", "0.056 s"]
     weights = unpack(first.attention)
     assert weights.shape == (1, 2, len(first.tokens), len(first.tokens))
@@ -160,10 +160,10 @@ def test_what_windows_drew_from_each_other_is_kept_with_their_times(readout):
 
 
 def test_the_data_decides_the_first_map_and_the_answers():
-    spec = settle(open_task(digits()))
+    spec = resolve_spec(open_task(digits()))
     assert (spec.entry.features, spec.outputs, spec.readout, spec.vocabulary) == (16, 10, "mean", None)
-    assert settle(open_task(digits(data={"tokens": "raw"}))).entry.features == 256
-    preset = settle(open_task(digits(model={"preset": "sound", "layers": 1, "width": 16})))
+    assert resolve_spec(open_task(digits(data={"tokens": "raw"}))).entry.features == 256
+    preset = resolve_spec(open_task(digits(model={"preset": "sound", "layers": 1, "width": 16})))
     assert (preset.entry.patch, preset.entry.features) == (None, 16)
 
 
@@ -178,17 +178,17 @@ def test_the_data_decides_the_first_map_and_the_answers():
 )
 def test_a_model_that_does_not_fit_the_recordings_is_refused(model, said):
     with pytest.raises(InputError, match=said):
-        settle(open_task(digits(model=model)))
+        resolve_spec(open_task(digits(model=model)))
 
 
 def test_a_run_goes_on_from_another_of_the_same_windows(run, tmp_path):
     _, folder = run
     found = digits(seed=2)
     begun = recipe(found.to_dict() | {"model": {"start": str(folder)}})
-    assert settle(open_task(begun)).outputs == 10
+    assert resolve_spec(open_task(begun)).outputs == 10
     other = recipe(digits(data={"mels": 20}).to_dict() | {"model": {"start": str(folder)}})
     with pytest.raises(InputError, match=r"takes 16 numbers a token and gives 10 answers, but these recordings make 20"):
-        settle(open_task(other))
+        resolve_spec(open_task(other))
 
 
 @pytest.mark.parametrize("name", ["fsdd-mel", "fsdd-raw"])
@@ -211,7 +211,7 @@ def test_the_same_waveforms_are_learned_raw_mapped_and_through_convolutions(entr
     task = open_task(found)
     made = fit(found, task, tmp_path / "run")
     assert made.state == "finished"
-    model = build(settle(task))
+    model = build(resolve_spec(task))
     for name, p in model.named_parameters():
         if name.endswith("bias"):
             torch.nn.init.normal_(p)
@@ -229,15 +229,15 @@ def test_a_run_with_a_stem_answers_and_goes_on_elsewhere(tmp_path):
 
     found = digits(data=FRAMES, model={"entry": {"stem": STEM}})
     fit(found, open_task(found), tmp_path / "run")
-    _, task = recall(tmp_path / "run")
+    _, task = load_task(tmp_path / "run")
     model = load_run(tmp_path / "run")
     assert (model.spec.entry.patch, model.spec.entry.features, model.spec.entry.channels) == ((64,), 12, 1)
     assert task.predict(model, [str(DIGITS / "3_theo_5.wav")])[0].answer in task.hearing.classes
     begun = recipe(found.to_dict() | {"model": {"start": str(tmp_path / "run")}})
-    assert settle(open_task(begun)) == model.spec
+    assert resolve_spec(open_task(begun)) == model.spec
     other = recipe(digits(data=FRAMES | {"hop_ms": 4}).to_dict() | {"model": {"start": str(tmp_path / "run")}})
     with pytest.raises(InputError, match="read raw frames of 64 samples of 1 channel"):
-        settle(open_task(other))
+        resolve_spec(open_task(other))
 
 
 @pytest.mark.parametrize(
@@ -245,12 +245,12 @@ def test_a_run_with_a_stem_answers_and_goes_on_elsewhere(tmp_path):
 )
 def test_a_stem_that_does_not_read_these_frames_is_refused(data, stem):
     with pytest.raises(InputError, match=r'Say data\.tokens = "raw", window_ms = [\d.]+ and hop_ms = [\d.]+, no gaps'):
-        settle(open_task(digits(data=data, model={"entry": {"stem": stem}})))
+        resolve_spec(open_task(digits(data=data, model={"entry": {"stem": stem}})))
 
 
 def test_raw_frames_wider_than_the_model_are_refused():
     with pytest.raises(InputError, match="64 of them are more than the width, 16"):
-        settle(open_task(digits(data=FRAMES, model={"entry": {"map": False}})))
+        resolve_spec(open_task(digits(data=FRAMES, model={"entry": {"map": False}})))
 
 
 # --- gaps -------------------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def test_recordings_with_gaps_are_learned_measured_and_answered_alike(places, tm
 
     found = digits(data={"gaps": 0.4, "places": places})
     made = fit(found, open_task(found), tmp_path / "run")
-    _, task = recall(tmp_path / "run")
+    _, task = load_task(tmp_path / "run")
     files = sorted(DIGITS.glob("*_5.wav"))
     answers = task.predict(load_run(tmp_path / "run"), list(map(str, files)))
     right = sum(a.answer == f.name[0] for a, f in zip(answers, files, strict=True))
@@ -269,7 +269,7 @@ def test_recordings_with_gaps_are_learned_measured_and_answered_alike(places, tm
 
 def test_a_sound_of_samples_whose_energy_is_no_number_is_refused(run, tmp_path):
     _, folder = run
-    _, task = recall(folder)
+    _, task = load_task(folder)
     soundfile.write(tmp_path / "loud.wav", [1e30] * 4000, 8000, subtype="FLOAT")
     with pytest.raises(InputError, match=r"loud\.wav has samples of up to 1e\+30, and sounds have some from -1 to 1"):
         task.predict(load_run(folder), [str(tmp_path / "loud.wav")])

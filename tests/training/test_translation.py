@@ -13,9 +13,9 @@ from equiscope.data.translation import Row
 from equiscope.errors import InputError
 from equiscope.models import Beams, Mixed, build, describe
 from equiscope.record import Point, read_run
-from equiscope.training import Watcher, bleu, fit, load_run, open_task, read_recipe, recall, recipe, translation
-from equiscope.training.task import settle
-from equiscope.training.translation import TranslationTask, most, twice
+from equiscope.training import Watcher, bleu, fit, load_run, load_task, open_task, read_recipe, recipe, translation
+from equiscope.training.task import resolve_spec
+from equiscope.training.translation import TranslationTask, most, rdrop_loss
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 PAIRS = [
@@ -50,7 +50,7 @@ def task(tmp_path):
 
 @pytest.fixture
 def model(task):
-    return build(settle(task)).double().eval()
+    return build(resolve_spec(task)).double().eval()
 
 
 def test_padding_changes_nothing_in_the_loss(task, model):
@@ -113,7 +113,7 @@ def dropping(tmp_path, **data):
     """A task whose model leaves out a third, and the model."""
     model = {"dropout": 0.3, "encoder": asked(tmp_path).model["encoder"] | {"dropout": 0.3}}
     task = open_task(asked(tmp_path, data=data, model=model))
-    return task, build(settle(task)).double()
+    return task, build(resolve_spec(task)).double()
 
 
 def test_r_drop_is_the_papers_loss(tmp_path):
@@ -143,9 +143,9 @@ def test_r_drop_without_dropout_is_the_plain_loss(tmp_path):
         loss.backward()
         return loss.item(), torch.cat([p.grad.flatten() for p in model.parameters()])
 
-    (once, own), (both, twice) = gradient(plain), gradient(task)
+    (once, own), (both, rdrop_loss) = gradient(plain), gradient(task)
     assert both == pytest.approx(once, rel=1e-12)
-    assert (own - twice).norm() < 1e-12 * own.norm()
+    assert (own - rdrop_loss).norm() < 1e-12 * own.norm()
 
 
 def test_r_drop_brings_two_answers_together(tmp_path):
@@ -168,7 +168,7 @@ def test_r_drop_brings_two_answers_together(tmp_path):
 
 def test_r_drop_of_a_model_that_leaves_nothing_out_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"data\.rdrop .* leaves nothing out\. Say model\.dropout, e\.g\. 0\.3; or leave"):
-        settle(open_task(asked(tmp_path, data={"rdrop": 5.0})))
+        resolve_spec(open_task(asked(tmp_path, data={"rdrop": 5.0})))
 
 
 def test_r_drop_asks_nothing_of_padding_and_of_a_share_without_pairs(tmp_path):
@@ -177,14 +177,14 @@ def test_r_drop_asks_nothing_of_padding_and_of_a_share_without_pairs(tmp_path):
     task.loss(model, task.batched([], 1, rows[0])).backward()
     assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
     answers, wanted = torch.randn(2, 4, 5), torch.tensor([1, 0, 3, 0])
-    found = twice(answers, wanted, 0, 0.1, 5.0)
+    found = rdrop_loss(answers, wanted, 0, 0.1, 5.0)
     answers[:, 1] = math.nan
-    assert twice(answers, wanted, 0, 0.1, 5.0) == found
+    assert rdrop_loss(answers, wanted, 0, 0.1, 5.0) == found
 
 
 def test_r_drop_costs_twice(tmp_path):
     (once, _), (both, _) = dropping(tmp_path), dropping(tmp_path, rdrop=5.0)
-    batch, spec = once.batch(0), settle(once)
+    batch, spec = once.batch(0), resolve_spec(once)
     assert both.multiply_adds(spec, batch) == 2 * once.multiply_adds(spec, batch)
 
 
@@ -234,7 +234,7 @@ def test_eight_pairs_are_learned_and_translated_exactly(tmp_path):
     run = fit(found, open_task(found), tmp_path / "run")
     assert run.state == "finished"
     assert run.result["validation"]["bleu"] == pytest.approx(100)
-    _, task = recall(tmp_path / "run")
+    _, task = load_task(tmp_path / "run")
     model = load_run(tmp_path / "run")
     for beams in (1, 5):
         answers = task.predict(model, [source for source, _ in PAIRS], beams=beams)
@@ -291,7 +291,7 @@ def test_the_recipe_works_on_the_proverbs(tmp_path):
 
 
 def test_a_step_in_bfloat16_hides_the_padding_too(task, tmp_path):
-    model = build(settle(task))
+    model = build(resolve_spec(task))
     rows = task.pairs.batch(0, 8)
     mixed = Mixed(model, torch.float64)  # the same way, without the rounding
     together = task.loss(mixed, task.batched(rows, 1, rows[0]))
@@ -300,7 +300,7 @@ def test_a_step_in_bfloat16_hides_the_padding_too(task, tmp_path):
 
 
 def test_costs_of_a_batch_are_those_of_the_description(task):
-    spec, batch = settle(task), task.batch(0)
+    spec, batch = resolve_spec(task), task.batch(0)
     for length, source in ((1, 1), (5, 30), (17, 4)):
         batch = replace(batch, length=length, source=source, size=3)
         assert task.multiply_adds(spec, batch) == pytest.approx(3 * describe(spec, length, source).multiply_adds)
@@ -326,18 +326,18 @@ def test_a_signature_says_that_letters_were_made_small_before():
 
 def test_a_recipe_that_makes_letters_small_says_so_beside_its_scores(tmp_path):
     task = open_task(asked(tmp_path, data={"lower": True}))
-    task.final(build(settle(task)).eval())
+    task.final(build(resolve_spec(task)).eval())
     assert "both sides lower-cased before" in task.signatures["bleu"]
 
 
 def test_a_model_without_an_encoder_is_refused(tmp_path):
     with pytest.raises(InputError, match="model with an encoder"):
-        settle(open_task(asked(tmp_path, model={"encoder": None})))
+        resolve_spec(open_task(asked(tmp_path, model={"encoder": None})))
 
 
 def test_a_vocabulary_that_is_not_the_texts_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"model\.vocabulary is 17, but the texts have \d+ tokens"):
-        settle(open_task(asked(tmp_path, model={"vocabulary": 17})))
+        resolve_spec(open_task(asked(tmp_path, model={"vocabulary": 17})))
 
 
 def test_options_of_other_tasks_are_refused(task, model):

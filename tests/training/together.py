@@ -24,12 +24,12 @@ def main(runs: list) -> None:
 
     kept = {}
 
-    class Kept(loop.Engine):
+    class Kept(loop.TrainingEngine):
         def __init__(self, *given):
             super().__init__(*given)
             kept["engine"] = self
 
-    loop.Engine = Kept
+    loop.TrainingEngine = Kept
     for run in runs:
         found, error = recipe(run["recipe"]), None
 
@@ -45,7 +45,7 @@ def main(runs: list) -> None:
         answer = {"spread": sum(hasattr(p, "device_mesh") for p in engine.model.parameters()), "same": False}
         if error is None:
             answer["same"] = _same(engine, Path(run["folder"]))
-        answer["errors"] = engine.processes.listed(error)
+        answer["errors"] = engine.processes.gather_objects(error)
         if engine.first:
             print(json.dumps(answer), flush=True)
 

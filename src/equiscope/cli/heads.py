@@ -33,7 +33,7 @@ from equiscope.spec_base import read_object
 from equiscope.tokens import Tokens, read_sound
 from equiscope.tokens.images import picture
 from equiscope.tokens.labels import told
-from equiscope.training import Task, load_run, recall
+from equiscope.training import Task, load_run, load_task
 
 PIXELS, SECONDS = 100_000_000, 60.0  # of a picture, of a sound
 SILENT = "The sound is silent: all its samples are alike."
@@ -166,7 +166,7 @@ def _looked(ready: Ready, title: str, source: str, seed: int) -> Looked:
 
 def _of_run(folder: Path, asked: Asked) -> Ready:
     """A run of ours, with an input of its task."""
-    _, task = recall(folder)
+    _, task = load_task(folder)
     given = asked.text if asked.text is not None else asked.image or asked.audio
     if given is None:
         raise InputError(
@@ -178,7 +178,7 @@ def _of_run(folder: Path, asked: Asked) -> Ready:
         raise InputError(f"{folder} is a run of the task {task.name}, which takes {option}, but got {asked.told!r}.")
     model = load_run(folder).eval()
     with torch.no_grad():
-        made = task.asked(model, str(given))
+        made = task.model_inputs(model, str(given))
     lines = [_with_sound(line, asked.audio) for line in made.lines] if asked.audio is not None else made.lines
     ready = Ready(made.args, made.kwargs, lines, model=model, voice=_of_task(task))
     if any(line.heard is not None and not any(b64decode(line.heard.samples)) for line in lines):

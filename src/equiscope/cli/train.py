@@ -22,9 +22,9 @@ def train(
     from equiscope.cli.watching import Watching
     from equiscope.training import Watcher, fit
     from equiscope.training.processes import first
-    from equiscope.training.verbs import open_data, opened
+    from equiscope.training.verbs import open_data, resolve_source
 
-    recipe, folder, beside = opened(source, out, changes, small)
+    recipe, folder, beside = resolve_source(source, out, changes, small)
     watching = Watching(folder, live, open_browser, tensorboard)
     task = open_data(recipe, beside, source, small)
     alone = first()  # of several processes, one speaks
@@ -66,10 +66,10 @@ def evaluate(folder: Path, data: list[str], part: str | None, last: bool, json: 
 
 
 def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool) -> None:
-    from equiscope.training import load_run, recall
+    from equiscope.training import load_run, load_task
     from equiscope.training.text import TextTask
 
-    _, task = recall(folder)
+    _, task = load_task(folder)
     if isinstance(task, TextTask) and (file := next((text for text in inputs if _is_file(text)), None)):
         print(
             f"{file} is taken as a text, though a file has that name. Its lines: equiscope predict {folder} - < {file}",

@@ -6,7 +6,7 @@ from equiscope.comparison.vary import Change
 from equiscope.errors import InputError
 from equiscope.models import count
 from equiscope.record.comparison import Equal
-from equiscope.training import Recipe, Task, settle
+from equiscope.training import Recipe, Task, resolve_spec
 
 NEAR = 0.02  # share by which parameters may differ where widths are whole numbers
 INNER, WIDTH, STEPS, WARMUP = "model.block.feedforward.inner", "model.width", "budget.steps", "optimiser.warmup"
@@ -27,12 +27,12 @@ def equalled(
 
 
 def _parameters(task: Task) -> float:
-    return float(count(settle(task)))
+    return float(count(resolve_spec(task)))
 
 
 def _compute(task: Task) -> float:
     """Multiply-adds of a step's forward pass."""
-    return task.multiply_adds(settle(task), task.batch(0))
+    return task.multiply_adds(resolve_spec(task), task.batch(0))
 
 
 def _as_large(change: Change, name: str, goal: float, base: Recipe, task_of: Callable[[Change, str], Task]) -> Change:

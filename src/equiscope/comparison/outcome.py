@@ -61,9 +61,9 @@ def of_runs(folders: Sequence[Path]) -> Comparison:
     found: list[Found] = [
         (name, run.seed, str(folder), run, "") for name, (folder, run) in zip(names, runs, strict=True)
     ]  # fmt: skip
-    twice = [f"{name} with seed {seed}" for name, seed, *_ in found if [(n, s) for n, s, *_ in found].count((name, seed)) > 1]
-    if twice:
-        raise InputError(f"{twice[0]} is given twice. Give each run once.")
+    rdrop_loss = [f"{name} with seed {seed}" for name, seed, *_ in found if [(n, s) for n, s, *_ in found].count((name, seed)) > 1]
+    if rdrop_loss:
+        raise InputError(f"{rdrop_loss[0]} is given twice. Give each run once.")
     return _comparison(
         Path(), found, title=first.title, changes=dict(zip(names, changes, strict=True)), varied=varied, shared=plain[0],
         command=f"equiscope compare {' '.join(map(str, folders))}",

@@ -18,7 +18,7 @@ from equiscope.errors import EquiscopeError, InputError
 from equiscope.models import describe
 from equiscope.record import VERSION
 from equiscope.record.comparison import Equal
-from equiscope.training import Recipe, Task, open_task, recipe, settle
+from equiscope.training import Recipe, Task, open_task, recipe, resolve_spec
 from equiscope.training.reading import differences
 
 PLAN, RUNS = "plan.json", "runs"
@@ -101,7 +101,7 @@ def planned(
     for name, change in candidates.items():
         found = made(plain, change, name, seeds[0])  # an error of it says the name
         try:
-            describe(settle(opened_task(found)), 1, 1)  # which builds it, without numbers
+            describe(resolve_spec(opened_task(found)), 1, 1)  # which builds it, without numbers
         except EquiscopeError as error:
             raise InputError(f"Candidate {name!r}: {error}") from error
     fitting = equalled(candidates, base, equal, task_of) if equal else dict(candidates)

@@ -11,7 +11,7 @@ from equiscope.comparison.vary import Change, combined, resolved
 from equiscope.errors import InputError, shown
 from equiscope.record.comparison import Equal
 from equiscope.training import Recipe, read_recipe
-from equiscope.training.fields import misfit
+from equiscope.training.fields import first_misfit
 from equiscope.training.reading import read_toml
 
 MOST = 10_000  # seeds of a comparison
@@ -51,8 +51,8 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.vary:
             return combined({resolved(name, task): values for name, values in self.vary.items()})
         names = [one.name for one in self.candidate]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise InputError(f"{where}: the candidate {twice[0]!r} is there twice. Give each a name of its own.")
+        if rdrop_loss := [name for name in names if names.count(name) > 1]:
+            raise InputError(f"{where}: the candidate {rdrop_loss[0]!r} is there twice. Give each a name of its own.")
         return {one.name: {resolved(name, task): value for name, value in one.set.items()} for one in self.candidate}
 
 
@@ -70,7 +70,7 @@ def read_question(path: Path, changes: list[str], small: bool) -> tuple[Question
     raises  InputError naming the file and the field that does not fit
     """
     data = read_toml(path, "question")[1]
-    if wrong := misfit(data, Question):
+    if wrong := first_misfit(data, Question):
         raise InputError(f"{path}: {wrong[1]}")
     found = msgspec.convert(data, Question)
     source = path.parent / found.recipe

@@ -9,20 +9,20 @@ from equiscope.training.loop import Watcher, fit
 from equiscope.training.molecules import MoleculesTask
 from equiscope.training.reading import read_recipe, recipe
 from equiscope.training.recipe import Recipe
-from equiscope.training.registry import TASKS, measuring, open_task, recall
+from equiscope.training.registry import TASKS, evaluation_task, load_task, open_task
 from equiscope.training.sounds import SoundsTask
-from equiscope.training.task import NEW, Answer, Batch, Task, settle
+from equiscope.training.task import NEW, Batch, Prediction, Task, resolve_spec
 from equiscope.training.translation import TranslationTask
 from equiscope.training.verbs import evaluate, predict, train
 
 __all__ = [
     "NEW",
     "TASKS",
-    "Answer",
     "Batch",
     "ImagesTask",
     "LanguageTask",
     "MoleculesTask",
+    "Prediction",
     "Recipe",
     "Run",
     "SoundsTask",
@@ -30,15 +30,15 @@ __all__ = [
     "TranslationTask",
     "Watcher",
     "evaluate",
+    "evaluation_task",
     "fit",
     "load_run",
-    "measuring",
+    "load_task",
     "open_task",
     "predict",
     "read_recipe",
-    "recall",
     "recipe",
+    "resolve_spec",
     "same_data",
-    "settle",
     "train",
 ]

@@ -19,15 +19,15 @@ from equiscope.errors import InputError
 from equiscope.geometry import SpaceModel
 from equiscope.models import Built, Mixed
 from equiscope.training import state
+from equiscope.training.nan_source import nan_source
 from equiscope.training.optimiser import Average, optimisers, set_rates, share, uphill
 from equiscope.training.processes import processes
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import Batch, Task
-from equiscope.training.where import where
 
 
 @dataclass(frozen=True)
-class Step:
+class StepResult:
     """What came of a step: the loss before it, the length of the gradient before clipping, the rate, and what was read here.
 
     stop  the largest that a process gave: all stop after the same step
@@ -76,7 +76,7 @@ def onednn_products() -> Iterator[None]:
         switch.fp32_precision = before
 
 
-class Engine:
+class TrainingEngine:
     """A model that learns by a recipe. `model` is the bare one, whatever is wrapped around it.
 
     devices  processes on this machine; under torchrun, as it says
@@ -110,7 +110,7 @@ class Engine:
         """Whether this process writes."""
         return self.processes.first
 
-    def step(self, task: Task, step: int, asked: Callable[[], int] = lambda: 0) -> Step:
+    def step(self, task: Task, step: int, asked: Callable[[], int] = lambda: 0) -> StepResult:
         """One step, counted from 0. asked: a number that is not 0 asks all processes to stop after it.
 
         raises  Diverged where the loss or the gradient is no number; the weights are then as before the step
@@ -127,11 +127,11 @@ class Engine:
         norm = _clipped(self.model, recipe.optimiser.clip)
         if step + 1 < recipe.budget.steps:  # a GPU is still busy with this step
             self._next = {step + 1: self._batch(task, step + 1, 0)}
-        found = self.processes.gathered(torch.stack([total, norm, torch.full_like(total, asked())]))
+        found = self.processes.gather_values(torch.stack([total, norm, torch.full_like(total, asked())]))
         lost, length, stop = sum(each[0] for each in found), found[0][1], int(max(each[2] for each in found))
         if not (_finite(lost) and _finite(length)):
             self._clear()
-            raise Diverged(self._said(task, step, lost, length))
+            raise Diverged(self._divergence_message(task, step, lost, length))
         rate = set_rates(self.optimisers, share(recipe.optimiser, step, recipe.budget.steps))
         for optimiser in self.optimisers:
             optimiser.step()
@@ -140,14 +140,14 @@ class Engine:
             self._mixed.spread()
         if self.average is not None:
             self.average.follow(self.model, step + 1)
-        return Step(lost, length, rate, read, stop)
+        return StepResult(lost, length, rate, read, stop)
 
     def _gradient(self, task: Task, step: int, read: Sequence[Batch]) -> Tensor:
         """Gradients of a step's batches are added to those that are there; returns the loss. Dropout is the same each time."""
         torch.manual_seed(self._seed(step))
         total = torch.zeros((), device=self.device)
         for turn, batch in enumerate(read):
-            with self.processes.joined(self._wrapped, now=turn + 1 == len(read) or self._mixed is not None):
+            with self.processes.sync_gradients(self._wrapped, now=turn + 1 == len(read) or self._mixed is not None):
                 loss = task.loss(self._called, batch) / batch.terms
                 (loss * self.processes.count).backward()  # gradients of processes are averaged
             if self._mixed is not None:
@@ -162,7 +162,7 @@ class Engine:
         What is spread over processes is put together in each of them: whatever is asked of a model can be asked then.
         """
         if self.processes.spread:
-            weights = state.weights(self.model) if self.average is None else state.together(self.average.weights)
+            weights = state.weights(self.model) if self.average is None else state.gather(self.average.weights)
             yield filled(self.model.spec, weights).to(self.device)
             return
         if self.average is not None:
@@ -180,8 +180,8 @@ class Engine:
         weights = state.weights(self.model)
         if wrong := next((name for name, tensor in weights.items() if not torch.isfinite(tensor).all()), None):
             raise Diverged(f"The weights {wrong} are no longer numbers.")
-        averaged = {} if self.average is None else state.together(self.average.weights)
-        return {WEIGHTS: weights, state.OPTIMISER: state.remembered(self.model, self.optimisers), AVERAGE: averaged}
+        averaged = {} if self.average is None else state.gather(self.average.weights)
+        return {WEIGHTS: weights, state.OPTIMISER: state.optimiser_state(self.model, self.optimisers), AVERAGE: averaged}
 
     def restore(self, files: Callable[[str], dict[str, Tensor]]) -> None:
         """Take what `state` gave. Raises InputError where a file is damaged or missing, before anything has changed."""
@@ -189,9 +189,9 @@ class Engine:
         own = {} if self.average is None else self.average.weights
         if own.keys() != averaged.keys():
             raise InputError(f"The checkpoint has {'no' if own else 'an'} average of the weights: it is of another recipe.")
-        state.take_weights(self.model, weights)
-        state.take_remembered(self.model, self.optimisers, held)
-        state.fill(own, averaged)
+        state.load_weights(self.model, weights)
+        state.load_optimiser_state(self.model, self.optimisers, held)
+        state.copy_into(own, averaged)
         if self._mixed is not None:
             self._mixed.spread()
 
@@ -206,7 +206,7 @@ class Engine:
     def _seed(self, step: int) -> int:
         return number(self.recipe.seed, "step", step, self.processes.rank)
 
-    def _said(self, task: Task, step: int, loss: float, norm: float) -> str:
+    def _divergence_message(self, task: Task, step: int, loss: float, norm: float) -> str:
         """What went wrong in a step, and where: the step is computed once more, looking at every part."""
         torch.manual_seed(self._seed(step))
 
@@ -214,7 +214,7 @@ class Engine:
             batches = [self._batch(task, step, turn) for turn in range(self.recipe.budget.accumulate)]
             return torch.stack([task.loss(self._called, batch) / batch.terms for batch in batches]).sum()
 
-        places = self.processes.listed(where(self._computing, lost))
+        places = self.processes.gather_objects(nan_source(self._computing, lost))
         self._clear()
         what = f"the loss is {loss}" if not _finite(loss) else f"the loss is {loss:.4g}, but the gradient's length is {norm}"
         place = next((place for place in places if not place.startswith("the gradient of")), places[0])

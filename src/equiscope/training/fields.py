@@ -46,7 +46,7 @@ def wanted(kind: Any, item: bool = False) -> str:
     return plain.get(type(info), "a value")
 
 
-def misfit(value: Any, kind: Any, path: str = "") -> tuple[str, str] | None:
+def first_misfit(value: Any, kind: Any, path: str = "") -> tuple[str, str] | None:
     """The path of the first field of plain data that cannot be of this kind, and what is wrong with it; None where all fits."""
     if fits(value, kind):
         return None
@@ -58,7 +58,9 @@ def misfit(value: Any, kind: Any, path: str = "") -> tuple[str, str] | None:
     if isinstance(info, types.ListType | types.TupleType | types.VarTupleType) and isinstance(value, list | tuple):
         each = typing.get_args(kind)
         for place, held in enumerate(value if len(value) == len(each) or not isinstance(info, types.TupleType) else ()):
-            if (found := misfit(held, each[place if isinstance(info, types.TupleType) else 0], f"{path}[{place}]")) is not None:
+            if (
+                found := first_misfit(held, each[place if isinstance(info, types.TupleType) else 0], f"{path}[{place}]")
+            ) is not None:
                 return found
     return path, f"{path} is {written(value)}, but takes {wanted(kind)}."
 
@@ -77,7 +79,7 @@ def _misfit_of_table(value: dict[str, Any], some: list[type[Struct]], path: str)
     for name, held in value.items():
         place = f"{path}.{name}".strip(".")
         if name in known:
-            if (found := misfit(held, known[name].type, place)) is not None:
+            if (found := first_misfit(held, known[name].type, place)) is not None:
                 return found
         elif name != tag and table.__struct_config__.forbid_unknown_fields:
             return place, f"there is no field {place}. {nearest(name, list(known))}"

@@ -25,7 +25,7 @@ S = TypeVar("S", bound=Struct)
 TASK = ".task-"  # what folders begin with in which a task is written down
 
 
-def begun(folder: Path, fresh: Run, task: Task) -> Run:
+def start_or_resume(folder: Path, fresh: Run, task: Task) -> Run:
     """The run of a folder: a fresh one, or the one that is there.
 
     raises  InputError where the one that is there is of another recipe, other data or another model, naming what differs

@@ -21,10 +21,10 @@ from equiscope.models import Built, Model
 from equiscope.record import Line, Sample, pack
 from equiscope.record.heads import patches
 from equiscope.tokens.images import picture
+from equiscope.training.attention_snapshot import NUMBERS, attention_of, snapshot_due
 from equiscope.training.folder import keep, kept
-from equiscope.training.looking import NUMBERS, attention_of, due
 from equiscope.training.recipe import Recipe
-from equiscope.training.task import NEW, Answer, Asked, Batch, Task, likeliest
+from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, likeliest
 
 AT_ONCE = 250  # pictures that are evaluated together
 SIGHT = "sight.json"
@@ -68,10 +68,10 @@ class ImagesTask(Task):
         self.config, self.sight, self.pictures = recipe.data, sight, pictures
         self.sources = pictures.sources if pictures is not None else []
         self.notes = [*(pictures.notes if pictures is not None else []), *learned(self.sources)]
-        self.grid = (1, 1)  # patches of a picture, which `settled` knows; a baseline takes it whole
+        self.grid = (1, 1)  # patches of a picture, which `resolved_fields` sets; a baseline takes it whole
 
     @classmethod
-    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+    def from_recipe(cls, recipe: Recipe, beside: Path | None = None) -> Self:
         """Read and look at the recipe's pictures."""
         assert isinstance(recipe.data, Images)
         p = Pictures(recipe.data, recipe.seed, beside)
@@ -86,21 +86,21 @@ class ImagesTask(Task):
         return self.sight.classes
 
     @classmethod
-    def recall(cls, recipe: Recipe, folder: Path) -> Self:
+    def load_task(cls, recipe: Recipe, folder: Path) -> Self:
         return cls(recipe, kept(folder / SIGHT, Sight, "how this run sees"))
 
     @classmethod
-    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
-        task = cls.recall(recipe, folder)
+    def evaluation_task(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.from_run(recipe, folder)
         sight = task.sight
         return cls(recipe, sight, Pictures.measured(task.config, sight.classes, sight.size, sight.channels, NEW, names))
 
     def save(self, folder: Path) -> None:
         keep(folder / SIGHT, self.sight)
 
-    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+    def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         (height, width), channels, classes = self.sight.size, self.sight.channels, len(self.sight.classes)
-        entry, said = dict(spec.get("entry") or {}), self.recipe.model
+        entry, model_fields = dict(spec.get("entry") or {}), self.recipe.model
         patch = entry.get("patch")
         if patch is None or len(patch) != 2 or spec.get("vocabulary") is not None:
             raise InputError(
@@ -114,27 +114,27 @@ class ImagesTask(Task):
             )
         features, grid = _features(entry, channels, patch), (height // patch[0], width // patch[1])
         self.grid = grid
-        if "start" in said:
+        if "start" in model_fields:
             if (entry.get("features"), spec.get("outputs")) != (features, classes):
                 raise InputError(
                     f"The checkpoint takes {entry.get('features')} numbers a patch and gives {spec.get('outputs')} answers, but "
                     f"these pictures make {features} and have {classes} classes. Use the channels and classes of its training."
                 )
             return spec
-        for name, given, found in (
-            ("entry.features", said.get("entry", {}).get("features"), features),
-            ("outputs", said.get("outputs"), classes),
+        for name, stated, size in (
+            ("entry.features", model_fields.get("entry", {}).get("features"), features),
+            ("outputs", model_fields.get("outputs"), classes),
         ):
-            if given not in (None, found):
-                raise InputError(f"model.{name} is {given}, but the pictures have {found}. Leave it out: the data says it.")
+            if stated not in (None, size):
+                raise InputError(f"model.{name} is {stated}, but the pictures have {size}. Leave it out: the data says it.")
         readout = spec.setdefault("readout", "class")
         if readout in ("each", "concatenation"):
             raise InputError(f'model.readout {readout!r} gives no one answer a picture. Use "class", "mean", "first" or "last".')
-        made = {"head": {"bias": True}, **spec, "entry": entry | {"features": features}, "outputs": classes}
+        fields = {"head": {"bias": True}, **spec, "entry": entry | {"features": features}, "outputs": classes}
         block = spec.get("block") or {}
-        if "preset" not in said and not _says_position(block):
-            block = _placed(block, self.ordered)
-        return made | {"block": _on_grid(block, said.get("block") or {}, grid, readout == "class")}
+        if "preset" not in model_fields and not _has_position(block):
+            block = _with_position(block, self.ordered)
+        return fields | {"block": _on_grid(block, model_fields.get("block") or {}, grid, readout == "class")}
 
     def sizes(self, baseline: str) -> dict[str, Any]:
         return {"shape": (self.sight.channels, *self.sight.size), "outputs": len(self.sight.classes)}
@@ -163,25 +163,26 @@ class ImagesTask(Task):
 
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
         """accuracy: share of pictures whose most probable class is theirs; loss: nats a picture; and how many they are."""
-        return self._measured(model, part, Views())
+        return self._evaluate(model, part, Views())
 
     def final(self, model: Built, part: str) -> dict[str, float]:
         """As `evaluate`, of the answers over all views of the recipe; then also accuracy (one view), of pictures as they are."""
-        return self._measured(model, part, self.config.views)
+        return self._evaluate(model, part, self.config.views)
 
     @torch.no_grad()
-    def _measured(self, model: Built, part: str, views: Views) -> dict[str, float]:
+    def _evaluate(self, model: Built, part: str, views: Views) -> dict[str, float]:
         assert self.pictures is not None
-        device, of, right, alone, lost = next(model.parameters()).device, self.pictures.parts[part], 0, 0, 0.0
-        for first in range(0, len(of), AT_ONCE):
-            images, labels = of[first : first + AT_ONCE]
-            each, wanted = self._answers(model, images, views), labels.to(device)
-            answers = each.mean(0)
-            right += int((answers.argmax(-1) == wanted).sum())
-            alone += int((each[0].argmax(-1) == wanted).sum())
-            lost += float(F.cross_entropy(answers, wanted, reduction="sum"))
-        found = {"accuracy": right / len(of), "loss": lost / len(of), "pictures": float(len(of))}
-        return found | ({ALONE: alone / len(of)} if len(views) > 1 else {})
+        device, pictures = next(model.parameters()).device, self.pictures.parts[part]
+        correct, single_correct, total_loss = 0, 0, 0.0
+        for first in range(0, len(pictures), AT_ONCE):
+            images, labels = pictures[first : first + AT_ONCE]
+            view_outputs, wanted = self._answers(model, images, views), labels.to(device)
+            answers = view_outputs.mean(0)
+            correct += int((answers.argmax(-1) == wanted).sum())
+            single_correct += int((view_outputs[0].argmax(-1) == wanted).sum())
+            total_loss += float(F.cross_entropy(answers, wanted, reduction="sum"))
+        values = {"accuracy": correct / len(pictures), "loss": total_loss / len(pictures), "pictures": float(len(pictures))}
+        return values | ({ALONE: single_correct / len(pictures)} if len(views) > 1 else {})
 
     def _answers(self, model: Built, images: Tensor, views: Views) -> Tensor:
         """Of pictures uint8 [B, C, H, W] in each of their views: [views, B, classes], as they are first."""
@@ -189,7 +190,7 @@ class ImagesTask(Task):
         return torch.stack([model(self.sight.seen(one).to(device)).float() for one in views.of(images)])
 
     @torch.no_grad()
-    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
         """The class of each picture, and how probable the likeliest classes are. options: top, how many of them; 3 unless said.
 
         inputs: picture files, folders, archives, tables with a column path, idx files of pictures. A picture is made grey or
@@ -200,54 +201,54 @@ class ImagesTask(Task):
             raise InputError(f"Pictures are answered with the option top, 1 or more, but got {', '.join(options) or f'top={top}'}.")
         if not inputs:
             return []
-        called, block = unlabelled_block(inputs, self.sight.size, self.sight.channels)
-        chances = [self._answers(model, images, self.config.views).mean(0).softmax(-1) for images in block.split(AT_ONCE)]
-        return likeliest(called, torch.cat(chances), self.sight.classes, top)
+        names, pictures = unlabelled_block(inputs, self.sight.size, self.sight.channels)
+        probabilities = [self._answers(model, images, self.config.views).mean(0).softmax(-1) for images in pictures.split(AT_ONCE)]
+        return likeliest(names, torch.cat(probabilities), self.sight.classes, top)
 
-    def asked(self, model: Built, said: str) -> Asked:
-        if not Path(said).is_file():
-            raise InputError(f"There is no picture {said}. Give the path of a file that Pillow reads, e.g. PNG or JPEG.")
-        pixels = converted(picture(Path(said), said), self.sight.size, self.sight.channels)
+    def model_inputs(self, model: Built, example: str) -> ModelInputs:
+        if not Path(example).is_file():
+            raise InputError(f"There is no picture {example}. Give the path of a file that Pillow reads, e.g. PNG or JPEG.")
+        pixels = converted(picture(Path(example), example), self.sight.size, self.sight.channels)
         spec, line = model.spec, Line(name="picture", kind="patches", labels=[], picture=address(pixels))
         if spec.cells is not None:
             grid = [size // side for size, side in zip(self.sight.size, spec.cells, strict=True)]
             line = patches(grid, spec.rows_before, line.picture)
-        return Asked((self.sight.seen(torch.tensor(pixels)[None]).to(next(model.parameters()).device),), [line])
+        return ModelInputs((self.sight.seen(torch.tensor(pixels)[None]).to(next(model.parameters()).device),), [line])
 
     @torch.no_grad()
     def samples(self, model: Built, step: int) -> list[Sample]:
         """The class of pictures of the validation part, far apart in it."""
         assert self.pictures is not None
-        part, many = self.pictures.parts["validation"], self.recipe.evaluation.samples
-        device, found = next(model.parameters()).device, []
-        for place in [i * len(part) // many for i in range(min(many, len(part)))]:
-            image, label = part[place : place + 1]
+        part, count = self.pictures.parts["validation"], self.recipe.evaluation.samples
+        device, samples = next(model.parameters()).device, []
+        for index in [i * len(part) // count for i in range(min(count, len(part)))]:
+            image, label = part[index : index + 1]
             x = self.sight.seen(image).to(device)
-            chances = model(x).float().softmax(-1)[0]
-            best = int(chances.argmax())
-            answer = f"{self.sight.classes[best]} ({float(chances[best]):.0%})"
+            probabilities = model(x).float().softmax(-1)[0]
+            best = int(probabilities.argmax())
+            answer = f"{self.sight.classes[best]} ({float(probabilities[best]):.0%})"
             wanted = self.sight.classes[int(label)]
-            looked = self._looked(model, image, x) if place == 0 and due(self.recipe, step) else {}
-            found.append(Sample(step=step, given=f"validation picture {place + 1}", answer=answer, wanted=wanted, **looked))
-        return found
+            snapshot = self._attention_snapshot(model, image, x) if index == 0 and snapshot_due(self.recipe, step) else {}
+            samples.append(Sample(step=step, given=f"validation picture {index + 1}", answer=answer, wanted=wanted, **snapshot))
+        return samples
 
-    def _looked(self, model: Built, image: Tensor, x: Tensor) -> dict[str, Any]:
+    def _attention_snapshot(self, model: Built, image: Tensor, x: Tensor) -> dict[str, Any]:
         """The picture, and what the row that is read out drew from its patches; of a mean, the patch in the middle."""
         down, across = self.grid
         pixels = image[0].movedim(0, -1).squeeze(-1)
         if pixels.numel() > NUMBERS:
             return {}
-        found: dict[str, Any] = {"picture": pack(pixels.to(torch.int64).numpy())}
+        snapshot: dict[str, Any] = {"picture": pack(pixels.to(torch.int64).numpy())}
         if not isinstance(model, Model) or len(model.blocks) * model.spec.blocks[0].attention.heads * down * across > NUMBERS:
-            return found
+            return snapshot
         names = [f"{row},{column}" for row in range(down) for column in range(across)]
         middle = down // 2 * across + across // 2
         row = {"first": 0, "last": len(names) - 1}.get(model.spec.readout, middle)
-        shown, before = names[row], 0
+        row_name, before = names[row], 0
         if model.spec.readout == "class":
-            row, shown, before = 0, "class", model.spec.rows_before
+            row, row_name, before = 0, "class", model.spec.rows_before
         attention = attention_of(model, x, rows=slice(row, row + 1), columns=slice(before, None))
-        return found | {"tokens": [shown], "source": names, "grid": [down, across], "attention": attention}
+        return snapshot | {"tokens": [row_name], "source": names, "grid": [down, across], "attention": attention}
 
 
 def _features(entry: dict[str, Any], channels: int, patch: Sequence[int]) -> int:
@@ -262,33 +263,33 @@ def _features(entry: dict[str, Any], channels: int, patch: Sequence[int]) -> int
     return int(stem[-1])
 
 
-def _says_position(block: Any) -> bool:
+def _has_position(block: Any) -> bool:
     """Whether a block, or one of several, says a position scheme, "none" too."""
     blocks = block if isinstance(block, list | tuple) else [block]
     return any("position" in (one.get("attention") or {}) for one in blocks)
 
 
-def _placed(block: Any, scheme: str) -> Any:
+def _with_position(block: Any, scheme: str) -> Any:
     """Blocks with a position scheme."""
     if isinstance(block, list | tuple):
-        return [_placed(one, scheme) for one in block]
+        return [_with_position(one, scheme) for one in block]
     return block | {"attention": (block.get("attention") or {}) | {"position": scheme}}
 
 
-def _on_grid(block: Any, said: Any, grid: tuple[int, int], token: bool) -> Any:
+def _on_grid(block: Any, model_fields: Any, grid: tuple[int, int], token: bool) -> Any:
     """Blocks whose tables of places have the size of the pictures' grid; a size that the recipe says stays, if it is large enough.
 
     token  whether a class token stands one place behind the last cell
     """
     if isinstance(block, (list, tuple)):
-        each = said if isinstance(said, (list, tuple)) else [{}] * len(block)
+        each = model_fields if isinstance(model_fields, (list, tuple)) else [{}] * len(block)
         return [_on_grid(one, of, grid, token) for one, of in zip(block, each, strict=True)]
     attention = dict(block.get("attention") or {})
     position = attention.get("position")
     scheme = {"scheme": position} if isinstance(position, str) else dict(position or {})
     if scheme.get("scheme") not in ("learned-nd", "swin"):
         return block
-    own = (said.get("attention") or {}).get("position")
+    own = (model_fields.get("attention") or {}).get("position")
     needed = [n + (token and scheme["scheme"] == "swin") for n in grid]
     if isinstance(own, dict) and "shape" in own:
         if len(own["shape"]) != 2 or any(a < b for a, b in zip(own["shape"], needed, strict=True)):

@@ -20,9 +20,9 @@ from equiscope.models import Built, Model, Sampling, generate
 from equiscope.record import Line, Sample
 from equiscope.tokens.labels import labels
 from equiscope.tokens.tokenizer import Tokenizer
-from equiscope.training.looking import attention_of, due, room
+from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
 from equiscope.training.recipe import Recipe
-from equiscope.training.task import NEW, Answer, Asked, Batch
+from equiscope.training.task import NEW, Batch, ModelInputs, Prediction
 from equiscope.training.text import TextTask, of_start
 
 AT_ONCE, SCORES = 2**14, 2**25  # tokens that are evaluated together, and scores of the vocabulary for them
@@ -43,18 +43,18 @@ class LanguageTask(TextTask):
         self.notes = [*(passages.notes if passages is not None else []), *learned(self.sources)]
 
     @classmethod
-    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+    def from_recipe(cls, recipe: Recipe, beside: Path | None = None) -> Self:
         """Read and look at the recipe's data."""
         assert isinstance(recipe.data, Language)
         passages = Passages(recipe.data, recipe.seed, beside, of_start(recipe, recipe.data.tokens))
         return cls(recipe, passages.tokenizer, passages)
 
     @classmethod
-    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
-        task = cls.recall(recipe, folder)
+    def evaluation_task(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.from_run(recipe, folder)
         return cls(recipe, task.tokenizer, Passages.measured(task.config, task.tokenizer, NEW, names))
 
-    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+    def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         size = self.tokenizer.size
         if "start" in self.recipe.model:
             if spec.get("vocabulary") is None or spec.get("encoder") is not None:
@@ -109,12 +109,12 @@ class LanguageTask(TextTask):
             count += int((wanted != IGNORED).sum())
             hidden = hidden or (self.passages.unknown is not None and bool((wanted == self.passages.unknown).any()))
         loss = total / count
-        given = self.tokenizer.decode(self.passages.ids[part][:1].tolist())  # the first token is never asked for
-        characters = max(self.passages.characters[part] - len(given), 1)
+        first_token = self.tokenizer.decode(self.passages.ids[part][:1].tolist())  # the first token is never asked for
+        characters = max(self.passages.characters[part] - len(first_token), 1)
         bits = loss * (count / characters) / math.log(2)
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))} | ({} if hidden else {"bits per character": bits})
 
-    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
         """How each text goes on.
 
         options  steps: new tokens at most, 200 unless said; stop: a text (or several) before which it ends; seed; and those of
@@ -123,26 +123,26 @@ class LanguageTask(TextTask):
         """
         steps, seed, stop = options.pop("steps", 200), options.pop("seed", 0), options.pop("stop", ())
         stops = [stop] if isinstance(stop, str) else list(stop)
-        known = [f.name for f in fields(Sampling)]
-        if wrong := [name for name in options if name not in known]:
-            raise UnknownName("option of a text that goes on", wrong[0], ["steps", "stop", "seed", *known])
+        sampling_options = [f.name for f in fields(Sampling)]
+        if unknown := [name for name in options if name not in sampling_options]:
+            raise UnknownName("option of a text that goes on", unknown[0], ["steps", "stop", "seed", *sampling_options])
         if steps < 1 or "" in stops:
             raise InputError(f"steps is 1 or more and stop a text of a character or more, but got steps={steps}, stop={stop!r}.")
         sampling = Sampling(**{"temperature": 0.8, **options})
-        read = []
+        prompts = []
         for number, text in enumerate(inputs, 1):  # before any answer is made
             try:
-                read.append(self._ids(text))
+                prompts.append(self._ids(text))
             except InputError as error:
                 raise error if len(inputs) == 1 else InputError(f"Text {number} of {len(inputs)}: {error}") from error
-        made = (self._continued(model, ids, steps, sampling, seed, stops) for ids in read)
-        return [Answer(text, answer) for text, answer in zip(inputs, made, strict=True)]
+        continuations = (self._continued(model, ids, steps, sampling, seed, stops) for ids in prompts)
+        return [Prediction(text, answer) for text, answer in zip(inputs, continuations, strict=True)]
 
-    def asked(self, model: Built, said: str) -> Asked:
-        ids = self._ids(said)
-        written = labels(self.tokenizer.inner, ids)
-        return Asked(
-            (torch.tensor([ids], device=next(model.parameters()).device),), [Line(name="text", kind="words", labels=written)]
+    def model_inputs(self, model: Built, example: str) -> ModelInputs:
+        ids = self._ids(example)
+        token_labels = labels(self.tokenizer.inner, ids)
+        return ModelInputs(
+            (torch.tensor([ids], device=next(model.parameters()).device),), [Line(name="text", kind="words", labels=token_labels)]
         )
 
     def _ids(self, text: str) -> list[int]:
@@ -159,34 +159,34 @@ class LanguageTask(TextTask):
         assert not isinstance(model, SpaceModel)
         span, device, new = self.config.context, next(model.parameters()).device, []  # type: int, Any, list[int]
         while len(new) < steps:
-            seen = [*ids, *new]
-            if len(seen) >= span:
-                seen = seen[-max(1, span // 2) :]
-            space = min(steps - len(new), span - len(seen) + 1, AHEAD if stops else steps)  # the last one is not read
-            made = generate(model, torch.tensor([seen], device=device), space, sampling, seed=seed + len(new))
-            new += made[0].tolist()
+            context = [*ids, *new]
+            if len(context) >= span:
+                context = context[-max(1, span // 2) :]
+            room = min(steps - len(new), span - len(context) + 1, AHEAD if stops else steps)  # the last one is not read
+            output = generate(model, torch.tensor([context], device=device), room, sampling, seed=seed + len(new))
+            new += output[0].tolist()
             text = self.tokenizer.decode(new)
-            if ends := [place for stop in stops if (place := text.find(stop)) >= 0]:
-                return text[: min(ends)]
+            if stop_positions := [position for stop in stops if (position := text.find(stop)) >= 0]:
+                return text[: min(stop_positions)]
         return self.tokenizer.decode(new)
 
     def samples(self, model: Built, step: int) -> list[Sample]:
         assert self.passages is not None
         line = self.passages.ids["validation"]
         span = self.config.context
-        found: list[Sample] = []
+        samples: list[Sample] = []
         passages = -(-len(line) // span)  # a short part has fewer than are asked for
         for i in range(min(self.recipe.evaluation.samples, passages)):
-            given = self.tokenizer.decode([int(t) for t in line[i * span : i * span + span // 2]])
-            if not given:  # of part of a character, or of tokens without a text
+            prompt = self.tokenizer.decode([int(t) for t in line[i * span : i * span + span // 2]])
+            if not prompt:  # of part of a character, or of tokens without a text
                 continue
-            answer = self.predict(model, [given], steps=span - span // 2)[0]
-            looks = isinstance(model, Model) and not found and due(self.recipe, step)
-            seen = self._seen(model, line[i * span :][: room(model)]) if looks else {}
-            found.append(Sample(step=step, given=given, answer=answer.answer, **seen))
-        return found
+            answer = self.predict(model, [prompt], steps=span - span // 2)[0]
+            take_snapshot = isinstance(model, Model) and not samples and snapshot_due(self.recipe, step)
+            snapshot = self._attention_snapshot(model, line[i * span :][: snapshot_length(model)]) if take_snapshot else {}
+            samples.append(Sample(step=step, given=prompt, answer=answer.answer, **snapshot))
+        return samples
 
-    def _seen(self, model: Built, line: Any) -> dict[str, Any]:
+    def _attention_snapshot(self, model: Built, line: Any) -> dict[str, Any]:
         """The tokens of a line and what each drew from those before it."""
         ids = [int(t) for t in line][: self.config.context]
         attention = attention_of(model, torch.tensor([ids], device=next(model.parameters()).device))

@@ -23,10 +23,10 @@ from equiscope.models import Built, Model, ModelSpec, build, count
 from equiscope.record.run import Entries, Entry, Point, Run, Score, write_run
 from equiscope.training import folder, state
 from equiscope.training.cost import best_rate
-from equiscope.training.engine import Diverged, Engine
-from equiscope.training.processes import counted
+from equiscope.training.engine import Diverged, TrainingEngine
+from equiscope.training.processes import process_count
 from equiscope.training.recipe import Recipe
-from equiscope.training.task import Batch, Task, orderless, settle
+from equiscope.training.task import Batch, Task, order_warnings, resolve_spec
 
 
 @dataclass
@@ -47,25 +47,25 @@ def fit(
     returns  the run, finished; or stopped, where SIGTERM or Ctrl-C asked for that
     raises   InputError where the folder holds another run, nothing whole, or cannot be written; Diverged where a loss is no number
     """
-    if task.single and (count := counted(devices)) > 1:
+    if task.single and (count := process_count(devices)) > 1:
         raise InputError(
             f"The task {task.name} is learned in one process, but {count} are asked for. Start one, without --devices."
         )
-    spec = settle(task)
+    spec = resolve_spec(task)
     torch.manual_seed(recipe.seed)
-    model = begun_model(recipe, spec)
+    model = initial_model(recipe, spec)
     if "start" not in recipe.model:
-        model = task.begun(model)
-    engine = Engine(recipe, tried(model, task), devices)
+        model = task.init_model(model)
+    engine = TrainingEngine(recipe, checked_model(model, task), devices)
     try:
         with ExitStack() as stack:
 
             def begin() -> Run:
                 stack.enter_context(run_folder.held(out))
                 task.folder = out
-                return folder.begun(out, fresh(recipe, task, spec, engine, beside), task)
+                return folder.start_or_resume(out, fresh(recipe, task, spec, engine, beside), task)
 
-            run = engine.processes.told(begin)
+            run = engine.processes.on_first(begin)
             return _Loop(recipe, task, spec, engine, out, run, watcher if watcher and engine.first else Watcher()).go()
     except OSError as error:
         kept = run_folder.checkpoints(out)
@@ -75,7 +75,7 @@ def fit(
         ) from error
 
 
-def begun_model(recipe: Recipe, spec: ModelSpec) -> Built:
+def initial_model(recipe: Recipe, spec: ModelSpec) -> Built:
     """Fresh weights by the seed, or those of the checkpoint or run that a recipe starts from."""
     model: Built = build(spec)
     if "start" in recipe.model:
@@ -84,12 +84,12 @@ def begun_model(recipe: Recipe, spec: ModelSpec) -> Built:
 
 
 @torch.no_grad()
-def tried(model: Built, task: Task) -> Built:
+def checked_model(model: Built, task: Task) -> Built:
     """The model, after one example has passed through it, and the places of the longest ones were looked at.
 
     raises  what does not fit, before anything is written
     """
-    with kept_random():
+    with forked_rng():
         task.loss(model, task.batch(0, 0, task.recipe.budget.batch))
     for part, at in task.longest() if isinstance(model, Model) else ():
         asked = cast(Model, model if part == "model" else model.encoder)
@@ -99,20 +99,20 @@ def tried(model: Built, task: Task) -> Built:
     return model
 
 
-def fresh(recipe: Recipe, task: Task, spec: ModelSpec, engine: Engine, beside: Path | None) -> Run:
+def fresh(recipe: Recipe, task: Task, spec: ModelSpec, engine: TrainingEngine, beside: Path | None) -> Run:
     """The record of a run that has not begun."""
     return Run(
         title=recipe.title, task=task.name, recipe=recipe.to_dict(), spec=json.loads(spec.to_json()), data=task.sources,
         seed=recipe.seed,
         versions=folder.versions(), machine=folder.machine(), beside=str((beside or Path()).absolute()),
         processes=engine.processes.count, steps=recipe.budget.steps, parameters=count(spec),
-        multiply_adds=task.multiply_adds(spec, task.batch(0)), notes=[*task.notes, *orderless(task, engine.model)],
+        multiply_adds=task.multiply_adds(spec, task.batch(0)), notes=[*task.notes, *order_warnings(task, engine.model)],
     )  # fmt: skip
 
 
 class _Loop:
     def __init__(
-        self, recipe: Recipe, task: Task, spec: ModelSpec, engine: Engine, out: Path, run: Run, watcher: Watcher
+        self, recipe: Recipe, task: Task, spec: ModelSpec, engine: TrainingEngine, out: Path, run: Run, watcher: Watcher
     ) -> None:  # fmt: skip
         self.recipe, self.task, self.spec, self.engine, self.out, self.run, self.watcher = (
             recipe, task, spec, engine, out, run, watcher,
@@ -133,10 +133,10 @@ class _Loop:
         if step == self.steps and self.run.state == "finished":
             self.watcher.say(f"{self.out} is finished: {self.steps} steps.")
             return self.run
-        self._look_for_best(step)
+        self._restore_best(step)
         try:
             said = "Stopping as soon as a step is whole; Ctrl-C again ends at once."
-            stopping = asked_to_stop(lambda: self.watcher.say(said))
+            stopping = stop_requested(lambda: self.watcher.say(said))
             with self.engine.products(), stopping as asked:
                 self._record(state="running", reason="", processes=self.engine.processes.count)
                 self.watcher.begin(self.run)
@@ -207,8 +207,8 @@ class _Loop:
         return done.stop
 
     def _evaluate(self, step: int) -> None:
-        with self.engine.evaluated() as model, kept_random(), self.task.levelled(model):
-            values = self.engine.processes.listed(self.task.evaluate(model))[0]
+        with self.engine.evaluated() as model, forked_rng(), self.task.calibrated(model):
+            values = self.engine.processes.gather_objects(self.task.evaluate(model))[0]
             first = next(iter(values.values()))
             better = self._better(first)
             if better:
@@ -232,7 +232,7 @@ class _Loop:
         try:
             self._write(step, self.engine.state(), facts, run_folder.STEPS, keep or self.recipe.evaluation.keep)
         except Diverged as error:
-            raise Diverged(f"After step {step}: {error} {self._kept()}") from error
+            raise Diverged(f"After step {step}: {error} {self._saved_message()}") from error
         self.saved = step
         self._record()
 
@@ -243,7 +243,7 @@ class _Loop:
             run_folder.write_checkpoint(run_folder.place(self.out, step, kind), step, files, facts, self.identity)
             run_folder.thin(self.out, keep, step, kind)
 
-        self.engine.processes.told(written)
+        self.engine.processes.on_first(written)
 
     def _resume(self) -> int:
         """The step to go on after, 0 where nothing was saved."""
@@ -253,9 +253,9 @@ class _Loop:
             self.best, self.seconds = found.facts["best"], found.facts["seconds"]
             return found.step
 
-        self.engine.processes.told(lambda: run_folder.restore(self.out))
+        self.engine.processes.on_first(lambda: run_folder.restore(self.out))
         step = run_folder.newest(self.out, fits, self.watcher.say, self.identity)
-        if len(set(self.engine.processes.listed(step))) > 1:
+        if len(set(self.engine.processes.gather_objects(step))) > 1:
             raise InputError(f"The processes see different checkpoints in {self.out}. Use a folder that all of them share.")
         if self.engine.first:
             self.entries = Entries(self.out, -1 if step is None else step)
@@ -268,7 +268,7 @@ class _Loop:
             self.watcher.say(f"metrics.jsonl has lines of {self.entries.steps} steps only, though {step} were done.")
         return step or 0
 
-    def _look_for_best(self, step: int) -> None:
+    def _restore_best(self, step: int) -> None:
         """Where the best weights so far are lost, the ones to go on with are the best that there are."""
 
         def lost() -> str:
@@ -278,11 +278,11 @@ class _Loop:
                 return str(error)
             return ""
 
-        if self.saved < 0 or not (why := self.engine.processes.told(lost)):
+        if self.saved < 0 or not (why := self.engine.processes.on_first(lost)):
             return
         self.watcher.say(f"{why} Those of step {step} take their place, and what is better later.")
-        with self.engine.evaluated() as model, kept_random(), self.task.levelled(model):
-            values = self.engine.processes.listed(self.task.evaluate(model))[0]
+        with self.engine.evaluated() as model, forked_rng(), self.task.calibrated(model):
+            values = self.engine.processes.gather_objects(self.task.evaluate(model))[0]
             first = next(iter(values.values()))
             self.best = first if first == first else None
             self._write(step, {WEIGHTS: state.weights(model)}, {"values": values}, BEST, 1)
@@ -292,7 +292,7 @@ class _Loop:
         result = {}
         if self.engine.first:
             model = load_run(self.out).to(self.engine.device)
-            with kept_random():
+            with forked_rng():
                 result = {part: self.task.final(model, part) for part in self.task.parts if part != "train"}
             for kind, keep in ((STEPS, self.recipe.evaluation.keep), (BEST, 1)):  # a kill may have left some
                 run_folder.thin(self.out, keep, self.steps, kind)
@@ -302,9 +302,9 @@ class _Loop:
         """Save what was good, beside all that was saved, and say what to do."""
         with suppress(Diverged):
             self._save(step, keep=self.steps)
-        return Diverged(f"{error} {self._kept()}")
+        return Diverged(f"{error} {self._saved_message()}")
 
-    def _kept(self) -> str:
+    def _saved_message(self) -> str:
         kept = (
             f"The weights before it are kept in {run_folder.place(self.out, self.saved)}" if self.saved >= 0 else "Nothing is lost"
         )
@@ -330,7 +330,7 @@ class _Loop:
 
 
 @contextmanager
-def asked_to_stop(heard: Callable[[], None] = lambda: None) -> Iterator[Callable[[], int]]:
+def stop_requested(heard: Callable[[], None] = lambda: None) -> Iterator[Callable[[], int]]:
     """Inside, SIGTERM and Ctrl-C are noticed: the function says which one, or 0. The second Ctrl-C ends at once.
 
     heard  what is done at the first one
@@ -359,7 +359,7 @@ def asked_to_stop(heard: Callable[[], None] = lambda: None) -> Iterator[Callable
 
 
 @contextmanager
-def kept_random() -> Iterator[None]:
+def forked_rng() -> Iterator[None]:
     """Random numbers drawn inside change nothing outside."""
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         yield

@@ -19,10 +19,10 @@ from equiscope.geometry import SpaceModel
 from equiscope.geometry.forces import Slopes
 from equiscope.models import Built, Model
 from equiscope.record import Sample
+from equiscope.training.baseline_atoms import AtomTransformer, atom_transformer_spec
 from equiscope.training.folder import keep, kept
-from equiscope.training.plainly import Plain, plain_spec
 from equiscope.training.recipe import Recipe
-from equiscope.training.task import NEW, Answer, Asked, Batch, Task, batches
+from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, batches
 from equiscope.units import electronvolts
 
 AT_ONCE = 64  # frames that are evaluated together
@@ -48,7 +48,7 @@ class MoleculesTask(Task):
         self.slopes: Slopes | None = None
 
     @classmethod
-    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+    def from_recipe(cls, recipe: Recipe, beside: Path | None = None) -> Self:
         """Read and look at the recipe's frames."""
         assert isinstance(recipe.data, Molecules)
         weights, forces = recipe.data.weights, recipe.data.keys.forces is not None
@@ -60,12 +60,12 @@ class MoleculesTask(Task):
         return cls(recipe, frames.levels, frames)
 
     @classmethod
-    def recall(cls, recipe: Recipe, folder: Path) -> Self:
+    def load_task(cls, recipe: Recipe, folder: Path) -> Self:
         return cls(recipe, kept(folder / LEVELS, Levels, "what atoms this run knows"))
 
     @classmethod
-    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
-        task = cls.recall(recipe, folder)
+    def evaluation_task(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.from_run(recipe, folder)
         return cls(recipe, task.levels, Frames.measured(task.config, task.levels, NEW, names))
 
     def save(self, folder: Path) -> None:
@@ -76,9 +76,9 @@ class MoleculesTask(Task):
         """Whether the files say forces."""
         return self.config.keys.forces is not None
 
-    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+    def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         if "block" in spec:
-            return plain_spec(spec, self.levels, self.frames is not None and self.frames.periodic)
+            return atom_transformer_spec(spec, self.levels, self.frames is not None and self.frames.periodic)
         there = self.levels.elements
         known = list(spec.get("elements", there))
         if missing := [symbol for symbol in there if symbol not in known]:
@@ -91,7 +91,7 @@ class MoleculesTask(Task):
             raise InputError("The frames repeat in a cell, where all would see infinitely many. Give model.cutoff, in Å.")
         return spec | {"elements": known}
 
-    def begun(self, model: Built) -> Built:
+    def init_model(self, model: Built) -> Built:
         """References and scale are the data's; what the references leave of an energy, the last map begins with."""
         if isinstance(model, Model):
             return model
@@ -106,13 +106,13 @@ class MoleculesTask(Task):
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.frames is not None
         size = self.recipe.budget.batch
-        t = self.frames.batch(step, size, share, shares)
-        return Batch(t, size, int((t["numbers"] > 0).sum()), len(t["numbers"]), t["numbers"].shape[1])
+        tensors = self.frames.batch(step, size, share, shares)
+        return Batch(tensors, size, int((tensors["numbers"] > 0).sum()), len(tensors["numbers"]), tensors["numbers"].shape[1])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Of each molecule: what its energy misses an atom, and its forces a component, in units of the scale."""
-        said = self.config.weights
-        t, space = batch.tensors | {"weights": torch.tensor([said.energy, said.forces])}, _in_space(model, self.levels)
+        weights = self.config.weights
+        t, space = batch.tensors | {"weights": torch.tensor([weights.energy, weights.forces])}, _in_space(model, self.levels)
         forces = "forces" in t and self.config.weights.forces != 0
         if self.recipe.engine.compile and torch.is_grad_enabled() and isinstance(space, SpaceModel):
             if self.slopes is None or self.slopes.model is not space:
@@ -120,8 +120,8 @@ class MoleculesTask(Task):
             return self.slopes(t)
         if not forces:
             return self._missed(space(t["numbers"], t["positions"], t.get("cell")), None, t)
-        found = space.answer(t["numbers"], t["positions"], t.get("cell"), learn=True)
-        return self._missed(found.energy, found.forces, t)
+        predicted = space.answer(t["numbers"], t["positions"], t.get("cell"), learn=True)
+        return self._missed(predicted.energy, predicted.forces, t)
 
     def _missed(self, energy: Tensor, forces: Tensor | None, t: dict[str, Tensor]) -> Tensor:
         weights, scale, atoms = t["weights"], self.levels.scale, (t["numbers"] > 0).sum(-1)
@@ -144,29 +144,29 @@ class MoleculesTask(Task):
     @property
     def signatures(self) -> Mapping[str, str]:  # type: ignore[override]
         """Units of what is measured."""
-        said = {"energy": "mean absolute error of a molecule's energy in meV", "energy rms": "root of its mean square, in meV"}
+        units = {"energy": "mean absolute error of a molecule's energy in meV", "energy rms": "root of its mean square, in meV"}
         if self.forceful:
-            said = {
-                "forces": "mean absolute error of a component in meV/Å", **said, "forces rms": "root of its mean square, in meV/Å",
+            units = {
+                "forces": "mean absolute error of a component in meV/Å", **units, "forces rms": "root of its mean square, in meV/Å",
             }  # fmt: skip
         if self.forceful:
-            said["turned forces"] = "mean of how far a component moves when its molecule is turned (and it turned back), in meV/Å"
-        said["turned energy"] = "mean of how far an energy moves when its molecule is turned, in meV"
-        return said | {"energy an atom": "mean absolute error in meV"} | self._own("as energy")
+            units["turned forces"] = "mean of how far a component moves when its molecule is turned (and it turned back), in meV/Å"
+        units["turned energy"] = "mean of how far an energy moves when its molecule is turned, in meV"
+        return units | {"energy an atom": "mean absolute error in meV"} | self._own("as energy")
 
     def _own(self, value: Any) -> dict[str, Any]:
         """The error of an energy in the unit of the files, where no forces are compared and it is another."""
         return {} if self.forceful or self.config.unit in ("eV", "meV") else {f"energy in {self.config.unit}": value}
 
     @contextmanager
-    def levelled(self, model: Built) -> Iterator[None]:
+    def calibrated(self, model: Built) -> Iterator[None]:
         """The last map's bias such that energies of the training part miss nothing on average, which is what falls last."""
         assert self.frames is not None
         bias = model.last.bias if isinstance(model, SpaceModel) else getattr(model.head, "bias", None)
         if bias is None:
             yield
             return
-        train, kept = self.frames.parts["train"], bias.detach().clone()
+        train, original = self.frames.parts["train"], bias.detach().clone()
         shift = self._missing(model, train[:: math.ceil(len(train) / LEVELLED)])
         with torch.no_grad():
             bias += shift if math.isfinite(shift) else 0.0
@@ -174,7 +174,7 @@ class MoleculesTask(Task):
             yield
         finally:
             with torch.no_grad():
-                bias.copy_(kept)
+                bias.copy_(original)
 
     @torch.no_grad()
     def _missing(self, model: Built, some: Sequence[Frame]) -> float:
@@ -195,9 +195,9 @@ class MoleculesTask(Task):
             t = {name: tensor.to(device) for name, tensor in t.items()}
             there = t["numbers"] > 0
             if "forces" in t:
-                found = space.answer(t["numbers"], t["positions"], t.get("cell"))
-                energy = found.energy
-                forces.append((found.forces - t["forces"])[there & t["known"][:, None] if "known" in t else there].flatten())
+                predicted = space.answer(t["numbers"], t["positions"], t.get("cell"))
+                energy = predicted.energy
+                forces.append((predicted.forces - t["forces"])[there & t["known"][:, None] if "known" in t else there].flatten())
             else:
                 energy = space(t["numbers"], t["positions"], t.get("cell"))
             energies.append(energy - t["energy"])
@@ -231,61 +231,61 @@ class MoleculesTask(Task):
         return self.evaluate(model, part) | found
 
     @torch.no_grad()
-    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
         """The energy of every frame in eV and, among the arrays, the forces in eV/Å. inputs: files, folders, archives of frames."""
         if options:
             raise InputError(f"Molecules are answered without options, but got {', '.join(options)}.")
-        space, device, found = _in_space(model, self.levels), next(model.parameters()).device, []  # type: Any, Any, list[Answer]
-        read = [frame for name in inputs for frame in frames(name, self.config.manner, labelled=False)[0]]
-        for frame in read:
+        space, device, predictions = _in_space(model, self.levels), next(model.parameters()).device, []  # type: Any, Any, list[Prediction]
+        inputs_read = [frame for name in inputs for frame in frames(name, self.config.manner, labelled=False)[0]]
+        for frame in inputs_read:
             _check(frame, space)
-        for _, alike in groupby(read, lambda frame: frame.cell is None):
-            some = list(alike)
-            for few in batches([len(frame.numbers) for frame in some], AT_ONCE, PAIRS):
-                t = {name: x.to(device) for name, x in joined(some[few]).items()}
-                made = space.answer(t["numbers"], t["positions"], t.get("cell"))
-                found += map(self._answered, some[few], made.energy.tolist(), made.forces.cpu())
-        return found
+        for _, alike in groupby(inputs_read, lambda frame: frame.cell is None):
+            group = list(alike)
+            for few in batches([len(frame.numbers) for frame in group], AT_ONCE, PAIRS):
+                t = {name: x.to(device) for name, x in joined(group[few]).items()}
+                predicted = space.answer(t["numbers"], t["positions"], t.get("cell"))
+                predictions += map(self._prediction, group[few], predicted.energy.tolist(), predicted.forces.cpu())
+        return predictions
 
-    def _answered(self, frame: Frame, energy: float, forces: Tensor) -> Answer:
+    def _prediction(self, frame: Frame, energy: float, forces: Tensor) -> Prediction:
         """forces [N, 3], padding after those of the frame."""
         forces = forces[: len(frame.numbers)]
         if not (math.isfinite(energy) and bool(forces.isfinite().all())):
             raise InputError(f"{frame.name}: the model's answer is no number. Its atoms stand too far off.")
         if not self.forceful:
-            return Answer(frame.name, f"{energy:.6f} eV", {"eV an atom": energy / len(forces)}, arrays={"energy": energy})
+            return Prediction(frame.name, f"{energy:.6f} eV", {"eV an atom": energy / len(forces)}, arrays={"energy": energy})
         largest = float(forces.norm(dim=-1).max())
-        return Answer(
+        return Prediction(
             frame.name, f"{energy:.6f} eV", {"largest force": largest}, arrays={"energy": energy, "forces": forces.tolist()}
         )
 
-    def asked(self, model: Built, said: str) -> Asked:
+    def model_inputs(self, model: Built, example: str) -> ModelInputs:
         raise InputError("A model of points in space has no row of words, patches or slices to look at. Ask it: equiscope predict.")
 
     @torch.no_grad()
     def samples(self, model: Built, step: int) -> list[Sample]:
         """The energy of frames of the validation part, far apart in it."""
         assert self.frames is not None
-        some, many, space = self.frames.parts["validation"], self.recipe.evaluation.samples, _in_space(model, self.levels)
-        device, found = next(model.parameters()).device, []  # type: Any, list[Sample]
-        for frame in [some[i * len(some) // many] for i in range(min(many, len(some)))]:
+        frames_, count, space = self.frames.parts["validation"], self.recipe.evaluation.samples, _in_space(model, self.levels)
+        device, samples = next(model.parameters()).device, []  # type: Any, list[Sample]
+        for frame in [frames_[i * len(frames_) // count] for i in range(min(count, len(frames_)))]:
             cell = None if frame.cell is None else frame.cell[None].to(device)
             energy = float(space(frame.numbers[None].to(device), frame.positions[None].to(device), cell))
             given = frame.name.rpartition("/")[2]
-            found.append(Sample(step=step, given=given, answer=f"{energy:.4f} eV", wanted=f"{frame.energy:.4f} eV"))
-        return found
+            samples.append(Sample(step=step, given=given, answer=f"{energy:.4f} eV", wanted=f"{frame.energy:.4f} eV"))
+        return samples
 
 
-def _in_space(model: nn.Module, levels: Levels) -> SpaceModel | Plain:
+def _in_space(model: nn.Module, levels: Levels) -> SpaceModel | AtomTransformer:
     """What answers with energies and forces: the model, or an ordinary transformer with what it needs for that."""
     if isinstance(model, Model):
-        return Plain(model, levels)
+        return AtomTransformer(model, levels)
     if not isinstance(model, SpaceModel):
         raise InputError(f"Energies are of a model of points in space, but this is a {type(model).__name__}.")
     return model
 
 
-def _check(frame: Frame, space: SpaceModel | Plain) -> None:
+def _check(frame: Frame, space: SpaceModel | AtomTransformer) -> None:
     """Raises InputError for a frame that the model cannot answer for."""
     if not bool(frame.positions.isfinite().all()):
         raise InputError(f"{frame.name} has coordinates that are no numbers (NaN or infinite). Give another file.")
@@ -297,7 +297,7 @@ def _check(frame: Frame, space: SpaceModel | Plain) -> None:
     if bool((many > 1).any()):
         first, second = (place == many.argmax()).nonzero()[:2, 0].tolist()
         raise InputError(f"{frame.name}: atoms {first + 1} and {second + 1} are in one place. Move one, or leave it out.")
-    if frame.cell is not None and (isinstance(space, Plain) or space.spec.cutoff is None):
+    if frame.cell is not None and (isinstance(space, AtomTransformer) or space.spec.cutoff is None):
         raise InputError(
             f"{frame.name} repeats in a cell, but this model has no cutoff. "
             'Say pbc="F F F" in the file, or train with model.cutoff.'

@@ -21,7 +21,7 @@ from equiscope.training.recipe import Recipe
 T = TypeVar("T")
 
 
-class Alone:
+class SingleProcess:
     """One process, on a GPU where there is one.
 
     spread  whether a process holds only a share of every weight
@@ -42,24 +42,24 @@ class Alone:
         """The model that is called, on this process's device."""
         return model.to(self.device)
 
-    def joined(self, called: nn.Module, now: bool) -> AbstractContextManager[Any]:
+    def sync_gradients(self, called: nn.Module, now: bool) -> AbstractContextManager[Any]:
         """Inside, a backward pass joins the gradients of all processes; or leaves that to a later one (now = False)."""
         return nullcontext()
 
-    def gathered(self, values: Tensor) -> list[list[float]]:
+    def gather_values(self, values: Tensor) -> list[list[float]]:
         """The values [N] of every process, in their order. The one place where a step waits for its device."""
         return [values.tolist()]
 
-    def listed(self, thing: T) -> list[T]:
+    def gather_objects(self, thing: T) -> list[T]:
         """The thing of every process."""
         return [thing]
 
-    def told(self, work: Callable[[], T]) -> T:
+    def on_first(self, work: Callable[[], T]) -> T:
         """What the first process makes of a work; where it fails, all fail."""
         return work()
 
 
-class Together(Alone):
+class DistributedProcesses(SingleProcess):
     """Several processes. Started here, or by torchrun.
 
     raises  InputError where the extra `train` is not installed, or there are fewer GPUs than processes
@@ -73,7 +73,7 @@ class Together(Alone):
         if gpus and gpus < devices:
             raise InputError(f"{devices} processes need as many GPUs, but this machine shows {gpus}. Use --devices {gpus}.")
         self.half, self.spread = recipe.engine.precision == "bfloat16", recipe.engine.strategy == "fsdp"
-        strategy = strategies.ModelParallelStrategy(self._shared_out, data_parallel_size=devices * nodes, tensor_parallel_size=1)
+        strategy = strategies.ModelParallelStrategy(self._sharded, data_parallel_size=devices * nodes, tensor_parallel_size=1)
         self.fabric: Any = fabric.Fabric(
             accelerator="cuda" if gpus else "cpu", devices=devices, num_nodes=nodes,
             strategy=strategy if self.spread else strategies.DDPStrategy(),
@@ -84,20 +84,20 @@ class Together(Alone):
     def wrapped(self, model: nn.Module) -> nn.Module:
         return cast(nn.Module, self.fabric.setup_module(model.to(self.device), _reapply_compile=False))
 
-    def joined(self, called: nn.Module, now: bool) -> AbstractContextManager[Any]:
+    def sync_gradients(self, called: nn.Module, now: bool) -> AbstractContextManager[Any]:
         return self.fabric.no_backward_sync(cast(Any, called), enabled=not now)
 
-    def gathered(self, values: Tensor) -> list[list[float]]:
+    def gather_values(self, values: Tensor) -> list[list[float]]:
         everyones = [torch.empty_like(values) for _ in range(self.count)]
         torch.distributed.all_gather(everyones, values)
         return cast(list[list[float]], torch.stack(everyones).tolist())
 
-    def listed(self, thing: T) -> list[T]:
+    def gather_objects(self, thing: T) -> list[T]:
         things: list[Any] = [None] * self.count
         torch.distributed.all_gather_object(things, thing)
         return things
 
-    def told(self, work: Callable[[], T]) -> T:
+    def on_first(self, work: Callable[[], T]) -> T:
         answer: tuple[Any, str | None] = (None, None)
         if self.first:
             try:
@@ -110,7 +110,7 @@ class Together(Alone):
             raise InputError(wrong)
         return cast(T, found)
 
-    def _shared_out(self, model: Any, mesh: Any) -> Any:
+    def _sharded(self, model: Any, mesh: Any) -> Any:
         """Every process holds a share of each layer's weights, which come together while the layer is computed.
 
         An encoder's layers and those that ask it are called across each other, so such a model comes together as a whole.
@@ -127,23 +127,23 @@ class Together(Alone):
         return fully_shard(model, **said)
 
 
-def processes(recipe: Recipe, devices: int = 1) -> Alone:
+def processes(recipe: Recipe, devices: int = 1) -> SingleProcess:
     """Those of torchrun, or so many on this machine."""
     nodes = 1
     if "TORCHELASTIC_RUN_ID" in os.environ:
         devices = int(os.environ["LOCAL_WORLD_SIZE"])
         nodes = int(os.environ["WORLD_SIZE"]) // devices
     if devices * nodes == 1:
-        return Alone()
+        return SingleProcess()
     if recipe.budget.batch < recipe.budget.accumulate * devices * nodes:
         raise InputError(
             f"A batch of {recipe.budget.batch} cannot be shared out in {recipe.budget.accumulate} turns to {devices * nodes} "
             "processes. Use a larger budget.batch, or fewer of the others."
         )
-    return Together(recipe, devices, nodes)
+    return DistributedProcesses(recipe, devices, nodes)
 
 
-def counted(devices: int = 1) -> int:
+def process_count(devices: int = 1) -> int:
     """How many there will be: as torchrun says, or so many on this machine."""
     return int(os.environ["WORLD_SIZE"]) if "TORCHELASTIC_RUN_ID" in os.environ else devices
 

@@ -178,16 +178,16 @@ def _typed(data: dict[str, Any], origin: Origin) -> Recipe:
     try:
         made = msgspec.convert(data, Recipe)
     except (msgspec.ValidationError, OverflowError) as error:
-        path, sentence = fields.misfit(data, Recipe) or ("", "it is no recipe.")
+        path, sentence = fields.first_misfit(data, Recipe) or ("", "it is no recipe.")
         raise InputError(f"{origin.of(path)}: {sentence}") from error
     for part in ("data", "budget", "optimiser"):
         for path, number in _numbers(data.get(part), part):
             if not math.isfinite(number):
                 raise InputError(f"{origin.of(path)}: {path} is {number}, but takes a finite number.")
     if isinstance(made.data, Molecules):
-        _look_in_space(made, origin)
+        _check_point_model(made, origin)
     else:
-        _look_at_model(made.model, origin)
+        _check_model(made.model, origin)
     return made
 
 
@@ -235,12 +235,12 @@ def _impossible(made: Recipe) -> Iterator[tuple[str, str]]:
         )
 
 
-def _look_at_model(model: dict[str, Any], origin: Origin) -> None:
+def _check_model(model: dict[str, Any], origin: Origin) -> None:
     """Refuse fields of a model that no spec has; whether the parts fit one another is seen when the data is known."""
     said = {name: value for name, value in model.items() if name not in ("preset", "start")}
     preset, start = model.get("preset"), model.get("start")
     if "baseline" in model:
-        _look_at_baseline(model, origin)
+        _check_baseline(model, origin)
         return
     if preset is not None and preset not in list(PRESETS):  # of a list, as a value of a file need not be hashable
         known = fields.nearest(str(preset), list(PRESETS))
@@ -260,10 +260,10 @@ def _look_at_model(model: dict[str, Any], origin: Origin) -> None:
             raise InputError(f"{origin.of(path)}: {path}: there is no position scheme {written(error.found)}. {near}") from error
         except InputError as error:
             raise InputError(f"{origin.of(path)}: {path}: {error}") from error
-    _look_at_fields(model, merged(PRESETS[preset]().to_dict() if preset else {"width": 1}, said), Spec, origin)
+    _check_fields(model, merged(PRESETS[preset]().to_dict() if preset else {"width": 1}, said), Spec, origin)
 
 
-def _look_in_space(made: Recipe, origin: Origin) -> None:
+def _check_point_model(made: Recipe, origin: Origin) -> None:
     """Refuse fields that a model of points in space does not have, and what cannot be computed for one."""
     model, start = made.model, made.model.get("start")
     for name in ("preset", "baseline"):
@@ -282,13 +282,13 @@ def _look_in_space(made: Recipe, origin: Origin) -> None:
                 f"learned with {written(usual)}. Leave it out."
             )
     if "block" in model:  # an ordinary transformer
-        _look_at_model(model, origin)
+        _check_model(model, origin)
         return
     said = {name: value for name, value in model.items() if name != "start"}
-    _look_at_fields(model, {"elements": ["H"]} | said, PointSpec, origin)
+    _check_fields(model, {"elements": ["H"]} | said, PointSpec, origin)
 
 
-def _look_at_baseline(model: dict[str, Any], origin: Origin) -> None:
+def _check_baseline(model: dict[str, Any], origin: Origin) -> None:
     """Refuse a baseline that there is not, and what only a transformer has."""
     kind = model["baseline"]
     if kind not in BASELINES:
@@ -302,10 +302,10 @@ def _look_at_baseline(model: dict[str, Any], origin: Origin) -> None:
     if "width" not in model:
         raise InputError(f"{origin.of('model')}: model.width is missing: it takes a whole number of 1 or more.")
     unknown: dict[str, Any] = {"vocabulary": 1} if kind == "lstm" else {"shape": [1, 1, 1]}  # until the data is known
-    _look_at_fields(model, unknown | model, Baseline, origin)
+    _check_fields(model, unknown | model, Baseline, origin)
 
 
-def _look_at_fields(model: dict[str, Any], said: dict[str, Any], kind: Kind, origin: Origin) -> None:
+def _check_fields(model: dict[str, Any], said: dict[str, Any], kind: Kind, origin: Origin) -> None:
     """Refuse fields that a kind of model does not have, and values that they do not take, with their places."""
     try:
         kind.of(said)

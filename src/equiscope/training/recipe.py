@@ -17,11 +17,11 @@ TASKS: dict[str, type[Struct]] = {
 }
 
 
-class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecipeTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of a recipe: unknown fields are refused."""
 
 
-class Budget(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Budget(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much is learned.
 
     steps       of the optimiser
@@ -34,7 +34,7 @@ class Budget(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     accumulate: Size = 1
 
 
-class Optimiser(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Optimiser(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How weights follow the gradient.
 
     kind       "adamw"; or "muon": matrices of the layers by Muon (Jordan 2024), all else, as kernels of convolutions, by AdamW
@@ -69,7 +69,7 @@ class Optimiser(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     average: Annotated[float, msgspec.Meta(gt=0, lt=1)] | None = None
 
 
-class Evaluation(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Evaluation(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When the validation part is measured, and what is kept.
 
     every    so many steps; a tenth of all unless said
@@ -84,7 +84,7 @@ class Evaluation(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     samples: Count = 2
 
 
-class Engine(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Engine(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How it is computed.
 
     precision  of products: "bfloat16" keeps float32 weights and an optimiser in float32
@@ -102,7 +102,7 @@ class Engine(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     products: Literal["torch", "onednn"] = "torch"
 
 
-class Recipe(Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Recipe(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A run as data.
 
     title       one line

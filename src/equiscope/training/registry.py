@@ -19,14 +19,14 @@ TASKS: tuple[type[Task], ...] = (LanguageTask, TranslationTask, ImagesTask, Soun
 
 def open_task(found: Recipe, beside: Path | None = None) -> Task:
     """The task of a recipe with its data, read and looked at. beside: the recipe's folder, where data is looked for first."""
-    return _kind(found).opened(found, beside)
+    return _kind(found).from_recipe(found, beside)
 
 
-def recall(folder: Path) -> tuple[Run, Task]:
+def load_task(folder: Path) -> tuple[Run, Task]:
     """A run and its task, without data: enough to predict."""
     run = read_run(folder, entries=False)
     found = recipe(run.recipe, str(folder / "run.json"))
-    task = _kind(found).recall(found, folder)
+    task = _kind(found).from_run(found, folder)
     outputs = run.spec.get("outputs")
     if task.classes and outputs not in (None, len(task.classes)):
         raise InputError(
@@ -36,14 +36,14 @@ def recall(folder: Path) -> tuple[Run, Task]:
     return run, task
 
 
-def measuring(folder: Path, names: Sequence[str]) -> tuple[Run, Task]:
+def evaluation_task(folder: Path, names: Sequence[str]) -> tuple[Run, Task]:
     """A run and its task with new data as the one part, `NEW`: `task.final(model, NEW)` measures on it.
 
     raises  InputError where the data is not as that of the run: other columns, classes, elements, characters
     """
     run = read_run(folder, entries=False)
     found = recipe(run.recipe, str(folder / "run.json"))
-    task = _kind(found).measuring(found, folder, names)
+    task = _kind(found).for_evaluation(found, folder, names)
     digests = {source.sha256: source for source in run.data if source.part == "train"}
     if same := [source for source in task.sources if source.sha256 in digests]:
         task.notes = [*task.notes, f"The run was trained on {same[0].name}, so this does not measure how it generalises."]

@@ -15,10 +15,10 @@ from equiscope.errors import InputError
 from equiscope.models import Built, Model
 from equiscope.record import Line, Sample
 from equiscope.tokens import Tokens, read_sound
+from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
 from equiscope.training.folder import keep, kept
-from equiscope.training.looking import attention_of, due, room
 from equiscope.training.recipe import Recipe
-from equiscope.training.task import NEW, Answer, Asked, Batch, Task, batches, likeliest
+from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, Task, batches, likeliest
 
 AT_ONCE = 64  # recordings that are evaluated together
 PAIRS = 2**22  # of tokens that are answered together
@@ -46,7 +46,7 @@ class SoundsTask(Task):
             ]
 
     @classmethod
-    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+    def from_recipe(cls, recipe: Recipe, beside: Path | None = None) -> Self:
         """Read and look at the recipe's recordings."""
         assert isinstance(recipe.data, Sounds)
         recordings = Recordings(recipe.data, recipe.seed, beside)
@@ -57,7 +57,7 @@ class SoundsTask(Task):
         return self.hearing.classes
 
     @classmethod
-    def recall(cls, recipe: Recipe, folder: Path) -> Self:
+    def load_task(cls, recipe: Recipe, folder: Path) -> Self:
         assert isinstance(recipe.data, Sounds)
         hearing = kept(folder / HEARING, Hearing, "how this run hears")
         if len(hearing.mean) != (wide := bands(recipe.data, hearing.rate)):
@@ -68,43 +68,43 @@ class SoundsTask(Task):
         return cls(recipe, hearing)
 
     @classmethod
-    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
-        task = cls.recall(recipe, folder)
+    def evaluation_task(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.from_run(recipe, folder)
         return cls(recipe, task.hearing, Recordings.measured(task.config, task.hearing, NEW, names))
 
     def save(self, folder: Path) -> None:
         keep(folder / HEARING, self.hearing)
 
-    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
-        wide, classes = features(self.config, self.hearing.rate), len(self.hearing.classes)
-        entry, said = dict(spec.get("entry") or {}), self.recipe.model.get("entry", {})
-        if "start" in self.recipe.model or "stem" in said:
-            wide = self._heard_by(entry, wide)
+    def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
+        size, classes = features(self.config, self.hearing.rate), len(self.hearing.classes)
+        entry, entry_fields = dict(spec.get("entry") or {}), self.recipe.model.get("entry", {})
+        if "start" in self.recipe.model or "stem" in entry_fields:
+            size = self._stem_features(entry, size)
         if "start" in self.recipe.model:
-            if (entry.get("features"), spec.get("outputs")) != (wide, classes):
+            if (entry.get("features"), spec.get("outputs")) != (size, classes):
                 raise InputError(
                     f"The checkpoint takes {entry.get('features')} numbers a token and gives {spec.get('outputs')} answers, but "
-                    f"these recordings make {wide} and have {classes} classes. Use the tokens, windows and mels of its training."
+                    f"these recordings make {size} and have {classes} classes. Use the tokens, windows and mels of its training."
                 )
             return spec
         if spec.get("vocabulary") is not None:
             raise InputError(f"model.vocabulary is {spec['vocabulary']}, but sounds are no words of a list. Leave it out.")
-        for name, given, found in (
-            ("entry.features", said.get("features"), wide),
+        for name, given, needed in (
+            ("entry.features", entry_fields.get("features"), size),
             ("outputs", self.recipe.model.get("outputs"), classes),
         ):
-            if given not in (None, found):
-                raise InputError(f"model.{name} is {given}, but the recordings have {found}. Leave it out: the data says it.")
+            if given not in (None, needed):
+                raise InputError(f"model.{name} is {given}, but the recordings have {needed}. Leave it out: the data says it.")
         if spec.setdefault("readout", "mean") == "each":
             raise InputError('model.readout "each" answers for every token, but a recording has one class. Use "mean" or "class".')
-        if "stem" in said:
+        if "stem" in entry_fields:
             entry |= {"patch": [2 ** (len(entry["stem"]) - 1)]}
         else:  # a preset's cells are cut here already
             entry = {name: value for name, value in entry.items() if name not in ("patch", "stem")}
-        entry |= {"features": wide}
+        entry |= {"features": size}
         return {"head": {"bias": True}, **spec, "entry": entry, "outputs": classes}
 
-    def _heard_by(self, entry: dict[str, Any], wide: int) -> int:
+    def _stem_features(self, entry: dict[str, Any], wide: int) -> int:
         """Raw numbers of a token after the convolutions of a stem, which read frames one after another."""
         stem, rate, config = entry.get("stem"), self.hearing.rate, self.config
         if not stem:
@@ -137,10 +137,16 @@ class SoundsTask(Task):
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.recordings is not None
         size = self.recipe.budget.batch
-        heard, wanted = self.recordings.batch(step, size, share, shares)
-        assert heard.valid is not None
-        tensors = {"inputs": heard.x, "positions": heard.positions, "order": heard.order, "valid": heard.valid, "wanted": wanted}
-        return Batch(tensors, size, int(heard.valid.sum()), len(wanted), heard.x.shape[-2])
+        tokens, wanted = self.recordings.batch(step, size, share, shares)
+        assert tokens.valid is not None
+        tensors = {
+            "inputs": tokens.x,
+            "positions": tokens.positions,
+            "order": tokens.order,
+            "valid": tokens.valid,
+            "wanted": wanted,
+        }
+        return Batch(tensors, size, int(tokens.valid.sum()), len(wanted), tokens.x.shape[-2])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         t = batch.tensors
@@ -155,16 +161,16 @@ class SoundsTask(Task):
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
         """accuracy: share of recordings whose most probable class is theirs; loss: nats a recording."""
         assert self.recordings is not None
-        device, right, lost = next(model.parameters()).device, 0, 0.0
-        for heard, wanted, _ in self.recordings.recordings(part, AT_ONCE):
-            answers, wanted = model(heard.to(device=device)).float(), wanted.to(device)
-            right += int((answers.argmax(-1) == wanted).sum())
-            lost += float(F.cross_entropy(answers, wanted, reduction="sum"))
+        device, correct, total_loss = next(model.parameters()).device, 0, 0.0
+        for tokens, wanted, _ in self.recordings.recordings(part, AT_ONCE):
+            answers, wanted = model(tokens.to(device=device)).float(), wanted.to(device)
+            correct += int((answers.argmax(-1) == wanted).sum())
+            total_loss += float(F.cross_entropy(answers, wanted, reduction="sum"))
         count = len(self.recordings.parts[part])
-        return {"accuracy": right / count, "loss": lost / count, "recordings": float(count)}
+        return {"accuracy": correct / count, "loss": total_loss / count, "recordings": float(count)}
 
     @torch.no_grad()
-    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
         """The class of each sound, and how probable the likeliest classes are. options: top, how many of them; 3 unless said.
 
         inputs: sound files, folders, archives, tables with a column path.
@@ -176,11 +182,11 @@ class SoundsTask(Task):
             return []
         recordings = Recordings.unlabelled(self.config, self.hearing, inputs)
         waves, hop = [r.wave for r in recordings], max(1, round(self.config.hop_ms * self.hearing.rate / 1000))
-        device, found = next(model.parameters()).device, []  # type: Any, list[Tensor]
-        for some in batches([len(wave) // hop for wave in waves], AT_ONCE, PAIRS):
-            heard = tokens_of(self.config, self.hearing, waves[some]).to(device=device)
-            found.append(model(heard).float().softmax(-1).cpu())
-        return likeliest([r.name for r in recordings], torch.cat(found), self.hearing.classes, top)
+        device, probabilities = next(model.parameters()).device, []  # type: Any, list[Tensor]
+        for chosen in batches([len(wave) // hop for wave in waves], AT_ONCE, PAIRS):
+            tokens = tokens_of(self.config, self.hearing, waves[chosen]).to(device=device)
+            probabilities.append(model(tokens).float().softmax(-1).cpu())
+        return likeliest([r.name for r in recordings], torch.cat(probabilities), self.hearing.classes, top)
 
     def _wave(self, path: str, longest: float | None = None) -> Tensor:
         """A file as it is heard. Raises InputError where it is too short or longer than `longest` seconds, or holds no numbers."""
@@ -191,41 +197,41 @@ class SoundsTask(Task):
             raise InputError(f"{path} lasts {1000 * len(wave) / rate:.3g} ms, but one token takes {1000 * least / rate:.3g} ms.")
         return wave if self.config.longest is None else wave[: max(least, round(self.config.longest * rate))]
 
-    def asked(self, model: Built, said: str) -> Asked:
-        heard = tokens_of(self.config, self.hearing, [self._wave(said, LOOKED)]).to(device=next(model.parameters()).device)
+    def model_inputs(self, model: Built, example: str) -> ModelInputs:
+        tokens = tokens_of(self.config, self.hearing, [self._wave(example, LOOKED)]).to(device=next(model.parameters()).device)
         front = model.spec.rows_before
-        at, config = heard.positions.reshape(-1, heard.positions.shape[-1])[:, 0].tolist(), self.config
-        many = config.patch[0] if config.tokens == "patches" else 1  # windows of a slice
-        lasts = (config.window_ms + (many - 1) * config.hop_ms) / 1000
-        begins = [max(0.0, t - lasts / 2) if config.places == "seconds" else t * many * config.hop_ms / 1000 for t in at]
+        at, config = tokens.positions.reshape(-1, tokens.positions.shape[-1])[:, 0].tolist(), self.config
+        windows = config.patch[0] if config.tokens == "patches" else 1  # windows of a slice
+        lasts = (config.window_ms + (windows - 1) * config.hop_ms) / 1000
+        begins = [max(0.0, t - lasts / 2) if config.places == "seconds" else t * windows * config.hop_ms / 1000 for t in at]
         labels = [*["class", *(f"register {i}" for i in range(1, front))][:front], *(f"{time:.3g} s" for time in begins)]
         line = Line(name="sound", kind="slices", labels=labels, seconds=begins, lasts=lasts, before=front)
-        return Asked((heard,), [line])
+        return ModelInputs((tokens,), [line])
 
     @torch.no_grad()
     def samples(self, model: Built, step: int) -> list[Sample]:
         """The class of recordings of the validation part, far apart in it."""
         assert self.recordings is not None
-        some, many = self.recordings.parts["validation"], self.recipe.evaluation.samples
-        device, found = next(model.parameters()).device, []  # type: Any, list[Sample]
-        for recording in [some[i * len(some) // many] for i in range(min(many, len(some)))]:
-            heard = tokens_of(self.config, self.hearing, [recording.wave]).to(device=device)
-            chances = model(heard).float().softmax(-1)[0]
-            best = int(chances.argmax())
-            answer = f"{self.hearing.classes[best]} ({float(chances[best]):.0%})"
+        recordings, count = self.recordings.parts["validation"], self.recipe.evaluation.samples
+        device, samples = next(model.parameters()).device, []  # type: Any, list[Sample]
+        for recording in [recordings[i * len(recordings) // count] for i in range(min(count, len(recordings)))]:
+            tokens = tokens_of(self.config, self.hearing, [recording.wave]).to(device=device)
+            probabilities = model(tokens).float().softmax(-1)[0]
+            best = int(probabilities.argmax())
+            answer = f"{self.hearing.classes[best]} ({float(probabilities[best]):.0%})"
             given = recording.name.rpartition(": ")[2].rpartition("/")[2]
-            looks = isinstance(model, Model) and not found and due(self.recipe, step)
-            looked = self._looked(model, heard) if looks else {}
-            found.append(Sample(step=step, given=given, answer=answer, wanted=recording.label, **looked))
-        return found
+            take_snapshot = isinstance(model, Model) and not samples and snapshot_due(self.recipe, step)
+            snapshot = self._attention_snapshot(model, tokens) if take_snapshot else {}
+            samples.append(Sample(step=step, given=given, answer=answer, wanted=recording.label, **snapshot))
+        return samples
 
-    def _looked(self, model: Built, heard: Tokens) -> dict[str, Any]:
+    def _attention_snapshot(self, model: Built, tokens: Tokens) -> dict[str, Any]:
         """What the windows at the beginning of a recording drew from each other, by their times."""
         assert isinstance(model, Model)
-        some = slice(0, room(model))
-        few = Tokens(x=heard.x[0, some], positions=heard.positions[0, some], order=heard.order[some])
+        first = slice(0, snapshot_length(model))
+        excerpt = Tokens(x=tokens.x[0, first], positions=tokens.positions[0, first], order=tokens.order[first])
         unit = " s" if self.config.places == "seconds" else ""
-        names = [f"{place:.3g}{unit}" for place in few.positions[:, 0].tolist()]
+        names = [f"{position:.3g}{unit}" for position in excerpt.positions[:, 0].tolist()]
         before = model.spec.rows_before  # rows that the read-out adds
-        kept = slice(before, None)
-        return {"tokens": names, "attention": attention_of(model, few, rows=kept, columns=kept)}
+        rows = slice(before, None)
+        return {"tokens": names, "attention": attention_of(model, excerpt, rows=rows, columns=rows)}

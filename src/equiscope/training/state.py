@@ -17,15 +17,15 @@ OPTIMISER = "optimiser.safetensors"
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
     """What a checkpoint holds of a model, by name, whole, on the CPU. Every process has to ask."""
-    return together(kept(model))
+    return gather(kept(model))
 
 
-def together(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def gather(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Each tensor whole, on the CPU."""
     return {name: whole(tensor) for name, tensor in tensors.items()}
 
 
-def remembered(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer]) -> dict[str, Tensor]:
+def optimiser_state(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer]) -> dict[str, Tensor]:
     """What the optimisers remember of each parameter, as "exp_avg/name"; their settings come from the recipe."""
     names = {id(p): name for name, p in model.named_parameters()}
     held = {
@@ -34,10 +34,10 @@ def remembered(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer]) ->
         for p, known in optimiser.state.items()
         for what, value in known.items()
     }
-    return together(dict(sorted(held.items())))  # every process asks for them in one order
+    return gather(dict(sorted(held.items())))  # every process asks for them in one order
 
 
-def take_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Give the model these parameters. Raises InputError where they are others than its own, before one has changed."""
     own = kept(model)
     if own.keys() != tensors.keys():
@@ -46,10 +46,10 @@ def take_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     for name, p in own.items():
         if p.shape != tensors[name].shape:
             raise InputError(f"The checkpoint's {name} is {tuple(tensors[name].shape)}, but the model's is {tuple(p.shape)}.")
-    fill(own, tensors)
+    copy_into(own, tensors)
 
 
-def take_remembered(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer], tensors: Mapping[str, Tensor]) -> None:
+def load_optimiser_state(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer], tensors: Mapping[str, Tensor]) -> None:
     """Give the optimisers what they remembered."""
     held: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
@@ -65,10 +65,10 @@ def take_remembered(model: nn.Module, optimisers: Iterable[torch.optim.Optimizer
 
 
 @torch.no_grad()
-def fill(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+def copy_into(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
     """Each of our own tensors takes the numbers of its name."""
     for name, tensor in own.items():
-        tensor.copy_(shared_out(tensors[name], tensor))
+        tensor.copy_(sharded(tensors[name], tensor))
 
 
 def whole(tensor: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ def whole(tensor: Tensor) -> Tensor:
     return full.to("cpu", copy=True)
 
 
-def shared_out(tensor: Tensor, like: Tensor) -> Tensor:
+def sharded(tensor: Tensor, like: Tensor) -> Tensor:
     """A whole tensor, spread as another one is; each process takes its share of what it read itself."""
     mesh: Any = getattr(like, "device_mesh", None)
     if mesh is None:
@@ -90,4 +90,4 @@ def shared_out(tensor: Tensor, like: Tensor) -> Tensor:
 
 def _like(p: Tensor, value: Tensor) -> Tensor:
     """A count of steps is one number, everywhere the same; all else is of the parameter's shape."""
-    return shared_out(value, p).clone() if value.shape == p.shape and value.ndim else value.to(p.device, copy=True)
+    return sharded(value, p).clone() if value.shape == p.shape and value.ndim else value.to(p.device, copy=True)

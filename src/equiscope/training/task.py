@@ -66,7 +66,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Prediction:
     """What a model makes of one input.
 
     more    numbers beside it, e.g. the probability of each class
@@ -88,17 +88,17 @@ class Answer:
         return f"{self.given}{self.answer}" if not self.more else f"{self.given}: {self.answer} ({beside})"
 
 
-def likeliest(called: Sequence[str], chances: Tensor, classes: Sequence[str], top: int) -> list[Answer]:
+def likeliest(called: Sequence[str], chances: Tensor, classes: Sequence[str], top: int) -> list[Prediction]:
     """The `top` likeliest classes of each input. chances: [inputs, classes]."""
     best = chances.topk(top)
     return [
-        Answer(name, classes[which[0]], {classes[i]: p for i, p in zip(which, values, strict=True)})
+        Prediction(name, classes[which[0]], {classes[i]: p for i, p in zip(which, values, strict=True)})
         for name, values, which in zip(called, best.values.tolist(), best.indices.tolist(), strict=True)
     ]
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModelInputs:
     """What a model is called with for one input of a person's, and what then stands in its rows."""
 
     args: tuple[Any, ...]
@@ -107,7 +107,7 @@ class Asked:
 
 
 class Task(ABC):
-    """Data of a recipe and what to do with it. Made by `open_task` (with data), or `recall` (for a run's answers, without).
+    """Data of a recipe and what to do with it. Made by `open_task` (with data), or `load_task` (for a run's answers, without).
 
     baselines  that it takes in place of a transformer
     single   whether it is learned in one process only
@@ -132,14 +132,14 @@ class Task(ABC):
         self.recipe = recipe
 
     @abstractmethod
-    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+    def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         """The fields of a spec with those that the data decides (vocabulary, outputs); refuses those that do not fit."""
 
     def sizes(self, baseline: str) -> dict[str, Any]:
         """What the data decides of one of its `baselines`."""
         raise NotImplementedError
 
-    def begun(self, model: Built) -> Built:
+    def init_model(self, model: Built) -> Built:
         """The model with fresh weights, and what the data decides of them."""
         return model
 
@@ -161,7 +161,7 @@ class Task(ABC):
         """Places [N, A] of the longest inputs of any part, which a scheme that knows so many only has to know."""
         yield from ()
 
-    def levelled(self, model: Built) -> AbstractContextManager[None]:
+    def calibrated(self, model: Built) -> AbstractContextManager[None]:
         """Inside, the weights that are measured and kept have what the training part decides of them at once; then not any more."""
         return nullcontext()
 
@@ -180,11 +180,11 @@ class Task(ABC):
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write what `recall` needs into a run's folder: a tokenizer, names of classes."""
+        """Write what `load_task` needs into a run's folder: a tokenizer, names of classes."""
 
     @classmethod
     @abstractmethod
-    def opened(cls, recipe: Recipe, beside: Path | None = None) -> "Task":
+    def from_recipe(cls, recipe: Recipe, beside: Path | None = None) -> "Task":
         """The task of a recipe with its data, read and looked at before anything is trained.
 
         beside  the recipe's folder, where data is looked for first
@@ -197,23 +197,23 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def recall(cls, recipe: Recipe, folder: Path) -> "Task":
+    def load_task(cls, recipe: Recipe, folder: Path) -> "Task":
         """The task of a run, without its data."""
 
     @classmethod
     @abstractmethod
-    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> "Task":
+    def evaluation_task(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> "Task":
         """The task of a run, with new data as its one part, which is called NEW. names: its files, as a recipe names them.
 
         raises  InputError where columns, classes, elements or characters are not those of the run
         """
 
     @abstractmethod
-    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
         """Answers to inputs as a person gives them, in batches: texts; or files, folders, archives as `train` reads them."""
 
     @abstractmethod
-    def asked(self, model: Built, said: str) -> Asked:
+    def model_inputs(self, model: Built, example: str) -> ModelInputs:
         """One input as a person gives it, as for `predict`, made ready for the model."""
 
     def samples(self, model: Built, step: int) -> list[Sample]:
@@ -225,7 +225,7 @@ class Task(ABC):
         return float(describe(spec, max(batch.length, 1), max(batch.source, 1)).multiply_adds * batch.size)
 
 
-def orderless(task: Task, model: Built) -> list[str]:
+def order_warnings(task: Task, model: Built) -> list[str]:
     """A sentence where a model cannot know the order of what it reads, though the order says something."""
     if not task.ordered or not isinstance(model, Model):
         return []
@@ -233,30 +233,30 @@ def orderless(task: Task, model: Built) -> list[str]:
     return [
         f"The {name.rpartition('.')[2]} knows no order: without a position scheme and a causal mask, its tokens say the same in any"
         f' order. Say {name}.block.attention.position = "{task.ordered}", unless that is meant.'
-        for name, part in parts.items() if _knows_no_order(part)
+        for name, part in parts.items() if _ignores_order(part)
     ]  # fmt: skip
 
 
-def _knows_no_order(model: Model) -> bool:
+def _ignores_order(model: Model) -> bool:
     """Whether every part treats tokens alike, or only a read-out of one row does not."""
     claim = next(claim for claim in derive(model) if claim.action == Permute.name)
     return claim.holds or (claim.decided_by == "readout" and model.readout.name in ("first", "last"))
 
 
-def settle(task: Task) -> ModelSpec:
+def resolve_spec(task: Task) -> ModelSpec:
     """The model of a recipe: a preset's or a checkpoint's, with the fields that the recipe says and those that the data decides."""
-    spec = _settled(task)
+    spec = _resolved(task)
     if not spec.needs_documents:
         return spec
     data = spec.to_dict()
     return Spec.of(merged(data, {"entry": {"separator": list(task.separator(data.get("entry", {}).get("separator")))}}))
 
 
-def _settled(task: Task) -> ModelSpec:
+def _resolved(task: Task) -> ModelSpec:
     if task.name == "molecules":
         return _in_space(task)
-    said = dict(task.recipe.model)
-    preset, start = said.pop("preset", None), said.pop("start", None)
+    model_fields = dict(task.recipe.model)
+    preset, start = model_fields.pop("preset", None), model_fields.pop("start", None)
     base: dict[str, Any] = {}
     if start is not None:
         if others := [name for name in task.recipe.model if name not in ("start", "dropout", "skip")]:
@@ -267,18 +267,18 @@ def _settled(task: Task) -> ModelSpec:
         spec = read_spec(start)
         base = spec.to_dict()
         if spec.kind == "baseline":
-            return _baseline(task, base | said, f"The checkpoint of model.start = {start!r} has")
+            return _baseline(task, base | model_fields, f"The checkpoint of model.start = {start!r} has")
         if spec.kind == "points":
             raise InputError(f"The checkpoint of model.start = {start!r} is of points in space, which only molecules begin with.")
-    elif "baseline" in said:
-        return _baseline(task, said, "The recipe says")
+    elif "baseline" in model_fields:
+        return _baseline(task, model_fields, "The recipe says")
     elif preset is not None:
         base = spec_of(preset).to_dict()
-    fields = task.settled(merged(base, said) if start is None else base | said)
-    made = Spec.of({name: value for name, value in fields.items() if value is not None or name in ("vocabulary", "outputs")})
+    fields = task.resolved_fields(merged(base, model_fields) if start is None else base | model_fields)
+    spec_ = Spec.of({name: value for name, value in fields.items() if value is not None or name in ("vocabulary", "outputs")})
     if task.name in ("language", "translation"):
-        _says_the_next(made)
-    return made
+        _check_language_model(spec_)
+    return spec_
 
 
 def _in_space(task: Task) -> PointSpec | Spec:
@@ -286,33 +286,33 @@ def _in_space(task: Task) -> PointSpec | Spec:
 
     Where the recipe says a block, it is an ordinary transformer.
     """
-    said = dict(task.recipe.model)
-    start = said.pop("start", None)
+    model_fields = dict(task.recipe.model)
+    start = model_fields.pop("start", None)
     if start is None:
-        fields = task.settled(said)
-        return Spec.of(fields) if "block" in said else PointSpec.of(fields)
+        fields = task.resolved_fields(model_fields)
+        return Spec.of(fields) if "block" in model_fields else PointSpec.of(fields)
     spec = read_spec(start)
-    if said or spec.kind != "points":
-        what = f"beside which model says nothing, but got {', '.join(said)}" if said else "but that is none"
+    if model_fields or spec.kind != "points":
+        what = f"beside which model says nothing, but got {', '.join(model_fields)}" if model_fields else "but that is none"
         raise InputError(f"model.start = {start!r} takes a run of molecules with a spec of its own, {what}.")
-    return PointSpec.of(task.settled(spec.to_dict()))
+    return PointSpec.of(task.resolved_fields(spec.to_dict()))
 
 
-def _baseline(task: Task, said: dict[str, Any], who: str) -> Baseline:
+def _baseline(task: Task, model_fields: dict[str, Any], who: str) -> Baseline:
     """A baseline with what the data decides. Raises InputError where it is of another task, or of other data."""
-    kind = str(said["baseline"])
+    kind = str(model_fields["baseline"])
     if kind not in task.baselines:
-        known = f"one of {', '.join(task.baselines)}, or a transformer" if task.baselines else "a transformer"
-        raise InputError(f'model.baseline is "{kind}", which the task {task.name} has no use for. Choose {known}.')
-    found = task.sizes(kind)
-    for name, size in found.items():
-        given = said.get(name, size)
-        if (tuple(given) if isinstance(given, list) else given) != size:
-            raise InputError(f"{who} {name} = {given}, but the data has {size}. Leave it out: the data says it.")
-    return Baseline.of(said | found)
+        alternatives = f"one of {', '.join(task.baselines)}, or a transformer" if task.baselines else "a transformer"
+        raise InputError(f'model.baseline is "{kind}", which the task {task.name} has no use for. Choose {alternatives}.')
+    sizes = task.sizes(kind)
+    for name, size in sizes.items():
+        stated = model_fields.get(name, size)
+        if (tuple(stated) if isinstance(stated, list) else stated) != size:
+            raise InputError(f"{who} {name} = {stated}, but the data has {size}. Leave it out: the data says it.")
+    return Baseline.of(model_fields | sizes)
 
 
-def _says_the_next(spec: Spec) -> None:
+def _check_language_model(spec: Spec) -> None:
     """Refuse a model that would read the token that it is to say, or that does not answer at each place."""
     if not all(block.attention.joint_mask.blind for block in spec.blocks):
         raise InputError(

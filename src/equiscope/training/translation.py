@@ -23,9 +23,9 @@ from equiscope.record import Line, Sample
 from equiscope.tokens.labels import labels, words
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.training import bleu
-from equiscope.training.looking import attention_of, due, room
+from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
 from equiscope.training.recipe import Recipe
-from equiscope.training.task import NEW, Answer, Asked, Batch
+from equiscope.training.task import NEW, Batch, ModelInputs, Prediction
 from equiscope.training.text import TextTask, of_start
 
 AT_ONCE = 64  # texts that are evaluated or translated together
@@ -54,18 +54,18 @@ class TranslationTask(TextTask):
         self._cost: np.ndarray | None = None
 
     @classmethod
-    def opened(cls, recipe: Recipe, beside: Path | None = None) -> Self:
+    def from_recipe(cls, recipe: Recipe, beside: Path | None = None) -> Self:
         """Read and look at the recipe's data."""
         assert isinstance(recipe.data, Translation)
         pairs = Pairs(recipe.data, recipe.seed, beside, of_start(recipe, recipe.data.tokens))
         return cls(recipe, pairs.tokenizer, pairs)
 
     @classmethod
-    def measuring(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
-        task = cls.recall(recipe, folder)
+    def evaluation_task(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+        task = cls.from_run(recipe, folder)
         return cls(recipe, task.tokenizer, Pairs.measured(task.data, task.tokenizer, NEW, names))
 
-    def settled(self, spec: dict[str, Any]) -> dict[str, Any]:
+    def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         size, encoder = self.tokenizer.size, spec.get("encoder")
         if not isinstance(encoder, dict):
             raise InputError("Translation needs a model with an encoder. Say model.encoder, or model.preset = 'transformer-base'.")
@@ -81,9 +81,9 @@ class TranslationTask(TextTask):
                     'Use data.tokens = "checkpoint", the tokenizer it was trained with.'
                 )
             return spec
-        said = {f"model.{name}": self.recipe.model.get(name) for name in ("vocabulary", "outputs")}
-        said["model.encoder.vocabulary"] = self.recipe.model.get("encoder", {}).get("vocabulary")
-        for name, value in said.items():
+        sizes = {f"model.{name}": self.recipe.model.get(name) for name in ("vocabulary", "outputs")}
+        sizes["model.encoder.vocabulary"] = self.recipe.model.get("encoder", {}).get("vocabulary")
+        for name, value in sizes.items():
             if value is not None and value != size:
                 raise InputError(f"{name} is {value}, but the texts have {size} tokens. Leave it out: the data says it.")
         return spec | {"vocabulary": size, "outputs": size, "encoder": encoder | {"vocabulary": size}}
@@ -91,11 +91,16 @@ class TranslationTask(TextTask):
     def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
         """Of all parts; and of those that are translated, what an answer may have."""
         assert self.pairs is not None
-        read = {part: int(source.lengths.max()) for part, (source, _) in self.pairs.ids.items()}
-        said = max(int(target.lengths.max()) for _, target in self.pairs.ids.values())
-        wide = torch.get_default_dtype()
-        yield "encoder", torch.arange(max(read.values()), dtype=wide)[:, None]
-        yield "model", torch.arange(max(said, *(most(n) for part, n in read.items() if part != "train")), dtype=wide)[:, None]
+        source_lengths = {part: int(source.lengths.max()) for part, (source, _) in self.pairs.ids.items()}
+        target_length = max(int(target.lengths.max()) for _, target in self.pairs.ids.values())
+        dtype = torch.get_default_dtype()
+        yield "encoder", torch.arange(max(source_lengths.values()), dtype=dtype)[:, None]
+        yield (
+            "model",
+            torch.arange(max(target_length, *(most(n) for part, n in source_lengths.items() if part != "train")), dtype=dtype)[
+                :, None
+            ],
+        )
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
         assert self.pairs is not None
@@ -104,15 +109,15 @@ class TranslationTask(TextTask):
 
     def batched(self, rows: Sequence[Row], terms: int, instead: Row) -> Batch:
         """Pairs side by side. Of no pairs at all: one that nothing is asked of, so that every process has something to do."""
-        some = rows or [instead]
-        source = padded([row.source for row in some], self.padding)
-        inputs = padded([[self.start, *row.target[:-1].tolist()] for row in some], self.padding)
-        wanted = padded([row.target for row in some], self.padding)
+        chosen = rows or [instead]
+        source = padded([row.source for row in chosen], self.padding)
+        inputs = padded([[self.start, *row.target[:-1].tolist()] for row in chosen], self.padding)
+        wanted = padded([row.target for row in chosen], self.padding)
         if not rows:
             wanted = torch.full_like(wanted, self.padding)
-        read = sum(len(row.source) + len(row.target) for row in rows)
+        tokens = sum(len(row.source) + len(row.target) for row in rows)
         tensors = {"source": source, "inputs": inputs, "wanted": wanted}
-        return Batch(tensors, terms, read, len(some), inputs.shape[1], source.shape[1])
+        return Batch(tensors, terms, tokens, len(chosen), inputs.shape[1], source.shape[1])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Cross-entropy with the wanted probability smoothed. Padding on the right is hidden by the causal mask, and not asked.
@@ -123,7 +128,7 @@ class TranslationTask(TextTask):
             return self._lost(self._answers(model, batch), batch, self.data.smoothing)
         answers = self._answers(model, batch.again(2))
         wanted = batch.tensors["wanted"].flatten()
-        return twice(answers.unflatten(0, (2, -1)), wanted, self.padding, self.data.smoothing, self.data.rdrop)
+        return rdrop_loss(answers.unflatten(0, (2, -1)), wanted, self.padding, self.data.smoothing, self.data.rdrop)
 
     def _answers(self, model: nn.Module, batch: Batch) -> Tensor:
         source = batch.tensors["source"]
@@ -142,9 +147,9 @@ class TranslationTask(TextTask):
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
         """greedy bleu: cased, 13a, of the part's first 1024 pairs; loss: nats a token, all wanted probability on one token."""
         assert self.pairs is not None
-        some = self.pairs.texts[part][:FOLLOWED]
-        said = self.translated(model, [pair.source for pair in some], beams=1)
-        return {"greedy bleu": bleu.greedy(said, [pair.target for pair in some]), **self.lost(model, part)}
+        pairs = self.pairs.texts[part][:FOLLOWED]
+        translations = self.translated(model, [pair.source for pair in pairs], beams=1)
+        return {"greedy bleu": bleu.greedy(translations, [pair.target for pair in pairs]), **self.lost(model, part)}
 
     def final(self, model: Built, part: str = "validation") -> dict[str, float]:
         """BLEU of the whole part, translated with 5 beams, in three ways of counting (see `signatures`); and the loss.
@@ -153,15 +158,15 @@ class TranslationTask(TextTask):
         """
         assert self.pairs is not None
         pairs = self.pairs.texts[part]
-        said = self.translated(model, [pair.source for pair in pairs])
-        found = bleu.scores(said, [pair.target for pair in pairs], self.data.languages[1], self.data.lower)
+        translations = self.translated(model, [pair.source for pair in pairs])
+        scores = bleu.scores(translations, [pair.target for pair in pairs], self.data.languages[1], self.data.lower)
         searched = f"{BEAMS} beams, length penalty {self.data.length_penalty:g}"
-        self.signatures = {name: f"{how}; {searched}" for name, how in found.signatures.items()}
-        values = found.values | self.lost(model, part)
+        self.signatures = {name: f"{how}; {searched}" for name, how in scores.signatures.items()}
+        values = scores.values | self.lost(model, part)
         if self.folder is not None:
-            (self.folder / f"{part}.txt").write_text("".join(f"{text}\n" for text in said), encoding="utf-8")
-            about = {"values": values, "signatures": self.signatures, "words": found.words}
-            (self.folder / f"{part}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+            (self.folder / f"{part}.txt").write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
+            report = {"values": values, "signatures": self.signatures, "words": scores.words}
+            (self.folder / f"{part}.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
         return values
 
     @torch.no_grad()
@@ -176,34 +181,34 @@ class TranslationTask(TextTask):
             batch = self.batched(rows, 1, rows[0]).to(device)
             answers, wanted = self._answers(model, batch), batch.tensors["wanted"].flatten()
             total += float(self._lost(answers, batch, 0.0))
-            asked = wanted != self.padding
-            right += float((answers.argmax(-1) == wanted)[asked].sum())
-            count += float(asked.sum())
+            counted = wanted != self.padding
+            right += float((answers.argmax(-1) == wanted)[counted].sum())
+            count += float(counted.sum())
         loss = total / count
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "accuracy": right / count}
 
-    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Answer]:
+    def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
         """Each line translated. options: beams (5 unless said; 1 is greedy)."""
         beams = options.pop("beams", BEAMS)
         if options:
             raise InputError(f"Translation takes the option beams, but got {', '.join(options)}. Leave it out.")
-        said = self.translated(model, inputs, beams)
-        return [Answer(given, text, alone=True) for given, text in zip(inputs, said, strict=True)]
+        translations = self.translated(model, inputs, beams)
+        return [Prediction(text, translation, alone=True) for text, translation in zip(inputs, translations, strict=True)]
 
-    def asked(self, model: Built, said: str) -> Asked:
+    def model_inputs(self, model: Built, example: str) -> ModelInputs:
         """The line and the model's own translation of it, which the decoder says again."""
-        if not said.strip():
+        if not example.strip():
             raise InputError("There is no text to translate. Give at least one word.")
         device = next(model.parameters()).device
-        text = said.strip().lower() if self.data.lower else said.strip()
+        text = example.strip().lower() if self.data.lower else example.strip()
         source = encoded(self.tokenizer, text, self.end)
-        answer = encoded(self.tokenizer, self.translated(model, [said])[0], self.end)
+        answer = encoded(self.tokenizer, self.translated(model, [example])[0], self.end)
         inputs, inner = [self.start, *answer][: len(answer)], self.tokenizer.inner
         lines = [
             Line(name=name, kind="words", labels=(written := labels(inner, ids)), words=words(inner, ids, written))
             for name, ids in (("source", source), ("translation", inputs))
         ]
-        return Asked((torch.tensor([inputs], device=device),), lines, {"source": torch.tensor([source], device=device)})
+        return ModelInputs((torch.tensor([inputs], device=device),), lines, {"source": torch.tensor([source], device=device)})
 
     def translated(self, model: Built, texts: Sequence[str], beams: int = BEAMS) -> list[str]:
         """The texts in the other language; what is empty stays empty.
@@ -214,42 +219,44 @@ class TranslationTask(TextTask):
         texts = [text.strip().lower() if self.data.lower else text.strip() for text in texts]
         ids = [encoded(self.tokenizer, text, self.end) for text in texts]
         order = sorted((i for i, text in enumerate(texts) if text), key=lambda i: len(ids[i]))
-        said = [""] * len(texts)
-        assert isinstance(model, Model)  # `settle` lets no baseline translate
-        ready, search = prepared(model), Beams(beams, self.data.length_penalty) if beams > 1 else None
-        for steps, alike in groupby(order, lambda i: most(len(ids[i]))):
-            group = list(alike)
+        translations = [""] * len(texts)
+        assert isinstance(model, Model)  # `resolve_spec` lets no baseline translate
+        decoder, search = prepared(model), Beams(beams, self.data.length_penalty) if beams > 1 else None
+        for steps, members in groupby(order, lambda i: most(len(ids[i]))):
+            group = list(members)
             for some in (group[first : first + AT_ONCE] for first in range(0, len(group), AT_ONCE)):
                 source = [torch.tensor(ids[i], device=device) for i in some]
                 begin = torch.full((len(some), 1), self.start, device=device)
-                found = generate(ready, begin, steps, stop=[self.end], source=source, beams=search)
-                for i, row in zip(some, found, strict=True):
-                    said[i] = self.tokenizer.decode(row.tolist()).strip()
-        return [text.lower() for text in said] if self.data.lower else said  # also of a model that wrote capitals before
+                outputs = generate(decoder, begin, steps, stop=[self.end], source=source, beams=search)
+                for i, row in zip(some, outputs, strict=True):
+                    translations[i] = self.tokenizer.decode(row.tolist()).strip()
+        return (
+            [text.lower() for text in translations] if self.data.lower else translations
+        )  # also of a model that wrote capitals before
 
     def multiply_adds(self, spec: ModelSpec, batch: Batch) -> float:
         """Of one forward pass: a polynomial in both lengths, which vary too much to describe the model for each pair of them."""
         if self._cost is None:
-            places = [(8, 8), (16, 8), (24, 8), (8, 16), (8, 24)]
-            known = [describe(spec, t, s).multiply_adds for t, s in places]
-            self._cost = np.linalg.solve([_powers(*place) for place in places], known)
+            lengths = [(8, 8), (16, 8), (24, 8), (8, 16), (8, 24)]
+            costs = [describe(spec, t, s).multiply_adds for t, s in lengths]
+            self._cost = np.linalg.solve([_powers(*pair) for pair in lengths], costs)
         times = 2 if self.data.rdrop else 1
         return float(_powers(batch.length, batch.source) @ self._cost) * batch.size * times
 
     def samples(self, model: Built, step: int) -> list[Sample]:
         assert self.pairs is not None
         pairs = self.pairs.texts["validation"][: self.recipe.evaluation.samples]
-        said = self.translated(model, [pair.source for pair in pairs])
-        seen = self._seen(model) if pairs and due(self.recipe, step) else {}
+        translations = self.translated(model, [pair.source for pair in pairs])
+        snapshot = self._attention_snapshot(model) if pairs and snapshot_due(self.recipe, step) else {}
         return [
-            Sample(step=step, given=pair.source, answer=text, wanted=pair.target, **(seen if i == 0 else {}))
-            for i, (pair, text) in enumerate(zip(pairs, said, strict=True))
+            Sample(step=step, given=pair.source, answer=text, wanted=pair.target, **(snapshot if i == 0 else {}))
+            for i, (pair, text) in enumerate(zip(pairs, translations, strict=True))
         ]
 
-    def _seen(self, model: Built) -> dict[str, Any]:
+    def _attention_snapshot(self, model: Built) -> dict[str, Any]:
         """What the decoder, as it says the wanted translation of the first pair, draws from the tokens of the source."""
         assert self.pairs is not None
-        device, most = next(model.parameters()).device, room(model)
+        device, most = next(model.parameters()).device, snapshot_length(model)
         source, target = (side[0].tolist()[:most] for side in self.pairs.ids["validation"])
         inputs = [self.start, *target][: len(target)]
         attention = attention_of(model, torch.tensor([inputs], device=device), torch.tensor([source], device=device))
@@ -270,7 +277,7 @@ def _powers(target: int, source: int) -> np.ndarray:
     return np.array([target, target**2, source, source**2, target * source], dtype=np.float64)
 
 
-def twice(answers: Tensor, wanted: Tensor, left_out: int, smoothing: float, weight: float) -> Tensor:
+def rdrop_loss(answers: Tensor, wanted: Tensor, left_out: int, smoothing: float, weight: float) -> Tensor:
     """R-Drop: an example is answered twice, each time with other dropout; both answers are to be right, and to agree.
 
     Half of the paper's loss, as one answer's is one loss: mean cross-entropy + weight/2 * mean Kullback-Leibler distance.
@@ -283,10 +290,10 @@ def twice(answers: Tensor, wanted: Tensor, left_out: int, smoothing: float, weig
     returns    the sum over questions, in nats
     source     Liang et al. 2021, "R-Drop: Regularized Dropout for Neural Networks"
     """
-    asked = wanted != left_out
+    counted = wanted != left_out
     wide = torch.promote_types(answers.dtype, torch.float32)
-    logs, place = answers[:, asked].to(wide).log_softmax(-1), wanted[asked, None].expand(2, -1, 1)
-    lost = (smoothing - 1) * logs.gather(-1, place).squeeze(-1) - smoothing * logs.mean(-1)
+    logs, targets = answers[:, counted].to(wide).log_softmax(-1), wanted[counted, None].expand(2, -1, 1)
+    cross_entropy = (smoothing - 1) * logs.gather(-1, targets).squeeze(-1) - smoothing * logs.mean(-1)
     first, second = logs
-    apart = ((first.exp() - second.exp()) * (first - second)).sum(-1)  # of both ways: p log(p/q) + q log(q/p)
-    return (lost.mean(0) + weight / 4 * apart).sum()
+    divergence = ((first.exp() - second.exp()) * (first - second)).sum(-1)  # of both ways: p log(p/q) + q log(q/p)
+    return (cross_entropy.mean(0) + weight / 4 * divergence).sum()

@@ -16,8 +16,8 @@ from equiscope.training.folder import same_data
 from equiscope.training.loop import Watcher, fit
 from equiscope.training.reading import read_recipe, recipe
 from equiscope.training.recipe import Recipe
-from equiscope.training.registry import measuring, open_task, recall
-from equiscope.training.task import NEW, Answer, Task
+from equiscope.training.registry import evaluation_task, load_task, open_task
+from equiscope.training.task import NEW, Prediction, Task
 
 RUNS = Path("runs")
 LONGEST = 80  # bytes of the name of a folder: systems take 255, and many paths 260 in all
@@ -38,11 +38,11 @@ def train(
     returns  the run: finished; or stopped, where SIGTERM or Ctrl-C asked for that
     raises   InputError where the recipe does not fit, or the folder holds another run; Missing where its data is not there
     """
-    found, folder, beside = opened(source, out, changes, small)
+    found, folder, beside = resolve_source(source, out, changes, small)
     return fit(found, open_data(found, beside, source, small), folder, watcher, devices, beside)
 
 
-def opened(
+def resolve_source(
     source: str | Path | Recipe | Mapping[str, Any], out: str | Path | None, changes: Sequence[str], small: bool
 ) -> tuple[Recipe, Path, Path]:  # fmt: skip
     """The recipe, the folder of its run, and the folder where its data is looked for first."""
@@ -68,7 +68,7 @@ def open_data(found: Recipe, beside: Path, source: Any, small: bool) -> Task:
     try:
         return open_task(found, beside)
     except Missing as error:
-        raise Missing(f"{error}{_or_small(source, small)}") from error
+        raise Missing(f"{error}{_small_hint(source, small)}") from error
 
 
 def evaluate(
@@ -94,7 +94,7 @@ def measured_parts(folder: Path, data: Sequence[str | Path], part: str | None) -
     if data:
         if part is not None:
             raise InputError(f"--data has no parts, but --part {part} asks for one. Leave one of them out.")
-        return measuring(folder, list(map(str, data)))[1], [NEW]
+        return evaluation_task(folder, list(map(str, data)))[1], [NEW]
     run = read_run(folder, entries=False)
     task = open_task(recipe(run.recipe, str(folder / RUN)), Path(run.beside))
     same_data(folder, run, task)
@@ -103,7 +103,7 @@ def measured_parts(folder: Path, data: Sequence[str | Path], part: str | None) -
     return task, [part] if part else [name for name in task.parts if name != "train"]
 
 
-def predict(run: str | Path, inputs: Sequence[str], *, weights: str = "best", **options: Any) -> list[Answer]:
+def predict(run: str | Path, inputs: Sequence[str], *, weights: str = "best", **options: Any) -> list[Prediction]:
     """Predict with a run.
 
     run      folder of a run
@@ -113,7 +113,7 @@ def predict(run: str | Path, inputs: Sequence[str], *, weights: str = "best", **
     raises   InputError where an input cannot be read, or the task has no such option
     """
     folder = Path(run)
-    return recall(folder)[1].predict(load_run(folder, weights), list(inputs), **options)
+    return load_task(folder)[1].predict(load_run(folder, weights), list(inputs), **options)
 
 
 def folder_name(source: Path, small: bool, changes: Sequence[str]) -> str:
@@ -133,7 +133,7 @@ def is_run(folder: Path) -> bool:
         return False
 
 
-def _or_small(source: Any, small: bool) -> str:
+def _small_hint(source: Any, small: bool) -> str:
     """What can be done without the data, where the recipe has a small form and its samples are here."""
     if small or not isinstance(source, str | Path) or Path(source).suffix != ".toml":
         return ""

@@ -19,7 +19,7 @@ from equiscope.tokens.elements import NUMBERS, named
 LEARNED = "An ordinary transformer (model.block) of molecules"
 
 
-def plain_spec(spec: dict[str, Any], levels: Levels, periodic: bool) -> dict[str, Any]:
+def atom_transformer_spec(spec: dict[str, Any], levels: Levels, periodic: bool) -> dict[str, Any]:
     """The fields of a Spec, with those that the data decides: a number for each element and three for a place, one answer.
 
     Attention is computed eagerly, as what is learned from forces needs a second derivative.
@@ -35,11 +35,11 @@ def plain_spec(spec: dict[str, Any], levels: Levels, periodic: bool) -> dict[str
         if found != wanted:
             raise InputError(f"{LEARNED} has {name} = {wanted!r}, but model.{name} is {found!r}. Leave it out: the data says it.")
     block = said.pop("block", {})
-    made = [_eagerly(one) for one in block] if isinstance(block, list | tuple) else _eagerly(block)
+    made = [_with_eager_backend(one) for one in block] if isinstance(block, list | tuple) else _with_eager_backend(block)
     return said | {"block": made, "entry": entry, "readout": "mean", "outputs": 1}
 
 
-class Plain:
+class AtomTransformer:
     """An ordinary transformer of a run, which answers as a `SpaceModel` does; levels: what its training part decided."""
 
     def __init__(self, model: Model, levels: Levels) -> None:
@@ -80,5 +80,5 @@ class Plain:
         return Answer(energy if learn else energy.detach(), -slope)
 
 
-def _eagerly(block: dict[str, Any]) -> dict[str, Any]:
+def _with_eager_backend(block: dict[str, Any]) -> dict[str, Any]:
     return block | {"attention": block.get("attention", {}) | {"backend": "eager"}}

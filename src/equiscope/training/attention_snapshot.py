@@ -19,14 +19,14 @@ LOOKS, DECIMALS = 12, 3
 NUMBERS, LONGEST = 2**14, 24  # weights of one look; tokens of its example
 
 
-def due(recipe: Recipe, step: int) -> bool:
+def snapshot_due(recipe: Recipe, step: int) -> bool:
     """Whether attention is looked at after this step: at evaluations, the first and the last among them, a dozen times at most."""
     steps, every = recipe.budget.steps, recipe.evaluation.every or max(1, recipe.budget.steps // 10)
     apart = -(-(steps // every) // (LOOKS - 2)) or 1
     return step == steps or (step % every == 0 and step // every % apart == 0)
 
 
-def room(model: Built) -> int:
+def snapshot_length(model: Built) -> int:
     """Tokens of an example whose weights of all layers and heads are few."""
     if not isinstance(model, Model):
         return 2

@@ -9,32 +9,32 @@ from torch import Tensor, nn
 from equiscope.program.hooks import hooked
 
 
-def where(model: nn.Module, lost: Callable[[], Tensor]) -> str:
+def nan_source(model: nn.Module, lost: Callable[[], Tensor]) -> str:
     """Compute a loss and its gradient again, looking at every part. Gradients are left behind.
 
     lost  computes the loss by `model`, without the backward pass
     """
-    found = [f"the weights {name}" for name, p in model.named_parameters() if not _finite(p)]
+    sources = [f"the weights {name}" for name, p in model.named_parameters() if not _finite(p)]
 
-    def seen(path: str, _: nn.Module, answer: Any) -> None:
+    def check_output(path: str, _: nn.Module, answer: Any) -> None:
         name = path or "the model"
 
         def back(gradient: Tensor) -> None:
             if not _finite(gradient):
-                found.append(f"the gradient that reaches {name}")
+                sources.append(f"the gradient that reaches {name}")
 
         for tensor in _tensors(answer):
             if not _finite(tensor):
-                found.append(f"what {name} answers")
+                sources.append(f"what {name} answers")
             elif tensor.requires_grad:
                 tensor.register_hook(back)
 
-    with hooked(model.named_modules(), after=seen), torch.compiler.set_stance("force_eager"):
+    with hooked(model.named_modules(), after=check_output), torch.compiler.set_stance("force_eager"):
         loss = lost()
         if not _finite(loss):
-            found.append("the loss itself")
+            sources.append("the loss itself")
         loss.backward()  # by every process, whatever it has found: they wait for each other
-    return found[0] if found else f"the gradient of {_steepest(model)}"
+    return sources[0] if sources else f"the gradient of {_steepest(model)}"
 
 
 def _steepest(model: nn.Module) -> str:

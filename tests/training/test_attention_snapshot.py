@@ -6,7 +6,7 @@ import torch
 import equiscope as eq
 from equiscope.models import PRESETS, weights
 from equiscope.record import unpack
-from equiscope.training.looking import LONGEST, LOOKS, NUMBERS, attention_of, due, room
+from equiscope.training.attention_snapshot import LONGEST, LOOKS, NUMBERS, attention_of, snapshot_due, snapshot_length
 from tests.training.small import small
 
 
@@ -16,7 +16,7 @@ def test_a_run_is_looked_at_a_dozen_times_the_first_and_the_last_evaluation_amon
     recipe, _ = small(tmp_path, budget={"steps": steps}, optimiser={"warmup": 0}, evaluation={"every": every})
     apart = every or max(1, steps // 10)
     evaluated = [s for s in range(steps + 1) if s % apart == 0 or s == steps]
-    looks = [s for s in evaluated if due(recipe, s)]
+    looks = [s for s in evaluated if snapshot_due(recipe, s)]
     assert looks[0] == 0
     assert looks[-1] == steps
     assert len(looks) <= LOOKS
@@ -61,8 +61,8 @@ def test_layers_that_differ_in_heads_are_no_table():
 
 
 def test_an_example_is_as_long_as_few_numbers_allow():
-    assert room(gpt()) == LONGEST
-    deep = room(gpt(layers=12, heads=16))
+    assert snapshot_length(gpt()) == LONGEST
+    deep = snapshot_length(gpt(layers=12, heads=16))
     assert 2 <= deep < LONGEST
     assert 12 * 16 * deep**2 <= NUMBERS
 
@@ -78,7 +78,7 @@ def test_looking_leaves_the_model_as_it_was():
 def test_a_task_shows_its_first_example(tmp_path):
     _, task = small(tmp_path, evaluation={"samples": 2})
     model = eq.build(
-        eq.models.Spec.of(task.settled({"width": 16, "layers": 2, "block": {"attention": {"heads": 2, "causal": True}}}))
+        eq.models.Spec.of(task.resolved_fields({"width": 16, "layers": 2, "block": {"attention": {"heads": 2, "causal": True}}}))
     ).eval()
     first, second = task.samples(model, 0)
     assert first.attention.shape == [2, 2, 16, 16]

@@ -9,9 +9,9 @@ import equiscope as eq
 from equiscope.data.molecules import Levels
 from equiscope.errors import InputError
 from equiscope.models import Model, Spec
-from equiscope.training import fit, load_run, open_task, recall, recipe, settle
-from equiscope.training.loop import begun_model
-from equiscope.training.plainly import Plain
+from equiscope.training import fit, load_run, load_task, open_task, recipe, resolve_spec
+from equiscope.training.baseline_atoms import AtomTransformer
+from equiscope.training.loop import initial_model
 from tests.training.test_molecules_task import plain, written
 
 SIZES = {"width": 16, "layers": 2, "block": {"attention": {"heads": 2}}}
@@ -33,7 +33,7 @@ def answering():
     """An ordinary transformer in float64, as a run asks it."""
     found = ordinary()
     task = open_task(found)
-    return Plain(begun_model(found, settle(task)).double(), task.levels), task.batch(0).tensors
+    return AtomTransformer(initial_model(found, resolve_spec(task)).double(), task.levels), task.batch(0).tensors
 
 
 def test_a_run_is_an_ordinary_transformer_that_is_measured_and_answers(run, tmp_path):
@@ -43,7 +43,7 @@ def test_a_run_is_an_ordinary_transformer_that_is_measured_and_answers(run, tmp_
     assert (model.spec.entry.features, model.spec.readout, model.spec.outputs) == (6, "mean", 1)  # H, C, O and three for a place
     assert made.parameters == sum(p.numel() for p in model.parameters())
     assert list(made.result["test"])[:2] == ["forces", "energy"]
-    _, task = recall(folder)
+    _, task = load_task(folder)
     one, moved = task.predict(load_run(folder), [written(tmp_path / "a.xyz"), written(tmp_path / "b.xyz", shift=7.0)])
     assert moved.arrays["energy"] == pytest.approx(one.arrays["energy"], abs=1e-4)  # places are taken from their mean
     assert torch.tensor(one.arrays["forces"]).shape == (9, 3)
@@ -80,7 +80,7 @@ def test_an_energy_is_of_each_atom_and_what_atoms_have_alone():
     levels = Levels(elements=["H", "O"], references=[-10.0, -400.0], scale=2.0, offset=0.5)
     model = Model(Spec(width=8, entry=eq.models.spec.Entry(features=5), readout="mean", outputs=1))
     torch.nn.init.zeros_(model.head.lm_head.weight)
-    energy = Plain(model, levels)(torch.tensor([[8, 1, 1], [1, 1, 0]]), torch.randn(2, 3, 3, dtype=torch.float64))
+    energy = AtomTransformer(model, levels)(torch.tensor([[8, 1, 1], [1, 1, 0]]), torch.randn(2, 3, 3, dtype=torch.float64))
     assert energy.tolist() == [-420 + 3 * 0.5, -20 + 2 * 0.5]
 
 
@@ -92,7 +92,7 @@ def test_turning_moves_its_answers_and_an_equivariant_models_only_by_rounding(ru
     assert ordinarily["turned energy"] > 1.0
     assert equivariant["turned forces"] < 1e-4 * equivariant["forces"]  # float32 in the layers, measured 2e-8
     assert equivariant["turned energy"] < 0.01  # of -4209 eV, whose references and sum are float64
-    _, task = recall(run[1])
+    _, task = load_task(run[1])
     assert {"turned forces", "turned energy"} <= set(task.signatures)
 
 
@@ -118,7 +118,7 @@ def test_turned_frames_teach_what_a_turn_is(tmp_path):
 )
 def test_what_the_data_decides_is_not_said_otherwise(model, said):
     with pytest.raises(InputError, match=said):
-        settle(open_task(ordinary(model=model)))
+        resolve_spec(open_task(ordinary(model=model)))
 
 
 def test_cells_and_other_elements_are_refused(tmp_path, run):
@@ -129,8 +129,8 @@ def test_cells_and_other_elements_are_refused(tmp_path, run):
     (tmp_path / "a.extxyz").write_text(lines)
     data = {"train": str(tmp_path / "a.extxyz"), "keys": {"energy": "energy"}, "held": 2, "where": {}}
     with pytest.raises(InputError, match="knows no cell, but the frames repeat in one"):
-        settle(open_task(ordinary(data=data)))
-    _, task = recall(run[1])
+        resolve_spec(open_task(ordinary(data=data)))
+    _, task = load_task(run[1])
     with pytest.raises(InputError, match="repeats in a cell, but this model has no cutoff"):
         task.predict(load_run(run[1]), [str(tmp_path / "a.extxyz")])
     with pytest.raises(InputError, match=r"a\.xyz: This model knows H, C, O, but there is an atom of N\."):
