@@ -86,11 +86,11 @@ class ImagesTask(Task):
         return self.sight.classes
 
     @classmethod
-    def load_task(cls, recipe: Recipe, folder: Path) -> Self:
+    def from_run(cls, recipe: Recipe, folder: Path) -> Self:
         return cls(recipe, kept(folder / SIGHT, Sight, "how this run sees"))
 
     @classmethod
-    def evaluation_task(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+    def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         task = cls.from_run(recipe, folder)
         sight = task.sight
         return cls(recipe, sight, Pictures.measured(task.config, sight.classes, sight.size, sight.channels, NEW, names))

@@ -50,7 +50,7 @@ class LanguageTask(TextTask):
         return cls(recipe, passages.tokenizer, passages)
 
     @classmethod
-    def evaluation_task(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+    def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         task = cls.from_run(recipe, folder)
         return cls(recipe, task.tokenizer, Passages.measured(task.config, task.tokenizer, NEW, names))
 

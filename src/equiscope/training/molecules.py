@@ -60,11 +60,11 @@ class MoleculesTask(Task):
         return cls(recipe, frames.levels, frames)
 
     @classmethod
-    def load_task(cls, recipe: Recipe, folder: Path) -> Self:
+    def from_run(cls, recipe: Recipe, folder: Path) -> Self:
         return cls(recipe, kept(folder / LEVELS, Levels, "what atoms this run knows"))
 
     @classmethod
-    def evaluation_task(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+    def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         task = cls.from_run(recipe, folder)
         return cls(recipe, task.levels, Frames.measured(task.config, task.levels, NEW, names))
 

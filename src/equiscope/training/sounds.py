@@ -57,7 +57,7 @@ class SoundsTask(Task):
         return self.hearing.classes
 
     @classmethod
-    def load_task(cls, recipe: Recipe, folder: Path) -> Self:
+    def from_run(cls, recipe: Recipe, folder: Path) -> Self:
         assert isinstance(recipe.data, Sounds)
         hearing = kept(folder / HEARING, Hearing, "how this run hears")
         if len(hearing.mean) != (wide := bands(recipe.data, hearing.rate)):
@@ -68,7 +68,7 @@ class SoundsTask(Task):
         return cls(recipe, hearing)
 
     @classmethod
-    def evaluation_task(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+    def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         task = cls.from_run(recipe, folder)
         return cls(recipe, task.hearing, Recordings.measured(task.config, task.hearing, NEW, names))
 

@@ -197,12 +197,12 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def load_task(cls, recipe: Recipe, folder: Path) -> "Task":
+    def from_run(cls, recipe: Recipe, folder: Path) -> "Task":
         """The task of a run, without its data."""
 
     @classmethod
     @abstractmethod
-    def evaluation_task(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> "Task":
+    def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> "Task":
         """The task of a run, with new data as its one part, which is called NEW. names: its files, as a recipe names them.
 
         raises  InputError where columns, classes, elements or characters are not those of the run

@@ -19,7 +19,7 @@ class TextTask(Task):
         self.tokenizer = tokenizer
 
     @classmethod
-    def load_task(cls, recipe: Recipe, folder: Path) -> Self:
+    def from_run(cls, recipe: Recipe, folder: Path) -> Self:
         return cls(recipe, Tokenizer.read(folder))
 
     def save(self, folder: Path) -> None:

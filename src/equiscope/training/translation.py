@@ -61,7 +61,7 @@ class TranslationTask(TextTask):
         return cls(recipe, pairs.tokenizer, pairs)
 
     @classmethod
-    def evaluation_task(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
+    def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
         task = cls.from_run(recipe, folder)
         return cls(recipe, task.tokenizer, Pairs.measured(task.data, task.tokenizer, NEW, names))
 
