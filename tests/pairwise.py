@@ -14,7 +14,7 @@ import pytest
 def pairwise(*factors: pytest.MarkDecorator) -> pytest.MarkDecorator:
     """One parametrize mark from several, with the ids of stacked marks, the lowest of them first."""
     names = [name for factor in factors for name in _names(factor)]
-    values = [[_param(factor, index) for index in range(len(factor.args[1]))] for factor in factors]
+    values = [[_param(factor, index, value) for index, value in enumerate(factor.args[1])] for factor in factors]
     default = [[i for i, value in enumerate(column) if not _is_thorough(value)] for column in values]
     chosen = {tuple(d[i] for d, i in zip(default, row, strict=True)) for row in cover([len(column) for column in default])}
     cells = []
@@ -61,15 +61,15 @@ def _names(factor: pytest.MarkDecorator) -> list[str]:
     return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
 
-def _param(factor: pytest.MarkDecorator, index: int) -> Any:
+def _param(factor: pytest.MarkDecorator, index: int, value: Any) -> Any:
     """The value with an id: its own, the one that `ids` gives, or what pytest would write for a plain value."""
-    names, value, ids = _names(factor), factor.args[1][index], factor.kwargs.get("ids")
+    names, ids = _names(factor), factor.kwargs.get("ids")
     if not hasattr(value, "marks"):
         value = pytest.param(*(value if len(names) > 1 else (value,)))
     if value.id is not None:
         return value
-    words = ids[index] if isinstance(ids, (list, tuple)) else None
     title = ids if callable(ids) else None
+    words = None if ids is None or title else list(ids)[index]
     words = words or "-".join(_word(v, name, index, title) for v, name in zip(value.values, names, strict=True))
     return pytest.param(*value.values, id=str(words), marks=value.marks)
 

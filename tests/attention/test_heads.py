@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, LISTED, WIDTH, attending, placed, randomised, title, words
+from tests.pairwise import pairwise
 from tests.recorded import recorded
 from torch import nn
 
@@ -77,11 +78,13 @@ backends = pytest.mark.parametrize(
 )
 
 
-@backends
-@pytest.mark.parametrize("value_width", [4, 6])
-@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
-@pytest.mark.parametrize("mask", [Everything(), Causal()], ids=title)
-@pytest.mark.parametrize("scheme", LISTED, ids=title)
+@pairwise(
+    pytest.mark.parametrize("scheme", LISTED, ids=title),
+    pytest.mark.parametrize("mask", [Everything(), Causal()], ids=title),
+    pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"]),
+    pytest.mark.parametrize("value_width", [4, 6]),
+    backends,
+)
 def test_the_fused_kernel_gives_what_the_readable_path_gives(scheme, mask, padded, value_width, dtype, tolerance):
     """Outputs and the gradients of every parameter and of the input."""
     if scheme.acts("value_bias") and value_width != WIDTH // HEADS:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, LISTED, WIDTH, attending, placed, title, words
+from tests.pairwise import pairwise
 
 import equiscope as eq
 from equiscope.attention import Causal, Edges, Everything, MultiHeadAttention, Plan, Sigmoid, Window
@@ -17,9 +18,11 @@ from equiscope.tokens import Tokens
 schemes = pytest.mark.parametrize("scheme", LISTED, ids=title)
 
 
-@pytest.mark.parametrize("backend", ["eager", "sdpa", "chunked"])
-@pytest.mark.parametrize("batch", [(), (2,), (0,)], ids=str)
-@schemes
+@pairwise(
+    schemes,
+    pytest.mark.parametrize("batch", [(), (2,), (0,)], ids=str),
+    pytest.mark.parametrize("backend", ["eager", "sdpa", "chunked"]),
+)
 def test_no_token_asks_for_nothing(scheme, batch, backend):
     model = attending(scheme, Causal(), backend=backend)
     out = model(placed(scheme, words(length=0, batch=batch)))

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.attention.flex_attention as flex_attention
 from tests.drawn import HEADS, LISTED, WIDTH, Attending, attending, placed, randomised, title, uneven, words
+from tests.pairwise import pairwise
 from tests.recorded import recorded
 from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as gemma2
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward as gpt_oss
@@ -342,11 +343,13 @@ def attend(kind, scheme, mask, backend, padded=True):
     return model, replace(tokens, valid=VALID) if padded else tokens
 
 
-@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
-@pytest.mark.parametrize("mask", [Everything(), Causal(), Causal() & Window(3), Edges(GRAPH, 6)], ids=title)
-@pytest.mark.parametrize("scheme", PLACED, ids=title)
 @pytest.mark.usefixtures("plain_flex")
-@kinds
+@pairwise(
+    kinds,
+    pytest.mark.parametrize("scheme", PLACED, ids=title),
+    pytest.mark.parametrize("mask", [Everything(), Causal(), Causal() & Window(3), Edges(GRAPH, 6)], ids=title),
+    pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"]),
+)
 def test_all_backends_compute_the_same(kind, scheme, mask, padded):
     """Outputs of all four; gradients of the three that have some. A backend that cannot gives way to one that can."""
     found = {}
@@ -406,9 +409,11 @@ def test_a_look_up_can_be_differentiated_twice_with_a_bias_and_hidden_rows():
     assert torch.autograd.gradgradcheck(lambda *t: look_up(*t, seen), (q, k, v, bias))
 
 
-@pytest.mark.parametrize("how", ["even places", "uneven places", "padded", "packed"])
-@pytest.mark.parametrize("causal", [False, True], ids=["everything", "causal"])
-@pytest.mark.parametrize("scheme", [s for s in LISTED if s.acts("score_bias") and not s.acts("content_bias")], ids=title)
+@pairwise(
+    pytest.mark.parametrize("scheme", [s for s in LISTED if s.acts("score_bias") and not s.acts("content_bias")], ids=title),
+    pytest.mark.parametrize("causal", [False, True], ids=["everything", "causal"]),
+    pytest.mark.parametrize("how", ["even places", "uneven places", "padded", "packed"]),
+)
 def test_the_gradient_of_a_learned_bias_is_the_same_block_by_block(scheme, causal, how):
     """200 rows: more than a block of the CPU kernel holds, and no multiple of it."""
     n = 200
@@ -457,10 +462,12 @@ def test_a_width_that_heads_do_not_share_is_refused():
 
 
 # --- caches -------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
-@pytest.mark.parametrize("mask", [Causal(), Causal() & Window(3), Causal() & Dilated(2), Causal() & Blocks(4)], ids=repr)
-@pytest.mark.parametrize("scheme", PLACED, ids=title)
-@kinds
+@pairwise(
+    kinds,
+    pytest.mark.parametrize("scheme", PLACED, ids=title),
+    pytest.mark.parametrize("mask", [Causal(), Causal() & Window(3), Causal() & Dilated(2), Causal() & Blocks(4)], ids=repr),
+    pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"]),
+)
 def test_every_causal_kind_decodes_as_the_full_pass(kind, scheme, mask, padded):
     settings = dict(KINDS[kind])
     if scheme.name == "pope" and kind in OWN_SIZE:

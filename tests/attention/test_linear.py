@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, LISTED, WIDTH, placed, randomised, title, uneven, words
+from tests.pairwise import pairwise
 from tests.recorded import recorded
 
 from equiscope.attention import Causal, Everything, LinearAttention, Window
@@ -79,9 +80,11 @@ def cases():
     yield "long and packed", replace(long, document=texts)
 
 
-@pytest.mark.parametrize("feature", FEATURES)
-@masks
-@pytest.mark.parametrize(("case", "tokens"), list(cases()), ids=[name for name, _ in cases()])
+@pairwise(
+    pytest.mark.parametrize(("case", "tokens"), list(cases()), ids=[name for name, _ in cases()]),
+    masks,
+    pytest.mark.parametrize("feature", FEATURES),
+)
 def test_the_fast_form_equals_the_readable_one(case, tokens, mask, feature):
     for position in (NoPosition(), Rope()):
         attention = made(mask, feature=feature)

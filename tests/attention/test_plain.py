@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import LENGTH, WIDTH, randomised, title, words
+from tests.pairwise import pairwise
 
 from equiscope.attention import Causal, GraphAttention, LinearAttention, Linformer, MultiHeadAttention, Nystrom, kinds
 from equiscope.positions import Alibi, NoPosition, Rope, T5Bias
@@ -31,9 +32,11 @@ def tokens(padded):
     return replace(words(batch=(2,)), valid=PADDED if padded else None)
 
 
-@pytest.mark.parametrize("padded", [False, True], ids=["whole", "padded"])
-@pytest.mark.parametrize("scheme", [NoPosition(), Rope(), Alibi(), T5Bias()], ids=title)
-@pytest.mark.parametrize("kind", ["softmax", "sink", "sigmoid", "differential"])
+@pairwise(
+    pytest.mark.parametrize("kind", ["softmax", "sink", "sigmoid", "differential"]),
+    pytest.mark.parametrize("scheme", [NoPosition(), Rope(), Alibi(), T5Bias()], ids=title),
+    pytest.mark.parametrize("padded", [False, True], ids=["whole", "padded"]),
+)
 def test_attention_written_out_gives_the_same(kind, scheme, padded):
     attention = randomised(kinds.make(kind, WIDTH, heads=2, kv_heads=1, mask=Causal()))
     given = tokens(padded), randomised(scheme.sized(WIDTH, 2, attention.head_width))

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from tests.geometry.space import apart, features, places, randomised, turn
+from tests.pairwise import pairwise
 
 from equiscope.errors import ShapeError
 from equiscope.geometry import Features, SpaceAttention, attend, everyone, neighbours
@@ -24,10 +25,12 @@ def double(x):
     return Features({kind: part.double() for kind, part in x.items()})
 
 
-@pytest.mark.parametrize("away", [0.0, 1e3])
-@pytest.mark.parametrize("degrees", [1e-4, 33.0, 180.0])
-@pytest.mark.parametrize("group", list(WIDTHS))
-@pytest.mark.parametrize("form", list(FORMS))
+@pairwise(
+    pytest.mark.parametrize("form", list(FORMS)),
+    pytest.mark.parametrize("group", list(WIDTHS)),
+    pytest.mark.parametrize("degrees", [1e-4, 33.0, 180.0]),
+    pytest.mark.parametrize("away", [0.0, 1e3]),
+)
 def test_it_turns_and_does_not_notice_where_it_is(form, group, degrees, away):
     part, x, at, by = attention(group, **FORMS[form]), features(WIDTHS[group]), places(), turn(degrees)
     moved = at @ by.mT + torch.tensor([0.6, -0.64, 0.48], dtype=torch.float64) * away

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from tests.kernels.fused import N, gradients, made, rows, same
+from tests.pairwise import pairwise
 
 from equiscope.kernels import DistanceBias, attention, cpu, private, reference, short
 from equiscope.kernels.bias import rounded
@@ -30,10 +31,12 @@ def bias_of(kind):
     return None if shape is None else made(*shape, seed=3)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("kind", ["none", "window", "padding", "a whole row", "everything"])
-@pytest.mark.parametrize("bias", ["none", "by distance", "a table a head", "a table a pair", "of the key"])
-@pytest.mark.parametrize("learned", [False, True])
+@pairwise(
+    pytest.mark.parametrize("learned", [False, True]),
+    pytest.mark.parametrize("bias", ["none", "by distance", "a table a head", "a table a pair", "of the key"]),
+    pytest.mark.parametrize("kind", ["none", "window", "padding", "a whole row", "everything"]),
+    pytest.mark.parametrize("causal", [False, True]),
+)
 def test_the_door_and_the_reference_agree(causal, kind, bias, learned):
     (q, k, v), added = rows(), bias_of(bias)
     table = added.values if isinstance(added, DistanceBias) else added

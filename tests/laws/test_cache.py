@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, LISTED, VARIANTS, WIDTH, attending, placed, randomised, title, uneven, words
+from tests.pairwise import pairwise
 
 import equiscope as eq
 from equiscope.attention import Blocks, Causal, Everything, MultiHeadAttention, Prefix, Window
@@ -34,9 +35,11 @@ def decoded(model, tokens, cuts=range(LENGTH + 1)):
     return torch.cat(found, -2), cache
 
 
-@pytest.mark.parametrize("batch", [(), (2,)], ids=["one", "batch"])
-@pytest.mark.parametrize("mask", [Causal(), Causal() & Window(3)], ids=["causal", "window"])
-@schemes
+@pairwise(
+    schemes,
+    pytest.mark.parametrize("mask", [Causal(), Causal() & Window(3)], ids=["causal", "window"]),
+    pytest.mark.parametrize("batch", [(), (2,)], ids=["one", "batch"]),
+)
 def test_token_by_token_equals_the_full_pass(scheme, mask, batch):
     model, tokens = attending(scheme, mask), placed(scheme, words(length=LENGTH, batch=batch))
     found, cache = decoded(model, tokens)

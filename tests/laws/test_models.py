@@ -3,6 +3,7 @@
 import pytest
 import torch
 from tests.drawn import HEADS, LENGTH, LISTED, WIDTH, placed, randomised, title, uneven, words
+from tests.pairwise import pairwise
 
 import equiscope as eq
 from equiscope.models import READOUTS
@@ -42,9 +43,11 @@ norms = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize("readout", READOUTS)
-@norms
-@pytest.mark.parametrize("scheme", LISTED, ids=title)
+@pairwise(
+    pytest.mark.parametrize("scheme", LISTED, ids=title),
+    norms,
+    pytest.mark.parametrize("readout", READOUTS),
+)
 def test_what_is_derived_is_what_is_measured(scheme, norm, readout):
     agree(model(scheme, readout, norm))
 

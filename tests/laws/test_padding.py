@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.drawn import HEADS, LISTED, WIDTH, randomised, title
+from tests.pairwise import pairwise
 from tests.recorded import recorded
 
 import equiscope as eq
@@ -39,10 +40,12 @@ def on(scheme, tokens):
     return replace(tokens, positions=tokens.positions.expand(-1, scheme.axes or 1) * torch.ones(scheme.axes or 1).double())
 
 
-@pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
-@pytest.mark.parametrize("causal", [False, True], ids=["everything", "causal"])
-@pytest.mark.parametrize("readout", [r for r in READOUTS if r != "concatenation"])
-@pytest.mark.parametrize("scheme", LISTED, ids=title)
+@pairwise(
+    pytest.mark.parametrize("scheme", LISTED, ids=title),
+    pytest.mark.parametrize("readout", [r for r in READOUTS if r != "concatenation"]),
+    pytest.mark.parametrize("causal", [False, True], ids=["everything", "causal"]),
+    pytest.mark.parametrize("left", [True, False], ids=["left", "right"]),
+)
 def test_a_padded_text_reads_out_as_the_text_alone(scheme, readout, causal, left):
     made, x = model(scheme, readout, causal), torch.randn(4, WIDTH, dtype=torch.float64)
     alone, among = made(on(scheme, eq.Tokens.of(x, start=5))), made(on(scheme, padded(x, left)))

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.attention.flex_attention as flex_attention
 from tests.drawn import LISTED, SEEDS, VARIANTS, attending, has_table, placed, title, uneven, words
+from tests.pairwise import pairwise
 from torch import Tensor
 
 from equiscope import positions as room
@@ -34,10 +35,12 @@ def elements(tokens: Tokens, seed: int) -> dict[str, Action]:
     return {"permute": order, "shift": Shift(whole), "real shift": Shift(real), "reverse": Reverse()}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("places", ["even", "uneven"])
-@masks
-@schemes
+@pairwise(
+    schemes,
+    masks,
+    pytest.mark.parametrize("places", ["even", "uneven"]),
+    pytest.mark.parametrize("seed", SEEDS),
+)
 def test_attention_keeps_exactly_the_symmetries_that_are_claimed(scheme, mask, places, seed):
     for axes in (1, 2, 3) if scheme.axes is None else (scheme.axes,):
         tokens = placed(scheme, words(seed), axes)
@@ -71,22 +74,17 @@ def uncompiled(monkeypatch):
     monkeypatch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
 
 
-def cell(scheme, name, backend):
-    """FlexAttention is slow as plain Python: its other masks with other settings of a scheme are repetitions."""
-    again = backend == "flex" and scheme in VARIANTS and name != "window"
-    return pytest.param(
-        scheme, MASKS[name], backend, id=f"{title(scheme)}-{name}-{backend}", marks=[pytest.mark.thorough] * again
-    )  # fmt: skip
-
-
 MASKS = {"everything": Everything(), "causal": Causal(), "window": Causal() & Window(3)}
-CELLS = [cell(s, name, backend) for s in LISTED + VARIANTS for name in MASKS for backend in BACKENDS]
 
 
 @pytest.mark.usefixtures("uncompiled")
-@pytest.mark.parametrize(("scheme", "mask", "backend"), CELLS)
+@pairwise(
+    schemes,
+    pytest.mark.parametrize("mask", MASKS.values(), ids=list(MASKS)),
+    pytest.mark.parametrize("backend", BACKENDS),
+)
 def test_every_backend_and_precision_keeps_what_is_claimed(scheme, mask, backend):
-    """Every cell of scheme x action x mask x backend x precision is measured, or the reason why it cannot be is known."""
+    """Every scheme x action x precision is measured with every mask and every backend, or the reason why it cannot be is known."""
     for axes in (1, 2, 3) if scheme.axes is None else (scheme.axes,):
         keeps_what_is_claimed(scheme, mask, backend, placed(scheme, words(batch=(2,)), axes))
 
@@ -166,9 +164,11 @@ def test_a_sequence_does_not_notice_the_others_of_its_batch(scheme, mask):
     assert relative_error(model(other)[1], alone) < ROUNDING
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
-@masks
-@schemes
+@pairwise(
+    schemes,
+    masks,
+    pytest.mark.parametrize("side", ["left", "right"]),
+)
 def test_a_padded_sequence_gives_what_it_gives_alone(scheme, mask, side):
     alone, model, empty = placed(scheme, words(length=4)), attending(scheme, mask), 3
     real = slice(empty, None) if side == "left" else slice(None, 4)

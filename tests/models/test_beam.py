@@ -4,6 +4,7 @@ import pytest
 import torch
 from tests.checkpoints.test_parity import ids
 from tests.models.test_generate_pairs import paired
+from tests.pairwise import pairwise
 
 from equiscope.errors import InputError
 from equiscope.models import Sampling, generate
@@ -52,11 +53,13 @@ def likely_ends(ours, name):
     return [int(first[3]), int(second[5])]
 
 
-@names
-@pytest.mark.parametrize(
-    ("early", "penalty"), [(False, 0.6), (False, 1.0), (False, 2.0), (True, 1.0), ("never", 2.0), ("never", -1.0)], ids=str
+@pairwise(
+    pytest.mark.parametrize("ends", [False, True], ids=["no end", "ends"]),
+    pytest.mark.parametrize(
+        ("early", "penalty"), [(False, 0.6), (False, 1.0), (False, 2.0), (True, 1.0), ("never", 2.0), ("never", -1.0)], ids=str
+    ),
+    names,
 )
-@pytest.mark.parametrize("ends", [False, True], ids=["no end", "ends"])
 def test_the_best_answers_are_theirs(name, early, penalty, ends, tmp_path):
     theirs, ours = paired(name, tmp_path)
     stop = likely_ends(ours, name) if ends else []

@@ -8,6 +8,7 @@ import torch
 from tests.checkpoints.test_parity import CONFIGS, PAIRED, ids, peer
 from tests.drawn import LISTED, title
 from tests.models.test_generate_pairs import begin, paired
+from tests.pairwise import pairwise
 
 import equiscope as eq
 from equiscope.attention import Window
@@ -97,16 +98,17 @@ def test_with_any_scheme_it_answers_alike_or_says_why_not(scheme):
     assert bool(fast.why) == (not fast.layers)
 
 
-@pytest.mark.parametrize("onednn", [True, False], ids=["oneDNN's blocks", "torch's product"])
-@pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)], ids=str)
-@pytest.mark.parametrize(
-    "block",
-    [{}, {"norm": Norm("rms"), "feedforward": FeedForward(activation="silu", gated=True, bias=False)}, {"parallel": True},
+BLOCKS = [{}, {"norm": Norm("rms"), "feedforward": FeedForward(activation="silu", gated=True, bias=False)}, {"parallel": True},
      {"norm": Norm(order="post"), "feedforward": FeedForward(activation="relu")}, {"feedforward": None}, {"residual": False},
      {"attention": {"kv_heads": 2, "qk_norm": "rms", "bias": True}}, {"attention": {"window": 6, "position": Alibi()}},
-     {"feedforward": FeedForward(activation="gelu-tanh")}, {"feedforward": FeedForward(activation="tanh")}],
-    ids=str,
-)  # fmt: skip
+     {"feedforward": FeedForward(activation="gelu-tanh")}, {"feedforward": FeedForward(activation="tanh")}]  # fmt: skip
+
+
+@pairwise(
+    pytest.mark.parametrize("block", BLOCKS, ids=str),
+    pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)], ids=str),
+    pytest.mark.parametrize("onednn", [True, False], ids=["oneDNN's blocks", "torch's product"]),
+)
 def test_packed_products_keep_the_numbers(block, dtype, near, onednn, monkeypatch):
     if not onednn:
         monkeypatch.setattr("equiscope.kernels.private.packs", lambda weight: False)
