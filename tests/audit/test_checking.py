@@ -45,7 +45,7 @@ def test_what_holds_has_no_counterexample_to_repeat():
 
 def test_inputs_in_which_nothing_moves_try_nothing():
     flat = torch.ones(1, 3, 8, 8)
-    row = check(nn.Conv2d(3, 4, 3), flat, actions=["image-flip"], random=False).rows[0]
+    row = check(nn.Conv2d(3, 4, 3), flat, actions=["image-flip"], random_parameters=False).rows[0]
     assert row.verdict == "undecided"
     assert "no change of these inputs" in row.note
 
@@ -69,7 +69,7 @@ def test_the_model_and_the_random_numbers_of_the_world_stay_as_they_were():
 
 
 def test_a_check_that_is_stopped_says_what_it_did_not_reach():
-    audit = check(ahead(), ids(), proof=False, stop=lambda: True, properties=["causal"], actions=["permute"])
+    audit = check(ahead(), ids(), proof=False, should_stop=lambda: True, properties=["causal"], actions=["permute"])
     assert not audit.finished
     assert {row.verdict for row in audit} == {"undecided"}
     assert not audit.failed

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.integrations.calculated import Calculated
+from equiscope.audit.integrations.calculator_module import CalculatorModule
 from equiscope.geometry.model import PointSpec, SpaceModel
 from tests.audit.case import Case
 
@@ -131,11 +131,11 @@ def lattice() -> tuple[Tensor, Tensor]:
     return torch.tensor([[6, 1, 1, 1, 1]]), at[None]
 
 
-def lennard_jones(smooth: bool, cutoff: float | None = 3.0) -> Calculated:
+def lennard_jones(smooth: bool, cutoff: float | None = 3.0) -> CalculatorModule:
     """ASE's own potential: shifted to 0 at the cutoff, where its forces jump, or switched off smoothly."""
     from ase.calculators.lj import LennardJones
 
-    return Calculated(LennardJones(rc=3.0, sigma=1.0, epsilon=1.0, smooth=smooth), cutoff)
+    return CalculatorModule(LennardJones(rc=3.0, sigma=1.0, epsilon=1.0, smooth=smooth), cutoff)
 
 
 def apart() -> tuple[Tensor, Tensor]:

@@ -315,7 +315,7 @@ GRADIENT = [
     Case("whole numbers", lambda: Other("largest"), features, "gradient", "undecided", says="could be differentiated"),
     Case("complex numbers", lambda: Other("waves"), features, "gradient", "holds"),
     *(Case(f"NaN, {name}", lambda: Other("nan"), features, name, "undecided", says="finite")
-      for name in ("gradient", "dtype", "hidden-rows", "dead-context", "train-eval")),
+      for name in ("gradient", "dtype", "masked-rows", "dead-context", "train-eval")),
     Case("a square with its slope", lambda: Squares(2.0), features, "gradient", "holds"),
     Case("a square whose slope forgets the 2", lambda: Squares(1.0), features, "gradient", "broken", "second",
          proof="the third map's own gradient is right, those before it are not"),
@@ -414,17 +414,17 @@ class Mha(nn.Module):
 
 
 HIDDEN = [
-    Case("scores of -inf", lambda: Masked("endless"), features, "hidden-rows", "broken", says="NaN", proof="0/0"),
-    Case("scores of -1e9", lambda: Masked("large"), features, "hidden-rows", "holds",
+    Case("scores of -inf", lambda: Masked("endless"), features, "masked-rows", "broken", says="NaN", proof="0/0"),
+    Case("scores of -1e9", lambda: Masked("large"), features, "masked-rows", "holds",
          output="the mean of all values, hidden ones too",
          proof="all scores are alike, so all weights are"),
-    Case("a fused kernel", lambda: Masked("fused"), features, "hidden-rows", "holds", output="0", proof="torch's kernel gives 0"),
-    Case("NaN repaired", lambda: Masked("repaired"), features, "hidden-rows", "holds", says="repaired before the output"),
-    Case("nn.MultiheadAttention", Mha, features, "hidden-rows", "broken", says="a sequence that is all padding"),
-    Case("a strict mask", lambda: Masked("endless", strict=True), features, "hidden-rows", "broken", says="as given: NaN"),
-    Case("a strict mask of two layers", lambda: Masked("endless", 2, True), features, "hidden-rows", "broken", says="spreads",
+    Case("a fused kernel", lambda: Masked("fused"), features, "masked-rows", "holds", output="0", proof="torch's kernel gives 0"),
+    Case("NaN repaired", lambda: Masked("repaired"), features, "masked-rows", "holds", says="repaired before the output"),
+    Case("nn.MultiheadAttention", Mha, features, "masked-rows", "broken", says="a sequence that is all padding"),
+    Case("a strict mask", lambda: Masked("endless", strict=True), features, "masked-rows", "broken", says="as given: NaN"),
+    Case("a strict mask of two layers", lambda: Masked("endless", 2, True), features, "masked-rows", "broken", says="spreads",
          proof="0 times NaN is NaN: the first word's NaN reaches all that look at it"),
-    Case("nothing is hidden", lambda: nn.Linear(D, D), features, "hidden-rows", "undecided", says="no attention"),
+    Case("nothing is hidden", lambda: nn.Linear(D, D), features, "masked-rows", "undecided", says="no attention"),
 ]  # fmt: skip
 
 

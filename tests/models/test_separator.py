@@ -123,7 +123,9 @@ def test_what_is_derived_is_what_a_check_measures(separator, causal):
     made = build(Spec(16, vocabulary=5, outputs=5, block=block, entry=Entry(separator=separator))).eval()
     asked = ["cache", "batch", "left-padding", "right-padding", "packing", "pure"]
     actions = [action.name for action in CLAIMED]
-    audit = check(made, torch.stack([row(separator)[0]] * 2), actions=actions, properties=asked, effort="quick", random=False)
+    audit = check(
+        made, torch.stack([row(separator)[0]] * 2), actions=actions, properties=asked, effort="quick", random_parameters=False
+    )
     found = {one.name: one.verdict for one in audit.rows}
     for claim in derive(made):
         assert found[claim.action] == ("holds" if claim.holds else "broken")

@@ -110,5 +110,5 @@ def test_a_tensor_product_of_e3nn_is_what_it_says_and_nothing_else(said, turned_
             vectors = self.vectors(pos)
             return self.product(vectors, vectors.roll(1, -2))
 
-    rows = check(Product(), torch.randn(5, 3), actions=["rotate", "reflect"], output=said, locating=False)
+    rows = check(Product(), torch.randn(5, 3), actions=["rotate", "reflect"], output=said, localize=False)
     assert [row.verdict == "holds" for row in rows if row.kind == "action"] == [turned_right, mirrored_right]

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
         assert_invariant,
         assert_padding_exact,
     )
-    from equiscope.audit.integrations.calculated import Calculated
+    from equiscope.audit.integrations.calculator_module import CalculatorModule
     from equiscope.audit.replaying import replay
     from equiscope.audit.statements.properties import PROPERTIES
     from equiscope.audit.statements.statement import Statement, Symmetry
     from equiscope.audit.terminal import summary, table
 
 _NAMES = {
-    "Calculated": "integrations.calculated",
+    "CalculatorModule": "integrations.calculator_module",
     "PROPERTIES": "statements.properties",
     "Statement": "statements.statement",
     "Symmetry": "statements.statement",
@@ -43,7 +43,7 @@ _NAMES = {
 
 __all__ = [
     "PROPERTIES",
-    "Calculated",
+    "CalculatorModule",
     "Statement",
     "Symmetry",
     "assert_batch_independent",

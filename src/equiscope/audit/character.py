@@ -17,27 +17,29 @@ from equiscope.audit.subject.outputs import finite
 from equiscope.errors import InputError
 
 HALF = (torch.bfloat16, torch.float16)
-MODES = 12  # kinds of modules of which it is asked
+MAX_KINDS = 12  # kinds of modules of which it is asked
 
 
-def numbers_exist(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+def require_data(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Whether there are numbers to compute with. Raises InputError where there are none."""
-    given = {**{f"argument {i}": value for i, value in enumerate(args)}, **kwargs}
-    held = [*model.named_parameters(), *model.named_buffers(), *given.items()]
-    if lazy := [n for n, t in held if isinstance(t, Tensor) and is_lazy(t)]:
+    tensors = {**{f"argument {i}": value for i, value in enumerate(args)}, **kwargs}
+    named_tensors = [*model.named_parameters(), *model.named_buffers(), *tensors.items()]
+    if lazy := [n for n, t in named_tensors if isinstance(t, Tensor) and is_lazy(t)]:
         raise InputError(
             f"{lazy[0]} has no shape yet: a lazy layer gets it from its first input. Call the model once, then check it."
         )
-    if bare := [n for n, t in held if isinstance(t, Tensor) and t.is_meta]:
+    if bare := [n for n, t in named_tensors if isinstance(t, Tensor) and t.is_meta]:
         raise InputError(
             f"{bare[0]} is on the device 'meta': it has a shape and no numbers, so nothing can be measured. "
             "Make the model with numbers first, as with model.to_empty(device='cpu') and its weights loaded."
         )
-    if empty := [n for n, t in given.items() if isinstance(t, Tensor) and not t.numel()]:
-        raise InputError(f"{empty[0]} has the shape {list(given[empty[0]].shape)}: there is nothing in it. Give one token or more.")
+    if empty := [n for n, t in tensors.items() if isinstance(t, Tensor) and not t.numel()]:
+        raise InputError(
+            f"{empty[0]} has the shape {list(tensors[empty[0]].shape)}: there is nothing in it. Give one token or more."
+        )
 
 
-def answers(subject: Subject) -> None:
+def require_callable(subject: Subject) -> None:
     """Run the model once as it is given. Raises InputError with the model's own message where it raises.
 
     The call is made on a copy, and its parameters are compared afterwards: a model that writes into them stays as it was, and the
@@ -47,7 +49,7 @@ def answers(subject: Subject) -> None:
         run = subject.on_copy()
         run(run.inputs)
         subject.gradients = run.subject.gradients
-        subject.writes = not run.moved.isdisjoint(n for n, _ in run.model.named_parameters())
+        subject.writes_parameters = not run.changed_state.isdisjoint(n for n, _ in run.model.named_parameters())
     except Crashed as crash:
         if subject.dtype in HALF:  # not every operation is there in every precision
             return
@@ -57,29 +59,29 @@ def answers(subject: Subject) -> None:
         ) from crash
 
 
-def modes_differ(subject: Subject) -> list[str]:
+def mode_differences(subject: Subject) -> list[str]:
     """Of a model that came in training mode and was measured in evaluation: the layers whose answers differ between the two."""
-    came = [(path, m) for path, m in subject.model.named_modules() if m.training and _depends_on_mode(m)]
-    if subject.mode != "eval" or not came:
+    training_layers = [(path, m) for path, m in subject.model.named_modules() if m.training and _depends_on_mode(m)]
+    if subject.mode != "eval" or not training_layers:
         return []
-    run = subject.at(subject.dtype)
+    run = subject.in_dtype(subject.dtype)
     try:
-        plain = run(run.inputs)
+        original = run(run.inputs)
     except Crashed:
         return []
     kinds, modules = dict[type, list[str]](), dict(run.model.named_modules())
-    for path, m in came:
+    for path, m in training_layers:
         kinds.setdefault(type(m), []).append(path)
     differ: list[str] = []
-    for kind, paths in list(kinds.items())[:MODES]:
+    for kind, paths in list(kinds.items())[:MAX_KINDS]:
 
-        def trained(model: nn.Module, paths: list[str] = paths) -> Any:
+        def in_training(model: nn.Module, paths: list[str] = paths) -> Any:
             for path in paths:
                 modules[path].training = True
             return run.inputs.call(model)
 
         try:
-            same = _same(plain, run.made(trained))
+            same = _same(original, run.outputs_of(in_training))
         except Crashed:  # a batch norm of one number raises while it learns
             same = False
         if not same:
@@ -103,30 +105,32 @@ def _depends_on_mode(m: nn.Module) -> bool:
     )
 
 
-def draws(run: Pass) -> bool:
+def is_random(run: Pass) -> bool:
     """Whether another seed gives another answer. One pass."""
-    return not _same(run(run.inputs), run.made(run.inputs.to(run.dtype).call, seed=run.subject.seed + 1))
+    return not _same(run(run.inputs), run.outputs_of(run.inputs.to(run.dtype).call, seed=run.subject.seed + 1))
 
 
-def constant(run: Pass) -> bool:
+def is_constant(run: Pass) -> bool:
     """Whether two other texts get the very same answer. Two passes at most."""
-    generator, plain = Generator().manual_seed(run.subject.seed + 5), run(run.inputs)
+    generator, original = Generator().manual_seed(run.subject.seed + 5), run(run.inputs)
     try:
-        return not finite(plain) and all(_same(plain, run(varied(run.inputs, generator))) for _ in range(2))
+        return not finite(original) and all(_same(original, run(varied(run.inputs, generator))) for _ in range(2))
     except Crashed:  # it refuses other words
         return False
 
 
-def overflows(run: Pass, wide: Outputs) -> str:
+def overflowing_output(run: Pass, wide: Outputs) -> str:
     """The name of an output that is finite in float64 and not in this precision; empty where there is none."""
     own = run(run.inputs)
-    lost = {n: t.masked_fill(~torch.isfinite(wide[n]), 0.0) for n, t in own.items() if n in wide and wide[n].shape == t.shape}
-    return finite(lost)  # what is infinite in float64 too is meant
+    nonfinite = {n: t.masked_fill(~torch.isfinite(wide[n]), 0.0) for n, t in own.items() if n in wide and wide[n].shape == t.shape}
+    return finite(nonfinite)  # what is infinite in float64 too is meant
 
 
 def _same(a: Outputs, b: Outputs) -> bool:
-    return a.keys() == b.keys() and all(t.shape == b[n].shape and torch.equal(_told(t), _told(b[n])) for n, t in a.items())
+    return a.keys() == b.keys() and all(
+        t.shape == b[n].shape and torch.equal(_comparable(t), _comparable(b[n])) for n, t in a.items()
+    )
 
 
-def _told(t: Tensor) -> Tensor:
+def _comparable(t: Tensor) -> Tensor:
     return t.nan_to_num(nan=1e300) if t.is_floating_point() else t  # no number equals itself here

@@ -14,10 +14,10 @@ import torch
 from torch import nn
 
 from equiscope import __version__
-from equiscope.audit.character import answers, modes_differ, numbers_exist
-from equiscope.audit.inputs.adapt import completed, of_decoder
+from equiscope.audit.character import mode_differences, require_callable, require_data
+from equiscope.audit.inputs.adapt import complete_arguments, decoder_subject
 from equiscope.audit.listeners import notify
-from equiscope.audit.proof.compared import with_proofs
+from equiscope.audit.proof.agreement import with_proofs
 from equiscope.audit.request import EFFORTS, requests_of
 from equiscope.audit.runner import Progress, Runner
 from equiscope.audit.statements.statement import Output
@@ -33,7 +33,7 @@ def check(
     properties: Any = None, output: Output = None, kinds: Mapping[str, str] | None = None,
     pick: str | tuple[str, ...] | Callable[[Any], Any] | None = None, mode: str = "eval", effort: str = "default",
     tolerance: float = TOLERANCE, seed: int = 0, seconds: float | None = None, progress: Progress | None = None,
-    stop: Callable[[], bool] | None = None, random: bool = True, locating: bool = True, target: str = "",
+    should_stop: Callable[[], bool] | None = None, random_parameters: bool = True, localize: bool = True, target: str = "",
     proof: bool | None = None,
 ) -> Audit:  # fmt: skip
     """Which symmetries and properties a model has, measured.
@@ -55,7 +55,7 @@ def check(
     raises      UnknownName for a name that is not listed; InputError for what cannot be checked at all, as where the model itself
                 raises on these inputs, with its own message
     """
-    begun = time.perf_counter()
+    start = time.perf_counter()
     if effort not in EFFORTS:
         raise UnknownName("effort", effort, list(EFFORTS))
     if mode not in ("eval", "train"):
@@ -63,43 +63,45 @@ def check(
     if not isinstance(model, nn.Module):
         raise InputError(
             f"A check takes a torch.nn.Module, but got {type(model).__name__}. "
-            "equiscope.audit.Calculated makes one of a calculator of ASE, or of a function of numbers and positions."
+            "equiscope.audit.CalculatorModule makes one of a calculator of ASE, or of a function of numbers and positions."
         )
     model = getattr(model, "_orig_mod", model)
-    numbers_exist(model, inputs, kwargs or {})
-    given = inputs_of(inputs, kwargs, arguments(model), kinds)
-    subject = Subject(model, given, pick, mode, seed)
-    answers(subject)
-    subject = completed(subject)
-    decoder = of_decoder(subject)
+    require_data(model, inputs, kwargs or {})
+    named_inputs = inputs_of(inputs, kwargs, arguments(model), kinds)
+    subject = Subject(model, named_inputs, pick, mode, seed)
+    require_callable(subject)
+    subject = complete_arguments(subject)
+    decoder = decoder_subject(subject)
     requests = requests_of(subject, actions, properties, output, decoder)
-    until = None if seconds is None else begun + seconds
+    deadline = None if seconds is None else start + seconds
     rows: dict[int, Row] = {}
     notes, finished, disagreements = list[str](), True, list[str]()
-    for number, one in enumerate(filter(None, (subject, decoder))):
-        some = [a for a in requests if a.subject is one]
-        if not some:
+    for number, each in enumerate(filter(None, (subject, decoder))):
+        own_requests = [a for a in requests if a.subject is each]
+        if not own_requests:
             continue
-        if one is decoder:
-            decoder.follow(subject)
-        share = _share(progress, len(some) / len(requests), number)
-        runner = Runner(one, some, effort, tolerance, until, share, stop, locating)
+        if each is decoder:
+            decoder.adopt(subject)
+        share = _share(progress, len(own_requests) / len(requests), number)
+        runner = Runner(each, own_requests, effort, tolerance, deadline, share, should_stop, localize)
         try:
-            made = runner.rows(random)
+            results = runner.rows(random_parameters)
         except KeyboardInterrupt:
-            made, runner.finished = runner.concluded(), False
+            results, runner.finished = runner.finish(), False
         finished = finished and runner.finished
-        found, words = with_proofs([row for _, row in made], one, proof if output is None else False, finished)
-        rows |= {id(a): row for (a, _), row in zip(made, found, strict=True)}
-        notes, disagreements = notes + runner.notes, disagreements + words
+        audited_rows, disagreements_here = with_proofs(
+            [row for _, row in results], each, proof if output is None else False, finished
+        )
+        rows |= {id(a): row for (a, _), row in zip(results, audited_rows, strict=True)}
+        notes, disagreements = notes + runner.notes, disagreements + disagreements_here
     versions = {"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()}
-    said = disagreements + _unmoved(subject) + modes_differ(subject) + subject.notes + notes
+    all_notes = disagreements + _untransformed_arguments(subject) + mode_differences(subject) + subject.notes + notes
     return notify(Audit(
         target=target or type(model).__name__, model=type(model).__name__, parameters=sum(p.numel() for p in model.parameters()),
         dtype=str(subject.dtype).removeprefix("torch."), device=_device(model), inputs=subject.inputs.told(), seed=seed,
         rows=[rows[id(a)] for a in requests if id(a) in rows], effort=effort, mode=mode, tolerance=tolerance, versions=versions,
-        passes=dict(subject.passes), sequences=dict(subject.sequences), seconds=time.perf_counter() - begun, finished=finished,
-        notes=list(dict.fromkeys(said)),
+        passes=dict(subject.passes), sequences=dict(subject.sequences), seconds=time.perf_counter() - start, finished=finished,
+        notes=list(dict.fromkeys(all_notes)),
     ))  # fmt: skip
 
 
@@ -113,10 +115,10 @@ def _device(model: nn.Module) -> str:
     return str(next((p.device for p in model.parameters()), torch.device("cpu")))
 
 
-def _unmoved(subject: Subject) -> list[str]:
+def _untransformed_arguments(subject: Subject) -> list[str]:
     """Arguments that hold tensors which no action can move: said, so that nobody takes what was not asked for what holds."""
-    held = {n: v for n, v in subject.inputs.values.items() if isinstance(v, dict) and any(map(torch.is_tensor, v.values()))}
+    nested = {n: v for n, v in subject.inputs.values.items() if isinstance(v, dict) and any(map(torch.is_tensor, v.values()))}
     return [
         f"{n} is a {type(v).__name__} of tensors, and nothing in it was moved. Check a module that takes them as arguments."
-        for n, v in held.items()
+        for n, v in nested.items()
     ]

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from equiscope.audit.diagnose.localize import Place
-from equiscope.audit.statements.pairs import Sample
+from equiscope.audit.diagnose.localize import BreakLocation
+from equiscope.audit.statements.pairs import MeasuredPair
 from equiscope.audit.statements.properties import PROPERTIES
 from equiscope.audit.statements.statement import Output, Statement, Symmetry
 from equiscope.audit.subject import Subject
-from equiscope.audit.verdict import Found
+from equiscope.audit.verdict import StatementErrors
 from equiscope.errors import InputError, UnknownName
 from equiscope.record import Counterexample, Coverage, Row
 from equiscope.symmetry import ACTIONS
@@ -20,11 +20,11 @@ class Effort:
     """Samples of each statement: in float64 and in the narrower precision, at given and at random parameters; and how many
     candidates are tried for a smallest counterexample."""
 
-    wide: int
-    narrow: int
-    random_wide: int
-    random_narrow: int
-    shrink: int
+    high_samples: int
+    low_samples: int
+    random_high_samples: int
+    random_low_samples: int
+    shrink_steps: int
 
 
 EFFORTS = {
@@ -39,27 +39,27 @@ class Request:
     statement: Statement
     requested: bool
     subject: Subject | None = None
-    why_not: str = ""
-    given: Found | None = None
-    random: Found | None = None
+    missing: str = ""
+    given_errors: StatementErrors | None = None
+    random_errors: StatementErrors | None = None
     samples: list[float] = field(default_factory=list)
-    worst: Sample | None = None  # that which is looked into, measured in the wide precision
-    at: str = "given"
-    small: Counterexample | None = None
-    place: Place | None = None
+    worst: MeasuredPair | None = None  # that which is looked into, measured in the wide precision
+    worst_parameters: str = "given"
+    counterexample: Counterexample | None = None
+    location: BreakLocation | None = None
     subgroup: str = ""
     cause: str = ""
     lie: float | None = None
-    row: Row | None = None  # of a property that measures in its own way
-    crashed: str = ""
-    refused: bool = False  # whether the model raised on moved inputs of the very shape that it took
+    own_row: Row | None = None  # of a property that measures in its own way
+    crash: str = ""
+    rejected: bool = False  # whether the model raised on moved inputs of the very shape that it took
     notes: list[str] = field(default_factory=list)
-    compared: int = 0
-    screened: list[float] = field(default_factory=list)  # errors of the pass under way that were measured together
+    outputs_compared: int = 0
+    screened_errors: list[float] = field(default_factory=list)  # errors of the pass under way that were measured together
     coverage: Coverage | None = None
-    aside: dict[str, str] = field(default_factory=dict)  # outputs that do not decide, and what they do
-    moving: bool = False  # whether some pair gave the second run anything else than the first
-    tables: str = ""  # that explain the error of the pass under way
+    secondary: dict[str, str] = field(default_factory=dict)  # outputs that do not decide, and what they do
+    inputs_changed: bool = False  # whether some pair gave the second run anything else than the first
+    explaining_tables: str = ""  # that explain the error of the pass under way
     seconds: float = 0.0
     passes: int = 0
 
@@ -74,24 +74,24 @@ def requests_of(
     decoder  the same model as a subject whose words are those of its decoder, for statements about these
     """
     actions, properties = _several(actions), _several(properties)
-    made = []
-    known = {p.name: p for p in PROPERTIES}
+    requests = []
+    properties_by_name = {p.name: p for p in PROPERTIES}
     if properties is not None or actions is None:
-        for one in known.values() if properties is None else properties:
+        for one in properties_by_name.values() if properties is None else properties:
             if isinstance(one, str):
-                if one not in known:
-                    raise UnknownName("property", one, list(known))
-                one = known[one]
-            made.append(Request(one() if isinstance(one, type) else one, properties is not None))
+                if one not in properties_by_name:
+                    raise UnknownName("property", one, list(properties_by_name))
+                one = properties_by_name[one]
+            requests.append(Request(one() if isinstance(one, type) else one, properties is not None))
     if actions is not None or properties is None:
         for one in [a for a in ACTIONS if a.usual] if actions is None else actions:
-            made.append(Request(Symmetry(_action(one), output), actions is not None))
-    if not any(one.statement.name == "pure" for one in made):
-        made.append(Request(known["pure"](), False))
-    for one in made:
+            requests.append(Request(Symmetry(_action(one), output), actions is not None))
+    if not any(one.statement.name == "pure" for one in requests):
+        requests.append(Request(properties_by_name["pure"](), False))
+    for one in requests:
         one.subject = decoder if decoder is not None and one.statement.of_decoder else subject
-        one.why_not = one.statement.missing(one.subject)
-    return [one for one in made if one.requested or not one.why_not]
+        one.missing = one.statement.missing(one.subject)
+    return [one for one in requests if one.requested or not one.missing]
 
 
 def _several(names: Any) -> Sequence[Any] | None:

@@ -9,21 +9,21 @@ from collections.abc import Callable
 import torch
 from torch import Generator
 
-from equiscope.audit.character import constant, draws, overflows
+from equiscope.audit.character import is_constant, is_random, overflowing_output
 from equiscope.audit.diagnose.diagnosis import Diagnosis, differentiate
 from equiscope.audit.diagnose.float32_tables import SMALL, explained
 from equiscope.audit.inputs.variations import varied
 from equiscope.audit.report_row import Reporter
 from equiscope.audit.request import EFFORTS, Request
-from equiscope.audit.statements.pairs import Sample, error, measured
+from equiscope.audit.statements.pairs import MeasuredPair, error, measure_pair
 from equiscope.audit.statements.statement import Screening, Symmetry
 from equiscope.audit.subject import Crashed, Pass, Subject
-from equiscope.audit.verdict import Found
+from equiscope.audit.verdict import StatementErrors
 from equiscope.record import Row
 from equiscope.symmetry.inputs import Inputs
 from equiscope.symmetry.measure import PRECISION
 
-NARROW32, NARROW16 = PRECISION, 2.0**-16  # float64 over float32; float32 over bfloat16
+FLOAT64_OVER_FLOAT32, FLOAT32_OVER_BFLOAT16 = PRECISION, 2.0**-16  # float64 over float32; float32 over bfloat16
 Progress = Callable[[float, str], None]  # share done, what is being done
 
 
@@ -31,199 +31,220 @@ class Runner:
     """The passes, one after another."""
 
     def __init__(
-        self, subject: Subject, requests: list[Request], effort: str, tolerance: float, until: float | None,
-        progress: Progress | None, stop: Callable[[], bool] | None, locating: bool,
+        self, subject: Subject, requests: list[Request], effort: str, tolerance: float, deadline: float | None,
+        progress: Progress | None, should_stop: Callable[[], bool] | None, localize: bool,
     ) -> None:  # fmt: skip
-        self.subject, self.requests, self.tolerance, self.locating = subject, requests, tolerance, locating
+        self.subject, self.requests, self.tolerance, self.localize = subject, requests, tolerance, localize
         self.effort_name, self.effort = effort, EFFORTS[effort]
-        self.until = until
-        self.progress, self.stop = progress, stop
+        self.deadline = deadline
+        self.progress, self.should_stop = progress, should_stop
         self.finished, self.notes, self.done = True, list[str](), 0
         self.steps = 4 * len(requests)
-        own = subject.dtype
-        self.wide, self.narrow = torch.float64, own if own in (torch.float32,) else torch.float32
-        self.precision = NARROW32
-        self.draws = self.restless = False  # random numbers in evaluation; and even without dropout
-        self.constant: dict[str, bool] = {}
+        own_dtype = subject.dtype
+        self.high_dtype, self.low_dtype = torch.float64, own_dtype if own_dtype in (torch.float32,) else torch.float32
+        self.precision = FLOAT64_OVER_FLOAT32
+        self.is_random = self.random_without_dropout = False  # random numbers in evaluation; and even without dropout
+        self.is_constant: dict[str, bool] = {}
 
     def rows(self, random: bool) -> list[tuple[Request, Row]]:
         """Every row; those that time did not allow are undecided."""
         self.subject.random = random
-        for one in sorted(self.requests, key=lambda one: one.statement.name != "pure"):  # the others' rows name its findings
-            if not one.why_not and not self._over():
-                self._own(one)
+        for request in sorted(
+            self.requests, key=lambda request: request.statement.name != "pure"
+        ):  # the others' rows name its findings
+            if not request.missing and not self._out_of_time():
+                self._measure_own(request)
         for parameters in ("given", "random") if random else ("given",):
-            if not self._measured(parameters):
+            if not self._measure(parameters):
                 break
-        return self.concluded()
+        return self.finish()
 
-    def concluded(self) -> list[tuple[Request, Row]]:
+    def finish(self) -> list[tuple[Request, Row]]:
         """Rows of all statements; what could not be asked of this model and was not asked for by name is left out."""
-        reporter = Reporter(self.subject, self.finished, self.draws, self.restless, self.constant)
-        rows = [(one, reporter.row(one)) for one in self.requests]
+        reporter = Reporter(self.subject, self.finished, self.is_random, self.random_without_dropout, self.is_constant)
+        rows = [(request, reporter.row(request)) for request in self.requests]
         idle = ("undecided", "not applicable")
-        return [(one, row) for one, row in rows if one.requested or one.row is None or row.verdict not in idle]
+        return [(request, row) for request, row in rows if request.requested or request.own_row is None or row.verdict not in idle]
 
-    def _open(self) -> list[Request]:
-        return [one for one in self.requests if not one.why_not and one.row is None and not one.crashed]
+    def _pending(self) -> list[Request]:
+        return [request for request in self.requests if not request.missing and request.own_row is None and not request.crash]
 
-    def _own(self, one: Request) -> None:
+    def _measure_own(self, request: Request) -> None:
         before = self.subject.passes.total()
         try:
-            one.row = one.statement.own(self.subject, self.tolerance, self.effort.wide)
+            request.own_row = request.statement.own(self.subject, self.tolerance, self.effort.high_samples)
         except Crashed as crash:
-            one.crashed = str(crash)
-        one.passes += self.subject.passes.total() - before
+            request.crash = str(crash)
+        request.passes += self.subject.passes.total() - before
 
-    def _measured(self, parameters: str) -> bool:
+    def _measure(self, parameters: str) -> bool:
         """Both precisions at one set of parameters. False where nothing more can be done."""
-        if not self._open() or self._over():
+        if not self._pending() or self._out_of_time():
             return False
         random = parameters == "random"
-        counts = (self.effort.random_wide, self.effort.random_narrow) if random else (self.effort.wide, self.effort.narrow)
+        counts = (
+            (self.effort.random_high_samples, self.effort.random_low_samples)
+            if random
+            else (self.effort.high_samples, self.effort.low_samples)
+        )
         try:
-            run = self._known(self._ready(self.wide, random), random)
+            run = self._characterize(self._prepare(self.high_dtype, random), random)
         except Crashed as crash:
-            return self._without(str(crash), random)
-        wide = {id(one): self._samples(run, one, counts[0], look=True) for one in self._open()}
+            return self._fall_back(str(crash), random)
+        high = {id(request): self._measure_pairs(run, request, counts[0], diagnose=True) for request in self._pending()}
         reference = run(run.inputs)
         del run
         try:
-            run = self._ready(self.narrow, random)
+            run = self._prepare(self.low_dtype, random)
             floor = max((error(reference[n], t) for n, t in run(run.inputs).items() if n in reference), default=0.0)
         except Crashed as crash:
-            self.notes.append(f"In {_name(self.narrow)} it could not be run: {crash}")
-            for one in self._open():
-                one.notes += [] if random else [f"in {_name(self.narrow)} {crash}"]
-                errors = [s.error for s in wide[id(one)]] + one.screened
-                setattr(one, parameters, Found(errors, [], 0.0, self.tolerance, alone=True, samples=wide[id(one)]))
+            self.notes.append(f"In {_name(self.low_dtype)} it could not be run: {crash}")
+            for request in self._pending():
+                request.notes += [] if random else [f"in {_name(self.low_dtype)} {crash}"]
+                errors = [s.error for s in high[id(request)]] + request.screened_errors
+                setattr(
+                    request,
+                    f"{parameters}_errors",
+                    StatementErrors(errors, [], 0.0, self.tolerance, one_precision=True, high_samples=high[id(request)]),
+                )
             return True
-        for one in self._open():
-            narrow = self._samples(run, one, counts[1])
-            found = Found(
-                [s.error for s in wide[id(one)]] + one.screened,
-                [s.error for s in narrow],
+        for request in self._pending():
+            low = self._measure_pairs(run, request, counts[1])
+            measured = StatementErrors(
+                [s.error for s in high[id(request)]] + request.screened_errors,
+                [s.error for s in low],
                 floor if floor == floor else 0.0,
                 self.tolerance,
                 self.precision,
-                one.tables,
-                samples=wide[id(one)],
-                narrow_samples=narrow,
+                request.explaining_tables,
+                high_samples=high[id(request)],
+                low_samples=low,
             )
-            one.tables, one.screened = "", []
-            setattr(one, parameters, found)
+            request.explaining_tables, request.screened_errors = "", []
+            setattr(request, f"{parameters}_errors", measured)
         return True
 
-    def _known(self, run: Pass, random: bool) -> Pass:
+    def _characterize(self, run: Pass, random: bool) -> Pass:
         """What the model is like. One that draws random numbers is read without its dropout."""
-        if not random and draws(run):
-            self.draws = self.subject.no_dropout = True
-            run = self._ready(self.wide, False)
-            self.restless = draws(run)
-        self.constant["random" if random else "given"] = constant(run)
-        if not random and self.subject.dtype not in (self.wide, self.narrow):
+        if not random and is_random(run):
+            self.is_random = self.subject.no_dropout = True
+            run = self._prepare(self.high_dtype, False)
+            self.random_without_dropout = is_random(run)
+        self.is_constant["random" if random else "given"] = is_constant(run)
+        if not random and self.subject.dtype not in (self.high_dtype, self.low_dtype):
             try:
-                lost = overflows(self.subject.at(self.subject.dtype), run(run.inputs))
+                overflowing = overflowing_output(self.subject.in_dtype(self.subject.dtype), run(run.inputs))
             except Crashed:  # not every operation is there in every precision
-                lost = ""
-            for one in self._open() if lost else ():
-                one.crashed = f"in {_name(self.subject.dtype)}, in which the model is, {lost} is not finite"
+                overflowing = ""
+            for request in self._pending() if overflowing else ():
+                request.crash = f"in {_name(self.subject.dtype)}, in which the model is, {overflowing} is not finite"
         return run
 
-    def _ready(self, dtype: torch.dtype, random: bool) -> Pass:
-        run = self.subject.at(dtype, random)
+    def _prepare(self, dtype: torch.dtype, random: bool) -> Pass:
+        run = self.subject.in_dtype(dtype, random)
         run(run.inputs)
         if random:
-            other_words(run)
+            vary_inputs(run)
         self.subject.axes(run)
         return run
 
-    def _without(self, why: str, random: bool) -> bool:
+    def _fall_back(self, why: str, random: bool) -> bool:
         """The wide precision cannot be had: one narrower, if the model itself runs."""
         if random:
             self.notes.append(f"At random parameters: {why}.")
             return False
-        if self.wide == torch.float32:
-            for one in self._open():
-                one.crashed = why
+        if self.high_dtype == torch.float32:
+            for request in self._pending():
+                request.crash = why
             return False
-        self.notes.append(f"In {_name(self.wide)} {why}. Measured in float32 and bfloat16 instead.")
-        self.wide, self.narrow, self.precision = torch.float32, torch.bfloat16, NARROW16
-        return self._measured("given")
+        self.notes.append(f"In {_name(self.high_dtype)} {why}. Measured in float32 and bfloat16 instead.")
+        self.high_dtype, self.low_dtype, self.precision = torch.float32, torch.bfloat16, FLOAT32_OVER_BFLOAT16
+        return self._measure("given")
 
-    def _samples(self, run: Pass, one: Request, count: int, look: bool = False) -> list[Sample]:
+    def _measure_pairs(self, run: Pass, request: Request, count: int, diagnose: bool = False) -> list[MeasuredPair]:
         """Errors of one statement; in the wide precision, what looks wrong is looked into at once."""
-        if self._over():
+        if self._out_of_time():
             return []
-        begun, before = time.perf_counter(), self.subject.passes.total()
-        self._tell(one.statement.name)
-        statement, axes, found = one.statement, self.subject.axes(run), list[Sample]()
+        start, before = time.perf_counter(), self.subject.passes.total()
+        self._report_progress(request.statement.name)
+        statement, axes, measured = request.statement, self.subject.axes(run), list[MeasuredPair]()
         generator = Generator().manual_seed(self.subject.seed + 17)
         try:
-            screened = statement.screen(run, self.effort_name) if look else Screening()
+            screened = statement.screen(run, self.effort_name) if diagnose else Screening()
             pairs = screened.suspects + statement.pairs(run, count, generator)
         except Crashed as crash:
-            one.crashed = str(crash)
+            request.crash = str(crash)
             return []
-        if look:
-            one.screened = screened.errors
-            one.coverage = one.coverage or screened.coverage
-            one.moving = one.moving or bool(screened.errors)
+        if diagnose:
+            request.screened_errors = screened.errors
+            request.coverage = request.coverage or screened.coverage
+            request.inputs_changed = request.inputs_changed or bool(screened.errors)
         for number, pair in enumerate(pairs):
-            if self._over():
+            if self._out_of_time():
                 break
             try:
-                if isinstance(statement, Symmetry) and (not statement.found or (number == 0 and run.random and statement.open)):
-                    statement.settle(run, statement.telling(run, pair), axes)
-                found.append(measured(run, pair, axes))
+                if isinstance(statement, Symmetry) and (
+                    not statement.representations or (number == 0 and run.random and statement.undistinguished)
+                ):
+                    statement.infer_representations(run, statement.distinguishing_pair(run, pair), axes)
+                measured.append(measure_pair(run, pair, axes))
             except Crashed as crash:
-                if not any("the model raised" in note for note in one.notes):
-                    one.notes.append(f"{pair.text}: {crash}")
-                one.refused = one.refused or (isinstance(pair.moved, Inputs) and pair.plain.told() == pair.moved.told())
+                if not any("the model raised" in note for note in request.notes):
+                    request.notes.append(f"{pair.text}: {crash}")
+                request.rejected = request.rejected or (
+                    isinstance(pair.transformed, Inputs) and pair.original.told() == pair.transformed.told()
+                )
                 if number == 0 and len(pairs) == 1:
-                    one.crashed = str(crash)
-        if look:
-            one.samples += [s.error for s in found]
-            one.compared = max([one.compared, *(s.compared for s in found)])
-            one.moving = one.moving or any(s.error > 0 or s.pair.moves for s in found)
-            self._aside(run, one, found)
-            worst = max(found, key=lambda s: self.tolerance if s.error != s.error else s.error, default=None)
-            if worst is not None and not worst.error < SMALL and one.worst is None:
-                one.tables = explained(run, worst.pair, worst.error)
-            if worst is not None and not worst.error < self._diagnosis(run, axes).border and one.worst is None and not one.tables:
-                one.worst, one.at = worst, "random" if run.random else "given"
-                self._diagnosis(run, axes).diagnose(one, found)
-            if found and not run.random and self.wide == torch.float64:
-                differentiate(run, one)
-        one.seconds += time.perf_counter() - begun
-        one.passes += self.subject.passes.total() - before
+                    request.crash = str(crash)
+        if diagnose:
+            request.samples += [s.error for s in measured]
+            request.outputs_compared = max([request.outputs_compared, *(s.compared for s in measured)])
+            request.inputs_changed = request.inputs_changed or any(s.error > 0 or s.pair.moves for s in measured)
+            self._record_secondary(run, request, measured)
+            worst = max(measured, key=lambda s: self.tolerance if s.error != s.error else s.error, default=None)
+            if worst is not None and not worst.error < SMALL and request.worst is None:
+                request.explaining_tables = explained(run, worst.pair, worst.error)
+            if (
+                worst is not None
+                and not worst.error < self._diagnosis(run, axes).border
+                and request.worst is None
+                and not request.explaining_tables
+            ):
+                request.worst, request.worst_parameters = worst, "random" if run.random else "given"
+                self._diagnosis(run, axes).diagnose(request, measured)
+            if measured and not run.random and self.high_dtype == torch.float64:
+                differentiate(run, request)
+        request.seconds += time.perf_counter() - start
+        request.passes += self.subject.passes.total() - before
         self.done += 1
-        return found
+        return measured
 
-    def _aside(self, run: Pass, one: Request, found: list[Sample]) -> None:
+    def _record_secondary(self, run: Pass, request: Request, measured: list[MeasuredPair]) -> None:
         """What outputs that do not decide do where the others hold."""
-        for sample in found:
-            for name in sample.aside:
+        for sample in measured:
+            for name in sample.secondary:
                 off = sample.outputs[name]
                 if off < self._diagnosis(run, {}).border:
-                    one.aside.setdefault(name, "")
-                elif not one.aside.get(name):
-                    one.aside[name] = one.statement.aside(run, sample.pair, name)
+                    request.secondary.setdefault(name, "")
+                elif not request.secondary.get(name):
+                    request.secondary[name] = request.statement.explain_secondary(run, sample.pair, name)
 
     def _diagnosis(self, run: Pass, axes: dict[str, tuple[int, ...]]) -> Diagnosis:
-        return Diagnosis(run, axes, self.effort.shrink, self.locating, self._over)
+        return Diagnosis(run, axes, self.effort.shrink_steps, self.localize, self._out_of_time)
 
-    def _over(self) -> bool:
-        over = (self.until is not None and time.perf_counter() > self.until) or (self.stop is not None and self.stop())
+    def _out_of_time(self) -> bool:
+        over = (self.deadline is not None and time.perf_counter() > self.deadline) or (
+            self.should_stop is not None and self.should_stop()
+        )
         self.finished = self.finished and not over
         return over
 
-    def _tell(self, text: str) -> None:
+    def _report_progress(self, text: str) -> None:
         if self.progress is not None:
             self.progress(min(self.done / max(self.steps, 1), 1.0), text)
 
 
-def other_words(run: Pass) -> None:
+def vary_inputs(run: Pass) -> None:
     """At random parameters other inputs are read too, drawn like the given ones, if the model takes them."""
     given, generator = run.inputs, Generator().manual_seed(run.subject.seed + 29)
     run.inputs = varied(run.subject.inputs.to(torch.float32), generator).to(run.dtype)

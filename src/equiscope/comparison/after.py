@@ -116,7 +116,7 @@ def verdicts(model: Any) -> dict[str, str]:
         given = inputs_for(model)
         audit = check(
             model, *given.args, kwargs=given.kwargs, kinds=given.kinds, actions=[a.name for a in CLAIMED],
-            properties=PROPERTIES, effort="quick", locating=False, random=False, proof=False,
+            properties=PROPERTIES, effort="quick", localize=False, random_parameters=False, proof=False,
         )  # fmt: skip
     except EquiscopeError:
         return {}

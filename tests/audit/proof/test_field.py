@@ -23,7 +23,7 @@ from equiscope.audit.proof.field import (
     product,
     total,
 )
-from equiscope.audit.proof.steps import FieldSteps
+from equiscope.audit.proof.field_steps import FieldSteps
 from equiscope.program.loops.computation import called
 
 ATEN = torch.ops.aten

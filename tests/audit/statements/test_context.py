@@ -46,17 +46,17 @@ def test_what_begins_at_zero_is_dead_as_given_and_alive_at_random_parameters(mad
     row = check(model, ids, properties=["dead-context"])["dead-context"]
     assert row.cause == "every word is read alone"
     assert "at random parameters" in row.note
-    assert not check(model, ids, random=False)["dead-context"].fails  # information, unless it is asked for
+    assert not check(model, ids, random_parameters=False)["dead-context"].fails  # information, unless it is asked for
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", HIDDEN)
 def test_what_a_hidden_row_gets(made, ids, name, seed):
-    row = check(made(name, seed), ids, properties=["hidden-rows"], seed=seed)["hidden-rows"]
+    row = check(made(name, seed), ids, properties=["masked-rows"], seed=seed)["masked-rows"]
     assert (row.verdict, row.output) == ("holds", HIDDEN[name])
 
 
 def test_torch_layers_give_nan_where_nothing_is_seen():
-    row = check(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), torch.randn(2, 5, 8), properties=["hidden-rows"])
-    assert row["hidden-rows"].verdict == "broken"
-    assert "NaN" in row["hidden-rows"].output
+    row = check(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), torch.randn(2, 5, 8), properties=["masked-rows"])
+    assert row["masked-rows"].verdict == "broken"
+    assert "NaN" in row["masked-rows"].output

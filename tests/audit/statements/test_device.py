@@ -13,7 +13,7 @@ CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_without_a_gpu_nothing_is_said_unless_it_is_asked():
-    rows = check(nn.Linear(4, 4), torch.randn(2, 3, 4), random=False)
+    rows = check(nn.Linear(4, 4), torch.randn(2, 3, 4), random_parameters=False)
     assert "device" not in [row.name for row in rows]
     assert check(nn.Linear(4, 4), torch.randn(2, 3, 4), properties=["device"])["device"].verdict == "undecided"
 

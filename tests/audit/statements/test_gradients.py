@@ -40,7 +40,7 @@ def test_a_transformer_trains_as_it_is_evaluated_dropout_aside(made, ids, name):
 
 def test_a_difference_in_training_is_information(made):
     model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(5))
-    rows = check(model, torch.randn(2, 5, 8), random=False)
+    rows = check(model, torch.randn(2, 5, 8), random_parameters=False)
     assert rows["train-eval"].verdict == "broken"
     assert not rows["train-eval"].fails
 

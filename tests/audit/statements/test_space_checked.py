@@ -5,7 +5,7 @@ import torch
 from ase.calculators.lj import LennardJones
 from torch import nn
 
-from equiscope.audit import Calculated, check, replay
+from equiscope.audit import CalculatorModule, check, replay
 from equiscope.audit.inputs.example_inputs import inputs_for
 from equiscope.audit.statements.space.conservative import Conservative
 from equiscope.audit.statements.space.smooth import Smooth, said_cutoff
@@ -108,7 +108,7 @@ def test_points_without_an_energy_are_read_for_jumps_and_figures():
 @pytest.mark.parametrize("lead", [(), (2,)])
 def test_a_calculator_answers_one_molecule_or_several(lead):
     numbers, at = torch.full((*lead, 3), 18), torch.tensor([[0.0, 0, 0], [1.1, 0, 0], [0, 1.3, 0]]).expand(*lead, 3, 3)
-    made = Calculated(LennardJones(rc=3.0))(numbers, at)
+    made = CalculatorModule(LennardJones(rc=3.0))(numbers, at)
     assert made["energy"].shape == lead
     assert made["forces"].shape == (*lead, 3, 3)
     assert made["forces"].sum(-2).abs().max() < 1e-12
@@ -118,7 +118,7 @@ def test_a_function_that_gives_a_pair_is_checked():
     def pull(numbers, positions):
         return positions.square().sum((-1, -2)), -2 * positions
 
-    (row,) = asked(Calculated(pull), *molecule(), properties=["conservative"])
+    (row,) = asked(CalculatorModule(pull), *molecule(), properties=["conservative"])
     assert row.verdict == "holds"
-    (row,) = asked(Calculated(lambda z, x: (pull(z, x)[0], -x)), *molecule(), properties=["conservative"])
+    (row,) = asked(CalculatorModule(lambda z, x: (pull(z, x)[0], -x)), *molecule(), properties=["conservative"])
     assert "0.5 times" in row.cause

@@ -14,7 +14,7 @@ from equiscope.audit.diagnose.localize import RIGHT
 from equiscope.audit.diagnose.localize_cache import joined, joins
 from equiscope.audit.diagnose.operations import Operation, culprit, operations
 from equiscope.audit.inputs.variations import varied
-from equiscope.audit.statements.pairs import Pair, error
+from equiscope.audit.statements.pairs import RunPair, error
 from equiscope.audit.subject import Crashed, Pass
 from equiscope.audit.subject.outputs import flat, of_size
 from equiscope.program.hooks import hooked
@@ -25,9 +25,9 @@ TRIED = 12  # tokens that are changed one after another
 Called = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def cause(statement: str, run: Pass, pair: Pair, where: str) -> str:
+def cause(statement: str, run: Pass, pair: RunPair, where: str) -> str:
     """In words; empty where nothing was found. statement: its name."""
-    find: Mapping[str, Callable[[Pass, Pair, nn.Module], str]] = {
+    find: Mapping[str, Callable[[Pass, RunPair, nn.Module], str]] = {
         "causal": _causal, "batch": _batch, "permute": _order, "shift": _shift, "cache": _cache,
     }  # fmt: skip
     module = dict(run.model.named_modules()).get(where, run.model)
@@ -40,25 +40,25 @@ def cause(statement: str, run: Pass, pair: Pair, where: str) -> str:
 # ------------------------------------------------------------------------------------------------- order, causality, batch
 
 
-def _order(run: Pass, pair: Pair, module: nn.Module) -> str:
+def _order(run: Pass, pair: RunPair, module: nn.Module) -> str:
     name = _operation(run, pair, module)
     return f"{name} does not treat all tokens alike" if name else ""
 
 
-def _batch(run: Pass, pair: Pair, module: nn.Module) -> str:
+def _batch(run: Pass, pair: RunPair, module: nn.Module) -> str:
     name = _operation(run, pair, module)
     return f"{name} over the axis of the batch" if name else ""
 
 
-def _operation(run: Pass, pair: Pair, module: nn.Module) -> str:
-    return culprit(run, pair, module, varied(pair.plain, Generator().manual_seed(5)))
+def _operation(run: Pass, pair: RunPair, module: nn.Module) -> str:
+    return culprit(run, pair, module, varied(pair.original, Generator().manual_seed(5)))
 
 
-def _causal(run: Pass, pair: Pair, module: nn.Module) -> str:
+def _causal(run: Pass, pair: RunPair, module: nn.Module) -> str:
     """How far ahead is seen, and by which operation."""
     given = reaches(run, module, run.inputs)
-    reach = given or reaches(run, module, pair.plain, int(pair.element.get("changed", 0)))
-    if not reach and not (isinstance(pair.moved, Inputs) and pair.moved.length == pair.plain.length):
+    reach = given or reaches(run, module, pair.original, int(pair.element.get("changed", 0)))
+    if not reach and not (isinstance(pair.transformed, Inputs) and pair.transformed.length == pair.original.length):
         return "the output does not depend on later tokens, but on how many there are: something follows the sequence length"
     step = max(reach.values(), default=0)
     if max(reach, default=0) > step and all(r == min(j, step) for j, r in reach.items()):  # before token j there are j
@@ -66,7 +66,7 @@ def _causal(run: Pass, pair: Pair, module: nn.Module) -> str:
     name = _operation(run, pair, module)
     mixes = f"{name} over the axis of tokens" if name else "it mixes tokens"
     if not given:
-        return f"{mixes}: tokens see later ones in sequences of {pair.plain.length} tokens"
+        return f"{mixes}: tokens see later ones in sequences of {pair.original.length} tokens"
     return (
         f"{mixes}: every token sees all later ones"
         if reach and all(r == j for j, r in reach.items())
@@ -82,13 +82,13 @@ def reaches(run: Pass, module: nn.Module, inputs: Inputs, first: int = 0) -> dic
     from equiscope.audit.statements.sequences.causal import later
 
     n, generator = inputs.length or 0, Generator().manual_seed(run.subject.seed)
-    plain, found = _made(run, module, inputs), {}
+    original, found = _made(run, module, inputs), {}
     last, more = range(max(n - TRIED, 1), n), range(first, min(first + TRIED, n)) if first else ()
     for j in sorted({*last, *more}, reverse=True):
         pair = later(inputs, j, generator, 1)
-        assert isinstance(pair.moved, Inputs)
-        moved = _made(run, module, pair.moved)
-        changed = [i for name, t in plain.items() if name in moved for i in _changed(t, moved[name], n) if i < j]
+        assert isinstance(pair.transformed, Inputs)
+        transformed = _made(run, module, pair.transformed)
+        changed = [i for name, t in original.items() if name in transformed for i in _changed(t, transformed[name], n) if i < j]
         if changed:
             found[j] = j - min(changed)
     return found
@@ -113,22 +113,22 @@ def _made(run: Pass, module: nn.Module, inputs: Inputs) -> dict[str, Tensor]:
         kept.append({n: t.detach().clone() for n, t in flat(made).items()})
 
     with hooked([("", module)], after=keep):
-        run.made(lambda model: inputs.to(run.dtype).call(model))
+        run.outputs_of(lambda model: inputs.to(run.dtype).call(model))
     return kept[0] if kept else {}
 
 
 # ------------------------------------------------------------------------------------------------------------------ places
 
 
-def _shift(run: Pass, pair: Pair, module: nn.Module) -> str:
+def _shift(run: Pass, pair: RunPair, module: nn.Module) -> str:
     """Places that are not told apart, or queries and keys that are turned in two ways."""
-    if not isinstance(pair.moved, Inputs):
+    if not isinstance(pair.transformed, Inputs):
         return ""
-    plain, moved = _called(run, module, pair.plain), _called(run, module, pair.moved)
-    names = [n for n, t in plain.items() if n in moved and _along(t, moved[n])]
+    original, transformed = _called(run, module, pair.original), _called(run, module, pair.transformed)
+    names = [n for n, t in original.items() if n in transformed and _along(t, transformed[n])]
     if not names:
         return ""
-    given = _arguments(run, module, pair.plain)
+    given = _arguments(run, module, pair.original)
     return _limit(run, module, given, names, run.inputs.length or 0) or _layouts(run, module, given, names)
 
 
@@ -222,19 +222,19 @@ def _pairs(name: str, t: Tensor) -> str:
 # ------------------------------------------------------------------------------------------------------------------- cache
 
 
-def _cache(run: Pass, pair: Pair, module: nn.Module) -> str:
+def _cache(run: Pass, pair: RunPair, module: nn.Module) -> str:
     """From which piece on, and whether it is places or keys that differ."""
     found, sizes = joined(run, pair), list(pair.element["pieces"])
-    plain, read = pair.outputs(run)
+    original, read = pair.outputs(run)
     n = sum(sizes)
-    wrong = [i for name, t in plain.items() if name in read for i in _changed(t, read[name], n)]
+    wrong = [i for name, t in original.items() if name in read for i in _changed(t, read[name], n)]
     if not wrong:
         return ""
     piece = next(p for p in range(len(sizes)) if sum(sizes[: p + 1]) > min(wrong))
     begins = f"it begins with token {min(wrong)}, in piece {piece + 1} of {len(sizes)}"
     path = next((p for p, m in run.model.named_modules() if m is module), "")
-    counted = _counted(found, path, sizes) if found is not None else ""
-    why = counted or _kept(run, pair, module, sizes)
+    counted_model = _counted(found, path, sizes) if found is not None else ""
+    why = counted_model or _kept(run, pair, module, sizes)
     return f"{begins}: {why}" if why else begins
 
 
@@ -255,9 +255,9 @@ def _counted(found: Any, path: str, sizes: list[int]) -> str:
     return ""
 
 
-def _kept(run: Pass, pair: Pair, module: nn.Module, sizes: list[int]) -> str:
+def _kept(run: Pass, pair: RunPair, module: nn.Module, sizes: list[int]) -> str:
     """Whether queries or keys of the last piece are other than in one pass."""
-    whole = _product(operations(run, module, lambda: pair.plain.to(run.dtype).call(run.counted)))
+    whole = _product(operations(run, module, lambda: pair.original.to(run.dtype).call(run.counted_model)))
     last = _product(_last_call(run, pair, module))
     if whole is None or last is None:
         return ""
@@ -279,7 +279,7 @@ def _kept(run: Pass, pair: Pair, module: nn.Module, sizes: list[int]) -> str:
     return "queries and keys are those of one pass, what is hidden is not" if queries and keys else ""
 
 
-def _last_call(run: Pass, pair: Pair, module: nn.Module) -> list[Operation]:
+def _last_call(run: Pass, pair: RunPair, module: nn.Module) -> list[Operation]:
     """Operations inside the module, the last time that it is called while the text is read in pieces."""
     calls: list[Called] = []
     with hooked([("", module)], before=lambda _, __, args, kwargs: calls.append((args, kwargs))):
@@ -295,7 +295,7 @@ def _arguments(run: Pass, module: nn.Module, inputs: Inputs) -> Called:
     """What the module is called with, the first time."""
     calls: list[Called] = []
     with hooked([("", module)], before=lambda _, __, args, kwargs: calls.append((args, kwargs))):
-        run.made(lambda model: inputs.to(run.dtype).call(model))
+        run.outputs_of(lambda model: inputs.to(run.dtype).call(model))
     return calls[0]
 
 

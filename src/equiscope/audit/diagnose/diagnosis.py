@@ -9,11 +9,11 @@ import torch
 from torch import Generator
 
 from equiscope.audit.diagnose.lie_derivative import derivative
-from equiscope.audit.diagnose.localize import RIGHT, Place, localize
+from equiscope.audit.diagnose.localize import RIGHT, BreakLocation, localize
 from equiscope.audit.diagnose.operations import bearer
 from equiscope.audit.inputs.variations import varied
 from equiscope.audit.request import Request
-from equiscope.audit.statements.pairs import Pair, Sample, measured
+from equiscope.audit.statements.pairs import MeasuredPair, RunPair, measure_pair
 from equiscope.audit.statements.statement import Symmetry
 from equiscope.audit.subject import Crashed, Pass
 from equiscope.record import Counterexample, pack
@@ -35,110 +35,116 @@ class Diagnosis:
     @property
     def border(self) -> float:
         """An error from which on it is worth looking."""
-        return RIGHT if self.run.wide else 1e-3
+        return RIGHT if self.run.high_precision else 1e-3
 
-    def diagnose(self, one: Request, samples: Sequence[Sample]) -> None:
+    def diagnose(self, request: Request, samples: Sequence[MeasuredPair]) -> None:
         """The smallest counterexample, what holds nevertheless, and where it breaks. samples: all that were measured."""
-        assert one.worst is not None
-        if one.worst.error != one.worst.error:
-            one.cause = f"{one.worst.output or 'the output'} is not finite"
+        assert request.worst is not None
+        if request.worst.error != request.worst.error:
+            request.cause = f"{request.worst.output or 'the output'} is not finite"
             return
-        if one.worst.error == math.inf:
-            one.cause = f"{one.worst.output or 'the output'} has another shape than it should, or is 0 where it should not be"
-        smallest = self._smallest(one)
-        one.small = _example(smallest, one.at)
-        one.subgroup = self._subgroup(one)
-        shown = self._telling(one.worst, smallest, samples)
+        if request.worst.error == math.inf:
+            request.cause = (
+                f"{request.worst.output or 'the output'} has another shape than it should, or is 0 where it should not be"
+            )
+        smallest = self._smallest(request)
+        request.counterexample = _example(smallest, request.worst_parameters)
+        request.subgroup = self._subgroup(request)
+        shown = self._telling(request.worst, smallest, samples)
         if self.locating:
             try:
-                one.place = localize(self.run, shown, one.statement.inside, varied(shown.plain, Generator().manual_seed(5)))
+                request.location = localize(
+                    self.run, shown, request.statement.inside, varied(shown.original, Generator().manual_seed(5))
+                )
             except Crashed:
-                one.place = None
-        one.cause = one.cause or one.statement.cause(self.run, shown, one.place.module if one.place else "")
-        if one.place is not None and one.place.module == type(self.run.model).__name__:
-            one.place = self._within(one.place, shown)
+                request.location = None
+        request.cause = request.cause or request.statement.cause(
+            self.run, shown, request.location.module if request.location else ""
+        )
+        if request.location is not None and request.location.module == type(self.run.model).__name__:
+            request.location = self._within(request.location, shown)
 
-    def _within(self, place: Place, pair: Pair) -> Place:
+    def _within(self, place: BreakLocation, pair: RunPair) -> BreakLocation:
         """The step of the model itself, named by the parameter that it adds: a position table."""
-        other = varied(pair.plain, Generator().manual_seed(5))
+        other = varied(pair.original, Generator().manual_seed(5))
         try:
             name = bearer(self.run, pair, self.run.model, other)
         except (Crashed, RuntimeError, ValueError, IndexError, TypeError):  # other people's code, read operation by operation
             name = ""
         return replace(place, module=name) if name else place
 
-    def _telling(self, worst: Sample, smallest: Sample, samples: Sequence[Sample]) -> Pair:
+    def _telling(self, worst: MeasuredPair, smallest: MeasuredPair, samples: Sequence[MeasuredPair]) -> RunPair:
         """The pair that is followed through the model: the worst one. Where only longer sequences break it, the smallest. Where the
         two runs of the worst differ in length, another whose runs do not, so that every step can be compared."""
         given = self.run.inputs.length or 0
         breaking = [s for s in samples if not s.error < self.border]
-        if all((s.pair.plain.length or 0) > given for s in breaking) and _one_length(smallest.pair):
+        if all((s.pair.original.length or 0) > given for s in breaking) and _one_length(smallest.pair):
             return smallest.pair
-        if _one_length(worst.pair) or not isinstance(worst.pair.moved, Inputs):
+        if _one_length(worst.pair) or not isinstance(worst.pair.transformed, Inputs):
             return worst.pair
         alike = [s for s in breaking if _one_length(s.pair)]
         return max(alike, key=lambda s: s.error, default=smallest if _one_length(smallest.pair) else worst).pair
 
-    def _smallest(self, one: Request) -> Sample:
-        worst = one.worst
+    def _smallest(self, request: Request) -> MeasuredPair:
+        worst = request.worst
         assert worst is not None
-        for number, pair in enumerate(one.statement.simpler(self.run, worst.pair)):
+        for number, pair in enumerate(request.statement.simpler(self.run, worst.pair)):
             if number >= self.shrink or self.over():
                 break
             try:
-                sample = measured(self.run, pair, self.axes)
+                sample = measure_pair(self.run, pair, self.axes)
             except Crashed:
                 continue
             if not sample.error < max(self.border, 1e-3 * worst.error):
                 return sample
         return worst
 
-    def _subgroup(self, one: Request) -> str:
+    def _subgroup(self, request: Request) -> str:
         budget = self.shrink
-        for words, pairs in one.statement.subgroups(self.run):
-            holds, before = bool(pairs), dict(getattr(one.statement, "found", {}))
+        for words, pairs in request.statement.subgroups(self.run):
+            holds, before = bool(pairs), dict(getattr(request.statement, "representations", {}))
             for number, pair in enumerate(pairs):
                 if budget <= 0 or self.over():
                     return ""
                 budget -= 1
                 try:
-                    holds = measured(self.run, pair, self.axes).error < self.border
-                    if number == 0 and not holds and getattr(one.statement, "several", False):  # it may move in another way
-                        assert isinstance(one.statement, Symmetry)
-                        one.statement.settle(self.run, pair, self.axes)
-                        holds = measured(self.run, pair, self.axes).error < self.border
+                    holds = measure_pair(self.run, pair, self.axes).error < self.border
+                    if number == 0 and not holds and getattr(request.statement, "ambiguous", False):  # it may move in another way
+                        assert isinstance(request.statement, Symmetry)
+                        request.statement.infer_representations(self.run, pair, self.axes)
+                        holds = measure_pair(self.run, pair, self.axes).error < self.border
                 except Crashed:  # a table ends somewhere; what the smaller elements say stands
                     holds = number > 2
                 if not holds:
                     break
             if holds:
                 return words
-            if isinstance(one.statement, Symmetry):
-                one.statement.found.update(before)
+            if isinstance(request.statement, Symmetry):
+                request.statement.representations.update(before)
         return ""
 
 
-def _one_length(pair: Pair) -> bool:
+def _one_length(pair: RunPair) -> bool:
     """Whether both runs read as many tokens, so that what happens inside can be compared step by step."""
-    return isinstance(pair.moved, Inputs) and pair.moved.length == pair.plain.length
+    return isinstance(pair.transformed, Inputs) and pair.transformed.length == pair.original.length
 
 
-def differentiate(run: Pass, one: Request) -> None:
+def differentiate(run: Pass, request: Request) -> None:
     """Of a continuous group, how fast the statement breaks at the identity."""
-    statement = one.statement
+    statement = request.statement
     if not isinstance(statement, Symmetry) or not isinstance(statement.action, type) or not statement.listed:
         return
     try:
-        one.lie = derivative(run, statement.action, statement.found)
+        request.lie = derivative(run, statement.action, statement.representations)
     except Crashed as crash:
-        one.notes.append(f"no Lie derivative: {crash}")
+        request.notes.append(f"no Lie derivative: {crash}")
         return
-    if one.lie is not None and one.worst is None and not one.lie < RIGHT:
-        one.notes.append(f"no sample breaks it, but its Lie derivative is {one.lie:.1e}, not 0")
+    if request.lie is not None and request.worst is None and not request.lie < RIGHT:
+        request.notes.append(f"no sample breaks it, but its Lie derivative is {request.lie:.1e}, not 0")
 
 
-def _example(sample: Sample, parameters: str) -> Counterexample:
-    inputs = {n: getattr(v, "x", v) for n, v in sample.pair.plain.values.items()}
+def _example(sample: MeasuredPair, parameters: str) -> Counterexample:
+    inputs = {n: getattr(v, "x", v) for n, v in sample.pair.original.values.items()}
     tensors = {n: v for n, v in inputs.items() if isinstance(v, torch.Tensor)}
     small = sum(t.numel() for t in tensors.values()) <= STORED
     wide = {n: t.double() if t.is_floating_point() else t if t.dtype == torch.bool else t.long() for n, t in tensors.items()}

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from equiscope.audit.statements.pairs import Pair, error
+from equiscope.audit.statements.pairs import RunPair, error
 from equiscope.audit.subject import Crashed, Pass
 from equiscope.symmetry import Inputs
 
@@ -22,9 +22,9 @@ HALF = 2.0**-24  # half of the last digit of a float32, relative
 TIMES = 4.0  # two runs err apart, each by other entries, and outputs draw them at random
 
 
-def explained(run: Pass, pair: Pair, found: float) -> str:
+def explained(run: Pass, pair: RunPair, found: float) -> str:
     """Names of tables whose rounding is as large as this error; empty where there are none, or where it is larger."""
-    if not run.wide or not found < LARGEST:
+    if not run.high_precision or not found < LARGEST:
         return ""
     groups = dict[str, list[tuple[str, Tensor]]]()
     for name, table in _tables(run):
@@ -70,10 +70,10 @@ def _whole(t: Tensor) -> bool:
     return not parts.is_floating_point() or bool((parts == parts.round()).all())
 
 
-def _change(run: Pass, pair: Pair, tables: list[Tensor]) -> float:
+def _change(run: Pass, pair: RunPair, tables: list[Tensor]) -> float:
     """How much outputs change, of both runs together, when tables move by half of their last digit."""
     total = 0.0
-    for inputs in (pair.plain, pair.moved):
+    for inputs in (pair.original, pair.transformed):
         if not isinstance(inputs, Inputs):
             continue
 
@@ -84,7 +84,7 @@ def _change(run: Pass, pair: Pair, tables: list[Tensor]) -> float:
             with _moved(tables):
                 return call(model)
 
-        plain, other = run.made(call), run.made(changed)
+        plain, other = run.outputs_of(call), run.outputs_of(changed)
         total += max((error(t, other[n]) for n, t in plain.items() if n in other), default=0.0)
     return total
 

@@ -43,7 +43,7 @@ def _along(run: Pass, flow: Flow, representations: dict[str, str]) -> float | No
                 changes[name] = primal.detach().clone(), rate.detach().clone()
             return {n: y for n, (y, _) in changes.items()}
 
-    run.made(call)
+    run.outputs_of(call)
     worst = None
     for name, (y, rate) in changes.items():
         if not y.is_floating_point():

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.statements.pairs import Pair, error
+from equiscope.audit.statements.pairs import RunPair, error
 from equiscope.audit.subject import Pass
 from equiscope.audit.subject.outputs import flat
 from equiscope.program.hooks import hooked
@@ -38,7 +38,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Place:
+class BreakLocation:
     """Where it breaks, what kind of step did it, and the error of every module's output on the way."""
 
     module: str
@@ -46,27 +46,27 @@ class Place:
     given: str = ""  # the last thing that was right
 
 
-def localize(run: Pass, pair: Pair, inside: bool, other: Inputs | None = None) -> Place | None:
+def localize(run: Pass, pair: RunPair, inside: bool, other: Inputs | None = None) -> BreakLocation | None:
     """The culprit of one pair; None where the second run is no plain call. other: inputs with other words in the same places."""
-    if not isinstance(pair.moved, Inputs):
+    if not isinstance(pair.transformed, Inputs):
         from equiscope.audit.diagnose.localize_cache import localize_cache  # it stands on this file
 
         return localize_cache(run, pair)
-    plain, moved = events(run, pair.plain), events(run, pair.moved)
-    elsewhere = events(run, other) if other is not None else plain
-    if [(e.module, e.leaves) for e in plain] != [(e.module, e.leaves) for e in moved]:
+    original, transformed = events(run, pair.original), events(run, pair.transformed)
+    elsewhere = events(run, other) if other is not None else original
+    if [(e.module, e.leaves) for e in original] != [(e.module, e.leaves) for e in transformed]:
         return None
-    told = elsewhere if len(elsewhere) == len(plain) else plain
-    errors = [_error(pair, a, b, None if told is plain else c) for a, b, c in zip(plain, moved, told, strict=True)]
+    told = elsewhere if len(elsewhere) == len(original) else original
+    errors = [_error(pair, a, b, None if told is original else c) for a, b, c in zip(original, transformed, told, strict=True)]
     paths = {path: i for i, path in enumerate(dict(run.model.named_modules()))}
     trail = [
         Mark(module=e.module or type(run.model).__name__, error=x, depth=e.module.count("."))
-        for e, x in zip(plain, errors, strict=True)
+        for e, x in zip(original, errors, strict=True)
         if e.leaves
     ]
-    culprit = descend("", plain, errors, inside)
+    culprit = descend("", original, errors, inside)
     assert culprit in paths
-    return Place(culprit or type(run.model).__name__, trail)
+    return BreakLocation(culprit or type(run.model).__name__, trail)
 
 
 def events(run: Pass, inputs: Inputs) -> list[Event]:
@@ -74,7 +74,7 @@ def events(run: Pass, inputs: Inputs) -> list[Event]:
     found: list[Event] = []
     grid = size_of(inputs, "image") or size_of(inputs, "wave")
     with telling(run.model, lambda path, leaves, value: found.append(Event(path, leaves, _sketches(value, grid)))):
-        run.made(lambda model: inputs.to(run.dtype).call(model))
+        run.outputs_of(lambda model: inputs.to(run.dtype).call(model))
     return found
 
 
@@ -121,12 +121,12 @@ def _features(t: Tensor, grid: tuple[int, ...]) -> int | None:
     return -len(grid) - 1 if len(found) == 1 and t.ndim > len(grid) + 1 else None
 
 
-def _error(pair: Pair, plain: Event, moved: Event, other: Event | None) -> float | None:
+def _error(pair: RunPair, original: Event, transformed: Event, other: Event | None) -> float | None:
     """The worst of its tensors; None where none can be compared, or none depends on the words."""
     worst: float | None = None
-    if len(plain.tensors) != len(moved.tensors):
+    if len(original.tensors) != len(transformed.tensors):
         return None
-    for i, (a, b) in enumerate(zip(plain.tensors, moved.tensors, strict=True)):
+    for i, (a, b) in enumerate(zip(original.tensors, transformed.tensors, strict=True)):
         if other is not None and i < len(other.tensors) and other.tensors[i].shape == a.shape and torch.equal(other.tensors[i], a):
             continue  # it does not depend on the words: a table of places, a mask
         sides = pair.relation.inner(a, b)

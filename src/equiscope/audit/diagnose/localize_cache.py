@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equiscope.audit.diagnose.localize import Event, Place, descend, sketch, telling, unpacked
-from equiscope.audit.statements.pairs import Pair, error
+from equiscope.audit.diagnose.localize import BreakLocation, Event, descend, sketch, telling, unpacked
+from equiscope.audit.statements.pairs import RunPair, error
 from equiscope.audit.subject import Pass
 from equiscope.audit.subject.outputs import flat
 from equiscope.record.audit import Mark
@@ -33,7 +33,7 @@ class Joined:
     errors: list[float | None]
 
 
-def localize_cache(run: Pass, pair: Pair) -> Place | None:
+def localize_cache(run: Pass, pair: RunPair) -> BreakLocation | None:
     """The culprit; None where the pieces call other modules than the whole."""
     found = joined(run, pair)
     if found is None:
@@ -44,16 +44,16 @@ def localize_cache(run: Pass, pair: Pair) -> Place | None:
         for e, x in zip(found.whole, found.errors, strict=True)
         if e.leaves
     ]
-    return Place(descend("", list(found.whole), found.errors, True) or root, trail)
+    return BreakLocation(descend("", list(found.whole), found.errors, True) or root, trail)
 
 
-def joined(run: Pass, pair: Pair) -> Joined | None:
+def joined(run: Pass, pair: RunPair) -> Joined | None:
     """Both readings, watched."""
     sizes = pair.element.get("pieces")
     if not sizes:
         return None
-    whole = _watched(run, lambda model: pair.plain.to(run.dtype).call(model))
-    read = _watched(run, pair.moved)
+    whole = _watched(run, lambda model: pair.original.to(run.dtype).call(model))
+    read = _watched(run, pair.transformed)
     ends = [i for i, e in enumerate(read) if not e.module]
     parts = [read[a + 1 : b + 1] for a, b in zip([-1, *ends], ends, strict=False)]
     shape = [(e.module, e.leaves) for e in whole]
@@ -97,7 +97,7 @@ def _watched(run: Pass, call: Any) -> list[Seen]:
         found.append(Seen(path, leaves, [], named))
 
     with telling(run.model, note):
-        run.made(call)
+        run.outputs_of(call)
     return found
 
 

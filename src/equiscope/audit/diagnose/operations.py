@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.diagnose.localize import RIGHT
-from equiscope.audit.statements.pairs import Pair, error
+from equiscope.audit.statements.pairs import RunPair, error
 from equiscope.audit.subject import Pass
 from equiscope.program.hooks import hooked
 from equiscope.program.modes import Functions
@@ -99,7 +99,7 @@ def _inside(module: nn.Module, reader: Functions) -> Iterator[None]:
             leave()
 
 
-def culprit(run: Pass, pair: Pair, module: nn.Module, other: Inputs) -> str:
+def culprit(run: Pass, pair: RunPair, module: nn.Module, other: Inputs) -> str:
     """The name of the first operation that does not follow; empty where none can be told.
 
     other  inputs with other words: what is the same for them does not depend on words, and need not follow
@@ -107,62 +107,62 @@ def culprit(run: Pass, pair: Pair, module: nn.Module, other: Inputs) -> str:
     found = _first_wrong(run, pair, module, other)
     if found is None:
         return ""
-    plain, moved, _, i = found
-    return plain[_source(pair, plain, moved, i)].name
+    original, transformed, _, i = found
+    return original[_source(pair, original, transformed, i)].name
 
 
-def bearer(run: Pass, pair: Pair, module: nn.Module, other: Inputs) -> str:
+def bearer(run: Pass, pair: RunPair, module: nn.Module, other: Inputs) -> str:
     """The path of the parameter or buffer that the first operation which breaks the statement adds to the tokens, or of the layer
     that holds it; empty where there is none."""
     found = _first_wrong(run, pair, module, other)
     if found is None or (told := found[2]) is None:
         return ""
-    plain, i = found[0], found[3]
+    original, i = found[0], found[3]
     held = {p.data_ptr(): name for name, p in run.model.named_parameters()}
     seen, waiting = set[int](), [i]
     while waiting:
         number = waiting.pop()
-        for t, maker in zip(plain[number].given, plain[number].makers, strict=True):
+        for t, maker in zip(original[number].given, original[number].makers, strict=True):
             name = held.get(t.data_ptr()) or next((n for n, b in run.model.named_buffers() if maker is None and _same(b, t)), "")
             if name and t.ndim > 1:
                 owner = run.model.get_submodule(name.rpartition(".")[0])
                 return name.rpartition(".")[0] if name.count(".") and not list(owner.children()) else name
-            if maker is not None and maker not in seen and all(map(_same, plain[maker].made, told[maker].made)):
+            if maker is not None and maker not in seen and all(map(_same, original[maker].made, told[maker].made)):
                 seen.add(maker)
                 waiting.append(maker)
     return ""
 
 
 def _first_wrong(
-    run: Pass, pair: Pair, module: nn.Module, other: Inputs
+    run: Pass, pair: RunPair, module: nn.Module, other: Inputs
 ) -> tuple[list[Operation], list[Operation], list[Operation] | None, int] | None:
     """Operations of both runs and of one with other words, and the number of the first that does not follow."""
-    if not isinstance(pair.moved, Inputs):
+    if not isinstance(pair.transformed, Inputs):
         return None
-    plain, moved, told = (_read(run, module, given) for given in (pair.plain, pair.moved, other))
-    if [a.name for a in plain] != [b.name for b in moved]:
+    original, transformed, told = (_read(run, module, given) for given in (pair.original, pair.transformed, other))
+    if [a.name for a in original] != [b.name for b in transformed]:
         return None
-    fixed = told if [o.name for o in told] == [a.name for a in plain] else None
-    for i, (a, b) in enumerate(zip(plain, moved, strict=True)):
+    fixed = told if [o.name for o in told] == [a.name for a in original] else None
+    for i, (a, b) in enumerate(zip(original, transformed, strict=True)):
         if _wrong(pair, a.made, b.made, fixed[i].made if fixed else None):
-            return plain, moved, fixed, i
+            return original, transformed, fixed, i
     return None
 
 
 def _read(run: Pass, module: nn.Module, inputs: Inputs) -> list[Operation]:
-    return operations(run, module, lambda: inputs.to(run.dtype).call(run.counted))
+    return operations(run, module, lambda: inputs.to(run.dtype).call(run.counted_model))
 
 
-def _source(pair: Pair, plain: list[Operation], moved: list[Operation], i: int) -> int:
+def _source(pair: RunPair, original: list[Operation], transformed: list[Operation], i: int) -> int:
     """Back from an operation to the one that made what it was given without rows of tokens, and other than before."""
-    for a, b, maker in zip(plain[i].given, moved[i].given, plain[i].makers, strict=True):
+    for a, b, maker in zip(original[i].given, transformed[i].given, original[i].makers, strict=True):
         if maker is not None and a.is_floating_point() and pair.relation.inner(a, b) is None and not _same(a, b):
-            return _source(pair, plain, moved, maker)
+            return _source(pair, original, transformed, maker)
     return i
 
 
-def _wrong(pair: Pair, plain: list[Tensor], moved: list[Tensor], told: list[Tensor] | None) -> bool:
-    for k, (a, b) in enumerate(zip(plain, moved, strict=False)):
+def _wrong(pair: RunPair, original: list[Tensor], transformed: list[Tensor], told: list[Tensor] | None) -> bool:
+    for k, (a, b) in enumerate(zip(original, transformed, strict=False)):
         if not a.is_floating_point() or (told is not None and k < len(told) and _same(a, told[k])):
             continue
         sides = pair.relation.inner(a, b)

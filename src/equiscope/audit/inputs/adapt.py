@@ -17,7 +17,7 @@ from equiscope.symmetry import Inputs, Kind
 DECODED = ("decoder_input_ids", "decoder_inputs_embeds", "tgt", "target", "trg", "tgt_ids", "target_ids", "decoder_inputs")
 
 
-def completed(subject: Subject) -> Subject:
+def complete_arguments(subject: Subject) -> Subject:
     """The same call, said in full. What the model answers to it is what it answered before."""
     model, inputs = subject.model, subject.inputs
     if callable(getattr(model, "tokens", None)) and hasattr(model, "moving_parts"):
@@ -26,7 +26,7 @@ def completed(subject: Subject) -> Subject:
         inputs = replace(inputs, extra=inputs.extra | {"pad": pad})
     if inputs.has("image"):
         inputs = replace(inputs, extra=inputs.extra | {"patch": patch(model)})
-    return _places(subject.like(inputs=_steps(model, _atoms(inputs))))
+    return _add_positions(subject.like(inputs=_layer_kinds(model, _atom_kinds(inputs))))
 
 
 def pad_id(model: nn.Module) -> int | None:
@@ -40,7 +40,7 @@ def pad_id(model: nn.Module) -> int | None:
     return next((i for i in tables if i is not None), None)
 
 
-def of_decoder(subject: Subject) -> Subject | None:
+def decoder_subject(subject: Subject) -> Subject | None:
     """The same model as a subject whose words are those of its decoder, which writes them one after another; what the encoder reads
     stays as it is. None for a model that is given no words for a decoder."""
     inputs = subject.inputs
@@ -57,17 +57,17 @@ def of_decoder(subject: Subject) -> Subject | None:
     kinds |= {n: "flags" for n in inputs.values if n in ("decoder_attention_mask", "tgt_key_padding_mask")}
     kinds |= {n: "pairs" for n in inputs.values if n in ("tgt_mask",)}
     order = {words: value} | {n: v for n, v in inputs.values.items() if n != words}
-    made = replace(inputs, values=order, kinds=kinds, extra={n: v for n, v in inputs.extra.items() if n != "completed"})
-    return subject.like(inputs=made)
+    new_inputs = replace(inputs, values=order, kinds=kinds, extra={n: v for n, v in inputs.extra.items() if n != "completed"})
+    return subject.like(inputs=new_inputs)
 
 
-def _atoms(inputs: Inputs) -> Inputs:
+def _atom_kinds(inputs: Inputs) -> Inputs:
     """Whole numbers called `numbers` beside points are those of atoms, not ids of words."""
     named: dict[str, Kind] = {n: "atoms" for n in inputs.of("ids") if n == "numbers" and inputs.has("points")}
     return replace(inputs, kinds=inputs.kinds | named)
 
 
-def _steps(model: nn.Module, inputs: Inputs) -> Inputs:
+def _layer_kinds(model: nn.Module, inputs: Inputs) -> Inputs:
     """Features of a layer of torch that was made with batch_first=False are [N, B, D]; those of a Conv1d are a sound."""
     first = next((m for m in model.modules() if m._parameters and not list(m.children())), None)
     if isinstance(first, nn.Conv1d):  # channels [B, C, T] along a time
@@ -91,7 +91,7 @@ def _tokens(model: nn.Module, inputs: Inputs) -> Inputs:
     return replace(inputs, values=inputs.values | {name: tokens}, kinds=inputs.kinds | {name: "tokens"})
 
 
-def _places(subject: Subject) -> Subject:
+def _add_positions(subject: Subject) -> Subject:
     inputs = subject.inputs
     if inputs.has("position_ids", "coordinates") or "position_ids" not in arguments(subject.model):
         return subject
@@ -99,16 +99,16 @@ def _places(subject: Subject) -> Subject:
     if main is None or inputs.length is None:
         return subject
     lead = main.shape[:-2] if main.is_floating_point() else main.shape[:-1]
-    places = torch.arange(inputs.length, device=main.device).expand(*lead, -1)
+    positions = torch.arange(inputs.length, device=main.device).expand(*lead, -1)
     extra = inputs.extra | {"completed": ("position_ids",)}
-    values, kinds = inputs.values | {"position_ids": places}, inputs.kinds | {"position_ids": "position_ids"}
-    made = replace(inputs, values=values, kinds=kinds, extra=extra)
-    return subject.like(inputs=made) if _alike(subject, made) else subject
+    values, kinds = inputs.values | {"position_ids": positions}, inputs.kinds | {"position_ids": "position_ids"}
+    new_inputs = replace(inputs, values=values, kinds=kinds, extra=extra)
+    return subject.like(inputs=new_inputs) if _same_outputs(subject, new_inputs) else subject
 
 
-def _alike(subject: Subject, other: Inputs) -> bool:
+def _same_outputs(subject: Subject, other: Inputs) -> bool:
     """Whether the model answers alike: some count from 2, some want other shapes."""
-    run = subject.at(subject.dtype)
+    run = subject.in_dtype(subject.dtype)
     try:
         first, second = run(run.inputs), run(other)
     except Crashed:  # a model that refuses is given what it was given

@@ -36,7 +36,7 @@ TOKENS = 8192  # in one call at most
 
 
 @dataclass(frozen=True)
-class Budget:
+class LengthBudget:
     """What may be spent on lengths and positions at one effort.
 
     work   multiply-adds of one statement, about: rows * tokens * (parameters + tokens * 64)
@@ -51,11 +51,15 @@ class Budget:
     rows: int = 128
 
 
-BUDGETS = {"quick": Budget(4e10, 6, 8), "default": Budget(8e11, 15, 12), "thorough": Budget(8e12, 96, 1000)}
+LENGTH_BUDGETS = {
+    "quick": LengthBudget(4e10, 6, 8),
+    "default": LengthBudget(8e11, 15, 12),
+    "thorough": LengthBudget(8e12, 96, 1000),
+}
 
 
 @dataclass
-class Ladder:
+class LengthLadder:
     """borders: where blocks, chunks and windows of a model end; lengths: those to ask at, the given one left out."""
 
     borders: list[int]
@@ -74,11 +78,11 @@ def weights(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters() if id(p) not in tables or id(p) in tied)
 
 
-def ladder(subject: Subject, run: Pass, budget: Budget) -> Ladder:
+def ladder(subject: Subject, run: Pass, budget: LengthBudget) -> LengthLadder:
     """The lengths to measure this model at, the most informative first; none where its inputs have no length."""
     n = subject.inputs.length
     if n is None:
-        return Ladder([])
+        return LengthLadder([])
     named, others = constants(subject.model)
     cut = _cuts(run) if budget.calls > 6 else set()
     widths = {s for p in run.model.parameters() for s in p.shape if s > 64}
@@ -108,7 +112,7 @@ def ladder(subject: Subject, run: Pass, budget: Budget) -> Ladder:
             continue
         lengths.append(length)
         spent += price
-    return Ladder(borders, lengths)
+    return LengthLadder(borders, lengths)
 
 
 def longest(model: nn.Module) -> int | None:
@@ -290,7 +294,7 @@ def _cuts(run: Pass) -> set[int]:
             return made
 
         try:
-            run.made(watched)
+            run.outputs_of(watched)
         except Crashed:
             continue
     widths = {s for p in run.model.parameters() for s in p.shape}

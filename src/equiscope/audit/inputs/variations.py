@@ -110,7 +110,7 @@ def flagged(inputs: Inputs, generator: Generator) -> Inputs:
     return inputs.with_values({n: other(inputs.values[n]) for n in names})
 
 
-def moved(inputs: Inputs) -> Inputs:
+def reversed_positions(inputs: Inputs) -> Inputs:
     """The same tokens at the positions in reverse order."""
     return inputs.each(lambda v: v.flip(-1), "position_ids")
 
@@ -153,8 +153,8 @@ def changed_tokens(inputs: Inputs, rows: slice, generator: Generator) -> Inputs:
             part.copy_(unpadded(inputs, part.clone(), made))
         return fresh
 
-    moved = inputs.each(lambda t: replace(t, x=other(t.x, -2)), "tokens").each(lambda v: other(v, -1), "ids")
-    return moved.each(lambda v: other(v, -2), "features", "points").each(lambda v: other(v, -3), "steps")
+    changed = inputs.each(lambda t: replace(t, x=other(t.x, -2)), "tokens").each(lambda v: other(v, -1), "ids")
+    return changed.each(lambda v: other(v, -2), "features", "points").each(lambda v: other(v, -3), "steps")
 
 
 def unpadded(inputs: Inputs, given: Tensor, fresh: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ class Report:
 
     def __init__(self, path: Path, worker: Any = None) -> None:
         self.path, self.worker = path, worker
-        self.made: list[Any] = []
+        self.outputs_of: list[Any] = []
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, Any, Any]:
@@ -63,13 +63,13 @@ class Report:
     def hear(self, audit: Any) -> None:
         """Remember an audit and the test that runs now."""
         test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]  # pytest's own variable: "file::name (call)"
-        self.made.append({"test": test, "audit": audit})
+        self.outputs_of.append({"test": test, "audit": audit})
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: Any) -> None:
         import msgspec
 
-        self.made += msgspec.json.decode(getattr(node, "workeroutput", {}).get(KEY, "[]"))
+        self.outputs_of += msgspec.json.decode(getattr(node, "workeroutput", {}).get(KEY, "[]"))
 
     def pytest_sessionfinish(self) -> None:
         import msgspec
@@ -77,11 +77,11 @@ class Report:
         from equiscope import outputs
 
         if self.worker is not None:
-            self.worker[KEY] = msgspec.json.encode(self.made).decode()
+            self.worker[KEY] = msgspec.json.encode(self.outputs_of).decode()
             return
         outputs.make_folder(self.path.parent)
-        outputs.write(self.path, msgspec.json.encode({"version": 1, "audits": self.made}))
+        outputs.write(self.path, msgspec.json.encode({"version": 1, "audits": self.outputs_of}))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        count = len(self.made)
+        count = len(self.outputs_of)
         terminalreporter.write_line(f"equiscope: {count} audit{'s' * (count != 1)} written to {self.path}")

@@ -19,15 +19,15 @@ from torch import Tensor, nn
 from torch.fx import Node
 
 from equiscope.audit.diagnose.localize import RIGHT
-from equiscope.audit.inputs.adapt import completed
+from equiscope.audit.inputs.adapt import complete_arguments
 from equiscope.audit.inputs.lengths import LONGEST, constants, cost, longest, positions, resized
 from equiscope.audit.inputs.variations import batched, sequence, varied
+from equiscope.audit.proof.exported_program import Leaf, Program, Unexported, leaves, program, rebuilt
 from equiscope.audit.proof.formulas import Formulas, lifted
-from equiscope.audit.proof.program import Leaf, Program, Unexported, leaves, program, rebuilt
 from equiscope.audit.proof.variants import Beside, Later, Variant, besides, laters, orders
 from equiscope.audit.proof.walk import Random, Walk, module_of, operation
-from equiscope.audit.statements.pairs import Pair, Rows, measured
-from equiscope.audit.statements.sequences.batch import Batch
+from equiscope.audit.statements.pairs import RunPair, SameRows, measure_pair
+from equiscope.audit.statements.sequences.batch import BatchIndependence
 from equiscope.audit.statements.sequences.causal import CausalOutput
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.statements.statement import Statement, Symmetry
@@ -53,7 +53,7 @@ def prove(
     pick     which outputs are compared; mode: "eval" or "train"
     returns  permute, causal, batch (or those of `names`) -> proved, refuted or unknown, with the operation and where it stands
     """
-    return proofs_of(completed(Subject(model, inputs, pick, mode, seed)), names)
+    return proofs_of(complete_arguments(Subject(model, inputs, pick, mode, seed)), names)
 
 
 def proofs_of(subject: Subject, names: tuple[str, ...] = STATEMENTS) -> dict[str, Proof]:
@@ -154,7 +154,7 @@ def _case(subject: Subject) -> _Case:
 
 def _of(subject: Subject, tries: int) -> _Case:
     """One size. Raises Crashed where the model does not take it, Unexported where there is no graph."""
-    run = subject.at(subject.dtype)
+    run = subject.in_dtype(subject.dtype)
     run(run.inputs)
     axes, parts = subject.axes(run), leaves(subject.inputs)
     return _Case(subject, program(subject, subject.inputs, parts, list(axes)), parts, axes, _across(subject, run), tries)
@@ -226,7 +226,7 @@ def _asked(case: _Case, name: str) -> tuple[Makes, int, Statement] | str:
             return "the inputs have no axis of sequences side by side"
         if not case.across:
             return "no output has one entry a sequence"
-        return besides, case.batch, Batch()
+        return besides, case.batch, BatchIndependence()
     if not any(leaf.free and leaf.words is not None for leaf in case.parts) or case.length < 2:
         return "there are no tokens in an order" if not case.length else "there is one token only"
     if name == "causal":
@@ -257,13 +257,13 @@ def _answer(case: _Case, name: str) -> Proof:
 def _first_broken(case: _Case, makes: Makes, size: int, deep: bool = False) -> Variant | None:
     """The first variant whose outputs do not agree, of several choices of letters; None where all do."""
     for seed in range(case.tries):
-        plain: dict[str, Tensor] | None = None
+        original: dict[str, Tensor] | None = None
         kept: dict[Node, Any] = {}
         for variant in makes(case.parts, size, seed):
-            plain = plain or Walk(case.program, seed, deep, kept).outputs(variant.plain)
-            moved = Walk(case.program, seed, deep, kept).outputs(variant.moved)
+            original = original or Walk(case.program, seed, deep, kept).outputs(variant.original)
+            transformed = Walk(case.program, seed, deep, kept).outputs(variant.transformed)
             axes = case.across if isinstance(variant, Beside) else case.axes
-            sides = [variant.sides(t, moved[n], axes.get(n, ())) for n, t in plain.items()]
+            sides = [variant.sides(t, transformed[n], axes.get(n, ())) for n, t in original.items()]
             if not any(s is not None for s in sides) or not all(torch.equal(*s) for s in sides if s is not None):
                 return variant
     return None
@@ -271,7 +271,11 @@ def _first_broken(case: _Case, makes: Makes, size: int, deep: bool = False) -> V
 
 def _proved(case: _Case, statement: Statement) -> Proof:
     """The graph has one size. What the statement says of others (fewer tokens, a sequence alone) is measured."""
-    other = _error(case, statement, lambda pair: not isinstance(pair.moved, Inputs) or _shapes(pair.plain) != _shapes(pair.moved))
+    other = _error(
+        case,
+        statement,
+        lambda pair: not isinstance(pair.transformed, Inputs) or _shapes(pair.original) != _shapes(pair.transformed),
+    )
     if other is not None and other[0] > other[1]:
         return Proof(answer="unknown", reason=f"it holds at {case.sizes()}, but what comes out depends on how many there are")
     return Proof(answer="proved")
@@ -304,14 +308,14 @@ BREAKS = {
 }
 
 
-def _error(case: _Case, statement: Statement, wanted: Callable[[Pair], bool]) -> tuple[float, float] | None:
+def _error(case: _Case, statement: Statement, wanted: Callable[[RunPair], bool]) -> tuple[float, float] | None:
     """The largest error at random parameters of the pairs that are wanted, and from which on it counts.
 
     In float64, where the model runs in it, otherwise in its own precision. None where nothing could be measured.
     """
     for dtype, border in ((torch.float64, RIGHT), (case.subject.dtype, 1e-3)):
         try:
-            run = case.random.get(dtype) or case.subject.at(dtype, random=True)
+            run = case.random.get(dtype) or case.subject.in_dtype(dtype, random=True)
             case.random[dtype] = run
             pairs = _pairs(case, statement, run)
         except Crashed:
@@ -319,26 +323,28 @@ def _error(case: _Case, statement: Statement, wanted: Callable[[Pair], bool]) ->
         found = []
         for pair in filter(wanted, pairs):
             with suppress(Crashed):  # it may take texts of one length only
-                if isinstance(statement, Symmetry) and not statement.found:
-                    statement.settle(run, pair, case.axes)
-                found.append(measured(run, pair, case.axes).error)
+                if isinstance(statement, Symmetry) and not statement.representations:
+                    statement.infer_representations(run, pair, case.axes)
+                found.append(measure_pair(run, pair, case.axes).error)
         found = [e for e in found if e == e]
         if found:
             return max(found), border
     return None
 
 
-def _pairs(case: _Case, statement: Statement, run: Pass) -> list[Pair]:
+def _pairs(case: _Case, statement: Statement, run: Pass) -> list[RunPair]:
     """Those that the statement is measured by; of a batch also one of the same size."""
-    pairs = list[Pair]()
+    pairs = list[RunPair]()
     with suppress(Crashed):  # it may take batches of one size only
         pairs += statement.pairs(run, 24 if statement.name == "causal" else 6, torch.Generator().manual_seed(17))
-    if isinstance(statement, Batch):
+    if isinstance(statement, BatchIndependence):
         own = leaves(run.inputs)
-        moved = rebuilt(run.inputs, own, tuple(leaf.value if leaf.rows is None else leaf.value.roll(1, leaf.rows) for leaf in own))
+        transformed = rebuilt(
+            run.inputs, own, tuple(leaf.value if leaf.rows is None else leaf.value.roll(1, leaf.rows) for leaf in own)
+        )
         across = {name: axes[0] for name, axes in case.across.items()}
-        same = Rows(slice(None), slice(None), (case.length,) * 2, (0, 1), across, (case.batch,) * 2)
-        pairs.append(Pair(run.inputs, moved, same, "every sequence in the next row"))
+        same = SameRows(slice(None), slice(None), (case.length,) * 2, (0, 1), across, (case.batch,) * 2)
+        pairs.append(RunPair(run.inputs, transformed, same, "every sequence in the next row"))
     return pairs
 
 
@@ -346,13 +352,13 @@ def _culprit(case: _Case, variant: Variant) -> tuple[Node | None, bool]:
     """The operation from which on the outputs are wrong, and whether that is one without a rule."""
     walks = Walk(case.program), Walk(case.program)
     bad: set[Node] = set()
-    for (node, plain), (_, moved) in zip(
-        *(w.steps(v) for w, v in zip(walks, (variant.plain, variant.moved), strict=True)), strict=True
+    for (node, original), (_, transformed) in zip(
+        *(w.steps(v) for w, v in zip(walks, (variant.original, variant.transformed), strict=True)), strict=True
     ):
-        if isinstance(plain, (Formulas, Tensor)) and not variant.readable(lifted(plain), lifted(moved)):
+        if isinstance(original, (Formulas, Tensor)) and not variant.readable(lifted(original), lifted(transformed)):
             bad.add(node)
-        elif isinstance(plain, (tuple, list)) and node.op == "call_function" and isinstance(plain[0], Formulas):
-            pairs = zip(plain, moved, strict=True)
+        elif isinstance(original, (tuple, list)) and node.op == "call_function" and isinstance(original[0], Formulas):
+            pairs = zip(original, transformed, strict=True)
             if not all(variant.readable(p.whole, m.whole) for p, m in list(pairs)[:1] if isinstance(p, Formulas)):
                 bad.add(node)
     ends = [node for _, node in case.program.outputs if node is not None]

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equiscope.audit.proof.exported_program import Leaf
 from equiscope.audit.proof.formulas import Formulas, unknown_numbers
-from equiscope.audit.proof.program import Leaf
 
 READINGS = 256  # ways to read a tensor's axes that are tried when the place is looked for
 
@@ -22,24 +22,24 @@ READINGS = 256  # ways to read a tensor's axes that are tried when the place is 
 class Variant:
     """plain and moved: values of the leaves."""
 
-    plain: list[Any]
-    moved: list[Any]
+    original: list[Any]
+    transformed: list[Any]
     size: int  # of the axis in question
 
-    def sides(self, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
+    def sides(self, original: Tensor, transformed: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
         """Of an output: what has to be equal; None where nothing is said of it."""
         raise AssertionError(type(self).__name__)
 
-    def agrees(self, plain: Tensor, moved: Tensor, places: list[Tensor | None]) -> bool:
+    def agrees(self, original: Tensor, transformed: Tensor, places: list[Tensor | None]) -> bool:
         """Of a tensor inside, where `places` says for every axis which of the tokens (or sequences) stands where."""
         raise AssertionError(type(self).__name__)
 
-    def readable(self, plain: Tensor, moved: Tensor) -> bool:
+    def readable(self, original: Tensor, transformed: Tensor) -> bool:
         """Whether there is any reading of the axes in which the tensor does what the statement asks."""
-        if torch.equal(plain, moved):
+        if torch.equal(original, transformed):
             return True
-        ways = [_ways(size, self.size) for size in plain.shape]
-        return any(self.agrees(plain, moved, list(way)) for way in islice(product(*ways), READINGS))
+        ways = [_ways(size, self.size) for size in original.shape]
+        return any(self.agrees(original, transformed, list(way)) for way in islice(product(*ways), READINGS))
 
 
 def _ways(size: int, count: int) -> list[Tensor | None]:
@@ -55,69 +55,69 @@ def _ways(size: int, count: int) -> list[Tensor | None]:
 class Order(Variant):
     """The words in another order: order[i] is the old row that comes to row i."""
 
-    plain: list[Any]
-    moved: list[Any]
+    original: list[Any]
+    transformed: list[Any]
     size: int
     order: list[int]
 
-    def sides(self, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
+    def sides(self, original: Tensor, transformed: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
         for axis in axes:
-            plain = plain.index_select(axis, torch.tensor(self.order))
-        return plain, moved
+            original = original.index_select(axis, torch.tensor(self.order))
+        return original, transformed
 
-    def agrees(self, plain: Tensor, moved: Tensor, places: list[Tensor | None]) -> bool:
+    def agrees(self, original: Tensor, transformed: Tensor, places: list[Tensor | None]) -> bool:
         for axis, place in enumerate(places):
             if place is not None:
                 step = int((place == 0).long().argmin()) if self.size > 1 else 1  # how many entries a token has in a row
                 rows = torch.arange(len(place)) + (torch.tensor(self.order)[place] - place) * max(step, 1)
-                plain = plain.index_select(axis, rows)
-        return torch.equal(plain, moved)
+                original = original.index_select(axis, rows)
+        return torch.equal(original, transformed)
 
 
 @dataclass
 class Later(Variant):
     """Other words from a place on."""
 
-    plain: list[Any]
-    moved: list[Any]
+    original: list[Any]
+    transformed: list[Any]
     size: int
     place: int
 
-    def sides(self, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
+    def sides(self, original: Tensor, transformed: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
         if not axes:
             return None
         for axis in axes:
-            plain, moved = plain.narrow(axis, 0, self.place), moved.narrow(axis, 0, self.place)
-        return plain, moved
+            original, transformed = original.narrow(axis, 0, self.place), transformed.narrow(axis, 0, self.place)
+        return original, transformed
 
-    def agrees(self, plain: Tensor, moved: Tensor, places: list[Tensor | None]) -> bool:
+    def agrees(self, original: Tensor, transformed: Tensor, places: list[Tensor | None]) -> bool:
         if all(p is None for p in places):
             return False
         for axis, place in enumerate(places):
             if place is not None:
                 rows = (place < self.place).nonzero().flatten()
-                plain, moved = plain.index_select(axis, rows), moved.index_select(axis, rows)
-        return torch.equal(plain, moved)
+                original, transformed = original.index_select(axis, rows), transformed.index_select(axis, rows)
+        return torch.equal(original, transformed)
 
 
 @dataclass
 class Beside(Variant):
     """The first sequence in another row, with others beside it."""
 
-    plain: list[Any]
-    moved: list[Any]
+    original: list[Any]
+    transformed: list[Any]
     size: int
     row: int
 
-    def sides(self, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
-        return (plain.select(axes[0], 0), moved.select(axes[0], self.row)) if axes else None
+    def sides(self, original: Tensor, transformed: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
+        return (original.select(axes[0], 0), transformed.select(axes[0], self.row)) if axes else None
 
-    def agrees(self, plain: Tensor, moved: Tensor, places: list[Tensor | None]) -> bool:
+    def agrees(self, original: Tensor, transformed: Tensor, places: list[Tensor | None]) -> bool:
         if sum(p is not None for p in places) != 1:
             return False
         axis, place = next((a, p) for a, p in enumerate(places) if p is not None)
         first, other = ((place == row).nonzero().flatten() for row in (0, self.row))
-        return torch.equal(plain.index_select(axis, first), moved.index_select(axis, other))
+        return torch.equal(original.index_select(axis, first), transformed.index_select(axis, other))
 
 
 def _free(parts: list[Leaf], seed: int, name: str) -> list[Any]:
@@ -137,51 +137,51 @@ def _changed(value: Any, change: Any) -> Any:
 
 def orders(parts: list[Leaf], length: int, seed: int) -> Iterator[Order]:
     """The two that make all."""
-    plain = _free(parts, seed, "plain")
+    original = _free(parts, seed, "plain")
     every = list(range(length))
     for order in ([1, 0, *every[2:]], [*every[1:], 0]):
-        moved = []
+        transformed = []
         place = torch.empty(length, dtype=torch.long)
         rows = torch.tensor(order)
         place[rows] = torch.arange(length)
-        for leaf, value in zip(parts, plain, strict=True):
+        for leaf, value in zip(parts, original, strict=True):
             if leaf.edges:
-                moved.append(place[value])
+                transformed.append(place[value])
             elif leaf.words is not None:
-                moved.append(_changed(value, lambda t, axis=leaf.words, rows=rows: t.index_select(t.ndim + axis, rows)))
+                transformed.append(_changed(value, lambda t, axis=leaf.words, rows=rows: t.index_select(t.ndim + axis, rows)))
             else:
-                moved.append(value)
-        yield Order(plain, moved, length, order)
+                transformed.append(value)
+        yield Order(original, transformed, length, order)
 
 
 def laters(parts: list[Leaf], length: int, seed: int) -> Iterator[Later]:
     """From every place on, the last ones first: what looks one token ahead is seen by all."""
-    plain, other = _free(parts, seed, "plain"), _free(parts, seed, "other")
+    original, other = _free(parts, seed, "plain"), _free(parts, seed, "other")
     for place in range(1, length):
-        moved = []
-        for leaf, value, new in zip(parts, plain, other, strict=True):
+        transformed = []
+        for leaf, value, new in zip(parts, original, other, strict=True):
             if leaf.free and leaf.words is not None:
                 size = value.t.ndim + leaf.words
                 late = (torch.arange(length) >= place).view([length if d == size else 1 for d in range(value.t.ndim)])
-                moved.append(value.map(lambda a, b, late=late: torch.where(late, b, a), new))
+                transformed.append(value.map(lambda a, b, late=late: torch.where(late, b, a), new))
             else:
-                moved.append(value)
-        yield Later(plain, moved, length, place)
+                transformed.append(value)
+        yield Later(original, transformed, length, place)
 
 
 def besides(parts: list[Leaf], batch: int, seed: int) -> Iterator[Beside]:
     """Others beside it, in every row."""
-    plain = _free(parts, seed, "plain")
+    original = _free(parts, seed, "plain")
     for row in range(batch):
         other = _free(parts, seed, f"other {row}")
-        moved = []
-        for leaf, value, new in zip(parts, plain, other, strict=True):
+        transformed = []
+        for leaf, value, new in zip(parts, original, other, strict=True):
             rows = torch.tensor([row if r == 0 else 0 if r == row else r for r in range(batch)])
             if leaf.rows is None:
-                moved.append(value)
+                transformed.append(value)
             elif leaf.free:
                 here = (torch.arange(batch) == row).view([batch if d == leaf.rows else 1 for d in range(value.t.ndim)])
-                moved.append(value.map(partial(_in_row, here, leaf.rows, rows), new))
+                transformed.append(value.map(partial(_in_row, here, leaf.rows, rows), new))
             else:
-                moved.append(value.index_select(leaf.rows, rows))
-        yield Beside(plain, moved, batch, row)
+                transformed.append(value.index_select(leaf.rows, rows))
+        yield Beside(original, transformed, batch, row)

@@ -13,11 +13,11 @@ from torch import Tensor
 from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from equiscope.audit.proof.exported_program import Program
 from equiscope.audit.proof.field import NoRule, function, key, listed
+from equiscope.audit.proof.field_steps import FieldSteps
 from equiscope.audit.proof.formulas import Formulas, lifted, unknown_numbers
-from equiscope.audit.proof.ordered import ORDERED
-from equiscope.audit.proof.program import Program
-from equiscope.audit.proof.steps import FieldSteps
+from equiscope.audit.proof.order_statistics import ORDER_STATISTICS
 from equiscope.program.loops.aten import known, name_of, parts
 from equiscope.program.loops.computation import called
 from equiscope.program.loops.lower_complex import Complex, constant
@@ -138,19 +138,19 @@ class Walk:
     def _by_rule(self, node: Node, op: Any, args: Any, kwargs: Any) -> Any:
         """By its loops; as torch takes it apart; or as a function of the entries that stand at one place. Raises NoRule."""
         name, made = name_of(op), node.meta["val"]
-        if name in ORDERED:
+        if name in ORDER_STATISTICS:
             given = each((args, kwargs), lambda x: lifted(x, self.deep) if isinstance(x, (Formulas, Tensor)) else x)
-            return _typed(ORDERED[name](name, made, *given[0], **given[1]), made)
+            return _typed(ORDER_STATISTICS[name](name, made, *given[0], **given[1]), made)
         if op in parts():
-            return self._apart(node, op, args, kwargs)
+            return self._decomposed(node, op, args, kwargs)
         if torch.Tag.pointwise in op.tags and name not in known():
             return _pointwise(name, args, kwargs, made, self.deep)
         return _by_loops(op, args, kwargs, made, self.deep)
 
-    def _apart(self, node: Node, op: Any, args: Any, kwargs: Any) -> Any:
+    def _decomposed(self, node: Node, op: Any, args: Any, kwargs: Any) -> Any:
         """As the operations that torch makes of it."""
         given = [x for x in leaves_of((args, kwargs)) if isinstance(x, (Formulas, Tensor))]
-        graph = node.meta.get("apart") or node.meta.setdefault("apart", _traced(op, args, kwargs))
+        graph = node.meta.get("decomposed") or node.meta.setdefault("decomposed", _traced(op, args, kwargs))
         names = [n.name for n in graph.graph.nodes if n.op == "placeholder"]
         before, kept = len(self.unruled), self.kept
         self.kept = {}

@@ -6,11 +6,11 @@ from equiscope.audit.statements.numerics.dtype import Dtype
 from equiscope.audit.statements.numerics.gradient import Gradient
 from equiscope.audit.statements.numerics.pure import Pure
 from equiscope.audit.statements.numerics.train_eval import TrainEval
-from equiscope.audit.statements.sequences.batch import Batch
+from equiscope.audit.statements.sequences.batch import BatchIndependence
 from equiscope.audit.statements.sequences.cache import CacheExact
 from equiscope.audit.statements.sequences.causal import CausalOutput
 from equiscope.audit.statements.sequences.dead_context import DeadContext
-from equiscope.audit.statements.sequences.hidden_rows import HiddenRows
+from equiscope.audit.statements.sequences.masked_rows import MaskedRows
 from equiscope.audit.statements.sequences.packing import Packing
 from equiscope.audit.statements.sequences.padding import LeftPadding, RightPadding
 from equiscope.audit.statements.sequences.rotary_layout import RotaryLayout
@@ -21,8 +21,25 @@ from equiscope.audit.statements.space.stabiliser import Stabiliser
 from equiscope.audit.statements.statement import Statement
 
 PROPERTIES: tuple[type[Statement], ...] = (
-    Pure, Deterministic, Batch, CausalOutput, CacheExact, LeftPadding, RightPadding, Packing, HiddenRows, DeadContext, RotaryLayout,
-    Conservative, Smooth, Stabiliser, Digits, Gradient, TrainEval, Dtype, Device,
-)  # fmt: skip
+    Pure,
+    Deterministic,
+    BatchIndependence,
+    CausalOutput,
+    CacheExact,
+    LeftPadding,
+    RightPadding,
+    Packing,
+    MaskedRows,
+    DeadContext,
+    RotaryLayout,
+    Conservative,
+    Smooth,
+    Stabiliser,
+    Digits,
+    Gradient,
+    TrainEval,
+    Dtype,
+    Device,
+)
 
 __all__ = ["PROPERTIES"]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator
 
-from equiscope.audit.statements.pairs import Moved, Pair, error
+from equiscope.audit.statements.pairs import Equivariant, RunPair, error
 from equiscope.audit.subject import Pass, Subject, shortened
 from equiscope.record import Coverage, Row
 from equiscope.record.audit import Claimed, Verdict
@@ -25,7 +25,7 @@ class Screening:
     """
 
     errors: list[float] = field(default_factory=list)
-    suspects: list[Pair] = field(default_factory=list)
+    suspects: list[RunPair] = field(default_factory=list)
     coverage: Coverage | None = None
 
 
@@ -65,15 +65,15 @@ class Statement:
         """Samples that are cheaper together than as pairs: every position of the input, several in a batch; other lengths."""
         return Screening()
 
-    def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
+    def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         """So many pairs of runs, about; the same for the same generator."""
         raise AssertionError(f"{type(self).__name__} makes no pairs")
 
-    def simpler(self, run: Pass, pair: Pair) -> Iterator[Pair]:
+    def simpler(self, run: Pass, pair: RunPair) -> Iterator[RunPair]:
         """Where a smaller counterexample is looked for, the smallest first."""
         return iter(())
 
-    def subgroups(self, run: Pass) -> Iterator[tuple[str, list[Pair]]]:
+    def subgroups(self, run: Pass) -> Iterator[tuple[str, list[RunPair]]]:
         """What may hold where the whole does not."""
         return iter(())
 
@@ -85,11 +85,11 @@ class Statement:
         """How the output moves, in a word."""
         return ""
 
-    def aside(self, run: Pass, pair: Pair, output: str) -> str:
+    def explain_secondary(self, run: Pass, pair: RunPair, output: str) -> str:
         """What an output that does not decide does, in words, where it is not what the statement says."""
         return ""
 
-    def cause(self, run: Pass, pair: Pair, where: str) -> str:
+    def cause(self, run: Pass, pair: RunPair, where: str) -> str:
         """What is wrong, in words, beyond what the localisation says; empty where that says enough."""
         from equiscope.audit.diagnose.cause import cause  # it asks the properties in turn
 
@@ -110,14 +110,14 @@ class Symmetry(Statement):
         group: Any = action if isinstance(action, type) else type(action)
         self.group, self.name, self.summary = group, getattr(group, "name", group.__name__), getattr(group, "summary", "")
         self.inside = getattr(group, "inside", False)
-        self.found: dict[str, str] = {}
-        self.several = False  # whether an output may move in more than one way
-        self.open = False  # whether more than one way of moving served: a head that begins at zero tells nothing
+        self.representations: dict[str, str] = {}
+        self.ambiguous = False  # whether an output may move in more than one way
+        self.undistinguished = False  # whether more than one way of moving served: a head that begins at zero tells nothing
 
     def missing(self, subject: Subject) -> str:
         return self.group.missing(subject.inputs) if issubclass(self.group, Action) else ""
 
-    def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
+    def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         inputs = run.inputs
         given = inputs if self.listed else inputs.alone
         if isinstance(self.action, type):
@@ -127,41 +127,45 @@ class Symmetry(Statement):
             elements = [self.action]
         return [self.pair(inputs, element) for element in elements]
 
-    def pair(self, inputs: Inputs, element: Any) -> Pair:
+    def pair(self, inputs: Inputs, element: Any) -> RunPair:
         """The pair of one element."""
         given = inputs if self.listed else inputs.alone
-        moved = element.on_input(given)
-        if not isinstance(moved, Inputs):
-            moved = inputs.with_values({next(iter(inputs.values)): moved})
+        transformed = element.on_input(given)
+        if not isinstance(transformed, Inputs):
+            transformed = inputs.with_values({next(iter(inputs.values)): transformed})
         text = element.told() if hasattr(element, "told") else str(element)
-        plain = element.element() if hasattr(element, "element") else {}
-        return Pair(inputs, moved, Moved(_complete(element), self.found, inputs.length, inputs), text, plain)
+        original = element.element() if hasattr(element, "element") else {}
+        return RunPair(
+            inputs, transformed, Equivariant(_complete(element), self.representations, inputs.length, inputs), text, original
+        )
 
-    def settle(self, run: Pass, pair: Pair, axes: dict[str, tuple[int, ...]]) -> None:
+    def infer_representations(self, run: Pass, pair: RunPair, axes: dict[str, tuple[int, ...]]) -> None:
         """Find out how each output moves, from one pair, where nobody said. Ways that this pair cannot tell apart stay open."""
-        plain, moved = pair.outputs(run)
+        original, transformed = pair.outputs(run)
         relation = pair.relation
-        assert isinstance(relation, Moved)
-        self.open = self.several = False
-        for name, t in plain.items():
+        assert isinstance(relation, Equivariant)
+        self.undistinguished = self.ambiguous = False
+        for name, t in original.items():
             said = self.asked.get(name) if isinstance(self.asked, dict) else self.asked
             ways = relation.action.ways(said, t, axes.get(name, ()), run.inputs)
-            if len(ways) == 1 or name not in moved:
-                self.found[name] = ways[0]
+            if len(ways) == 1 or name not in transformed:
+                self.representations[name] = ways[0]
                 continue
-            self.several = True
-            errors = [error(*relation.action.sides(t, moved[name], way, axes.get(name, ()))) for way in ways]
+            self.ambiguous = True
+            errors = [error(*relation.action.sides(t, transformed[name], way, axes.get(name, ()))) for way in ways]
             right = [way for way, x in zip(ways, errors, strict=True) if x < SAME]  # of ways that serve alike, the likeliest
-            self.open = self.open or len(right) > 1
-            self.found[name] = right[0] if right else ways[min(range(len(ways)), key=lambda i: (errors[i] != errors[i], errors[i]))]
+            self.undistinguished = self.undistinguished or len(right) > 1
+            self.representations[name] = (
+                right[0] if right else ways[min(range(len(ways)), key=lambda i: (errors[i] != errors[i], errors[i]))]
+            )
 
-    def telling(self, run: Pass, pair: Pair) -> Pair:
+    def distinguishing_pair(self, run: Pass, pair: RunPair) -> RunPair:
         """The pair by which the ways of moving are told apart; this one, where any will do."""
         make = getattr(self.group, "telling", None)
         element = make(run.inputs) if make and self.listed and isinstance(self.action, type) else None
         return pair if element is None else self.pair(run.inputs, element)
 
-    def simpler(self, run: Pass, pair: Pair) -> Iterator[Pair]:
+    def simpler(self, run: Pass, pair: RunPair) -> Iterator[RunPair]:
         if not self.listed:
             return
         for length in (2, 3):
@@ -170,7 +174,7 @@ class Symmetry(Statement):
                 yield from (self.pair(fewer, element) for element in self.group.simpler(fewer))
         yield from (self.pair(run.inputs, element) for element in self.group.simpler(run.inputs))
 
-    def subgroups(self, run: Pass) -> Iterator[tuple[str, list[Pair]]]:
+    def subgroups(self, run: Pass) -> Iterator[tuple[str, list[RunPair]]]:
         if isinstance(self.action, type) and self.listed:
             for words, elements in self.action.subgroups(run.inputs):
                 if elements:
@@ -190,10 +194,10 @@ class Symmetry(Statement):
         return ("yes" if claim.holds else "no"), decided
 
     def output(self) -> str:
-        ways = sorted(set(self.found.values()))
+        ways = sorted(set(self.representations.values()))
         if len(ways) <= 1:
             return ways[0] if ways else ""
-        return ", ".join(f"{name}: {way}" for name, way in self.found.items())
+        return ", ".join(f"{name}: {way}" for name, way in self.representations.items())
 
     @property
     def listed(self) -> bool:
@@ -212,7 +216,7 @@ def _complete(element: Any) -> Action:
         summary = ""
 
         def on_output(self, output: torch.Tensor) -> torch.Tensor:
-            moved: torch.Tensor = element.on_output(output) if hasattr(element, "on_output") else output
-            return moved
+            transformed: torch.Tensor = element.on_output(output) if hasattr(element, "on_output") else output
+            return transformed
 
     return Own()

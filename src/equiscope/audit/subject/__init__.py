@@ -7,9 +7,9 @@ from equiscope.audit.subject.subject import (
     Seeds,
     Subject,
     arguments,
-    copied,
+    copy_in_dtype,
     first_tokens,
-    scramble,
+    randomize_parameters,
     shortened,
 )
 
@@ -20,8 +20,8 @@ __all__ = [
     "Seeds",
     "Subject",
     "arguments",
-    "copied",
+    "copy_in_dtype",
     "first_tokens",
-    "scramble",
+    "randomize_parameters",
     "shortened",
 ]

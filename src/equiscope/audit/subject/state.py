@@ -21,7 +21,11 @@ from torch import Tensor, nn
 PLAIN = (int, float, bool, str, bytes, type(None), torch.Size, torch.dtype, torch.device)
 CONTAINERS = (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter)
 LIBRARIES = ("torch", "numpy", "builtins", "typing", "collections", "abc", "functools")  # their state is not the model's
-DEEPEST, MOST, CALLS = 6, 20_000, 4  # levels of containers in containers, things in all, and calls of functions that are followed
+MAX_DEPTH, MAX_OBJECTS, MAX_CALLS = (
+    6,
+    20_000,
+    4,
+)  # levels of containers in containers, things in all, and calls of functions that are followed
 
 
 class State:
@@ -32,16 +36,16 @@ class State:
         self.buffers = {n: (b, b.detach().clone(), b._version) for n, b in model.named_buffers() if not b.is_inference()}
         self.parameters = {n: (p, p._version) for n, p in model.named_parameters() if not p.is_inference()}
         self.numbers = {n: p.detach().clone() for n, (p, _) in self.parameters.items()} if parameters else {}
-        self.kept = _Kept()
+        self.snapshot = _Snapshot()
         for path, module in self.modules.items():
-            self.kept.attributes(path, module)
-        for name, place in _outside(self.modules.values()):
-            self.kept.place(name, place)
+            self.snapshot.add_attributes(path, module)
+        for name, binding in _code_state(self.modules.values()):
+            self.snapshot.add_binding(name, binding)
 
     def restore(self) -> set[str]:
         """Put everything back; names of what had changed."""
         changed = set(self._buffers()) | set(self._parameters())
-        return changed | set(self.kept.restore())
+        return changed | set(self.snapshot.restore())
 
     def _buffers(self) -> Iterator[str]:
         for name, (buffer, saved, version) in list(self.buffers.items()):
@@ -68,115 +72,115 @@ class State:
             path, _, key = name.rpartition(".")
             if _rebound(self.modules[path], "_parameters", key, p):
                 yield name
-            kept = self.numbers.get(name)
-            changed = p._version != version if kept is None else not equal(p, kept)  # a write through .data has no version
+            snapshot = self.numbers.get(name)
+            changed = p._version != version if snapshot is None else not equal(p, snapshot)  # a write through .data has no version
             if changed:
-                if kept is not None:
+                if snapshot is not None:
                     with torch.no_grad():
-                        p.copy_(kept)
+                        p.copy_(snapshot)
                 self.parameters[name] = (p, p._version)
                 yield name
 
 
-def _rebound(module: nn.Module, held: str, key: str, tensor: Tensor) -> bool:
+def _rebound(module: nn.Module, namespace: str, key: str, tensor: Tensor) -> bool:
     """Put a tensor back under its name; whether another one was there. A ScriptModule's attributes cannot be replaced."""
-    if isinstance(module, torch.jit.ScriptModule) or (holder := getattr(module, held)).get(key) is tensor:
+    if isinstance(module, torch.jit.ScriptModule) or (holder := getattr(module, namespace)).get(key) is tensor:
         return False
     holder[key] = tensor
     return True
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Binding:
     """Somewhere that a name is bound: how to read it, bind it again and unbind it."""
 
     read: Callable[[], Any]
     bind: Callable[[Any], None]
 
 
-class _Kept:
+class _Snapshot:
     """Bindings, containers and tensors as they were."""
 
     def __init__(self) -> None:
-        self.places: list[tuple[str, _Place, Any]] = []
+        self.bindings: list[tuple[str, _Binding, Any]] = []
         self.namespaces: list[tuple[str, dict[str, Any], set[str]]] = []  # attributes of modules, in which new names may appear
         self.contents: dict[int, tuple[str, Any, Any]] = {}  # id -> name, container, shallow copy
         self.tensors: dict[int, tuple[str, Any, Any]] = {}
-        self.generators: dict[int, tuple[str, _Place, Any]] = {}
+        self.generators: dict[int, tuple[str, _Binding, Any]] = {}
 
-    def attributes(self, path: str, module: nn.Module) -> None:
+    def add_attributes(self, path: str, module: nn.Module) -> None:
         """Everything in a module but its parameters, buffers, parts and hooks."""
-        held = vars(module)
-        names = {n for n in held if n not in _INNER}
-        self.namespaces.append((path, held, names))
+        namespace = vars(module)
+        names = {n for n in namespace if n not in _INNER}
+        self.namespaces.append((path, namespace, names))
         for name in names:
-            self.place(f"{path}.{name}".lstrip("."), _attribute(held, name))
+            self.add_binding(f"{path}.{name}".lstrip("."), _attribute(namespace, name))
         for name, t in (
             [*module._parameters.items(), *module._buffers.items()] if not isinstance(module, torch.jit.ScriptModule) else []
         ):
             if t is not None:
-                self.attached(f"{path}.{name}".lstrip("."), t)
+                self.add_tensor_attributes(f"{path}.{name}".lstrip("."), t)
 
-    def attached(self, name: str, t: Tensor) -> None:
+    def add_tensor_attributes(self, name: str, t: Tensor) -> None:
         """What somebody's code hangs on a tensor as an attribute."""
-        held = vars(t)
-        if id(held) not in self.contents:
-            self.contents[id(held)] = (f"attributes of {name}", held, dict(held))
-            for item in list(held.values()):
-                self._within(name, item, 1)
+        namespace = vars(t)
+        if id(namespace) not in self.contents:
+            self.contents[id(namespace)] = (f"attributes of {name}", namespace, dict(namespace))
+            for item in list(namespace.values()):
+                self._add_value(name, item, 1)
 
-    def place(self, name: str, place: _Place) -> None:
+    def add_binding(self, name: str, binding: _Binding) -> None:
         """One name that is bound somewhere, with all that hangs on it."""
-        value = place.read()
-        self.places.append((name, place, value))
-        self._within(name, value, 0)
+        value = binding.read()
+        self.bindings.append((name, binding, value))
+        self._add_value(name, value, 0)
 
-    def _within(self, name: str, value: Any, depth: int) -> None:
-        if isinstance(value, (*PLAIN, nn.Module, type, types.ModuleType)) or len(self.contents) > MOST:
+    def _add_value(self, name: str, value: Any, depth: int) -> None:
+        if isinstance(value, (*PLAIN, nn.Module, type, types.ModuleType)) or len(self.contents) > MAX_OBJECTS:
             return
         if isinstance(value, Tensor):
             if not value.is_meta and not isinstance(value, nn.Parameter):
-                self.attached(name, value)
+                self.add_tensor_attributes(name, value)
                 self.tensors.setdefault(id(value), (name, value, value.detach().clone()))
         elif type(value).__module__ == "numpy" and hasattr(value, "copy") and hasattr(value, "ndim"):
             self.tensors.setdefault(id(value), (name, value, value.copy()))
         elif (drawn := _generator(value)) is not None:
             self.generators.setdefault(id(value), (name, drawn, drawn.read()))
-        elif depth >= DEEPEST or id(value) in self.contents:
+        elif depth >= MAX_DEPTH or id(value) in self.contents:
             return
         elif isinstance(value, (functools.partial, types.MethodType, types.BuiltinMethodType)):
             for item in (
                 [value.func, *value.args, *value.keywords.values()] if isinstance(value, functools.partial) else [value.__self__]
             ):
-                self._within(name, item, depth + 1)
-        elif _container(value):
+                self._add_value(name, item, depth + 1)
+        elif _is_container(value):
             self.contents[id(value)] = (name, value, _shallow(value))
             for item in list(value.values()) if isinstance(value, dict) else list(value):
-                self._within(name, item, depth + 1)
+                self._add_value(name, item, depth + 1)
         elif isinstance(value, tuple):
             for item in value:
-                self._within(name, item, depth + 1)
-        elif _own_object(value):
-            held = vars(value)
-            self.contents[id(value)] = (name, held, dict(held))
-            for item in list(held.values()):
-                self._within(name, item, depth + 1)
+                self._add_value(name, item, depth + 1)
+        elif _is_user_object(value):
+            namespace = vars(value)
+            self.contents[id(value)] = (name, namespace, dict(namespace))
+            for item in list(namespace.values()):
+                self._add_value(name, item, depth + 1)
 
     def restore(self) -> Iterator[str]:
         """Put everything back; the names of what had changed."""
-        for path, held, names in self.namespaces:
-            for name in [n for n in held if n not in names and n not in _INNER and not _is_hook(n)]:
-                del held[name]
+        for path, namespace, names in self.namespaces:
+            for name in [n for n in namespace if n not in names and n not in _INNER and not _is_hook(n)]:
+                del namespace[name]
                 yield f"{path}.{name}".lstrip(".")
-        for name, place, value in self.places:
-            now = place.read()
-            if now is not value:
-                place.bind(value)
-                if not (isinstance(value, PLAIN) and type(now) is type(value) and now == value):
+        for name, binding, value in self.bindings:
+            current = binding.read()
+            if current is not value:
+                binding.bind(value)
+                if not (isinstance(value, PLAIN) and type(current) is type(value) and current == value):
                     yield name
-        for name, held, saved in self.contents.values():
-            if not _alike(held, saved):
-                _refill(held, saved)
+        for name, namespace, saved in self.contents.values():
+            if not _same_items(namespace, saved):
+                _refill(namespace, saved)
                 yield name
         for name, t, saved in self.tensors.values():
             if isinstance(t, Tensor):
@@ -187,20 +191,20 @@ class _Kept:
             elif t.shape == saved.shape and t.tobytes() != saved.tobytes():
                 t[...] = saved
                 yield name
-        for name, place, state in self.generators.values():
-            if pickle.dumps(place.read()) != pickle.dumps(state):
-                place.bind(state)
+        for name, binding, state in self.generators.values():
+            if pickle.dumps(binding.read()) != pickle.dumps(state):
+                binding.bind(state)
                 yield name
 
 
 # ------------------------------------------------------------------------------------------- state beside the model's objects
 
 
-def _outside(modules: Any) -> Iterator[tuple[str, _Place]]:
+def _code_state(modules: Any) -> Iterator[tuple[str, _Binding]]:
     """Where the code of the modules' classes keeps state: class attributes, defaults, closures, globals, memoised calls."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     for owner in dict.fromkeys(type(m) for m in modules):
-        for cls in (c for c in owner.__mro__ if not _library(c.__module__)):
+        for cls in (c for c in owner.__mro__ if not _is_library(c.__module__)):
             for name, value in list(vars(cls).items()):
                 if (
                     type(value) in CONTAINERS
@@ -208,29 +212,29 @@ def _outside(modules: Any) -> Iterator[tuple[str, _Place]]:
                     or (isinstance(value, PLAIN) and not name.startswith("__"))
                 ):
                     yield f"{cls.__name__}.{name}", _class_attribute(cls, name)
-        if not _library(owner.__module__):
-            yield from _of_code(owner.forward, owner, seen, 0)
+        if not _is_library(owner.__module__):
+            yield from _function_state(owner.forward, owner, visited, 0)
 
 
-def _of_code(function: Any, owner: type, seen: set[int], depth: int) -> Iterator[tuple[str, _Place]]:
+def _function_state(function: Any, owner: type, visited: set[int], depth: int) -> Iterator[tuple[str, _Binding]]:
     """What a function may write into, and the functions that it calls: those of its class, its closure and its file.
 
     The results that a memoised function of the same file keeps are thrown away, now and whenever state is put back.
     """
     if hasattr(function, "cache_clear") and hasattr(function, "cache_info"):
-        if getattr(function, "__module__", None) == owner.__module__ and id(function) not in seen:
-            seen.add(id(function))
+        if getattr(function, "__module__", None) == owner.__module__ and id(function) not in visited:
+            visited.add(id(function))
             function.cache_clear()
             yield f"the memoised results of {function.__qualname__}", _memoised(function)
         function = getattr(function, "__wrapped__", None)
-    if not isinstance(function, types.FunctionType) or id(function) in seen or depth > CALLS:
+    if not isinstance(function, types.FunctionType) or id(function) in visited or depth > MAX_CALLS:
         return
-    seen.add(id(function))
-    if _library(function.__module__ or ""):
+    visited.add(id(function))
+    if _is_library(function.__module__ or ""):
         return
     for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
         if type(value) in CONTAINERS:
-            yield f"a default argument of {function.__qualname__}", _Place(lambda value=value: value, lambda _: None)  # type: ignore[misc]
+            yield f"a default argument of {function.__qualname__}", _Binding(lambda value=value: value, lambda _: None)  # type: ignore[misc]
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             value = cell.cell_contents
@@ -238,66 +242,66 @@ def _of_code(function: Any, owner: type, seen: set[int], depth: int) -> Iterator
             continue
         if type(value) in CONTAINERS or isinstance(value, (Tensor, *PLAIN)):
             yield f"{name} of {function.__qualname__}", _cell(cell)
-        yield from _of_code(getattr(value, "__func__", value), owner, seen, depth + 1)
-    names = _names(function.__code__)
-    for held, name, value in _reached(function, names):
-        if held is not function.__globals__ and isinstance(held, type):
-            if _container(value) or isinstance(value, (Tensor, *PLAIN)):
-                yield f"{held.__name__}.{name}", _class_attribute(held, name)
-            yield from _of_code(getattr(value, "__func__", value), owner, seen, depth + 1)
-        elif type(value) in CONTAINERS or isinstance(value, (Tensor, *PLAIN)) or _own_object(value):
-            yield f"the global {name}", _attribute(held, name)
+        yield from _function_state(getattr(value, "__func__", value), owner, visited, depth + 1)
+    names = _global_names(function.__code__)
+    for namespace, name, value in _named_globals(function, names):
+        if namespace is not function.__globals__ and isinstance(namespace, type):
+            if _is_container(value) or isinstance(value, (Tensor, *PLAIN)):
+                yield f"{namespace.__name__}.{name}", _class_attribute(namespace, name)
+            yield from _function_state(getattr(value, "__func__", value), owner, visited, depth + 1)
+        elif type(value) in CONTAINERS or isinstance(value, (Tensor, *PLAIN)) or _is_user_object(value):
+            yield f"the global {name}", _attribute(namespace, name)
         elif isinstance(value, types.FunctionType) or hasattr(value, "cache_clear"):
-            yield from _of_code(value, owner, seen, depth + 1)
+            yield from _function_state(value, owner, visited, depth + 1)
     for name in names - function.__globals__.keys():
         method = getattr(owner, name, None)
-        yield from _of_code(getattr(method, "__func__", method), owner, seen, depth + 1)
-    yield f"attributes of {function.__qualname__}", _Place(lambda: vars(function), lambda _: None)
+        yield from _function_state(getattr(method, "__func__", method), owner, visited, depth + 1)
+    yield f"attributes of {function.__qualname__}", _Binding(lambda: vars(function), lambda _: None)
 
 
-def _reached(function: types.FunctionType, names: set[str]) -> Iterator[tuple[Any, str, Any]]:
+def _named_globals(function: types.FunctionType, names: set[str]) -> Iterator[tuple[Any, str, Any]]:
     """Globals that code names, and what it names of other files and classes among them: where they are held, name and value."""
     for name in names & function.__globals__.keys():
         value = function.__globals__[name]
         yield function.__globals__, name, value
-        if isinstance(value, types.ModuleType) and not _library(value.__name__):
+        if isinstance(value, types.ModuleType) and not _is_library(value.__name__):
             yield from ((vars(value), n, vars(value)[n]) for n in names & vars(value).keys())
-        elif isinstance(value, type) and not _library(value.__module__) and not issubclass(value, nn.Module):
+        elif isinstance(value, type) and not _is_library(value.__module__) and not issubclass(value, nn.Module):
             yield from ((value, n, vars(value)[n]) for n in names & vars(value).keys())
 
 
-def _memoised(function: Any) -> _Place:
-    return _Place(lambda: function.cache_info().currsize, lambda _: function.cache_clear())
+def _memoised(function: Any) -> _Binding:
+    return _Binding(lambda: function.cache_info().currsize, lambda _: function.cache_clear())
 
 
-def _names(code: types.CodeType) -> set[str]:
+def _global_names(code: types.CodeType) -> set[str]:
     """Global names that code uses, in functions inside it too."""
     inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
-    return set(code.co_names).union(*(_names(c) for c in inner))
+    return set(code.co_names).union(*(_global_names(c) for c in inner))
 
 
-def _library(module: str) -> bool:
+def _is_library(module: str) -> bool:
     return module.partition(".")[0] in LIBRARIES or module.partition(".")[0] in sys.stdlib_module_names
 
 
-def _own_object(value: Any) -> bool:
+def _is_user_object(value: Any) -> bool:
     """Whether it is an object of somebody's class, with attributes that a call may change."""
     cls = type(value)
     if isinstance(value, type | types.ModuleType | types.FunctionType | types.MethodType | nn.Module | torch.Generator):
         return False
-    return hasattr(value, "__dict__") and not _library(cls.__module__) and isinstance(vars(value), dict)
+    return hasattr(value, "__dict__") and not _is_library(cls.__module__) and isinstance(vars(value), dict)
 
 
-def _generator(value: Any) -> _Place | None:
+def _generator(value: Any) -> _Binding | None:
     """The state of an object that draws random numbers."""
     if isinstance(value, torch.Generator):
-        return _Place(lambda: value.get_state().tolist(), lambda state: _set_state(value, state))
+        return _Binding(lambda: value.get_state().tolist(), lambda state: _set_state(value, state))
     if isinstance(value, random.Random):
-        return _Place(value.getstate, value.setstate)
+        return _Binding(value.getstate, value.setstate)
     if type(value).__module__.startswith("numpy.random") and hasattr(value, "bit_generator"):
-        return _Place(lambda: value.bit_generator.state, lambda state: setattr(value.bit_generator, "state", state))
+        return _Binding(lambda: value.bit_generator.state, lambda state: setattr(value.bit_generator, "state", state))
     if type(value).__module__.startswith("numpy.random") and hasattr(value, "get_state"):
-        return _Place(value.get_state, value.set_state)
+        return _Binding(value.get_state, value.set_state)
     return None
 
 
@@ -305,22 +309,22 @@ def _set_state(generator: torch.Generator, state: list[int]) -> None:
     generator.set_state(torch.tensor(state, dtype=torch.uint8))
 
 
-def _attribute(held: dict[str, Any], name: str) -> _Place:
+def _attribute(namespace: dict[str, Any], name: str) -> _Binding:
     def bind(value: Any) -> None:
         if value is _INNER:
-            held.pop(name, None)
+            namespace.pop(name, None)
         else:
-            held[name] = value
+            namespace[name] = value
 
-    return _Place(lambda: held.get(name, _INNER), bind)
-
-
-def _class_attribute(cls: type, name: str) -> _Place:
-    return _Place(lambda: vars(cls).get(name), lambda value: setattr(cls, name, value))
+    return _Binding(lambda: namespace.get(name, _INNER), bind)
 
 
-def _cell(cell: Any) -> _Place:
-    return _Place(lambda: cell.cell_contents, lambda value: setattr(cell, "cell_contents", value))
+def _class_attribute(cls: type, name: str) -> _Binding:
+    return _Binding(lambda: vars(cls).get(name), lambda value: setattr(cls, name, value))
+
+
+def _cell(cell: Any) -> _Binding:
+    return _Binding(lambda: cell.cell_contents, lambda value: setattr(cell, "cell_contents", value))
 
 
 # -------------------------------------------------------------------------------------------------------------- containers
@@ -338,20 +342,20 @@ def _is_hook(name: str) -> bool:
     return name.startswith("_") and name.endswith("_hooks")
 
 
-def _container(value: Any) -> bool:
+def _is_container(value: Any) -> bool:
     """A list, dict, set or queue, or one of somebody's own class that is read as these are."""
     cls = type(value)
     if cls in CONTAINERS:
         return True
     plain = next((c for c in CONTAINERS if isinstance(value, c)), None)
-    return plain is not None and not _library(cls.__module__) and cls.__iter__ is plain.__iter__ and cls.__len__ is plain.__len__
+    return plain is not None and not _is_library(cls.__module__) and cls.__iter__ is plain.__iter__ and cls.__len__ is plain.__len__
 
 
 def _shallow(value: Any) -> Any:
     return dict(value) if isinstance(value, dict) else set(value) if isinstance(value, set) else list(value)
 
 
-def _alike(a: Any, b: Any) -> bool:
+def _same_items(a: Any, b: Any) -> bool:
     """Whether a container holds the very same things."""
     if len(a) != len(b):
         return False
@@ -366,9 +370,9 @@ def _same(x: Any, y: Any) -> bool:
     return x is y or (isinstance(x, PLAIN) and type(x) is type(y) and x == y)
 
 
-def _refill(held: Any, saved: Any) -> None:
-    held.clear()
-    held.update(saved) if isinstance(held, dict | set) else held.extend(saved)
+def _refill(namespace: Any, saved: Any) -> None:
+    namespace.clear()
+    namespace.update(saved) if isinstance(namespace, dict | set) else namespace.extend(saved)
 
 
 def equal(a: Tensor, b: Tensor) -> bool:

@@ -48,9 +48,9 @@ class Subject:
         self.gradients = False  # whether the model needs them in its forward
         self.no_dropout = False  # whether dropout that is on in evaluation too is left out
         self.random = True  # whether random parameters are asked about too
-        self.without: list[str] = []  # what every row was measured without, in words: "on copies of its inputs"
+        self.workarounds: list[str] = []  # what every row was measured without, in words: "on copies of its inputs"
         self.effects: Any = None  # side effects of a call, once they are known (`numerics.pure.Effects`)
-        self.writes = False  # whether a call changes parameters: then only copies are run
+        self.writes_parameters = False  # whether a call changes parameters: then only copies are run
         self.notes: list[str] = []
         floats = [p for p in model.parameters() if p.is_floating_point()]
         self.dtype = floats[0].dtype if floats else torch.get_default_dtype()
@@ -61,15 +61,25 @@ class Subject:
         """The same with another model, other inputs or another mode. Its calls are counted with those of this one."""
         model, inputs = self.model if model is None else model, self.inputs if inputs is None else inputs
         made = Subject(model, inputs, self.pick, mode or self.mode, self.seed)
-        made.passes, made.sequences, made.gradients, made.writes = self.passes, self.sequences, self.gradients, self.writes
+        made.passes, made.sequences, made.gradients, made.writes_parameters = (
+            self.passes,
+            self.sequences,
+            self.gradients,
+            self.writes_parameters,
+        )
         return made
 
-    def follow(self, other: "Subject") -> None:
+    def adopt(self, other: "Subject") -> None:
         """Take over what was learned of the model as another subject."""
-        self.passes, self.sequences, self.without, self.writes = other.passes, other.sequences, other.without, other.writes
+        self.passes, self.sequences, self.workarounds, self.writes_parameters = (
+            other.passes,
+            other.sequences,
+            other.workarounds,
+            other.writes_parameters,
+        )
         self.gradients, self.no_dropout, self.effects = other.gradients, other.no_dropout, other.effects
 
-    def at(self, dtype: torch.dtype, random: bool = False) -> "Pass":
+    def in_dtype(self, dtype: torch.dtype, random: bool = False) -> "Pass":
         """The model in this dtype. Its own dtype, parameters as given: the model itself, no copy."""
         return Pass(self, dtype, random)
 
@@ -77,11 +87,11 @@ class Subject:
         """A copy of the model in its own dtype, whose parameters are compared and put back after every call; the model itself where
         it cannot be copied."""
         other = self.like()
-        other.writes = True
+        other.writes_parameters = True
         try:
-            return other.at(self.dtype)
+            return other.in_dtype(self.dtype)
         except Crashed:
-            return self.at(self.dtype)
+            return self.in_dtype(self.dtype)
 
     def chosen(self, output: Any) -> Outputs:
         """The outputs that are compared. Raises Crashed where there is none."""
@@ -149,16 +159,16 @@ class Pass:
 
     def __init__(self, subject: Subject, dtype: torch.dtype, random: bool) -> None:
         self.subject, self.dtype, self.random = subject, dtype, random
-        self.wide = dtype == torch.float64
-        same = not random and not subject.writes and dtype == subject.dtype and all(
+        self.high_precision = dtype == torch.float64
+        same = not random and not subject.writes_parameters and dtype == subject.dtype and all(
             p.dtype == dtype for p in subject.model.parameters() if p.is_floating_point()
         )  # fmt: skip
-        self.model = subject.model if same else copied(subject.model, dtype)
+        self.model = subject.model if same else copy_in_dtype(subject.model, dtype)
         if random:
-            scramble(self.model, subject.seed)
+            randomize_parameters(self.model, subject.seed)
         self.inputs = subject.inputs.to(dtype)
-        self.moved: set[str] = set()  # state that a call has moved
-        self._saved = State(self.model, parameters=subject.writes)
+        self.changed_state: set[str] = set()  # state that a call has moved
+        self._saved = State(self.model, parameters=subject.writes_parameters)
         self._known: list[tuple[Inputs, Outputs]] = []
 
     def __call__(self, inputs: Inputs) -> Outputs:
@@ -167,15 +177,15 @@ class Pass:
             if known[0] is inputs:
                 return known[1]
         self._known = [known for known in self._known if known[0] is self.inputs]
-        outputs = self.made(lambda model: inputs.to(self.dtype).call(model))
+        outputs = self.outputs_of(lambda model: inputs.to(self.dtype).call(model))
         self._known.append((inputs, outputs))
         return outputs
 
-    def made(self, call: Callable[[nn.Module], Any], seed: "int | Seeds | None" = None) -> Outputs:
+    def outputs_of(self, call: Callable[[nn.Module], Any], seed: "int | Seeds | None" = None) -> Outputs:
         """Outputs of any use of the model. Raises Crashed where the model raises."""
         with self.within(seed, self.subject.gradients):
             try:
-                outputs = self.subject.chosen(call(self.counted))
+                outputs = self.subject.chosen(call(self.counted_model))
             except Crashed:  # said by the way in which we use it
                 raise
             except Exception as error:  # whatever other people's code raises becomes a row of the report
@@ -184,7 +194,7 @@ class Pass:
                 outputs = None
             if outputs is None:  # it differentiates inside, as forces are made: then gradients are left on
                 self.subject.gradients = True
-                return self.made(call, seed)
+                return self.outputs_of(call, seed)
             return {n: _numbers(t) for n, t in outputs.items()}
 
     @contextmanager
@@ -195,23 +205,23 @@ class Pass:
             stack.enter_context(torch.set_grad_enabled(gradients))
             stack.enter_context(_seeded(seed if isinstance(seed, Seeds) else Seeds(seed, seed, seed)))
             stack.enter_context(in_mode(self.model, self.subject.mode))
-            if self.wide:
+            if self.high_precision:
                 stack.enter_context(promote_float64())
             if self.subject.mode == "train" or self.subject.no_dropout:
                 stack.enter_context(no_dropout())
             try:
                 yield
             finally:
-                self.moved |= self._saved.restore()
+                self.changed_state |= self._saved.restore()
 
     @property
-    def counted(self) -> Any:
+    def counted_model(self) -> Any:
         """The model; every call of it is counted."""
         return _Counted(self)
 
     def part(self, module: nn.Module) -> Any:
         """A module of the model, or the model itself, whose calls are counted."""
-        return self.counted if module is self.model else module
+        return self.counted_model if module is self.model else module
 
     def count(self, values: Iterable[Any]) -> None:
         """A call of the model, and the rows of the batch among these values beside it."""
@@ -283,7 +293,7 @@ def _numbers(t: Tensor) -> Tensor:
     return t.to(torch.float64, copy=True) if t.is_floating_point() else t.clone()
 
 
-def copied(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+def copy_in_dtype(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     """A copy in another dtype, plain attributes that are tensors too. Raises Crashed for what cannot be copied."""
     try:
         made = deepcopy(model)
@@ -307,7 +317,7 @@ def _cast(t: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 @torch.no_grad()
-def scramble(model: nn.Module, seed: int) -> None:
+def randomize_parameters(model: nn.Module, seed: int) -> None:
     """Random parameters: a position table that begins at zero, or gains of one, hide what a model can do.
 
     Matrices get the spread that keeps activations alive, vectors their value and a third; buffers stay, and so does what does

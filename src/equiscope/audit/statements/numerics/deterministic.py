@@ -1,23 +1,25 @@
 """Determinism: the same inputs give the same answer, whatever the seeds of random numbers are, and whatever was asked before."""
 
-from equiscope.audit.statements.answered import Answered, apart
+from equiscope.audit.statements.measured_property import MeasuredProperty, max_error
 from equiscope.audit.statements.numerics.pure import effects
 from equiscope.audit.subject import Subject
 from equiscope.audit.verdict import bound
 from equiscope.record import Row
 
 
-class Deterministic(Answered):
+class Deterministic(MeasuredProperty):
     """Runs with other seeds of torch's, Python's and NumPy's random numbers, bit for bit; and runs after other questions."""
 
     name = "deterministic"
     summary = "the same inputs give the same answer"
     expected = True
 
-    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
-        run = subject.at(subject.dtype)
-        plain = run.made(run.inputs.call)
-        errors = [apart(plain, run.made(run.inputs.call, seed=subject.seed + n)) for n in range(1, max(count // 2, 1) + 1)]
+    def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
+        run = subject.in_dtype(subject.dtype)
+        original = run.outputs_of(run.inputs.call)
+        errors = [
+            max_error(original, run.outputs_of(run.inputs.call, seed=subject.seed + n)) for n in range(1, max(count // 2, 1) + 1)
+        ]
         worst = max(errors, key=lambda e: float("inf") if e != e else e)
         if worst != worst:
             return self.row("undecided", errors, note="the output is not finite")

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.statements.answered import Answered, apart, judged
-from equiscope.audit.subject import Crashed, Outputs, Pass, Subject, copied
+from equiscope.audit.statements.measured_property import MeasuredProperty, max_error, verdict_of
+from equiscope.audit.subject import Crashed, Outputs, Pass, Subject, copy_in_dtype
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
 
 
-class Device(Answered):
+class Device(MeasuredProperty):
     """CPU and CUDA give the same, within rounding."""
 
     name = "device"
@@ -26,7 +26,7 @@ class Device(Answered):
     def missing(self, subject: Subject) -> str:
         return "" if torch.cuda.is_available() else "there is no CUDA device here to compare the CPU with"
 
-    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
+    def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
         errors, plain = dict[torch.dtype, float](), dict[torch.dtype, Outputs]()
         notes = []
         for dtype in (torch.float64, torch.float32):
@@ -35,7 +35,7 @@ class Device(Answered):
             del here
             try:
                 there = _run(subject, dtype, "cuda")
-                errors[dtype] = apart(plain[dtype], there(there.inputs))
+                errors[dtype] = max_error(plain[dtype], there(there.inputs))
             except Crashed as crash:
                 notes.append(f"in {str(dtype).removeprefix('torch.')} on CUDA {crash}")
         if torch.float32 not in errors:
@@ -44,8 +44,8 @@ class Device(Answered):
             return self.row(
                 "undecided", [errors[torch.float32]], note="; ".join([*notes, "without float64, rounding cannot be told"])
             )
-        floor = apart(plain[torch.float64], plain[torch.float32])
-        verdict = judged([errors[torch.float64]], [errors[torch.float32]], floor, tolerance)
+        floor = max_error(plain[torch.float64], plain[torch.float32])
+        verdict = verdict_of([errors[torch.float64]], [errors[torch.float32]], floor, tolerance)
         if errors[torch.float32] > 64 * max(floor, torch.finfo(torch.float32).eps) and verdict == "holds":
             notes.append(f"in float32 it is {errors[torch.float32]:.1e} off where the CPU's own rounding is {floor:.1e}: TF32?")
         cause = "" if verdict == "holds" else "the GPU computes something else"
@@ -53,7 +53,7 @@ class Device(Answered):
 
 
 def _run(subject: Subject, dtype: torch.dtype, device: str) -> Pass:
-    model = _moved(copied(subject.model, dtype), device)
+    model = _moved(copy_in_dtype(subject.model, dtype), device)
     other = subject.like(model, _inputs(subject.inputs, device))
     other.dtype = dtype
     return Pass(other, dtype, False)

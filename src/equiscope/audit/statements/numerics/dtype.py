@@ -16,9 +16,9 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.diagnose.localize import Event, events
-from equiscope.audit.statements.answered import Answered, Undecided, apart
+from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided, max_error
 from equiscope.audit.statements.pairs import error
-from equiscope.audit.subject import Crashed, Outputs, Pass, Subject, copied, scramble
+from equiscope.audit.subject import Crashed, Outputs, Pass, Subject, copy_in_dtype, randomize_parameters
 from equiscope.audit.subject.outputs import finite
 from equiscope.program.attended.seen import scoped
 from equiscope.program.modes import Operations
@@ -42,17 +42,17 @@ class Finding:
     error: float
 
 
-class Dtype(Answered):
+class Dtype(MeasuredProperty):
     """In bfloat16 and float16 the outputs drift no further than rounding explains."""
 
     name = "dtype"
     summary = "in bfloat16 and float16 outputs drift no further than rounding explains"
 
     def missing(self, subject: Subject) -> str:
-        moved = any(p.is_floating_point() for p in subject.model.parameters()) or subject.inputs.has(*FLOATS, "tokens")
-        return "" if moved else "there is no number whose precision could change"
+        transformed = any(p.is_floating_point() for p in subject.model.parameters()) or subject.inputs.has(*FLOATS, "tokens")
+        return "" if transformed else "there is no number whose precision could change"
 
-    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
+    def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
         work = _Drift(subject)
         drift, wrong = work.near()
         if not any(f.cause.startswith("overflow") for f in wrong):
@@ -80,7 +80,7 @@ class _Drift:
 
     def run(self, dtype: torch.dtype, random: bool = False, kept: bool = False) -> Pass:
         """The model as `.to(dtype)` makes it; in its own precision, as it is. kept: buffers stay in float32."""
-        model = copied(self.subject.model, dtype) if dtype == torch.float64 else copy.deepcopy(self.subject.model)
+        model = copy_in_dtype(self.subject.model, dtype) if dtype == torch.float64 else copy.deepcopy(self.subject.model)
         if dtype not in (torch.float64, self.subject.dtype):
             model.to(dtype)
         if kept:
@@ -91,7 +91,7 @@ class _Drift:
                 if p.is_floating_point():
                     p.copy_(_off(given, generator).to(p.dtype))
         if random:
-            scramble(model, self.subject.seed)
+            randomize_parameters(model, self.subject.seed)
         other = self.subject.like(model, self.inputs)
         other.dtype = dtype
         return Pass(other, dtype, False)
@@ -113,7 +113,7 @@ class _Drift:
             if dtype in COARSE and finite(outputs) and not finite(reference):
                 wrong.append(_overflowing(run, dtype) or Finding(dtype, "overflows to inf or NaN", "", math.inf))
                 continue
-            drift[dtype] = apart(reference, outputs)
+            drift[dtype] = max_error(reference, outputs)
             explained = _explained(drift, dtype)
             if dtype in COARSE and explained * MORE > 1 and drift[dtype] > 1 / MORE:
                 self.unclear = f"in float32 outputs are {drift[torch.float32]:.1e} off already, which explains any drift"
@@ -153,7 +153,7 @@ class _Drift:
     def _both(self, reference: tuple[Outputs, Outputs], dtype: torch.dtype, kept: bool = False) -> tuple[float, float]:
         run = self.run(dtype, True, kept)
         near, far = run(run.inputs), run(apart_by(run.inputs))
-        return apart(reference[0], near), apart(reference[1], far)
+        return max_error(reference[0], near), max_error(reference[1], far)
 
     def _found(
         self, wide: Pass, reference: tuple[Outputs, Outputs], dtype: torch.dtype, near: float, far: float, locate: bool,
@@ -220,7 +220,7 @@ def _overflowing(run: Pass, dtype: torch.dtype) -> Finding | None:
             return made
 
         with Operations(answer):
-            run.made(run.inputs.call)
+            run.outputs_of(run.inputs.call)
     if not found:
         return None
     operation, module = found[0]
@@ -249,13 +249,13 @@ def apart_by(inputs: Inputs, gap: int = FAR) -> Inputs:
     """The second half of the words so many places further on: far away, and far from the first half."""
 
     def later(at: Tensor, axis: int) -> Tensor:
-        moved = at.clone()
+        transformed = at.clone()
         n = at.shape[axis]
-        moved.narrow(axis, n // 2, n - n // 2).add_(gap)
-        return moved
+        transformed.narrow(axis, n // 2, n - n // 2).add_(gap)
+        return transformed
 
-    moved = inputs.each(lambda at: later(at, -1), "position_ids").each(lambda at: later(at, -2), "coordinates")
-    return moved.each(lambda t: replace(t, positions=later(t.positions, -2), counted=None), "tokens")
+    transformed = inputs.each(lambda at: later(at, -1), "position_ids").each(lambda at: later(at, -2), "coordinates")
+    return transformed.each(lambda t: replace(t, positions=later(t.positions, -2), counted=None), "tokens")
 
 
 def _name(dtype: torch.dtype) -> str:

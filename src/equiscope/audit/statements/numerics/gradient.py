@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from equiscope.audit.statements.answered import Answered, Undecided
+from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.program.hooks import hooked
 from equiscope.record import Row
@@ -50,7 +50,7 @@ class Slopes:
         return (self.narrow - self.wide).norm().item() / self.scale if not self.scale <= 1e-9 else 0.0
 
 
-class Gradient(Answered):
+class Gradient(MeasuredProperty):
     """Gradients with respect to parameters and inputs are the slopes of the outputs."""
 
     name = "gradient"
@@ -60,8 +60,8 @@ class Gradient(Answered):
         learned = any(p.requires_grad and p.is_floating_point() for p in subject.model.parameters())
         return "" if learned or _floats(subject.inputs) else "there is no number to differentiate by"
 
-    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
-        run = subject.at(torch.float64)
+    def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
+        run = subject.in_dtype(torch.float64)
         if run.model is subject.model:
             run.model = copy.deepcopy(run.model)  # parameters are moved a little, never the user's own
         learned = {n: p for n, p in run.model.named_parameters() if p.requires_grad and p.is_floating_point()}
@@ -106,9 +106,9 @@ def _why(wrong: dict[str, Slopes]) -> str:
 
 def _slopes(run: Pass, parameters: Sequence[Tensor], given: dict[str, Tensor]) -> Slopes:
     """Along one random direction of these parameters, or of these inputs."""
-    moved = {n: t.detach().clone() for n, t in given.items()}
-    inputs = _with(run.inputs, moved)
-    variables = [*parameters, *moved.values()]
+    transformed = {n: t.detach().clone() for n, t in given.items()}
+    inputs = _with(run.inputs, transformed)
+    variables = [*parameters, *transformed.values()]
     sizes = [v.detach().norm().item() / max(v.numel(), 1) ** 0.5 or 1.0 for v in variables]
 
     def direction() -> Iterator[tuple[Tensor, Tensor]]:
@@ -119,7 +119,7 @@ def _slopes(run: Pass, parameters: Sequence[Tensor], given: dict[str, Tensor]) -
 
     def values(h: float) -> list[Tensor]:
         with _stepped(direction, h):
-            return [t for t in run.made(inputs.call).values() if t.is_floating_point()]
+            return [t for t in run.outputs_of(inputs.call).values() if t.is_floating_point()]
 
     differences = []
     for h in (STEP, STEP / 2):
@@ -165,7 +165,7 @@ def _backward(run: Pass, inputs: Inputs, direction: Direction, sums: list[list[T
         try:
             for v in variables:
                 v.requires_grad_(True)
-            chosen = run.subject.chosen(inputs.call(run.counted)).values()
+            chosen = run.subject.chosen(inputs.call(run.counted_model)).values()
             outputs = [t for t in (torch.view_as_real(c) if c.is_complex() else c for c in chosen) if t.is_floating_point()]
             if not any(t.requires_grad for t in outputs):
                 return torch.zeros(len(sums), dtype=torch.float64)
@@ -209,7 +209,7 @@ def _used(run: Pass, learned: dict[str, nn.Parameter]) -> list[str]:
     holders = {n.rpartition(".")[0] for n in learned}
     modules = {path: m for path, m in run.model.named_modules() if path in holders}
     with hooked(modules.items(), after=lambda path, *_: order.append(path)):
-        run.made(run.inputs.call)
+        run.outputs_of(run.inputs.call)
     called = list(dict.fromkeys(order))
     return [path for path in modules if path not in called] + called
 
@@ -224,5 +224,5 @@ def _floats(inputs: Inputs) -> dict[str, Tensor]:
     return {n: t for n, t in found.items() if isinstance(t, Tensor) and t.is_floating_point()}
 
 
-def _with(inputs: Inputs, moved: dict[str, Tensor]) -> Inputs:
-    return inputs.with_values({n: replace(v, x=t) if hasattr(v := inputs.values[n], "x") else t for n, t in moved.items()})
+def _with(inputs: Inputs, transformed: dict[str, Tensor]) -> Inputs:
+    return inputs.with_values({n: replace(v, x=t) if hasattr(v := inputs.values[n], "x") else t for n, t in transformed.items()})

@@ -16,7 +16,7 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.inputs.variations import batched, changed_tokens, lengthened, sequence, varied
-from equiscope.audit.statements.answered import Answered, Undecided
+from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.statements.pairs import error
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.subject import Crashed, Outputs, Pass, Seeds, Subject, shortened
@@ -35,13 +35,13 @@ class Fault:
     """One side effect of a call. without: how the other rows were measured despite it."""
 
     cause: str
-    without: str
+    workaround: str
     where: str = ""
     error: float | None = None
     answers: bool = False  # whether an answer is another for it
 
 
-class Pure(Answered):
+class Pure(MeasuredProperty):
     """A call changes no input, parameter or buffer, draws no random numbers, and changes no later output."""
 
     name = "pure"
@@ -51,7 +51,7 @@ class Pure(Answered):
     def missing(self, subject: Subject) -> str:
         return "in training mode layers keep statistics of what they see" if subject.mode == "train" else ""
 
-    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
+    def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
         found = effects(subject)
         faults, errors = found.faults, [f.error for f in found.faults if f.error is not None]
         if not faults and found.not_finite:
@@ -84,9 +84,9 @@ def effects(subject: Subject) -> Effects:
         before = subject.passes.total()
         run = subject.on_copy()
         faults = [*_writes(run), *_draws(run), *_history(run)]
-        subject.writes = subject.writes or any(f.without == PARAMETERS for f in faults)
-        subject.without = list(dict.fromkeys(f.without for f in faults))
-        left = [n for n in sorted(run.moved) if not n.startswith("attributes of")]
+        subject.writes_parameters = subject.writes_parameters or any(f.workaround == PARAMETERS for f in faults)
+        subject.workarounds = list(dict.fromkeys(f.workaround for f in faults))
+        left = [n for n in sorted(run.changed_state) if not n.startswith("attributes of")]
         subject.effects = Effects(faults, left, finite(run(run.inputs)), subject.passes.total() - before)
     found: Effects = subject.effects
     return found
@@ -101,13 +101,13 @@ INPUTS, PARAMETERS, STATE, DRAWS = (
 def _writes(run: Pass) -> Iterator[Fault]:
     """Inputs and parameters that a call changes, and buffers that every call changes."""
     given, root = run.inputs.copied(), type(run.model).__name__
-    run.made(given.call_on_itself)
+    run.outputs_of(given.call_on_itself)
     changed = [
         n for n, v in run.inputs.values.items() if _differs(getattr(v, "x", v), getattr(given.values[n], "x", given.values[n]))
     ]
     if changed:
         yield Fault(f"it writes into its input {', '.join(changed)}", INPUTS, root)
-    parameters = sorted(run.moved & {n for n, _ in run.model.named_parameters()})
+    parameters = sorted(run.changed_state & {n for n, _ in run.model.named_parameters()})
     if parameters:
         yield Fault(
             f"a call changes the parameter{'s'[: len(parameters) != 1]} {_some(parameters)}", PARAMETERS, _owner(parameters, root)
@@ -130,7 +130,7 @@ def _rewritten(run: Pass) -> set[str]:
         return answered
 
     try:
-        run.made(twice)
+        run.outputs_of(twice)
     except Crashed:  # other words are not taken, or not after these: `_history` sees it
         return set()
     both = [(n, b, after[1][n]) for n, b in after[0].items() if n in after[1] and b.shape == after[1][n].shape]
@@ -141,12 +141,12 @@ def _rewritten(run: Pass) -> set[str]:
 
 def _draws(run: Pass) -> Iterator[Fault]:
     """Sources of random numbers on which the answer depends."""
-    plain, seed = run(run.inputs), run.subject.seed
-    if _off(plain, run.made(run.inputs.call, seed=seed + 1)) == 0:
+    original, seed = run(run.inputs), run.subject.seed
+    if _off(original, run.outputs_of(run.inputs.call, seed=seed + 1)) == 0:
         return
     for source, name in SOURCES.items():
         seeds = Seeds(**({n: seed for n in SOURCES} | {source: seed + 1}))
-        off = _off(plain, run.made(run.inputs.call, seed=seeds))
+        off = _off(original, run.outputs_of(run.inputs.call, seed=seeds))
         if off != 0:
             yield Fault(f"it draws random numbers ({name})", DRAWS, "", off if off == off else None, True)
 
@@ -171,13 +171,13 @@ def _history(run: Pass) -> Iterator[Fault]:
                 answers.append((name, {n: t.detach().double().cpu().clone() for n, t in run.subject.chosen(made).items()}))
             return made
 
-        run.moved.clear()
+        run.changed_state.clear()
         try:
-            run.made(one_after_another)
+            run.outputs_of(one_after_another)
             failed = ""
         except Crashed as crash:
             failed = str(crash)
-        left = sorted(run.moved)
+        left = sorted(run.changed_state)
         wrong = next(((i, off) for i, (n, t) in enumerate(answers) if not (off := _off(fresh[n], t)) <= border), None)
         if wrong is None and not failed:
             continue

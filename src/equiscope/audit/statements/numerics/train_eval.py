@@ -8,36 +8,36 @@ import torch
 from torch import nn
 
 from equiscope.audit.diagnose.localize import events
-from equiscope.audit.statements.answered import Answered, Undecided, apart, judged
+from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided, max_error, verdict_of
 from equiscope.audit.statements.pairs import error
 from equiscope.audit.subject import Pass, Subject
 from equiscope.audit.subject.outputs import finite
 from equiscope.record import Row
 
 
-class TrainEval(Answered):
+class TrainEval(MeasuredProperty):
     """Outputs in training mode, without dropout, equal those in evaluation mode."""
 
     name = "train-eval"
     summary = "training mode, without dropout, computes what evaluation mode does"
 
-    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
+    def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
         evaluated, trained = _pass(subject, "eval", torch.float64), _pass(subject, "train", torch.float64)
         narrow = _pass(subject, "eval", torch.float32)
-        plain, learning = evaluated(evaluated.inputs), trained(trained.inputs)
-        again = trained.made(trained.inputs.call, seed=subject.seed + 1)
+        original, learning = evaluated(evaluated.inputs), trained(trained.inputs)
+        again = trained.outputs_of(trained.inputs.call, seed=subject.seed + 1)
         narrow_plain = narrow(narrow.inputs)
         narrow.subject.mode = "train"
-        rough = apart(narrow_plain, narrow.made(narrow.inputs.call))
+        rough = max_error(narrow_plain, narrow.outputs_of(narrow.inputs.call))
         narrow.subject.mode = "eval"
-        errors = [apart(plain, learning), apart(plain, again)]
-        if bad := finite(plain):
+        errors = [max_error(original, learning), max_error(original, again)]
+        if bad := finite(original):
             raise Undecided(f"{bad} is not finite in evaluation")
-        verdict = judged(errors, [rough], apart(plain, narrow_plain), tolerance)
+        verdict = verdict_of(errors, [rough], max_error(original, narrow_plain), tolerance)
         if verdict == "holds":
             return self.row(verdict, errors, error32=rough, samples=2)
         where, kind = _begins(evaluated, trained)
-        drawn = apart(learning, again) > 0
+        drawn = max_error(learning, again) > 0
         cause = f"it begins at {where} ({kind})" if where else "outputs differ"
         if drawn:
             cause += "; it draws random numbers in training besides dropout"
@@ -46,7 +46,7 @@ class TrainEval(Answered):
 
 def _pass(subject: Subject, mode: str, dtype: torch.dtype) -> Pass:
     """A pass in one mode."""
-    return subject.like(mode=mode).at(dtype)
+    return subject.like(mode=mode).in_dtype(dtype)
 
 
 def _begins(evaluated: Pass, trained: Pass) -> tuple[str, str]:
@@ -75,5 +75,5 @@ def _common(a: str, b: str) -> str:
 
 
 def _statistics(run: Pass) -> str:
-    moved = sorted({n.rpartition(".")[0] for n in run.moved if n.endswith(("running_mean", "running_var"))})
-    return f"training moves the statistics of {', '.join(moved[:3])}" if moved else ""
+    transformed = sorted({n.rpartition(".")[0] for n in run.changed_state if n.endswith(("running_mean", "running_var"))})
+    return f"training moves the statistics of {', '.join(transformed[:3])}" if transformed else ""

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from equiscope.audit.inputs.lengths import BUDGETS, ladder, resized
+from equiscope.audit.inputs.lengths import LENGTH_BUDGETS, ladder, resized
 from equiscope.audit.inputs.variations import sequence
-from equiscope.audit.statements.pairs import Pair, Rows
+from equiscope.audit.statements.pairs import RunPair, SameRows
 from equiscope.audit.statements.sequences.causal import says_causal
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.statements.statement import Statement
@@ -50,10 +50,10 @@ class CacheExact(Statement):
         causal, reason = says_causal(subject)
         return ("yes", "a model that writes token after token has to") if causal == "yes" else (causal, reason)
 
-    def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
+    def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         n = run.inputs.length or 0
         third = max(n // 3, 1)
-        some = min(n, SINGLE if run.wide and not run.random else SINGLE // 3)
+        some = min(n, SINGLE if run.high_precision and not run.random else SINGLE // 3)
         ways = [
             ([1] * some + [n - some], "one token at a time" + f" up to {some}, then the rest" * (some < n)),
             ([third, n - third], f"{third} tokens, then the rest"),
@@ -62,9 +62,9 @@ class CacheExact(Statement):
         ]
         chosen = enumerate(ways[: max(count // 2, 1)])
         made = [pieces(run, run.inputs, sizes, text, counts=i % 2 == 0) for i, (sizes, text) in chosen]
-        return made + (self._longer(run, count) if run.wide and not run.random else []) + self._ragged(run, generator)
+        return made + (self._longer(run, count) if run.high_precision and not run.random else []) + self._ragged(run, generator)
 
-    def _ragged(self, run: Pass, generator: Generator) -> list[Pair]:
+    def _ragged(self, run: Pass, generator: Generator) -> list[RunPair]:
         """Two texts of unlike lengths, padded on the left, as they are read when answers are written to both."""
         n = run.inputs.length or 0
         if n < 5 or run.inputs.batch is None or not run.inputs.has("ids") or mask_name(run.subject) not in run.inputs.values:
@@ -74,16 +74,16 @@ class CacheExact(Statement):
         made = []
         for row, start in enumerate((0, n - n // 2 - 1)):
             words, text = slice(start, None), f"{n - 2} tokens of two texts, one padded on the left, then one at a time"
-            relation = Rows(words, words, (n, n), (row, row), across, (2, 2))
+            relation = SameRows(words, words, (n, n), (row, row), across, (2, 2))
             made.append(replace(pieces(run, batch, sizes, text), relation=relation))
         return made
 
-    def _longer(self, run: Pass, count: int) -> list[Pair]:
+    def _longer(self, run: Pass, count: int) -> list[RunPair]:
         """Longer texts, read up to where a block or window of the model ends, and one token at a time across its end."""
-        budget = BUDGETS["quick" if count < 8 else "default"]
+        budget = LENGTH_BUDGETS["quick" if count < 8 else "default"]
         if run.subject.ladder is None:
             run.subject.ladder = ladder(run.subject, run, budget)
-        made: list[Pair] = []
+        made: list[RunPair] = []
         for length in run.subject.ladder.lengths:
             text = resized(run.inputs, length, Generator().manual_seed(run.subject.seed + 23))
             if length <= (run.inputs.length or 0) or text is None or len(made) >= LENGTHS or not _taken(run, text):
@@ -95,7 +95,7 @@ class CacheExact(Statement):
             made.append(pieces(run, text, sizes, f"{end - 1} of {length} tokens, then two one at a time, then the rest"))
         return made[::-1]  # what was read last is remembered
 
-    def simpler(self, run: Pass, pair: Pair):  # type: ignore[no-untyped-def]
+    def simpler(self, run: Pass, pair: RunPair):  # type: ignore[no-untyped-def]
         n, counts = run.inputs.length or 0, bool(pair.element.get("counts"))
         for at in range(1, n):
             rest = n - at - 1
@@ -114,7 +114,7 @@ def _taken(run: Pass, inputs: Inputs) -> bool:
     return True
 
 
-def pieces(run: Pass, inputs: Inputs, sizes: list[int], text: str, counts: bool = False) -> Pair:
+def pieces(run: Pass, inputs: Inputs, sizes: list[int], text: str, counts: bool = False) -> RunPair:
     """One pass, and the same in pieces with a cache. counts: the places that nobody gave are left to the model, as in use."""
     n, way = inputs.length or 0, _way(run.model)
     assert way is not None
@@ -130,7 +130,7 @@ def pieces(run: Pass, inputs: Inputs, sizes: list[int], text: str, counts: bool 
 
     told = f"read {text}, with a cache" + ", places counted by the model" * bool(ours)
     element = {"pieces": sizes} | ({"counts": True} if ours else {})
-    return Pair(left, read, Rows(slice(None), slice(None), (n, n)), told, element)
+    return RunPair(left, read, SameRows(slice(None), slice(None), (n, n)), told, element)
 
 
 def _encodes(subject: Subject) -> bool:
@@ -217,7 +217,7 @@ def _theirs(model: nn.Module, inputs: Inputs, sizes: list[int], subject: Subject
             output = model(**part, **{kept: past}, use_cache=True)
         made.append(subject.chosen(output))
         start = end
-    rows, joined = subject.axes(subject.at(subject.dtype)), Picked()
+    rows, joined = subject.axes(subject.in_dtype(subject.dtype)), Picked()
     for name in made[0]:
         parts, axes = [m[name] for m in made], rows.get(name, ())
         if not axes:

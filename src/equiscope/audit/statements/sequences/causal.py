@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from torch import Generator, Tensor
 
 from equiscope.audit.inputs.adapt import DECODED
-from equiscope.audit.inputs.lengths import BUDGETS, Budget, cost, ladder, largest_batch, positions, resized
+from equiscope.audit.inputs.lengths import LENGTH_BUDGETS, LengthBudget, cost, ladder, largest_batch, positions, resized
 from equiscope.audit.inputs.variations import batched, changed_tokens, sequence
-from equiscope.audit.statements.pairs import Pair, Rows, error, measured
+from equiscope.audit.statements.pairs import RunPair, SameRows, error, measure_pair
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.statements.statement import Screening, Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, shortened
@@ -43,13 +43,13 @@ class CausalOutput(Statement):
     def claimed(self, subject: Subject) -> tuple[Claimed, str]:
         return says_causal(subject)
 
-    def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
+    def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         n = run.inputs.length or 0
         some = _spread(n, max(count // 4, 1))  # all are screened where they can stand side by side
         changed = [later(run.inputs, j, generator) for j in some]
-        return changed + [without(run.inputs, j) for j in some] + (self._ragged(run, generator) if run.wide else [])
+        return changed + [without(run.inputs, j) for j in some] + (self._ragged(run, generator) if run.high_precision else [])
 
-    def _ragged(self, run: Pass, generator: Generator) -> list[Pair]:
+    def _ragged(self, run: Pass, generator: Generator) -> list[RunPair]:
         """Later words of two texts of unlike lengths, the shorter of which ends in padding."""
         n, inputs = run.inputs.length or 0, run.inputs
         padded = inputs.has("tokens") or bool(mask_name(run.subject))
@@ -59,7 +59,7 @@ class CausalOutput(Statement):
         return [later(base, n // 4 + 1, generator)]
 
     def screen(self, run: Pass, effort: str) -> Screening:
-        budget = BUDGETS[effort]
+        budget = LENGTH_BUDGETS[effort]
         found = Screening(coverage=Coverage())
         own = _positions(run, run.inputs, budget.work / (4 if run.random else 2), budget, budget.ends if run.random else None)
         _take(found, run, run.inputs, own)
@@ -74,11 +74,11 @@ class CausalOutput(Statement):
         found.coverage = Coverage(positions=len(own), of=(run.inputs.length or 1) - 1, lengths=sorted(tried), refused=refused)
         return found
 
-    def simpler(self, run: Pass, pair: Pair) -> Iterator[Pair]:
+    def simpler(self, run: Pass, pair: RunPair) -> Iterator[RunPair]:
         generator = Generator().manual_seed(run.subject.seed)
-        longer = (pair.plain.length or 0) > (run.inputs.length or 0)
-        for length in sorted(c for c in run.subject.ladder.borders if 1 < c <= (pair.plain.length or 0)) if longer else ():
-            fewer = shortened(pair.plain, length)
+        longer = (pair.original.length or 0) > (run.inputs.length or 0)
+        for length in sorted(c for c in run.subject.ladder.borders if 1 < c <= (pair.original.length or 0)) if longer else ():
+            fewer = shortened(pair.original, length)
             yield later(fewer, length - 1, generator, 1)
         for length in (2, 3):
             if (run.inputs.length or 0) > length:
@@ -87,8 +87,8 @@ class CausalOutput(Statement):
                     yield later(fewer, j, generator, 1)
                 yield without(fewer, length - 1)
         for length in sorted(run.subject.ladder.lengths) if longer else ():
-            if length < (pair.plain.length or 0):
-                fewer = shortened(pair.plain, length)
+            if length < (pair.original.length or 0):
+                fewer = shortened(pair.original, length)
                 yield later(fewer, length - 1, generator, 1)
                 yield without(fewer, length - 1)
         n = run.inputs.length or 0
@@ -106,10 +106,10 @@ def _take(found: Screening, run: Pass, inputs: Inputs, errors: dict[int, float])
 
 
 def _border(run: Pass) -> float:
-    return 1e-10 if run.wide else 1e-3
+    return 1e-10 if run.high_precision else 1e-3
 
 
-def _positions(run: Pass, inputs: Inputs, work: float, budget: Budget, enough: int | None = None) -> dict[int, float]:
+def _positions(run: Pass, inputs: Inputs, work: float, budget: LengthBudget, enough: int | None = None) -> dict[int, float]:
     """Position j -> how much outputs before it change with the tokens from j on: all positions, where the work allows it.
 
     enough  positions for which more than one call is made
@@ -131,22 +131,24 @@ def _positions(run: Pass, inputs: Inputs, work: float, budget: Budget, enough: i
         except Crashed:  # one size of a batch only
             found = {}
         worst = max(found, key=lambda j: math.inf if found[j] != found[j] else found[j], default=0)
-        if found and (found[worst] < _border(run) or not measured(run, later(inputs, worst, generator), axes).error < _border(run)):
+        if found and (
+            found[worst] < _border(run) or not measure_pair(run, later(inputs, worst, generator), axes).error < _border(run)
+        ):
             return found
     found = {}  # alone it is not there: sequences of a batch meet, so they are read one after another
     for j in positions(n, ends, min(SINGLE, max(most, 8))):
-        found[j] = measured(run, later(inputs, j, generator), axes).error
+        found[j] = measure_pair(run, later(inputs, j, generator), axes).error
     return found
 
 
 def _borders(run: Pass) -> list[int]:
-    return ladder(run.subject, run, BUDGETS["quick"]).borders if run.subject.ladder is None else run.subject.ladder.borders
+    return ladder(run.subject, run, LENGTH_BUDGETS["quick"]).borders if run.subject.ladder is None else run.subject.ladder.borders
 
 
-def _together(run: Pass, base: Inputs, places: list[int], budget: Budget) -> dict[int, float]:
+def _together(run: Pass, base: Inputs, places: list[int], budget: LengthBudget) -> dict[int, float]:
     """Several positions in one call: the text as it is, and beside it texts whose later tokens are others."""
     n, size, axes = base.length or 0, base.batch or 1, run.subject.axes(run)
-    plain = run(base)
+    original = run(base)
     room = max(largest_batch(run, budget.rows // size, n) - 1, 1)
     generator, found = Generator().manual_seed(run.subject.seed + 19), dict[int, float]()
     for start in range(0, len(places), room):
@@ -156,7 +158,7 @@ def _together(run: Pass, base: Inputs, places: list[int], budget: Budget) -> dic
         for number, j in enumerate(some, 1):
             errors = [
                 e
-                for name, t in plain.items()
+                for name, t in original.items()
                 if (e := _before(t, made.get(name), axes.get(name, ()), size, number, len(some) + 1, j)) is not None
             ]
             found[j] = max(errors, default=0.0, key=lambda e: float("inf") if e != e else e)
@@ -164,11 +166,13 @@ def _together(run: Pass, base: Inputs, places: list[int], budget: Budget) -> dic
     return found
 
 
-def _before(plain: Tensor, made: Tensor | None, axes: tuple[int, ...], size: int, number: int, count: int, j: int) -> float | None:
+def _before(
+    original: Tensor, made: Tensor | None, axes: tuple[int, ...], size: int, number: int, count: int, j: int
+) -> float | None:
     """The error of one group of a batch beside the first group, before position j; None where the output has no such axes."""
     if made is None or not axes:
         return None
-    across = [i for i in differing(plain, made, (size, size * count)) if i not in axes]
+    across = [i for i in differing(original, made, (size, size * count)) if i not in axes]
     if not across:
         return None
     wanted, other = made.narrow(across[0], 0, size), made.narrow(across[0], number * size, size)
@@ -177,7 +181,7 @@ def _before(plain: Tensor, made: Tensor | None, axes: tuple[int, ...], size: int
     return error(wanted, other)
 
 
-def _lengths(run: Pass, budget: Budget, found: Screening) -> tuple[list[int], str, Inputs | None]:
+def _lengths(run: Pass, budget: LengthBudget, found: Screening) -> tuple[list[int], str, Inputs | None]:
     """Run the first tokens of the longest sequence at every length: their outputs equal those of the longest."""
     subject = run.subject
     if subject.ladder is None:
@@ -200,11 +204,13 @@ def _lengths(run: Pass, budget: Budget, found: Screening) -> tuple[list[int], st
     for length in (m for m in [*lengths, n] if m < (longest.length or 0)):
         part = shortened(longest, length)
         try:
-            made = run.made(part.call)
+            made = run.outputs_of(part.call)
         except Crashed:
             continue
         tried.append(length)
-        pair = Pair(longest, part, Rows(slice(0, length), slice(0, length), (longest.length or 0, length)), *_read(longest, length))
+        pair = RunPair(
+            longest, part, SameRows(slice(0, length), slice(0, length), (longest.length or 0, length)), *_read(longest, length)
+        )
         sides = [
             s for name, t in whole.items() if name in made and (s := pair.relation.output(name, t, made[name], axes.get(name, ())))
         ]
@@ -220,22 +226,26 @@ def _read(inputs: Inputs, length: int) -> tuple[str, dict[str, int]]:
     return f"read the first {length} of {inputs.length} tokens only", {"read": length, "of": inputs.length or 0}
 
 
-def later(inputs: Inputs, j: int, generator: Generator, count: int | None = None) -> Pair:
+def later(inputs: Inputs, j: int, generator: Generator, count: int | None = None) -> RunPair:
     """Change token j and those after it, or `count` of them."""
     n = inputs.length or 0
     end = n if count is None else j + count
     text = f"change the tokens {j} to {n - 1} of {n}" if end - j > 1 else f"change the token {j} of {n}"
-    moved = changed_tokens(inputs, slice(j, end), generator)
-    return Pair(
-        inputs, moved, Rows(slice(0, j), slice(0, j), (n, n)), f"{text}, and look at those before it", {"changed": j, "to": end}
+    transformed = changed_tokens(inputs, slice(j, end), generator)
+    return RunPair(
+        inputs,
+        transformed,
+        SameRows(slice(0, j), slice(0, j), (n, n)),
+        f"{text}, and look at those before it",
+        {"changed": j, "to": end},
     )
 
 
-def without(inputs: Inputs, j: int) -> Pair:
+def without(inputs: Inputs, j: int) -> RunPair:
     """Leave token j out and those after it."""
     n = inputs.length or 0
-    relation = Rows(slice(0, j), slice(0, j), (n, j))
-    return Pair(inputs, shortened(inputs, j), relation, *_read(inputs, j))
+    relation = SameRows(slice(0, j), slice(0, j), (n, j))
+    return RunPair(inputs, shortened(inputs, j), relation, *_read(inputs, j))
 
 
 def _spread(n: int, count: int) -> list[int]:

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.inputs.variations import changed_tokens
-from equiscope.audit.statements.answered import Answered, Undecided
+from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.subject import Outputs, Pass, Subject
 from equiscope.record import Row
 
@@ -31,7 +31,7 @@ class Reach:
         return self.rows - {self.token}
 
 
-class DeadContext(Answered):
+class DeadContext(MeasuredProperty):
     """Every word but the last matters to the output at some other word."""
 
     name = "dead-context"
@@ -42,10 +42,10 @@ class DeadContext(Answered):
             return "there are no words"
         return "" if (subject.inputs.length or 0) > 1 else "there is one word only"
 
-    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
+    def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
         n = subject.inputs.length or 0
         places = _spread(n, MOST if count < 32 else 64)
-        found = _reaches(subject.at(torch.float64), places, subject)
+        found = _reaches(subject.in_dtype(torch.float64), places, subject)
         if not any(r.rows or r.whole for r in found):
             return self.row("broken", note="no output moves with any word", cause="the outputs do not depend on the words")
         dead = [r.token for r in found if _dead(r, found, n)]
@@ -54,7 +54,7 @@ class DeadContext(Answered):
         share = len(dead) / max(len(found), 1)
         if not dead:
             return self.row("holds", [0.0], note=note, samples=len(found))
-        alive = [r.token for r in _reaches(subject.at(torch.float64, True), dead, subject) if not _dead(r, found, n)]
+        alive = [r.token for r in _reaches(subject.in_dtype(torch.float64, True), dead, subject) if not _dead(r, found, n)]
         if alive:
             note += f"; at random parameters {_names(alive)} would matter"
         alone = len(dead) >= sum(r.token < n - 1 or not causal for r in found) and not any(r.whole for r in found)
@@ -64,18 +64,18 @@ class DeadContext(Answered):
 
 def _reaches(run: Pass, places: list[int], subject: Subject) -> list[Reach]:
     axes = subject.axes(run)
-    plain = run(run.inputs)
+    original = run(run.inputs)
     made = []
     for j in places:
         generator = Generator().manual_seed(subject.seed + 37 + j)
         changed = run(changed_tokens(run.inputs, slice(j, j + 1), generator))
-        made.append(_moved(j, plain, changed, axes))
+        made.append(_moved(j, original, changed, axes))
     return made
 
 
-def _moved(j: int, plain: Outputs, changed: Outputs, axes: dict[str, tuple[int, ...]]) -> Reach:
+def _moved(j: int, original: Outputs, changed: Outputs, axes: dict[str, tuple[int, ...]]) -> Reach:
     rows, whole = set[int](), False
-    for name, a in plain.items():
+    for name, a in original.items():
         b = changed.get(name)
         if b is None or a.shape != b.shape:
             continue

@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.inputs.variations import sequence
-from equiscope.audit.statements.pairs import Pair, Rows, error
+from equiscope.audit.statements.pairs import RunPair, SameRows, error
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, arguments
 from equiscope.record.audit import Claimed
@@ -49,7 +49,7 @@ class Packing(Statement):
         found = way(subject)
         return ("yes", said[found]) if found in said else ("unknown", "")
 
-    def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
+    def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         n = run.inputs.length or 0
         ways = [([n // 2, n - n // 2], 1), ([n // 2, n - n // 2], 0), ([1, n - 1], 1)]
         if n > 2:
@@ -58,14 +58,14 @@ class Packing(Statement):
         self.remark = self.remark or _remark(run, made[0])
         return made
 
-    def simpler(self, run: Pass, pair_: Pair) -> Iterator[Pair]:
+    def simpler(self, run: Pass, pair_: RunPair) -> Iterator[RunPair]:
         n = run.inputs.length or 0
         fewer = run.inputs if n == 2 else _part(run.inputs, 0, 2)
         yield pair(run.subject, fewer, [1, 1], 1)
         yield pair(run.subject, run.inputs, [1, n - 1], 1)
         yield pair(run.subject, run.inputs, [n - 1, 1], 1)
 
-    def cause(self, run: Pass, pair_: Pair, where: str) -> str:
+    def cause(self, run: Pass, pair_: RunPair, where: str) -> str:
         deaf = way(run.subject) == "position_ids"
         return "a document sees the others of its row" + (": places that begin again do not part them" if deaf else "")
 
@@ -79,7 +79,7 @@ def way(subject: Subject) -> str:
     return "position_ids" if isinstance(subject.inputs.values.get("position_ids"), Tensor) else ""
 
 
-def pair(subject: Subject, inputs: Inputs, sizes: list[int], one: int) -> Pair:
+def pair(subject: Subject, inputs: Inputs, sizes: list[int], one: int) -> RunPair:
     """A packed row of documents of these sizes, and one of them alone."""
     ends = torch.tensor(sizes).cumsum(0).tolist()
     start, end, n = ends[one] - sizes[one], ends[one], sum(sizes)
@@ -90,7 +90,9 @@ def pair(subject: Subject, inputs: Inputs, sizes: list[int], one: int) -> Pair:
     first = torch.zeros(end - start, dtype=torch.long)
     alone = _told(subject, _part(inputs, start, end), first, torch.arange(end - start), inputs)
     text = f"pack documents of {', '.join(map(str, sizes[:-1]))} and {sizes[-1]} tokens, and read number {one + 1} alone"
-    return Pair(packed, alone, Rows(slice(start, end), slice(None), (n, end - start)), text, {"sizes": sizes, "document": one})
+    return RunPair(
+        packed, alone, SameRows(slice(start, end), slice(None), (n, end - start)), text, {"sizes": sizes, "document": one}
+    )
 
 
 def _argument(subject: Subject) -> str:
@@ -129,16 +131,16 @@ def _told(subject: Subject, inputs: Inputs, numbers: Tensor, steps: Tensor, give
     )
 
 
-def _remark(run: Pass, pair_: Pair) -> str:
+def _remark(run: Pass, pair_: RunPair) -> str:
     """transformers keeps a cache unless it is told not to, and then looks for no documents."""
-    if "use_cache" not in pair_.plain.values or not run.wide:
+    if "use_cache" not in pair_.original.values or not run.high_precision:
         return ""
-    kept = pair_.plain.with_values({"use_cache": True})
+    kept = pair_.original.with_values({"use_cache": True})
     try:
-        plain, careless = run(pair_.plain), run(kept)
+        original, careless = run(pair_.original), run(kept)
     except Crashed:
         return ""
-    off = max((error(t, careless[n]) for n, t in plain.items() if n in careless), default=0.0)
+    off = max((error(t, careless[n]) for n, t in original.items() if n in careless), default=0.0)
     text = f"with use_cache=True, the default, documents see one another ({off:.1e}): packed rows need use_cache=False"
     return text if off > 1e-9 else ""
 

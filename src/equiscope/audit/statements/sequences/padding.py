@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from equiscope.audit.diagnose.localize import RIGHT
 from equiscope.audit.inputs.adapt import DECODED
 from equiscope.audit.inputs.variations import batched, changed_tokens, sequence, varied
-from equiscope.audit.statements.pairs import Pair, Rows, error, measured
+from equiscope.audit.statements.pairs import RunPair, SameRows, error, measure_pair
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import Crashed, Pass, Subject, arguments, shortened
 from equiscope.symmetry import Inputs
@@ -38,12 +38,12 @@ class _Padding(Statement):
             return "a mask for this length is given"
         return "" if mask_name(subject) else "the model takes no padding mask"
 
-    def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
+    def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         n = run.inputs.length or 0
         made = [self.pair(run, run.inputs, size, generator) for size in [1, 2, max(n // 2, 3), n][: max(count // 2, 1)]]
         return [*made[:1], *self._ragged(run, generator), *made[1:]]
 
-    def _ragged(self, run: Pass, generator: Generator) -> list[Pair]:
+    def _ragged(self, run: Pass, generator: Generator) -> list[RunPair]:
         """Sequences of several lengths in one batch: each gives the output that it gives alone."""
         n = run.inputs.length or 0
         if run.inputs.batch is None or n < 3:
@@ -55,40 +55,40 @@ class _Padding(Statement):
         for row, (alone, size) in enumerate(zip(beside.alone, beside.lengths, strict=True)):
             here = slice(n - size, None) if self.left else slice(0, size)
             text = f"a text of {size} tokens beside longer ones, padded on the {'left' if self.left else 'right'} to {n}"
-            relation = Rows(slice(None), here, (size, n), (0, row), across, (1, len(beside.lengths)), pooled=True)
-            made.append(Pair(alone, beside.batch, relation, text, {"size": n - size, "row": row}))
+            relation = SameRows(slice(None), here, (size, n), (0, row), across, (1, len(beside.lengths)), pooled=True)
+            made.append(RunPair(alone, beside.batch, relation, text, {"size": n - size, "row": row}))
         return made[1:]
 
-    def simpler(self, run: Pass, pair: Pair) -> Iterator[Pair]:
+    def simpler(self, run: Pass, pair: RunPair) -> Iterator[RunPair]:
         generator = Generator().manual_seed(run.subject.seed)
         for length in (1, 2, 3):
             if (run.inputs.length or 0) > length:
                 yield self.pair(run, shortened(run.inputs, length), 1, generator)
         yield self.pair(run, run.inputs, 1, generator)
 
-    def aside(self, run: Pass, pair: Pair, output: str) -> str:
+    def explain_secondary(self, run: Pass, pair: RunPair, output: str) -> str:
         """Whether a summary is read at a row that is padding: then it changes with what stands there."""
-        if not isinstance(pair.moved, Inputs):
+        if not isinstance(pair.transformed, Inputs):
             return ""
-        size, moved = int(pair.element["size"]), run(pair.moved)
-        n = pair.moved.length or 0
+        size, transformed = int(pair.element["size"]), run(pair.transformed)
+        n = pair.transformed.length or 0
         for row in range(size) if self.left else range(n - size, n):
-            other = changed_tokens(pair.moved, slice(row, row + 1), Generator().manual_seed(run.subject.seed))
+            other = changed_tokens(pair.transformed, slice(row, row + 1), Generator().manual_seed(run.subject.seed))
             try:
-                if not error(moved[output], run(other)[output]) < RIGHT:
+                if not error(transformed[output], run(other)[output]) < RIGHT:
                     return f"it reads row {row}, which is padding here"
             except Crashed:
                 return ""
         return "it depends on where the padding is"
 
-    def pair(self, run: Pass, inputs: Inputs, size: int, generator: Generator) -> Pair:
+    def pair(self, run: Pass, inputs: Inputs, size: int, generator: Generator) -> RunPair:
         n = inputs.length or 0
-        plain = padded(run.subject, inputs, 0, self.left, generator)
-        moved = padded(run.subject, inputs, size, self.left, generator)
+        original = padded(run.subject, inputs, 0, self.left, generator)
+        transformed = padded(run.subject, inputs, size, self.left, generator)
         here = slice(size, None) if self.left else slice(0, n)
         side = "left" if self.left else "right"
         text = f"{size} empty place{'s' * (size > 1)} to the {side} of {n} token{'s' * (n > 1)}"
-        return Pair(plain, moved, Rows(slice(None), here, (n, n + size), pooled=True), text, {"size": size})
+        return RunPair(original, transformed, SameRows(slice(None), here, (n, n + size), pooled=True), text, {"size": size})
 
 
 class LeftPadding(_Padding):
@@ -96,9 +96,9 @@ class LeftPadding(_Padding):
 
     name, summary, left = "left-padding", "empty places in front of a text change nothing", True
 
-    def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
+    def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         made = super().pairs(run, count, generator)
-        if run.wide and not run.random and not self.remark:
+        if run.high_precision and not run.random and not self.remark:
             self.remark = _forgotten(run, made[0])
         return made
 
@@ -109,16 +109,18 @@ class RightPadding(_Padding):
     name, summary, left = "right-padding", "empty places behind a text change nothing", False
 
 
-def _forgotten(run: Pass, pair: Pair) -> str:
+def _forgotten(run: Pass, pair: RunPair) -> str:
     """What happens to those who pad but forget to say the places."""
-    assert isinstance(pair.moved, Inputs)
-    if "position_ids" not in pair.plain.values:
+    assert isinstance(pair.transformed, Inputs)
+    if "position_ids" not in pair.original.values:
         return ""
-    sides = [replace(i, values={n: v for n, v in i.values.items() if n != "position_ids"}) for i in (pair.plain, pair.moved)]
+    sides = [
+        replace(i, values={n: v for n, v in i.values.items() if n != "position_ids"}) for i in (pair.original, pair.transformed)
+    ]
     if any("position_ids" in i.positional for i in sides):
         return ""
     try:
-        off = measured(run, replace(pair, plain=sides[0], moved=sides[1]), run.subject.axes(run)).error
+        off = measure_pair(run, replace(pair, original=sides[0], transformed=sides[1]), run.subject.axes(run)).error
     except Crashed:
         return ""
     return f"without position_ids it does not hold: {off:.1e} with one empty place" if not off < 1e-9 else ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from equiscope.audit.statements.answered import Answered, Undecided
+from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.program.attended.seen import Seen, watching
 from equiscope.record import Row
@@ -61,7 +61,7 @@ class Turned:
         return self.layout + lone + part + (", turned and scaled as in xPos" if self.scaled else "")
 
 
-class RotaryLayout(Answered):
+class RotaryLayout(MeasuredProperty):
     """Queries and keys turn alike, in pairs that are named."""
 
     name = "rotary-layout"
@@ -74,8 +74,8 @@ class RotaryLayout(Answered):
         n = subject.inputs.length
         return "there are too few tokens" if n is not None and n < 3 else ""
 
-    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
-        run = subject.at(torch.float64)
+    def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
+        run = subject.in_dtype(torch.float64)
         asked = [s for s in asking(seen(run, repeated(run.inputs))) if _own(s, subject.inputs.length)]
         if not asked:
             raise Undecided("no attention was seen: neither scaled_dot_product_attention nor a product of queries and keys")
@@ -111,7 +111,7 @@ def seen(run: Pass, inputs: Inputs) -> list[Seen]:
     """Every attention of a pass. With gradients on, since torch's own fast paths show nothing."""
     with run.within(gradients=True), watching(run.model) as found:
         try:
-            inputs.to(run.dtype).call(run.counted)
+            inputs.to(run.dtype).call(run.counted_model)
         except Exception as error:
             text = " ".join(str(error).split())[:160]
             raise Crashed(f"the model raised {type(error).__name__} on one word at all places: {text}") from error
@@ -171,9 +171,9 @@ def turned(rows: Tensor, beside: Tensor | None = None) -> Turned:
         if beside is not None:
             joint = joint * (beside[:, a : a + 1] ** 2 + beside[:, left] ** 2)
         spread = (joint - joint[:1]).abs().amax(0) / joint[0].clamp(min=1e-300)
-        moved = (rows[:, a] ** 2 - rows[0, a] ** 2).abs().max() / (size[a] ** 2)
+        transformed = (rows[:, a] ** 2 - rows[0, a] ** 2).abs().max() / (size[a] ** 2)
         best = int(spread.argmin())
-        if spread[best] < min(KEEPS, 1e-3 * moved.item()):
+        if spread[best] < min(KEEPS, 1e-3 * transformed.item()):
             pairs.append((a, left.pop(best)))
     if 4 * len(pairs) < len(changing):  # by chance: what turns, turns in pairs
         pairs = []

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from equiscope.audit.diagnose.localize import telling, unpacked
-from equiscope.audit.statements.answered import Answered, Undecided
+from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.statements.space.forces import Forces
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.audit.subject.outputs import flat
@@ -28,7 +28,7 @@ ROUGH = 0.05  # beyond it the energy is not smooth
 EPS = torch.finfo(torch.float64).eps
 
 
-class Conservative(Answered):
+class Conservative(MeasuredProperty):
     """forces = -dE/dx."""
 
     name = "conservative"
@@ -46,12 +46,12 @@ class Conservative(Answered):
         self.expected = self.forces is not None and (self.forces.said or bool(self.forces.forces))
         return "" if self.forces is not None else "the model does not return an energy"
 
-    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
-        given = self._row(subject.at(torch.float64), tolerance, 2 if count < 32 else 8)
+    def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
+        given = self._row(subject.in_dtype(torch.float64), tolerance, 2 if count < 32 else 8)
         if given.verdict != "holds" or not subject.random:
             return given
         try:  # what is new may not be seen yet: a head that begins blind to angles hides what is wrong with them
-            row = self._row(subject.at(torch.float64, True), tolerance, 1 if count < 32 else 4)
+            row = self._row(subject.in_dtype(torch.float64, True), tolerance, 1 if count < 32 else 4)
         except (Undecided, Crashed):
             return given
         if row.verdict == "holds":

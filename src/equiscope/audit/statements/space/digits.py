@@ -8,7 +8,7 @@ errs as one in float32 does.
 
 import torch
 
-from equiscope.audit.statements.answered import Answered, Undecided, apart
+from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided, max_error
 from equiscope.audit.statements.space.forces import Forces, answers, places
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.audit.subject.outputs import finite
@@ -22,7 +22,7 @@ AWAY = 1000.0
 MORE = 10.0  # times the error of rounding the inputs, or of the model where it is
 
 
-class Digits(Answered):
+class Digits(MeasuredProperty):
     """No digits are lost but those that rounding takes."""
 
     name = "digits"
@@ -38,9 +38,9 @@ class Digits(Answered):
             return str(crash)
         return ""
 
-    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
-        exact, rough, bare = subject.at(torch.float64), subject.at(torch.float32), subject.at(torch.float64)
-        bare.wide = False  # casts to float32 inside stay what they are
+    def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
+        exact, rough, bare = subject.in_dtype(torch.float64), subject.in_dtype(torch.float32), subject.in_dtype(torch.float64)
+        bare.high_precision = False  # casts to float32 inside stay what they are
         inputs = subject.inputs.to(torch.float32).to(torch.float64)
         step = AWAY / 3**0.5
         moved = Translate((step, -step, step)).on_input(inputs)
@@ -48,7 +48,7 @@ class Digits(Answered):
         if bad := finite(here) or finite(there):
             raise Undecided(f"{bad} is not finite, in float64 too")
         near, inside = self._off(rough, inputs, here), self._off(bare, inputs, here)
-        far, rounded = self._off(rough, moved, there), apart(there, answers(exact, _float32(moved), self.forces))
+        far, rounded = self._off(rough, moved, there), max_error(there, answers(exact, _float32(moved), self.forces))
         causes, errors = [], []
         if inside > 1e-12 and not shrinks(inside, near):
             causes.append(f"in float64 outputs are {inside:.1e} off, as in float32 ({near:.1e}): it computes in float32 inside")
@@ -66,7 +66,7 @@ class Digits(Answered):
         return self.row(verdict, errors, error32=near, cause="; ".join(causes), note=note)
 
     def _off(self, run: Pass, inputs: Inputs, wanted: dict[str, torch.Tensor]) -> float:
-        return apart(wanted, answers(run, inputs, self.forces))
+        return max_error(wanted, answers(run, inputs, self.forces))
 
 
 def _float32(inputs: Inputs) -> Inputs:

@@ -42,7 +42,7 @@ class Forces:
         points = places(subject.inputs)
         if points is None:
             return None
-        run = subject.at(subject.dtype)
+        run = subject.in_dtype(subject.dtype)
         for answered in (True, False) if callable(getattr(subject.model, "answer", None)) else (False,):
             try:
                 outputs = _whole(subject, run, run.inputs, answered)
@@ -57,7 +57,7 @@ class Forces:
     def both(self, run: Pass, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Energy, and forces shaped like the points; float64 on the CPU."""
         if not self.forces:
-            made = run.made(lambda model: self._differentiated(model, inputs))
+            made = run.outputs_of(lambda model: self._differentiated(model, inputs))
             return made["energy"], made["forces"]
         made = _whole(self.subject, run, inputs, self.answered)
         return made[self.energy], made[self.forces].reshape(next(iter(inputs.of("points").values())).shape)
@@ -95,7 +95,7 @@ def gap(inputs: Inputs) -> float:
 
 def answers(run: Pass, inputs: Inputs, forces: Forces | None) -> Outputs:
     """What the model returns, and forces beside it where it has an energy."""
-    made = dict(run.made(lambda model: inputs.to(run.dtype).call(model)))
+    made = dict(run.outputs_of(lambda model: inputs.to(run.dtype).call(model)))
     if forces is not None and (not forces.forces or forces.answered):
         made["forces"] = forces.both(run, inputs.to(run.dtype))[1]
     return made
@@ -109,7 +109,7 @@ def _whole(subject: Subject, run: Pass, inputs: Inputs, answered: bool) -> Outpu
     fresh = inputs.each(lambda t: t.detach().clone(), "points")
     call: Callable[[Any], Any] = lambda model: fresh.call(model.answer if answered else model)  # noqa: E731
     try:
-        return run.made(call)
+        return run.outputs_of(call)
     finally:
         subject.gradients = every.gradients
         run.subject = subject

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from equiscope.audit.diagnose.localize import localize
 from equiscope.audit.inputs.variations import sequence
-from equiscope.audit.statements.answered import Answered
-from equiscope.audit.statements.pairs import Pair, Same, Sides
+from equiscope.audit.statements.measured_property import MeasuredProperty
+from equiscope.audit.statements.pairs import RunPair, Sides, Unchanged
 from equiscope.audit.statements.space.forces import Forces, gap, places
 from equiscope.audit.subject import Crashed, Pass, Subject
 from equiscope.record import Counterexample, Row
@@ -78,17 +78,17 @@ class Way:
         return {n: (after[n] - before[n]).norm().item() / scale for n, scale in self.scales.items()}
 
 
-class Beside(Same):
+class Beside(Unchanged):
     """Nothing changes, measured beside 1: what vanishes at a cutoff has no size of its own."""
 
-    def inner(self, plain: Tensor, moved: Tensor) -> Sides | None:
-        if plain.shape != moved.shape:
+    def inner(self, original: Tensor, transformed: Tensor) -> Sides | None:
+        if original.shape != transformed.shape:
             return None
-        one = torch.ones(1, dtype=plain.dtype, device=plain.device)
-        return torch.cat([plain.flatten(), one]), torch.cat([moved.flatten(), one])
+        one = torch.ones(1, dtype=original.dtype, device=original.device)
+        return torch.cat([original.flatten(), one]), torch.cat([transformed.flatten(), one])
 
 
-class Smooth(Answered):
+class Smooth(MeasuredProperty):
     """Energy and forces are continuous."""
 
     name = "smooth"
@@ -109,8 +109,8 @@ class Smooth(Answered):
         self.expected = self.forces is not None and (self.forces.said or bool(self.forces.forces))
         return ""
 
-    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
-        run, cutoff = subject.at(torch.float64), said_cutoff(subject.model)
+    def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
+        run, cutoff = subject.in_dtype(torch.float64), said_cutoff(subject.model)
         odd, seen, crashed = 0.0, list[str](), ""
         for words, inputs in self._sets(run):
             path, edges = self._path(run, inputs, subject.seed, cutoff)
@@ -139,7 +139,7 @@ class Smooth(Answered):
 
     def _read(self, run: Pass, inputs: Inputs) -> dict[str, Tensor]:
         if self.forces is None:
-            return {n: t for n, t in run.made(inputs.call).items() if t.is_floating_point()}
+            return {n: t for n, t in run.outputs_of(inputs.call).items() if t.is_floating_point()}
         energy, forces = self.forces.both(run, inputs)
         return {"energy": energy, "forces": forces}
 
@@ -161,13 +161,13 @@ class Smooth(Answered):
         name, points = next((n, t) for n, t in inputs.of("points").items())
 
         def path(t: float) -> Inputs:
-            moved = points.detach().clone()
-            moved[..., j, :] = moved[..., i, :] + (t * direction).to(moved)
-            return inputs.with_values({name: moved})
+            transformed = points.detach().clone()
+            transformed[..., j, :] = transformed[..., i, :] + (t * direction).to(transformed)
+            return inputs.with_values({name: transformed})
 
         others = points.detach().double().cpu().reshape(-1, *points.shape[-2:])[0]
-        apart = (others[i] - others)[[k for k in range(len(others)) if k not in (i, j)]]
-        return path, _edges(apart, direction, cutoff)
+        offsets = (others[i] - others)[[k for k in range(len(others)) if k not in (i, j)]]
+        return path, _edges(offsets, direction, cutoff)
 
     def _together(self, way: Way) -> str:
         """What is wrong where two points are at one place; empty where nothing is."""
@@ -187,7 +187,7 @@ class Smooth(Answered):
         where = f"at a distance of {(a + b) / 2:.6g}" + (", the cutoff of the model" if _is(cutoff, a, b) else "")
         cause = f"a jump of {many} {where}, {words}; 1 is what is read at usual distances"
         try:
-            found = localize(run, Pair(path(a), path(b), Beside(), ""), True)
+            found = localize(run, RunPair(path(a), path(b), Beside(), ""), True)
         except Crashed:
             found = None
         text = f"move one point from {a:.15g} to {b:.15g} away from another, {words}"
@@ -243,12 +243,12 @@ def _closer(way: Way, a: float, b: float) -> tuple[float, float]:
     return a, b
 
 
-def _edges(apart: Tensor, direction: Tensor, cutoff: float | None) -> list[float]:
+def _edges(offsets: Tensor, direction: Tensor, cutoff: float | None) -> list[float]:
     """Distances t on the way at which |apart + t direction| is the cutoff, for a few others [N, 3], and for where it begins."""
     if cutoff is None:
         return []
-    along = apart[:4] @ direction
-    root = (along.square() - apart[:4].square().sum(-1) + cutoff**2).clamp_min(0.0).sqrt()
+    along = offsets[:4] @ direction
+    root = (along.square() - offsets[:4].square().sum(-1) + cutoff**2).clamp_min(0.0).sqrt()
     crossed = torch.cat([-along - root, -along + root])[root.repeat(2) > 0].tolist()
     return [cutoff, *(t for t in crossed if 0.05 * cutoff < t < 1.4 * cutoff)]
 

@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.inputs.variations import sequence
-from equiscope.audit.statements.pairs import Pair, Relation, Sides, error
+from equiscope.audit.statements.pairs import Relation, RunPair, Sides, error
 from equiscope.audit.statements.space.forces import Forces, answers, gap, places
 from equiscope.audit.statements.statement import Statement, Symmetry
 from equiscope.audit.subject import Crashed, Outputs, Pass, Subject
@@ -37,25 +37,25 @@ class Left(Relation):
     ways: dict[str, str]
     sizes: dict[str, float]
 
-    def output(self, name: str, plain: Tensor, moved: Tensor, axes: tuple[int, ...]) -> Sides | None:
+    def output(self, name: str, original: Tensor, transformed: Tensor, axes: tuple[int, ...]) -> Sides | None:
         way = "vector" if name == "forces" else self.ways.get(name, "invariant")
-        axes = (plain.ndim - 2,) if name == "forces" else axes
+        axes = (original.ndim - 2,) if name == "forces" else axes
         if not axes and way == "invariant":
             return None  # it says the same of whatever turn
-        if any(plain.shape[axis] != len(self.places) for axis in axes):
+        if any(original.shape[axis] != len(self.places) for axis in axes):
             return None
-        wanted, found = self._sides(plain, way, axes)
-        beside = plain.new_full((1,), self.sizes.get(name, 0.0))  # where 0 is right, rounding has no size of its own
+        wanted, found = self._sides(original, way, axes)
+        beside = original.new_full((1,), self.sizes.get(name, 0.0))  # where 0 is right, rounding has no size of its own
         return torch.cat([wanted.flatten(), beside]), torch.cat([found.flatten(), beside])
 
-    def inner(self, plain: Tensor, moved: Tensor) -> Sides | None:
-        axes = tuple(axis for axis, n in enumerate(plain.shape) if n == len(self.places))
-        if plain.shape != moved.shape or not axes:
+    def inner(self, original: Tensor, transformed: Tensor) -> Sides | None:
+        axes = tuple(axis for axis, n in enumerate(original.shape) if n == len(self.places))
+        if original.shape != transformed.shape or not axes:
             return None
         sides = []
         for some in dict.fromkeys((axes, axes[:1], axes[-1:])):
-            ways = Rotate.representations(plain, some, None)
-            sides += [self._sides(plain, way, some) for way in ways]
+            ways = Rotate.representations(original, some, None)
+            sides += [self._sides(original, way, some) for way in ways]
         return min(sides, key=lambda s: error(*s))
 
     def _sides(self, t: Tensor, way: str, axes: tuple[int, ...]) -> Sides:
@@ -66,7 +66,7 @@ class Left(Relation):
 
 
 @dataclass(frozen=True)
-class Figured(Pair):
+class Figured(RunPair):
     """One run of a figure, seen as two: what it says, and what is left of that."""
 
     forces: Forces | None = None
@@ -76,7 +76,7 @@ class Figured(Pair):
         return True
 
     def outputs(self, run: Pass) -> tuple[Outputs, Outputs]:
-        once = answers(run, self.plain, self.forces)
+        once = answers(run, self.original, self.forces)
         return once, once
 
 
@@ -106,7 +106,7 @@ class Stabiliser(Statement):
             return "yes", decided
         return ("no", decided) if any(said == "no" for said, _ in claims) else ("unknown", "")
 
-    def pairs(self, run: Pass, count: int, generator: Generator) -> list[Pair]:
+    def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         ways, sizes = self._ways(run), self._sizes(run)
         made, refused = [], set[str]()
         for figure, turn in [*turned()][: max(count, len(FIGURES))]:
@@ -123,7 +123,7 @@ class Stabiliser(Statement):
             made = [self._pair(inputs, figure, turn, ways, sizes) for turn in figure.turns]
         return made
 
-    def simpler(self, run: Pass, pair: Pair) -> Iterator[Pair]:
+    def simpler(self, run: Pass, pair: RunPair) -> Iterator[RunPair]:
         relation = pair.relation
         assert isinstance(relation, Left)
         for figure in (line(2), *FIGURES):
@@ -131,7 +131,7 @@ class Stabiliser(Statement):
             if inputs is not None:
                 yield from (self._pair(inputs, figure, turn, relation.ways, relation.sizes) for turn in figure.turns)
 
-    def _pair(self, inputs: Inputs, figure: Figure, turn: Rotate, ways: dict[str, str], sizes: dict[str, float]) -> Pair:
+    def _pair(self, inputs: Inputs, figure: Figure, turn: Rotate, ways: dict[str, str], sizes: dict[str, float]) -> RunPair:
         left = Left(turn, tuple(figure.places(turn)), ways, sizes)
         element = {"figure": figure.name} | turn.element()
         return Figured(inputs, inputs, left, f"{turn.told()}, which leaves a {figure.name} as it is", element, self.forces)
@@ -166,8 +166,8 @@ class Stabiliser(Statement):
         """How each output turns, found by turning the given points."""
         statement = Symmetry(Rotate)
         pair = statement.pair(run.inputs, Rotate((0.48, 0.6, 0.64), 100.0))
-        statement.settle(run, pair, run.subject.axes(run))
-        return statement.found
+        statement.infer_representations(run, pair, run.subject.axes(run))
+        return statement.representations
 
 
 def _rows(inputs: Inputs) -> tuple[int, int] | None:

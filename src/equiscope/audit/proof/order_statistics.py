@@ -27,6 +27,6 @@ def _middle(name: str, made: Any, x: Tensor, dim: int | None = None, keepdim: bo
     return collected(name, x, [dim % max(x.ndim, 1)], keepdim), listed(name, x, [dim % max(x.ndim, 1)], keepdim)
 
 
-ORDERED: dict[str, Callable[..., Any]] = {
+ORDER_STATISTICS: dict[str, Callable[..., Any]] = {
     "sort": _sorted, "topk": _sorted, "median": _middle, "mode": _middle, "nanmedian": _middle,
 }  # fmt: skip

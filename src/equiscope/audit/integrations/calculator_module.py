@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Calculated(nn.Module):
+class CalculatorModule(nn.Module):
     """A calculator, or a function `(numbers, positions) -> (energy, forces)` or a dict of them, as a module that a check takes.
 
     numbers    [B, N], or [N]: numbers of the periodic table, for a calculator

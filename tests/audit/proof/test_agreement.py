@@ -4,7 +4,7 @@ import pytest
 from torch import nn
 
 from equiscope.audit import check
-from equiscope.audit.proof import compared
+from equiscope.audit.proof import agreement
 from equiscope.record import Proof
 from tests.audit.proof.said import Of, words
 
@@ -27,7 +27,7 @@ def test_a_check_without_proofs_has_none():
 
 
 def test_a_large_model_is_not_proved_unasked(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compared, "LARGEST", 10)
+    monkeypatch.setattr(agreement, "LARGEST", 10)
     assert all(row.proof is None for row in check(nn.Linear(6, 6), words(), **FEW))
     assert all(row.proof.answer == "proved" for row in check(nn.Linear(6, 6), words(), proof=True, **FEW) if row.name != "pure")
 
@@ -35,7 +35,7 @@ def test_a_large_model_is_not_proved_unasked(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(("answer", "model"), [("refuted", nn.Linear(6, 6)), ("proved", Of(lambda x: x.flip(1).cumsum(1)))])
 def test_a_proof_that_the_measurement_contradicts_is_said_loudly(monkeypatch: pytest.MonkeyPatch, answer: str, model: nn.Module):
     wrong = {n: Proof(answer=answer, operation="aten.add", where="map", reason="planted") for n in ("permute", "causal")}
-    monkeypatch.setattr(compared, "proofs_of", lambda *args: wrong)
+    monkeypatch.setattr(agreement, "proofs_of", lambda *args: wrong)
     audit = check(model, words(), **FEW)
     loud = [note for note in audit.notes if note.startswith("DISAGREEMENT:")]
     assert len(loud) == 2
@@ -47,7 +47,7 @@ def test_a_proof_that_fails_ends_no_check(monkeypatch: pytest.MonkeyPatch):
     def failing(*args: object) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(compared, "proofs_of", failing)
+    monkeypatch.setattr(agreement, "proofs_of", failing)
     row = check(nn.Linear(6, 6), words(), **FEW)["permute"]
     assert row.proof is not None
     assert row.proof.answer == "unknown"

@@ -10,7 +10,7 @@ from typing import Any
 from equiscope.audit.statements.pairs import error
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import Crashed, Outputs, Subject
-from equiscope.audit.verdict import Found, median
+from equiscope.audit.verdict import StatementErrors, median
 from equiscope.record import Row
 from equiscope.record.audit import Verdict
 
@@ -19,19 +19,19 @@ class Undecided(Exception):
     """It cannot be told; the message says why."""
 
 
-class Answered(Statement):
+class MeasuredProperty(Statement):
     """A property with an answer of its own: `answer` makes the row, or raises Undecided with the reason."""
 
     def own(self, subject: Subject, tolerance: float, count: int) -> Row | None:
         try:
-            return self.answer(subject, tolerance, count)
+            return self.measure(subject, tolerance, count)
         except (Undecided, Crashed) as reason:
             return self.row("undecided", note=str(reason))
         except Exception as raised:  # a model that is used in an unusual way may raise anything
             text = " ".join(str(raised).split())[:160]
             return self.row("undecided", note=f"{type(raised).__name__} while it was measured: {text}")
 
-    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
+    def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
         """The row."""
         raise AssertionError(f"{type(self).__name__} does not say how it is measured")
 
@@ -46,15 +46,15 @@ class Answered(Statement):
         )
 
 
-def judged(wide: Sequence[float], narrow: Sequence[float], floor: float, tolerance: float) -> Verdict:
+def verdict_of(wide: Sequence[float], narrow: Sequence[float], floor: float, tolerance: float) -> Verdict:
     """From errors in float64 and in float32."""
-    return Found(list(wide), list(narrow), floor if floor == floor else 0.0, tolerance).verdict
+    return StatementErrors(list(wide), list(narrow), floor if floor == floor else 0.0, tolerance).verdict
 
 
-def apart(wanted: Outputs, found: Outputs) -> float:
+def max_error(wanted: Outputs, found: Outputs) -> float:
     """The worst relative error of the outputs that both have; not a number where one is not finite."""
     errors = [error(t, found[n]) for n, t in wanted.items() if n in found]
     return max(errors, default=0.0, key=lambda e: math.inf if e != e else e)
 
 
-__all__ = ["Answered", "Undecided", "apart", "judged"]
+__all__ = ["MeasuredProperty", "Undecided", "max_error", "verdict_of"]

@@ -105,8 +105,8 @@ class Program:
 
 def program(subject: Subject, inputs: Inputs, parts: list[Leaf], outputs: list[str]) -> Program:
     """Export. Raises Unexported where that cannot be done."""
-    run = subject.at(subject.dtype)
-    run.wide = False
+    run = subject.in_dtype(subject.dtype)
+    run.high_precision = False
     called = _Called(run, inputs, parts)
     try:
         with warnings.catch_warnings(), run.within(gradients=True), _slowly(), _quietly(), _forgotten():

@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.inputs.variations import batched, sequence
-from equiscope.audit.statements.answered import Answered, Undecided
+from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.statements.sequences.padding import TORCH, mask_name, padded
 from equiscope.audit.statements.sequences.rotary_layout import asking, seen
 from equiscope.audit.subject import Crashed, Pass, Subject
@@ -28,10 +28,10 @@ GIVES = {
 }  # fmt: skip
 
 
-class HiddenRows(Answered):
+class MaskedRows(MeasuredProperty):
     """A row that sees nothing gives something finite, and does no harm to others."""
 
-    name = "hidden-rows"
+    name = "masked-rows"
     summary = "a row that may look at nothing gives a number, not NaN"
 
     def missing(self, subject: Subject) -> str:
@@ -39,8 +39,8 @@ class HiddenRows(Answered):
             return "there are no words to hide"
         return ""
 
-    def answer(self, subject: Subject, tolerance: float, count: int) -> Row:
-        run = subject.at(torch.float64)
+    def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
+        run = subject.in_dtype(torch.float64)
         told, worst, crashed, watched = list[str](), "", list[str](), False
         gives: dict[str, str] = {}
         for text, inputs, real in _cases(subject, run):
