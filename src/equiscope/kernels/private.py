@@ -7,6 +7,8 @@ torch.ops.mkldnn._linear_pointwise, _reorder_linear_weight, _is_mkldnn_bf16_supp
     A linear map whose weights lie in oneDNN's blocks, with what follows it. Without them torch's product of matrices.
 torch._C._are_functorch_transforms_active
     Whether vmap, grad or jvp of torch.func are at work. Without it they are taken to be, so the plain formulas run.
+torch._C._len_torch_dispatch_stack
+    Whether a dispatch mode reads the calls of torch. Without it none is taken to, and such a mode reads the calls of the fast path.
 """
 
 from typing import Any
@@ -17,6 +19,7 @@ from torch.autograd import forward_ad
 
 flash: Any = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)
 flash_backward: Any = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu_backward", None)
+_dispatch_modes: Any = getattr(torch._C, "_len_torch_dispatch_stack", None)
 _functorch_active: Any = getattr(torch._C, "_are_functorch_transforms_active", None)
 # overloads are named where they are called, or torch looks through them each time
 linear_pointwise: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
@@ -30,8 +33,11 @@ def functorch_active() -> bool:
 
 
 def transformed(*tensors: Tensor | None) -> bool:
-    """Whether a compiler, torch.func or a forward derivative is at work on these: then only plain formulas serve."""
-    if torch.compiler.is_compiling() or functorch_active():
+    """Whether a compiler, torch.func, a dispatch mode or a forward derivative is at work: then only plain formulas serve.
+
+    A dispatch mode reads calls: it finds one call of torch's attention, with its rows in order, instead of blocks of reversed rows.
+    """
+    if torch.compiler.is_compiling() or functorch_active() or (_dispatch_modes is not None and _dispatch_modes()):
         return True
     return any(forward_ad.unpack_dual(t).tangent is not None for t in tensors if t is not None)
 

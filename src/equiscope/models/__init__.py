@@ -14,7 +14,7 @@ from equiscope.models.prepared import Prepared, prepared
 from equiscope.models.presets import PRESETS, tiny
 from equiscope.models.readout import READOUTS, ClassToken, Concatenation, Each, First, Last, Mean, Readout
 from equiscope.models.resize import resized
-from equiscope.models.rollout import rollout, weights
+from equiscope.models.rollout import rollout
 from equiscope.models.sampling import Sampling
 from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec
 from equiscope.models.speculate import Draft
@@ -71,6 +71,5 @@ __all__ = [
     "spec_of",
     "stream",
     "tiny",
-    "weights",
     "windowed",
 ]

@@ -1,4 +1,4 @@
-"""Weights of a model's layers, and attention rollout: through all layers, how much each row drew from each token.
+"""Attention rollout: how much each row draws from each token, through all layers.
 
 A rollout takes the mean of the heads, adds the residual path as one half, and multiplies layer by layer. It ignores what
 values and feed-forwards do, so it says where information can have come from, not what it did.
@@ -6,43 +6,11 @@ Source: Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers", sect
 """
 
 from collections.abc import Iterable
-from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from equiscope import blocks
 from equiscope.errors import InputError
-from equiscope.models.build import Memory, Model
-from equiscope.tokens import Tokens
-
-
-@torch.no_grad()
-def weights(
-    model: Model, inputs: Tokens | Tensor, layers: Iterable[int] | None = None, source: Tokens | Tensor | Memory | None = None
-) -> dict[int, Tensor]:  # fmt: skip
-    """Attention weights [..., H, N, N] of some layers (of all, unless said); the others run on their fast path.
-
-    raises  InputError for a layer that is not there
-    """
-    chosen = list(range(len(model.blocks))) if layers is None else list(layers)
-    if wrong := [i for i in chosen if not hasattr(i, "__index__") or not 0 <= i < len(model.blocks)]:
-        raise InputError(f"This model has the layers 0..{len(model.blocks) - 1}, but {wrong[0]} was asked for.")
-    found: dict[int, Tensor] = {}
-    handles = []
-    for i in chosen:
-        attention = cast(blocks.Block, model.blocks[i]).attention
-
-        def keep(module: Any, given: tuple[Any, ...], named: dict[str, Any], i: int = i) -> None:
-            found[i] = module.look(given[0], given[1], plan=named.get("plan"))[1]
-
-        handles.append(attention.register_forward_pre_hook(keep, with_kwargs=True))
-    try:
-        model(inputs, source=source)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return {i: found[i] for i in chosen}
 
 
 def rollout(layers: Iterable[Tensor], residual: float = 0.5) -> Tensor:
