@@ -1,36 +1,36 @@
 import { describe, expect, test } from "vitest";
 import type { Array as ArrayRecord, Head, Heads, Layer, Numbers } from "../src/contract";
-import { notices, shuffled, told } from "../src/heads/rerun";
-import { joined, means, spokenLabels, straight, strongest } from "../src/heads/alignment";
-import { changed, otherOf, paired, sideOf, summed } from "../src/heads/side_by_side";
-import { chosen } from "../src/heads/detail";
+import { firstChangedLayer, rerunSummary, shuffled } from "../src/heads/rerun";
+import { mergeWords, meanWeights, outputLabels, countDiagonal, strongest } from "../src/heads/alignment";
+import { rankedPairs, otherRecord, hasCounterpart, shownSide, distanceSummary } from "../src/heads/side_by_side";
+import { selectedCell } from "../src/heads/detail";
 import { brief, direction, spaced, visible } from "../src/heads/labels";
-import { along, scaled } from "../src/heads/lines";
-import { pool } from "../src/heads/attention_map";
-import { called, groups } from "../src/heads/mosaic";
-import { shifts } from "../src/heads/position_tables";
-import { answers } from "../src/heads/predictions";
-import { envelope, sampled } from "../src/heads/sound";
-import { lit } from "../src/heads/layer_strip";
-import { isRolled, own, withRolled } from "../src/heads/rollout";
+import { nextIndex, tintScale } from "../src/heads/lines";
+import { maxPool } from "../src/heads/attention_map";
+import { headName, layerGroups } from "../src/heads/mosaic";
+import { shiftSummary } from "../src/heads/position_tables";
+import { predictionsAt } from "../src/heads/predictions";
+import { envelope, decodeSamples } from "../src/heads/sound";
+import { patchTint } from "../src/heads/layer_strip";
+import { isRollout, own, withRollout } from "../src/heads/rollout";
 import { fromHash, type HeadsState, initial, toHash } from "../src/heads/state";
-import { percent, pictured, weighed } from "../src/heads/rounded";
+import { percent, thumbnail, formatWeight } from "../src/heads/rounded";
 import { sorted } from "../src/heads/statistics";
-import { Supply } from "../src/heads/head_source";
-import { Attention, type Changes, given, largest, most, moved, NONE } from "../src/heads/weights";
+import { HeadSource } from "../src/heads/head_source";
+import { Attention, type Interventions, headTensors, largest, most, movedWeight, NONE } from "../src/heads/weights";
 
 /** Numbers that look drawn by chance and are the same each time. */
 const wave = (count: number, seed: number) =>
   Array.from({ length: count }, (_, i) => Math.sin(12.9898 * (i + 1) + 78.233 * seed) * 2);
 const array = (shape: number[], data: number[]): ArrayRecord => ({ shape, dtype: "float64", data });
-const drawn = (heads: number, groups: number, n: number, m: number, more: Partial<Numbers> = {}): Numbers => ({
+const drawn = (heads: number, layerGroups: number, n: number, m: number, more: Partial<Numbers> = {}): Numbers => ({
   scale: 0.5,
   q: array([heads, n, 3], wave(heads * n * 3, 1)),
-  k: array([groups, m, 3], wave(groups * m * 3, 2)),
-  v: array([groups, m, 2], wave(groups * m * 2, 3)),
+  k: array([layerGroups, m, 3], wave(layerGroups * m * 3, 2)),
+  v: array([layerGroups, m, 2], wave(layerGroups * m * 2, 3)),
   ...more,
 });
-const changes = (more: Partial<Changes>): Changes => ({ ...NONE, ...more });
+const changes = (more: Partial<Interventions>): Interventions => ({ ...NONE, ...more });
 const softmax = (scores: number[], extra?: number): number[] => {
   const powers = scores.map(Math.exp);
   const total = powers.reduce((sum, p) => sum + p, extra === undefined ? 0 : Math.exp(extra));
@@ -49,11 +49,11 @@ const close = (found: ArrayLike<number>, wanted: number[]) => {
   wanted.forEach((value, i) => expect(found[i]).toBeCloseTo(value, 12));
 };
 
-describe("weights are softmax of what may be seen", () => {
+describe("weights are the softmax over unmasked keys", () => {
   test("every row, of every head", () => {
     const numbers = drawn(2, 2, 4, 5);
     for (const head of [0, 1]) {
-      const attention = new Attention(given(numbers, head, 2));
+      const attention = new Attention(headTensors(numbers, head, 2));
       scores(numbers, head, head).forEach((row, n) => close(attention.row(n), softmax(row)));
     }
   });
@@ -61,13 +61,13 @@ describe("weights are softmax of what may be seen", () => {
   test("head h reads keys of number h·G // H", () => {
     const numbers = drawn(4, 2, 3, 3);
     [0, 0, 1, 1].forEach((group, head) =>
-      close(new Attention(given(numbers, head, 4)).row(2), softmax(scores(numbers, head, group)[2])),
+      close(new Attention(headTensors(numbers, head, 4)).row(2), softmax(scores(numbers, head, group)[2])),
     );
   });
 
   test("a causal mask leaves the last keys to the last rows", () => {
     const numbers = drawn(1, 1, 2, 4, { causal: true });
-    const attention = new Attention(given(numbers, 0, 1));
+    const attention = new Attention(headTensors(numbers, 0, 1));
     const [first, last] = scores(numbers, 0, 0);
     close(attention.row(0), [...softmax(first.slice(0, 3)), 0]);
     close(attention.row(1), softmax(last));
@@ -77,20 +77,20 @@ describe("weights are softmax of what may be seen", () => {
   test("a bias is added, of this head or of all, of this row or of all", () => {
     const own = drawn(2, 2, 2, 3, { bias: array([2, 2, 3], wave(12, 4)) });
     const all = drawn(2, 2, 2, 3, { bias: array([1, 1, 3], [1, -2, 0.5]) });
-    close(new Attention(given(own, 1, 2)).row(1), softmax(scores(own, 1, 1)[1].map((s, m) => s + wave(12, 4)[9 + m])));
-    close(new Attention(given(all, 1, 2)).row(1), softmax(scores(all, 1, 1)[1].map((s, m) => s + [1, -2, 0.5][m])));
+    close(new Attention(headTensors(own, 1, 2)).row(1), softmax(scores(own, 1, 1)[1].map((s, m) => s + wave(12, 4)[9 + m])));
+    close(new Attention(headTensors(all, 1, 2)).row(1), softmax(scores(all, 1, 1)[1].map((s, m) => s + [1, -2, 0.5][m])));
   });
 
-  test("what may not be seen has no weight, and says why", () => {
+  test("a masked key has no weight, and says why", () => {
     const seen = { shape: [1, 1, 3], dtype: "bool", data: [1, 0, 1] } as ArrayRecord;
-    const attention = new Attention(given(drawn(1, 1, 3, 3, { seen, bias: array([1, 1, 3], [0, 0, -Infinity]) }), 0, 1));
+    const attention = new Attention(headTensors(drawn(1, 1, 3, 3, { seen, bias: array([1, 1, 3], [0, 0, -Infinity]) }), 0, 1));
     close(attention.row(1), [1, 0, 0]);
-    expect([0, 1, 2].map((m) => attention.hidden(1, m))).toEqual(["", "the model's mask", "its bias is −∞"]);
+    expect([0, 1, 2].map((m) => attention.hidden(1, m))).toEqual(["", "the model's mask", "its score bias is −∞"]);
   });
 
-  test("a row that may see nothing is empty, not broken", () => {
+  test("a fully masked row is 0, not NaN", () => {
     const seen = { shape: [1, 2, 2], dtype: "bool", data: [1, 1, 0, 0] } as ArrayRecord;
-    const attention = new Attention(given(drawn(1, 1, 2, 2, { seen }), 0, 1));
+    const attention = new Attention(headTensors(drawn(1, 1, 2, 2, { seen }), 0, 1));
     close(attention.row(1), [0, 0]);
     close(attention.column(0), [attention.row(0)[0], 0]);
   });
@@ -98,24 +98,24 @@ describe("weights are softmax of what may be seen", () => {
   test("a cap bounds scores before the bias", () => {
     const numbers = drawn(1, 1, 2, 3, { cap: 0.7, bias: array([1, 1, 3], [3, 0, 0]) });
     const bounded = scores(numbers, 0, 0)[1].map((s, m) => 0.7 * Math.tanh(s / 0.7) + [3, 0, 0][m]);
-    close(new Attention(given(numbers, 0, 1)).row(1), softmax(bounded));
+    close(new Attention(headTensors(numbers, 0, 1)).row(1), softmax(bounded));
   });
 
-  test("a sink takes its part and leads nowhere", () => {
+  test("a sink takes its share of the weight", () => {
     const numbers = drawn(2, 2, 2, 3, { sink: array([2], [0.3, 1.2]) });
-    const weights = new Attention(given(numbers, 1, 2)).row(0);
+    const weights = new Attention(headTensors(numbers, 1, 2)).row(0);
     close(weights, softmax(scores(numbers, 1, 1)[0], 1.2));
     expect(weights.reduce((sum, w) => sum + w)).toBeLessThan(1);
   });
 
   test("large scores do not overflow", () => {
     const numbers: Numbers = { scale: 1, q: array([1, 1, 1], [1000]), k: array([1, 2, 1], [1, 0.999]) };
-    close(new Attention(given(numbers, 0, 1)).row(0), softmax([0, -1]));
+    close(new Attention(headTensors(numbers, 0, 1)).row(0), softmax([0, -1]));
   });
 
-  test("a column is what all rows have", () => {
+  test("a column holds the weights of all queries", () => {
     for (const more of [{}, { causal: true }, { sink: array([1], [1]) }]) {
-      const attention = new Attention(given(drawn(1, 1, 5, 5, more), 0, 1));
+      const attention = new Attention(headTensors(drawn(1, 1, 5, 5, more), 0, 1));
       expect(attention.summed).toBe(false);
       close(
         attention.column(1),
@@ -125,9 +125,9 @@ describe("weights are softmax of what may be seen", () => {
     }
   });
 
-  test("weights that were kept are shown as they are", () => {
+  test("recorded weights are shown as they are", () => {
     const kept = array([2, 2, 2], [0.25, 0.75, 1, 0, 0.5, 0.5, 0.1, 0.9]);
-    const attention = new Attention(given({ scale: 1, weights: kept }, 1, 2));
+    const attention = new Attention(headTensors({ scale: 1, weights: kept }, 1, 2));
     expect([...attention.row(1)]).toEqual([0.1, 0.9]);
     expect([...attention.column(1)]).toEqual([0.5, 0.9]);
   });
@@ -135,7 +135,7 @@ describe("weights are softmax of what may be seen", () => {
 
 describe("one number", () => {
   const numbers = drawn(1, 1, 3, 3, { cap: 2, bias: array([1, 1, 3], [0.1, 0.2, 0.3]), sink: array([1], [0.5]) });
-  const attention = new Attention(given(numbers, 0, 1));
+  const attention = new Attention(headTensors(numbers, 0, 1));
   const score = attention.score(2, 1);
 
   test("is followed from products to weight", () => {
@@ -147,7 +147,7 @@ describe("one number", () => {
     expect(score.weight).toBe(attention.row(2)[1]);
   });
 
-  test("brings its weight times its values", () => {
+  test("contributes its weight times its values", () => {
     const [v, weights] = [wave(6, 3), attention.row(2)];
     close(
       attention.output(2)!,
@@ -158,10 +158,10 @@ describe("one number", () => {
 
 describe("changes", () => {
   const numbers = drawn(1, 1, 4, 4, { causal: true, bias: array([1, 1, 4], [1, 2, 3, 4]) });
-  const before = given(numbers, 0, 1);
+  const before = headTensors(numbers, 0, 1);
   const row = scores(numbers, 0, 0)[2];
 
-  test("lift the causal mask, leave the bias out, warm up", () => {
+  test("lift the causal mask, drop the bias, raise the temperature", () => {
     close(new Attention(before, changes({ causal: false })).row(2), softmax(row.map((s, m) => s + m + 1)));
     close(new Attention(before, changes({ bias: false })).row(2), [...softmax(row.slice(0, 3)), 0]);
     close(new Attention(before, changes({ temperature: 2 })).row(2), [
@@ -170,15 +170,15 @@ describe("changes", () => {
     ]);
   });
 
-  test("a hidden token leaves its weight to the others, which still add to 1", () => {
+  test("a masked token leaves its weight to the others, which still sum to 1", () => {
     const attention = new Attention(before, changes({ hidden: [1, 99] }));
     const weights = attention.row(3);
     expect(weights[1]).toBe(0);
     expect(weights.reduce((sum, w) => sum + w)).toBeCloseTo(1, 12);
-    expect(attention.hidden(3, 1)).toBe("hidden by you");
+    expect(attention.hidden(3, 1)).toBe("masked by you");
   });
 
-  test("one number of a query or a key is written over, and nothing of the record", () => {
+  test("one number of a query or a key is overwritten, and nothing of the record", () => {
     const attention = new Attention(before, changes({ edits: [{ of: "k", token: 0, feature: 2, value: 9 }, { of: "q", token: 99, feature: 0, value: 1 }] })); // prettier-ignore
     expect(attention.score(2, 0).products![2]).toBeCloseTo(before.q![8] * 9, 12);
     expect(before.k![2]).not.toBe(9);
@@ -190,14 +190,14 @@ describe("changes", () => {
     expect(new Attention(before, changes({ causal: false })).changed).toBe(true);
   });
 
-  test("of kept weights go by their logarithm", () => {
-    const kept = given({ scale: 1, weights: array([1, 1, 3], [0.2, 0.3, 0.5]) }, 0, 1);
+  test("of recorded weights act on their logarithm", () => {
+    const kept = headTensors({ scale: 1, weights: array([1, 1, 3], [0.2, 0.3, 0.5]) }, 0, 1);
     close(new Attention(kept, changes({ hidden: [2] })).row(0), [0.4, 0.6, 0]);
     close(new Attention(kept, changes({ temperature: 0.5 })).row(0), [4 / 38, 9 / 38, 25 / 38]);
   });
 
-  test("are told by how much of the weight went elsewhere", () => {
-    expect(moved(Float64Array.of(0.5, 0.5, 0), Float64Array.of(0.5, 0.2, 0.3))).toBeCloseTo(0.3, 12);
+  test("are measured by how much of the weight moved", () => {
+    expect(movedWeight(Float64Array.of(0.5, 0.5, 0), Float64Array.of(0.5, 0.2, 0.3))).toBeCloseTo(0.3, 12);
   });
 });
 
@@ -208,7 +208,7 @@ test("the largest are found in order", () => {
 });
 
 describe("the state is its link", () => {
-  const state: HeadsState = { open: [2, 4], row: 0, column: 11, by: "answers", show: "change", side: "other", roles: ["first", "even"], causal: false, mask: false, bias: false, temperature: 0.5, align: [1, 3], word: 4, whole: true, read: true, hidden: { 1: [0, 3] }, edits: [{ layer: 1, head: 0, of: "k", token: 3, feature: 2, value: -1.5e-7 }] }; // prettier-ignore
+  const state: HeadsState = { open: [2, 4], row: 0, column: 11, by: "key", show: "change", side: "other", roles: ["first", "even"], causal: false, mask: false, bias: false, temperature: 0.5, align: [1, 3], word: 4, whole: true, rows: "input", hidden: { 1: [0, 3] }, edits: [{ layer: 1, head: 0, of: "k", token: 3, feature: 2, value: -1.5e-7 }] }; // prettier-ignore
 
   test("and comes back from it", () => {
     expect(fromHash(`#${toHash(state)}`, [8, 8, 8])).toEqual(state);
@@ -216,15 +216,15 @@ describe("the state is its link", () => {
     expect(toHash(initial())).toBe("");
   });
 
-  test("and counts from 1", () => expect(toHash({ ...initial(), open: [0, 1], row: 3 })).toBe("head=1.2&asks=4"));
+  test("and counts from 0", () => expect(toHash({ ...initial(), open: [0, 1], row: 3 })).toBe("head=0.1&query=3"));
 
   test.each([
-    "head=0.1",
+    "head=00.1",
     "head=9.1",
-    "head=1.9",
+    "head=0.9",
     "head=1",
-    "asks=x",
-    "asks=-1",
+    "query=x",
+    "query=-1",
     "by=me",
     "causal=maybe",
     "temperature=1000",
@@ -252,7 +252,7 @@ describe("labels", () => {
     expect(visible("👩\u200d👧", 0)).toBe("👩\u200d👧");
     expect(visible("\u200d", 0)).toBe("⟨200D⟩");
     expect(visible("", 0)).toBe("∅");
-    expect(visible(undefined, 6)).toBe("7");
+    expect(visible(undefined, 6)).toBe("6");
     expect(visible("é", 0)).toBe("é");
   });
 
@@ -274,17 +274,17 @@ const head = (more: Partial<Head> = {}): Head => ({ role: "mixed", ...more });
 const layer = (more: Partial<Layer> = {}): Layer => ({ where: "", cross: false, asks: 0, answers: 0, groups: 1, heads: [head()], small: "", side: 1, ...more }); // prettier-ignore
 const record = (more: Partial<Heads> = {}): Heads => ({ title: "", summary: "", target: "", model: "", parameters: 0, dtype: "float32", lines: [{ name: "source", kind: "words", labels: ["a", "b"] }, { name: "answer", kind: "words", labels: ["c"] }], layers: [], places: [], notes: [], ...more }); // prettier-ignore
 
-test("layers are apart by who looks at whom, and counted there", () => {
+test("layers are grouped by queries and keys, and counted from 0 there", () => {
   const found = record({
     layers: [layer(), layer({ asks: 1, answers: 1 }), layer({ asks: 1, cross: true }), layer({ asks: 1, answers: 1 })],
   });
-  expect(groups(found)).toEqual([
-    { title: "source looks at itself", layers: [0] },
-    { title: "answer looks at itself", layers: [1, 3] },
-    { title: "answer looks at source", layers: [2] },
+  expect(layerGroups(found)).toEqual([
+    { title: "source self-attention", layers: [0] },
+    { title: "answer self-attention", layers: [1, 3] },
+    { title: "answer → source cross-attention", layers: [2] },
   ]);
-  expect(called(found, 3, 1)).toBe("answer looks at itself: layer 2, head 2");
-  expect(called(record({ layers: [layer()] }), 0, 0)).toBe("layer 1, head 1");
+  expect(headName(found, 3, 1)).toBe("answer self-attention L1H1");
+  expect(headName(record({ layers: [layer()] }), 0, 0)).toBe("L0H0");
 });
 
 test("a table is sorted by any column, and heads without the figure come last", () => {
@@ -295,24 +295,24 @@ test("a table is sorted by any column, and heads without the figure come last", 
 });
 
 test("a cell is chosen for whoever chose none", () => {
-  const now = new Attention(given(drawn(1, 1, 4, 4, { causal: true }), 0, 1));
+  const now = new Attention(headTensors(drawn(1, 1, 4, 4, { causal: true }), 0, 1));
   const asks = record().lines[0];
-  expect(chosen({ now, asks }, initial())).toEqual([3, largest(now.row(3))]);
-  expect(chosen({ now, asks }, { ...initial(), row: 1, column: 99 })).toEqual([1, 3]);
-  expect(chosen({ now, asks }, { ...initial(), by: "answers", column: 1 })).toEqual([largest(now.column(1)), 1]);
+  expect(selectedCell({ now, asks }, initial())).toEqual([3, largest(now.row(3))]);
+  expect(selectedCell({ now, asks }, { ...initial(), row: 1, column: 99 })).toEqual([1, 3]);
+  expect(selectedCell({ now, asks }, { ...initial(), by: "key", column: 1 })).toEqual([largest(now.column(1)), 1]);
 });
 
 test("weights are tinted by the largest of those shown, with their sign", () => {
-  const scale = scaled({ weights: Float64Array.of(0.25, -0.04, 0), signed: true, hidden: [] });
+  const scale = tintScale({ weights: Float64Array.of(0.25, -0.04, 0), signed: true, hidden: [] });
   expect([0, 1, 2].map(scale.of)).toEqual([1, -0.4, 0]);
 });
 
 test("arrow keys stay on the line", () => {
-  expect(["ArrowLeft", "ArrowRight", "Home", "End", "x"].map((key) => along(key, 0, 5))).toEqual([0, 1, 0, 4, undefined]);
+  expect(["ArrowLeft", "ArrowRight", "Home", "End", "x"].map((key) => nextIndex(key, 0, 5))).toEqual([0, 1, 0, 4, undefined]);
 });
 
 test("of many tokens the largest that share a pixel is shown", () => {
-  const pooled = pool(1024, 1024);
+  const pooled = maxPool(1024, 1024);
   const row = new Float64Array(1024);
   row[3] = 0.5;
   row[2] = 0.25;
@@ -321,10 +321,12 @@ test("of many tokens the largest that share a pixel is shown", () => {
   expect([pooled.cells.length, pooled.most(), pooled.cells[511 * 512 + 1], pooled.cells[511 * 512 + 511]]).toEqual([512 * 512, 0.75, 0.5, -0.75]); // prettier-ignore
 });
 
-test("a table of places that shifts is told from one that does not", () => {
-  expect(shifts({ shifts: 0.97 })).toContain("97 % of the cosines' variation follows from how far two places are apart alone");
-  expect(shifts({ shifts: 0.1, grid: [7, 7] })).toContain(
-    "Only 10 % of the cosines' variation follows from how far two patches are apart",
+test("a shift-invariant position table is told from one of absolute positions", () => {
+  expect(shiftSummary({ shifts: 0.97 })).toContain(
+    "The distance between two positions explains 97 % of the variance of the cosines",
+  );
+  expect(shiftSummary({ shifts: 0.1, grid: [7, 7] })).toContain(
+    "The distance between two patches explains only 10 % of the variance of the cosines",
   );
 });
 
@@ -334,17 +336,17 @@ describe("numbers", () => {
     ({ ok, status: ok ? 200 : 404, json: async () => body, text: async () => (ok ? "" : "No such head.\n") }) as Response;
 
   test("come from the record, without a question", async () => {
-    const supply = new Supply(record({ layers: [layer({ heads: [head(), head()], numbers })] }), () =>
+    const supply = new HeadSource(record({ layers: [layer({ heads: [head(), head()], numbers })] }), () =>
       Promise.reject(new Error("asked")),
     );
-    expect((await supply.get(0, 1))!.q).toEqual(given(numbers, 1, 2).q);
+    expect((await supply.get(0, 1))!.q).toEqual(headTensors(numbers, 1, 2).q);
     expect(supply.ready(0, 1)).toBe(await supply.get(0, 1));
   });
 
   test("are asked for where the page is served, and the last few are kept", async () => {
     const asked: string[] = [];
     const served = record({ served: true, layers: [layer({ heads: Array.from({ length: 9 }, () => head()) })] });
-    const supply = new Supply(served, async (address) => (asked.push(address), answer(drawn(1, 1, 2, 2))));
+    const supply = new HeadSource(served, async (address) => (asked.push(address), answer(drawn(1, 1, 2, 2))));
     for (const i of [0, 1, 2, 3, 4, 5, 6]) await supply.get(0, i);
     expect(asked[6]).toBe("/head?layer=0&head=6");
     expect([supply.ready(0, 0), supply.ready(0, 6)?.rows]).toEqual([undefined, 2]);
@@ -353,7 +355,7 @@ describe("numbers", () => {
   test("that come too late are dropped", async () => {
     const waiting: ((answer: Response) => void)[] = [];
     const served = record({ served: true, layers: [layer({ heads: [head(), head()] })] });
-    const supply = new Supply(served, () => new Promise((resolve) => waiting.push(resolve)));
+    const supply = new HeadSource(served, () => new Promise((resolve) => waiting.push(resolve)));
     const [first, second] = [supply.get(0, 0), supply.get(0, 1)];
     waiting[1](answer(drawn(1, 1, 2, 2)));
     waiting[0](answer(drawn(1, 1, 3, 3)));
@@ -361,25 +363,25 @@ describe("numbers", () => {
     expect(supply.ready(0, 0)).toBeUndefined();
   });
 
-  test("that do not come are told with the next step", async () => {
-    const supply = new Supply(record({ served: true, layers: [layer()] }), async () => answer({}, false));
-    await expect(supply.get(0, 0)).rejects.toThrow("The numbers of this head did not come. No such head.");
+  test("that cannot be loaded are reported with a sentence", async () => {
+    const supply = new HeadSource(record({ served: true, layers: [layer()] }), async () => answer({}, false));
+    await expect(supply.get(0, 0)).rejects.toThrow("The tensors of this head could not be loaded. No such head.");
   });
 });
 
-describe("a small file has rounded numbers", () => {
+describe("a compact file has rounded numbers", () => {
   const letters = (levels: number[]) => String.fromCharCode(...levels.map((l) => (l + 35 >= 92 ? l + 36 : l + 35)));
 
   test("a letter is a weight on a scale of octaves", () => {
     const levels = [0, 3, 57, 58, 89, 90];
-    const head = given({ scale: 1, about: 0.1225, letters: ["", letters(levels)], rows: 2, columns: 3 }, 1, 2);
+    const head = headTensors({ scale: 1, about: 0.1225, letters: ["", letters(levels)], rows: 2, columns: 3 }, 1, 2);
     expect([head.rows, head.columns, head.about]).toEqual([2, 3, 0.1225]);
     const rows = [...new Attention(head).row(0), ...new Attention(head).row(1)];
     close(rows, [1, 0.5, 2 ** -19, 2 ** (-58 / 3), 2 ** (-89 / 3), 0]);
   });
 
   test("where it is causal what is later is not written", () => {
-    const head = given({ scale: 1, causal: true, letters: [letters([3, 0, 3, 6, 6])], rows: 2, columns: 3 }, 0, 1);
+    const head = headTensors({ scale: 1, causal: true, letters: [letters([3, 0, 3, 6, 6])], rows: 2, columns: 3 }, 0, 1);
     close(new Attention(head).row(0), [0.5, 1, 0]);
     close(new Attention(head).row(1), [0.5, 0.25, 0.25]);
     expect(new Attention(head).hidden(0, 2)).toBe("causal mask");
@@ -398,53 +400,55 @@ describe("a small file has rounded numbers", () => {
       q_step: array([2, 2], [1, 1, 0.5, 2]),
       k_step: array([1, 1], [3]),
     };
-    const { q, k } = given(numbers, 1, 2);
+    const { q, k } = headTensors(numbers, 1, 2);
     expect([...q!]).toEqual([2.5, -3, -254, 16]);
     expect([...k!]).toEqual([3, -3]);
   });
 
-  test("small pictures are made from letters as Python makes them", () => {
+  test("thumbnails are made from letters as Python makes them", () => {
     const levels = [3, 0, 6, 9, 12, 3]; // rows of 1, 2 and 3
     const numbers: Numbers = { scale: 1, causal: true, letters: [letters(levels)], rows: 3, columns: 3 };
     const root = (weight: number) => Math.round(255 * Math.sqrt(weight));
-    expect([...pictured(numbers, 0, 3)]).toEqual([root(0.5), 0, 0, root(1), root(0.25), 0, root(0.125), root(0.0625), root(0.5)]);
-    expect([...pictured(numbers, 0, 2)]).toEqual([root(1), root(0.25), root(1), root(0.5)]);
+    expect([...thumbnail(numbers, 0, 3)]).toEqual([root(0.5), 0, 0, root(1), root(0.25), 0, root(0.125), root(0.0625), root(0.5)]);
+    expect([...thumbnail(numbers, 0, 2)]).toEqual([root(1), root(0.25), root(1), root(0.5)]);
   });
 
-  test("how far a number may be off is never said too low", () => {
+  test("a relative error is rounded up", () => {
     expect([2 ** (1 / 6) - 1, 0.0399, 0.04, 0.00412].map(percent)).toEqual(["13 %", "4 %", "4 %", "0.42 %"]);
-    expect([weighed(0.1234567, 0), weighed(0.1234567, 0.12), weighed(0.1234567, 0.01), weighed(0, 0.1)]).toEqual(["0.1234567", "≈ 0.123", "≈ 0.1235", "≈ 0"]); // prettier-ignore
+    expect([formatWeight(0.1234567, 0), formatWeight(0.1234567, 0.12), formatWeight(0.1234567, 0.01), formatWeight(0, 0.1)]).toEqual(["0.1234567", "≈ 0.123", "≈ 0.1235", "≈ 0"]); // prettier-ignore
   });
 });
 
-describe("two models beside each other", () => {
+describe("two models side by side", () => {
   const layer = (where: string) => ({ where, asks: 0, answers: 0, cross: false, heads: [{ role: "even" }, { role: "mixed" }] }) as unknown as Layer; // prettier-ignore
   const beside = { names: ["one", "other"], layers: [layer("b0"), null], apart: [[0.2, 0.6], []], target: "b", model: "B", parameters: 1, dtype: "float16" }; // prettier-ignore
   const record = { layers: [layer("a0"), layer("a1")], lines: [{ name: "text" }], beside } as unknown as Heads;
 
-  test("what changed most comes first", () =>
-    expect(changed(beside)).toEqual([
+  test("the largest distance comes first", () =>
+    expect(rankedPairs(beside)).toEqual([
       { layer: 0, head: 1, apart: 0.6 },
       { layer: 0, head: 0, apart: 0.2 },
     ]));
 
-  test("a layer without a partner shows the first model, whatever is asked", () => {
-    const state = { ...initial(), side: "apart" as const };
-    expect([0, 1].map((i) => paired(record, i))).toEqual([true, false]);
-    expect([0, 1].map((i) => sideOf({ record, state }, i))).toEqual(["apart", "this"]);
-    expect(otherOf(record)!.layers.map(({ where }) => where)).toEqual(["b0", "a1"]);
-    expect(otherOf({ ...record, beside: null } as unknown as Heads)).toBeUndefined();
+  test("a layer without a counterpart shows the first model", () => {
+    const state = { ...initial(), side: "difference" as const };
+    expect([0, 1].map((i) => hasCounterpart(record, i))).toEqual([true, false]);
+    expect([0, 1].map((i) => shownSide({ record, state }, i))).toEqual(["difference", "this"]);
+    expect(otherRecord(record)!.layers.map(({ where }) => where)).toEqual(["b0", "a1"]);
+    expect(otherRecord({ ...record, beside: null } as unknown as Heads)).toBeUndefined();
   });
 
-  test("the mean is said, and that nothing changed", () => {
-    expect(summed(record, (i) => `layer ${i + 1}`)).toBe("On average 40 % of a row's weight lies on other tokens in other.");
+  test("the mean distance is given, or that nothing changed", () => {
+    expect(distanceSummary(record, (i) => `layer ${i + 1}`)).toBe(
+      "On average 40 % of a query's weight lies on other tokens in other.",
+    );
     const same = { ...record, beside: { ...beside, apart: [[0, 0], []] } } as unknown as Heads;
-    expect(summed(same, String)).toBe("Every weight is the same in other.");
+    expect(distanceSummary(same, String)).toBe("Every weight is the same in other.");
   });
 });
 
 describe("the model runs again", () => {
-  test("a shuffle has every place once, and moves one at least", () => {
+  test("a shuffle has every position once, and moves one at least", () => {
     for (const count of [2, 3, 50])
       for (let i = 0; i < 20; i++) {
         const order = shuffled(count);
@@ -453,93 +457,93 @@ describe("the model runs again", () => {
       }
   });
 
-  test("the first layer above what rounding may make notices, and is told", () => {
+  test("the first layer above the rounding floor is named", () => {
     const again = { run: 1, line: 0, order: [1, 0], start: 0, differs: [1e-7, 0.25], floor: [1e-6, 1e-6] };
-    const name = (layer: number) => `Layer ${layer + 1}`;
-    expect(notices(again)).toBe(1);
-    expect(told(again, name)).toBe("Layer 2 is the first to notice the shuffle: a weight differs by 0.2500, where rounding may make 1.0e-6."); // prettier-ignore
-    const slid = { ...again, order: [], start: 9, differs: [0, 5e-8] };
-    expect(notices(slid)).toBeUndefined();
-    expect(told(slid, name)).toBe("No layer notices the slide: every weight stayed what it was, to 5.0e-8, which rounding explains."); // prettier-ignore
+    const name = (layer: number) => `L${layer}`;
+    expect(firstChangedLayer(again)).toBe(1);
+    expect(rerunSummary(again, name)).toBe("L1 is the first layer that changes under the shuffle: a weight differs by 0.2500; the rounding floor is 1.0e-6."); // prettier-ignore
+    const shifted = { ...again, order: [], start: 9, differs: [0, 5e-8] };
+    expect(firstChangedLayer(shifted)).toBeUndefined();
+    expect(rerunSummary(shifted, name)).toBe("Every layer is invariant to the shift: no weight differs by more than 5.0e-8, which is within rounding."); // prettier-ignore
   });
 });
 
-test("layers rolled out stand after the others, and are none of them", () => {
+test("rollouts stand after the layers, and are none of them", () => {
   const [one, all] = ["a0", "all layers, rolled out"].map((where) => ({ where, asks: 0, answers: 0, heads: [{}, {}] }) as unknown as Layer); // prettier-ignore
-  const record = withRolled({ layers: [one], rolled: [all], lines: [{ name: "text" }] } as unknown as Heads);
-  expect(record.layers.map((_, i) => isRolled(record, i))).toEqual([false, true]);
+  const record = withRollout({ layers: [one], rolled: [all], lines: [{ name: "text" }] } as unknown as Heads);
+  expect(record.layers.map((_, i) => isRollout(record, i))).toEqual([false, true]);
   expect(own(record)).toEqual([one]);
-  expect(groups(record).map(({ title }) => title)).toEqual(["text looks at itself", "text: all layers, rolled out"]);
-  expect([called(record, 0, 1), called(record, 1, 0)]).toEqual(["layer 1, head 2", "all layers, rolled out, from the mean of the heads"]); // prettier-ignore
+  expect(layerGroups(record).map(({ title }) => title)).toEqual(["text self-attention", "text: all layers, rolled out"]);
+  expect([headName(record, 0, 1), headName(record, 1, 0)]).toEqual(["L0H1", "all layers, rolled out, mean over heads"]); // prettier-ignore
 });
 
 describe("words of one line and those of another", () => {
   const links = { weights: Float64Array.of(0.5, 0.3, 0.2, 0.1, 0.2, 0.7), targets: ["a", "b"], sources: ["x", "y", "z"] };
 
-  test("each is linked to the one that it draws most from", () => expect(strongest(links)).toEqual([0, 2]));
+  test("each target is linked to the source with the largest weight", () => expect(strongest(links)).toEqual([0, 2]));
 
-  test("over pieces weights are added, of pieces they are averaged", () => {
-    const whole = joined(links, [4, 4], [0, 1, 1]);
+  test("weights on subwords are added, those of subwords averaged", () => {
+    const whole = mergeWords(links, [4, 4], [0, 1, 1]);
     expect([whole.targets, whole.sources]).toEqual([["ab"], ["x", "yz"]]);
     close(whole.weights, [0.3, 0.7]);
   });
 
-  test("words without pieces stay what they are", () => close(joined(links, [0, 1], [0, 1, 2]).weights, [...links.weights]));
+  test("words without pieces stay what they are", () => close(mergeWords(links, [0, 1], [0, 1, 2]).weights, [...links.weights]));
 
-  test("the straight way leads from first to first to last to last", () => {
-    expect(straight([0, 1, 2], 3)).toEqual({ met: 3, chance: 7 / 3 });
-    expect(straight([2, 1, 0], 3).met).toBe(1);
-    expect(straight([0, 4], 5)).toEqual({ met: 2, chance: 4 / 5 });
-    expect(straight([0], 1)).toEqual({ met: 1, chance: 1 });
+  test("the diagonal leads from first to first to last to last", () => {
+    expect(countDiagonal([0, 1, 2], 3)).toEqual({ met: 3, chance: 7 / 3 });
+    expect(countDiagonal([2, 1, 0], 3).met).toBe(1);
+    expect(countDiagonal([0, 4], 5)).toEqual({ met: 2, chance: 4 / 5 });
+    expect(countDiagonal([0], 1)).toEqual({ met: 1, chance: 1 });
   });
 
-  test("a row stands for the word that is said after it", () => {
+  test("an output row has the label of the next token", () => {
     const one = array([3, 1], [0, 1, 2]);
-    const says = { kind: "next" as const, names: ["a", "b", "end"], which: one, shares: array([3, 1], [1, 1, 1]), line: 0 };
-    expect(spokenLabels(["<s>", "a", "b"], 0, says)).toEqual(["a", "b", "end"]);
-    expect(spokenLabels(["<s>", "a", "b"], 1, says)).toEqual(["a", "b", "…"]);
-    expect(spokenLabels(["<s>"], 0, undefined)).toEqual(["…"]);
+    const predictions = { kind: "next" as const, names: ["a", "b", "end"], which: one, shares: array([3, 1], [1, 1, 1]), line: 0 };
+    expect(outputLabels(["<s>", "a", "b"], 0, predictions)).toEqual(["a", "b", "end"]);
+    expect(outputLabels(["<s>", "a", "b"], 1, predictions)).toEqual(["a", "b", "…"]);
+    expect(outputLabels(["<s>"], 0, undefined)).toEqual(["…"]);
   });
 
-  test("means are of a layer, or of all", () => {
+  test("means are over a layer, or over all", () => {
     const across = { asks: 1, answers: 0, layers: [3, 5], weights: array([2, 1, 2], [0.2, 0.8, 0.6, 0.4]) };
-    close(means(across, 5), [0.6, 0.4]);
-    close(means(across, undefined), [0.4, 0.6]);
+    close(meanWeights(across, 5), [0.6, 0.4]);
+    close(meanWeights(across, undefined), [0.4, 0.6]);
   });
 });
 
 describe("what is beside the weights", () => {
-  test("answers after a token, the likeliest first", () => {
-    const says = {
+  test("predictions at a token, the most probable first", () => {
+    const predictions = {
       kind: "next" as const,
       names: ["cat", "dog"],
       which: array([2, 2], [1, 0, 0, 1]),
       shares: array([2, 2], [0.75, 0.25, 0.5, 0.5]),
       first: 4,
     };
-    expect(answers(says, 4)).toEqual([["dog", 0.75], ["cat", 0.25]]); // prettier-ignore
-    expect(answers(says, 5)[0]).toEqual(["cat", 0.5]);
-    expect([answers(says, 3), answers(says, 6)]).toEqual([[], []]);
+    expect(predictionsAt(predictions, 4)).toEqual([["dog", 0.75], ["cat", 0.25]]); // prettier-ignore
+    expect(predictionsAt(predictions, 5)[0]).toEqual(["cat", 0.5]);
+    expect([predictionsAt(predictions, 3), predictionsAt(predictions, 6)]).toEqual([[], []]);
   });
 
-  test("a class is answered to all of it", () =>
-    expect(answers({ kind: "class", names: ["cat"], which: array([1, 1], [0]), shares: array([1, 1], [1]) }, 7)).toEqual([["cat", 1]])); // prettier-ignore
+  test("classes are predicted for the whole input", () =>
+    expect(predictionsAt({ kind: "class", names: ["cat"], which: array([1, 1], [0]), shares: array([1, 1], [1]) }, 7)).toEqual([["cat", 1]])); // prettier-ignore
 
   test("samples of 16 bits are numbers from -1 to 1", () =>
-    expect([...sampled({ rate: 8000, samples: btoa("\x00\x00\xff\x7f\x01\x80") })]).toEqual([0, 1, -1]));
+    expect([...decodeSamples({ rate: 8000, samples: btoa("\x00\x00\xff\x7f\x01\x80") })]).toEqual([0, 1, -1]));
 
-  test("the shape of a wave is the lowest and highest of each stretch", () => {
+  test("the envelope is the lowest and highest of each interval", () => {
     const wave = Float32Array.of(0.5, -0.5, 1, 0, -1, 0);
     expect(envelope(wave, 0, 6, 3)).toEqual([[-0.5, 0.5], [0, 1], [-1, 0]]); // prettier-ignore
     expect(envelope(wave, 0, 6, 12)).toHaveLength(12);
     expect(envelope(wave, 6, 12, 1)).toEqual([[0, 0]]);
   });
 
-  test("patches are lit relative to the strongest of them, whatever lies in front", () => {
-    const { share, strengths } = lit([0.6, 0.1, 0.3], 1);
+  test("patches are lit relative to the strongest of them, without prefix tokens", () => {
+    const { share, strengths } = patchTint([0.6, 0.1, 0.3], 1);
     expect(share).toBeCloseTo(0.4);
     expect(strengths[1]).toBe(1);
     expect(strengths[0]).toBeCloseTo(Math.sqrt(1 / 3));
-    expect(lit([1, 0, 0], 1).strengths).toEqual([0, 0]);
+    expect(patchTint([1, 0, 0], 1).strengths).toEqual([0, 0]);
   });
 });

@@ -1,18 +1,18 @@
-// Of questions to the command on this machine only the newest is waited for.
+// Of the requests to the command on this machine only the latest counts.
 import { describe, expect, test, vi } from "vitest";
-import { Newest, NOBODY, type Asking } from "../src/heads/latest_request";
+import { LatestRequest, NO_RESPONSE, type Fetcher } from "../src/heads/latest_request";
 
 const answer = (body: unknown, status = 200) => new Response(typeof body === "string" ? body : JSON.stringify(body), { status });
 
-/** Asks, which are answered when the test says so, whatever was taken back. */
+/** Requests that get a response when the test says so, even after an abort. */
 function slow() {
   const asked: { address: string; signal: AbortSignal; answer: (response: Response) => void }[] = [];
-  const ask: Asking = (address, { signal }) => new Promise((answer) => asked.push({ address, signal, answer }));
-  return { asked, newest: new Newest(ask) };
+  const ask: Fetcher = (address, { signal }) => new Promise((answer) => asked.push({ address, signal, answer }));
+  return { asked, newest: new LatestRequest(ask) };
 }
 
-describe("the newest question", () => {
-  test("is answered, and every earlier one is taken back", async () => {
+describe("the latest request", () => {
+  test("gets its response, and every earlier one is aborted", async () => {
     const { asked, newest } = slow();
     const found = [1, 2, 3].map((from) => newest.get(`/again?from=${from}`));
     expect(asked.map(({ signal }) => signal.aborted)).toEqual([true, true, false]);
@@ -20,9 +20,9 @@ describe("the newest question", () => {
     expect(await Promise.all(found)).toEqual([undefined, undefined, 3]);
   });
 
-  test("drops an answer that comes while its body is read", async () => {
+  test("drops a response that is aborted while its body is read", async () => {
     const body = vi.fn();
-    const newest = new Newest(async () => ({ ok: true, json: () => new Promise(body) }) as unknown as Response);
+    const newest = new LatestRequest(async () => ({ ok: true, json: () => new Promise(body) }) as unknown as Response);
     const first = newest.get("/again?from=1");
     await Promise.resolve().then(() => undefined);
     newest.drop();
@@ -30,7 +30,7 @@ describe("the newest question", () => {
     expect(await first).toBeUndefined();
   });
 
-  test("of another kind is not touched", async () => {
+  test("of another kind is not aborted", async () => {
     const [heads, runs] = [slow(), slow()];
     const [head, run] = [heads.newest.get("/head?layer=0&head=0"), runs.newest.get("/again?from=1")];
     heads.asked[0].answer(answer("[1]"));
@@ -38,16 +38,16 @@ describe("the newest question", () => {
     expect([await head, await run]).toEqual([[1], [2]]);
   });
 
-  test("is refused with the sentence of the command", async () => {
-    const says = (said: Response) => new Newest(async () => said).get("/again");
+  test("fails with the sentence of the command", async () => {
+    const says = (said: Response) => new LatestRequest(async () => said).get("/again");
     await expect(says(answer("The model could not do that.\n", 500))).rejects.toThrow("The model could not do that.");
-    await expect(says(answer("", 503))).rejects.toThrow("The command answered 503.");
+    await expect(says(answer("", 503))).rejects.toThrow("The command responded with status 503.");
   });
 
-  test("that nobody answers says what to do; one that was taken back says nothing", async () => {
-    const gone = new Newest(() => Promise.reject(new TypeError("Failed to fetch")));
-    await expect(gone.get("/again")).rejects.toThrow(NOBODY);
-    const left = new Newest((_, { signal }) => new Promise((_, refuse) => (signal.onabort = () => refuse(signal.reason))));
+  test("without a response says what to do; an aborted one says nothing", async () => {
+    const gone = new LatestRequest(() => Promise.reject(new TypeError("Failed to fetch")));
+    await expect(gone.get("/again")).rejects.toThrow(NO_RESPONSE);
+    const left = new LatestRequest((_, { signal }) => new Promise((_, refuse) => (signal.onabort = () => refuse(signal.reason))));
     const asked = left.get("/again");
     left.drop();
     expect(await asked).toBeUndefined();

@@ -1,29 +1,30 @@
-// Who translates whom: the words of one line, and those of the line that looks at it. Each is linked to the word that it draws most
-// from, as lines between two rows of words and as a grid, for one head, the mean of a layer's heads, or the mean of all layers.
+// Word alignment from cross-attention: each target word is linked to the source word that it attends to most, as lines between two
+// rows of words and as a grid, for one head, the mean of a layer's heads, or the mean of all layers.
 import { digits } from "../axis";
 import type { Across, Heads, Says } from "../contract";
 import { button, h, select, svg } from "../dom";
 import { part } from "../tensor";
-import { choice, type View } from "./detail";
+import { segmentedControl, type View } from "./detail";
+import type { HeadsState } from "./state";
 import { direction, named, visible } from "./labels";
-import { weightMap } from "./attention_map";
-import { called as headName } from "./mosaic";
-import type { Reading } from "./page";
+import { attentionMap } from "./attention_map";
+import { headName } from "./mosaic";
+import type { HeadsPage } from "./page";
 import { fitted } from "./canvas";
-import { answers as answered } from "./predictions";
+import { predictionsAt } from "./predictions";
 import { Attention, largest, NONE } from "./weights";
 
-const [FAINT, NEAR] = [0.02, 1]; // weights that are not drawn; words beside the straight way that count
+const [FAINT, NEAR] = [0.02, 1]; // weights that are not drawn; words beside the diagonal that count as on it
 
-/** Weights [N, M] of target rows on source columns, and a label for each. */
+/** Weights [N, M] of target rows on source columns, and their labels. */
 export interface Links {
   weights: Float64Array;
   targets: string[];
   sources: string[];
 }
 
-/** Pieces become words: over pieces of who answers weights are added, over those of who asks they are averaged (Clark et al. 2019). */
-export function joined({ weights, targets, sources }: Links, rows: number[], columns: number[]): Links {
+/** Merge subwords into words: weights on the subwords of a key word are added, those of a query word averaged (Clark et al. 2019). */
+export function mergeWords({ weights, targets, sources }: Links, rows: number[], columns: number[]): Links {
   const [down, across] = [ranked(rows), ranked(columns)];
   const counts = down.count.map((_, word) => down.of.filter((one) => one === word).length);
   const made = new Float64Array(down.count.length * across.count.length);
@@ -39,18 +40,18 @@ interface Ranked {
   count: number[]; // one a word
 }
 
-/** Numbers of words counted from 0 without gaps. */
+/** The words renumbered from 0 without gaps. */
 function ranked(words: number[]): Ranked {
   const known = [...new Set(words)];
   return { of: words.map((word) => known.indexOf(word)), count: known };
 }
 
-/** Of each target word the source word that it draws most from. */
+/** The source word with the largest weight, for each target word. */
 export const strongest = ({ weights, targets, sources }: Links): number[] =>
   targets.map((_, n) => largest(weights.subarray(n * sources.length, (n + 1) * sources.length)));
 
-/** How many strongest links lie on the straight way from first to first to last to last, and how many would by chance. */
-export function straight(links: number[], columns: number): { met: number; chance: number } {
+/** How many strongest links lie on the diagonal, and how many would by chance. */
+export function countDiagonal(links: number[], columns: number): { met: number; chance: number } {
   const step = (columns - 1) / Math.max(1, links.length - 1);
   const beside = (n: number, m: number) => Math.abs(m - n * step) <= NEAR;
   let all = 0;
@@ -60,16 +61,16 @@ export function straight(links: number[], columns: number): { met: number; chanc
   return { met: links.filter((m, n) => beside(n, m)).length, chance: all / columns };
 }
 
-/** What a row stands for: the token that it reads, or the one that is said after it. */
-export function spokenLabels(labels: string[], asks: number, says: Says | null | undefined): string[] {
-  const last = says?.kind === "next" && says.line === asks ? answered(says, labels.length - 1)[0]?.[0] : undefined;
+/** Labels of the rows as outputs: the token that the model predicts at each position. */
+export function outputLabels(labels: string[], asks: number, says: Says | null | undefined): string[] {
+  const last = says?.kind === "next" && says.line === asks ? predictionsAt(says, labels.length - 1)[0]?.[0] : undefined;
   return [...labels.slice(1), last ?? "…"];
 }
 
-/** Which layers and heads are averaged, for a group of layers. */
+/** The chosen [layer, head]; what is missing is averaged. */
 type Chosen = [] | [number] | [number, number];
 
-export function align(page: Reading): { element: HTMLElement; draw(): void } | undefined {
+export function alignmentPanel(page: HeadsPage): { element: HTMLElement; draw(): void } | undefined {
   const groups = page.record.across ?? [];
   if (!groups.length) return undefined;
   const { record } = page;
@@ -78,9 +79,9 @@ export function align(page: Reading): { element: HTMLElement; draw(): void } | u
   const said = h("output.said", { "aria-live": "polite" });
   const intro = h("p.lede");
   const order = h("p.quiet.order");
-  const [above, below, lines] = [h("div.row-of-words"), h("div.row-of-words"), svg("svg", { "aria-hidden": "true" })];
+  const [above, below, lines] = [h("div.word-row"), h("div.word-row"), svg("svg", { "aria-hidden": "true" })];
   const field = h("div.aligned", lines, above, below);
-  const grid = weightMap({
+  const grid = attentionMap({
     point: (cell) => point(cell && { target: cell[0], source: cell[1] }),
     pick: ([target, source]) => {
       picked = source;
@@ -90,8 +91,8 @@ export function align(page: Reading): { element: HTMLElement; draw(): void } | u
     done: () => undefined,
   });
   const element = h(
-    "section.part.align",
-    h("h2", "Which word draws from which"),
+    "section.part.alignment",
+    h("h2", "Word alignment"),
     intro,
     choices,
     status,
@@ -104,13 +105,13 @@ export function align(page: Reading): { element: HTMLElement; draw(): void } | u
   let links: Links | undefined;
   let best: number[] = [];
   let cursor: { target?: number; source?: number } | undefined;
-  let [picked, cell]: [number | undefined, boolean] = [undefined, false]; // the source word that was chosen; whether with a target
+  let [picked, cell]: [number | undefined, boolean] = [undefined, false]; // the chosen source word; whether a target is chosen with it
   let [key, wanted] = ["", ""];
   let view: View | undefined;
 
   const group = (): Across => groups.find(({ layers }) => layers.includes(page.state.align[0] ?? -1)) ?? groups[0];
-  /** What is averaged: without means, a head alone. */
-  const chosen = (): Chosen => {
+  /** The selection; a single head where the record has no means. */
+  const selection = (): Chosen => {
     const { align: asked } = page.state;
     const one = group();
     const known = asked.length && one.layers.includes(asked[0]);
@@ -120,18 +121,18 @@ export function align(page: Reading): { element: HTMLElement; draw(): void } | u
   };
 
   function draw(): void {
-    const { whole, read } = page.state;
-    const now = JSON.stringify([page.state.align, whole, read]);
+    const { whole, rows } = page.state;
+    const now = JSON.stringify([page.state.align, whole, rows]);
     if (now === key && links) return paint();
-    const [layer, head] = chosen();
-    const weights = head === undefined && group().weights ? means(group(), layer) : undefined;
+    const [layer, head] = selection();
+    const weights = head === undefined && group().weights ? meanWeights(group(), layer) : undefined;
     wanted = now;
     controls();
     if (weights) return show(now, weights);
     const given = page.more.ready(layer!, head!);
     if (given) return show(now, matrix(new Attention(given, NONE)));
     status.hidden = false;
-    status.textContent = page.more.has(layer!) ? "Asking the model for the numbers of this head …" : record.layers[layer!].why || "The record has no numbers of this head."; // prettier-ignore
+    status.textContent = page.more.has(layer!) ? "Loading the tensors of this head …" : record.layers[layer!].why || "The record has no tensors of this head."; // prettier-ignore
     if (page.more.has(layer!))
       page.more.get(layer!, head!).then(
         (found) => found && wanted === now && draw(),
@@ -142,19 +143,20 @@ export function align(page: Reading): { element: HTMLElement; draw(): void } | u
   function show(now: string, weights: Float64Array): void {
     const { asks, answers } = group();
     const [who, whom] = [record.lines[asks], record.lines[answers]];
-    const { whole, read } = page.state;
-    intro.textContent = `Each word of the ${who.name || "line that asks"} is linked to the word of the ${whom.name || "line that answers"} that it draws most from.`;
+    const { whole } = page.state;
+    const input = page.state.rows === "input";
+    intro.textContent = `Each ${who.name || "target"} word is linked to the ${whom.name || "source"} word that it attends to most.`;
     status.hidden = true;
     key = now;
-    links = { weights, targets: read ? who.labels : spokenLabels(who.labels, asks, record.says), sources: whom.labels };
+    links = { weights, targets: input ? who.labels : outputLabels(who.labels, asks, record.says), sources: whom.labels };
     const [rows, columns] = [who.words ?? [], whom.words ?? []];
     if (whole && rows.length && columns.length)
-      links = joined(links, read ? rows : [...rows.slice(1), Math.max(...rows) + 1], columns);
+      links = mergeWords(links, input ? rows : [...rows.slice(1), Math.max(...rows) + 1], columns);
     best = strongest(links);
     cursor = undefined;
-    const { met, chance } = straight(best, links.sources.length);
+    const { met, chance } = countDiagonal(best, links.sources.length);
     const count = best.length;
-    order.textContent = `${met} of ${count} strongest links (${Math.round((100 * met) / count)} %) lie on the straight way from the first word to the last, at most one word beside it; links drawn by chance would be ${((100 * chance) / count).toFixed(0)} %.`; // prettier-ignore
+    order.textContent = `${met} of ${count} strongest links (${Math.round((100 * met) / count)} %) lie within one word of the diagonal; chance level is ${((100 * chance) / count).toFixed(0)} %.`; // prettier-ignore
     view = undefined;
     words();
     paint();
@@ -162,33 +164,32 @@ export function align(page: Reading): { element: HTMLElement; draw(): void } | u
 
   function controls(): void {
     const one = group();
-    const [layer, head] = chosen();
-    const layers = one.layers.map((at, i) => ({ name: String(at), title: `layer ${i + 1}` }));
-    const all = one.weights ? [{ name: "", title: "the mean of all layers" }] : [];
-    const heads =
-      layer === undefined ? [] : record.layers[layer].heads.map((_, i) => ({ name: String(i), title: `head ${i + 1}` }));
-    const mean = one.weights ? [{ name: "", title: "the mean of its heads" }] : [];
-    const called = (one: Element | null) => one && (one.getAttribute("aria-label") ?? one.textContent);
-    const focused = choices.contains(document.activeElement) ? called(document.activeElement) : null;
+    const [layer, head] = selection();
+    const layers = one.layers.map((at, i) => ({ name: String(at), title: `L${i}` }));
+    const all = one.weights ? [{ name: "", title: "mean of all layers" }] : [];
+    const heads = layer === undefined ? [] : record.layers[layer].heads.map((_, i) => ({ name: String(i), title: `H${i}` }));
+    const mean = one.weights ? [{ name: "", title: "mean of its heads" }] : [];
+    const labelOf = (one: Element | null) => one && (one.getAttribute("aria-label") ?? one.textContent);
+    const focused = choices.contains(document.activeElement) ? labelOf(document.activeElement) : null;
     const which = select("layer", [...all, ...layers], String(layer ?? ""), (value) => page.set({ align: value === "" ? [] : one.weights ? [Number(value)] : [Number(value), 0] })); // prettier-ignore
     const own = select("head", [...mean, ...heads], String(head ?? ""), (value) => page.set({ align: value === "" ? [layer!] : [layer!, Number(value)] })); // prettier-ignore
-    const rows = choice("words of who asks", [["said", "as they are said", "A row stands for the word that the model says there: the one after the word that it reads"], ["read", "as they are read", "A row stands for the word that the model reads there"]], (value) => page.set({ read: value === "read", word: undefined })); // prettier-ignore
-    rows.draw(page.state.read ? "read" : "said");
+    const rows = segmentedControl("target words", [["output", "output words", "A row is labelled with the word that the model predicts there"], ["input", "input words", "A row is labelled with the word that the model reads there"]], (value) => page.set({ rows: value as HeadsState["rows"], word: undefined })); // prettier-ignore
+    rows.draw(page.state.rows);
     const pieces = [one.asks, one.answers].every((line) => record.lines[line].words?.length);
     const join = h<HTMLInputElement>("input", { type: "checkbox", checked: page.state.whole, "aria-label": "whole words", onchange: () => page.set({ whole: join.checked, word: undefined }) }); // prettier-ignore
-    const top = straightest(record, one);
+    const top = mostDiagonal(record, one);
     choices.replaceChildren(
       which,
       ...(layer === undefined ? [] : [own]),
       rows.element,
-      ...(pieces ? [h("label.check", { title: "Pieces of a word together: weights on its pieces are added, those of its pieces averaged" }, join, "whole words")] : []), // prettier-ignore
-      ...(top ? [button(`Straightest: ${top.name}`, `Its strongest links lie on the straight way in ${top.share.toFixed(2)} of the rows`, () => page.set({ align: [top.layer, top.head] }))] : []), // prettier-ignore
+      ...(pieces ? [h("label.check", { title: "Merge subwords: weights on the subwords of a source word are added, those of a target word averaged" }, join, "whole words")] : []), // prettier-ignore
+      ...(top ? [button(`Most diagonal: ${top.name}`, `The largest weight lies on the diagonal in ${top.share.toFixed(2)} of the rows`, () => page.set({ align: [top.layer, top.head] }))] : []), // prettier-ignore
       ...(head === undefined
         ? []
         : [button("Open this head", `Open ${headName(record, layer!, head)}`, () => page.open(layer!, head))]),
     );
     if (focused)
-      [...choices.querySelectorAll<HTMLElement>("select, input, button")].find((one) => called(one) === focused)?.focus();
+      [...choices.querySelectorAll<HTMLElement>("select, input, button")].find((one) => labelOf(one) === focused)?.focus();
   }
 
   function words(): void {
@@ -217,8 +218,8 @@ export function align(page: Reading): { element: HTMLElement; draw(): void } | u
       };
     };
     const { asks, answers } = group();
-    row(links!.sources, "source", above, record.lines[answers].name || "who answers");
-    row(links!.targets, "target", below, record.lines[asks].name || "who asks");
+    row(links!.sources, "source", above, record.lines[answers].name || "source");
+    row(links!.targets, "target", below, record.lines[asks].name || "target");
     lay();
   }
 
@@ -290,20 +291,20 @@ export function align(page: Reading): { element: HTMLElement; draw(): void } | u
     const name = (labels: string[], i: number) => named({ name: "", kind: "words", labels }, i);
     if (row !== undefined) {
       const m = source ?? best[row];
-      said.replaceChildren(name(targets, row), m === best[row] ? " draws most from " : " draws from ", name(sources, m), ": ", h("b.value", digits(weights[row * sources.length + m]))); // prettier-ignore
+      said.replaceChildren(name(targets, row), m === best[row] ? " attends most to " : " attends to ", name(sources, m), ": ", h("b.value", digits(weights[row * sources.length + m]))); // prettier-ignore
     } else if (source !== undefined) {
       const most = largest(Float64Array.from(targets, (_, n) => weights[n * sources.length + source]));
       const linked = best.filter((m) => m === source).length;
-      said.replaceChildren(name(sources, source), ` is the strongest of ${linked} ${linked === 1 ? "word" : "words"}; most of it goes to `, name(targets, most), ": ", h("b.value", digits(weights[most * sources.length + source]))); // prettier-ignore
-    } else said.replaceChildren(h("span.quiet", "Point at a word: its links, and how strong they are."));
+      said.replaceChildren(name(sources, source), ` has the largest weight for ${linked} target ${linked === 1 ? "word" : "words"}; its largest weight comes from `, name(targets, most), ": ", h("b.value", digits(weights[most * sources.length + source]))); // prettier-ignore
+    } else said.replaceChildren(h("span.quiet", "Point at a word to see its links and their weights."));
   }
 
   fitted(field, redraw);
   return { element, draw };
 }
 
-/** The mean of a layer, or of all layers. */
-export function means({ layers, weights }: Across, layer: number | undefined): Float64Array {
+/** The mean over the heads of a layer, or over all layers. */
+export function meanWeights({ layers, weights }: Across, layer: number | undefined): Float64Array {
   const [count, rows, columns] = weights!.shape;
   const size = rows * columns;
   if (layer !== undefined) return part(weights!, layers.indexOf(layer) * size, (layers.indexOf(layer) + 1) * size);
@@ -322,9 +323,9 @@ function matrix(attention: Attention): Float64Array {
   return made;
 }
 
-/** The head whose strongest links are most often on the straight way. */
-function straightest(record: Heads, { layers }: Across) {
-  const all = layers.flatMap((layer, i) => record.layers[layer].heads.map(({ diagonal }, head) => ({ layer, head, share: diagonal ?? -1, name: `layer ${i + 1}, head ${head + 1}` }))); // prettier-ignore
+/** The head whose largest weights lie most often on the diagonal. */
+function mostDiagonal(record: Heads, { layers }: Across) {
+  const all = layers.flatMap((layer, i) => record.layers[layer].heads.map(({ diagonal }, head) => ({ layer, head, share: diagonal ?? -1, name: `L${i}H${head}` }))); // prettier-ignore
   const top = all.sort((a, b) => b.share - a.share)[0];
   return top && top.share >= 0 ? top : undefined;
 }

@@ -1,26 +1,26 @@
-// All weights of one head: rows ask, columns answer. Computed row by row in slices of time, painted on a canvas; of many tokens, those
-// that share a pixel show the largest. Pointing computes one row only.
+// All weights of one head: rows are queries, columns are keys. Computed row by row in slices of time and painted on a canvas; where
+// several weights share a pixel, it shows the largest. Pointing computes one row only.
 import { h } from "../dom";
 import { shown as written } from "./labels";
 import type { View } from "./detail";
 import { colour, css, fitted, pixel, pixels, sized, sliced } from "./canvas";
-import { weighed } from "./rounded";
+import { formatWeight } from "./rounded";
 
 const [LARGE, POOL, NAMED, FONT] = [560, 512, 11, 11]; // pixels; cells a side; pixels of a cell that has a name; pixels
 
 export interface MapListener {
   point(cell: [number, number] | undefined): void;
   pick(cell: [number, number]): void;
-  done(): void; // all weights were computed once
+  done(): void; // all weights are computed
 }
 
-export interface WeightMap {
+export interface AttentionMap {
   element: HTMLElement;
   draw(view: View, row: number, column: number): void;
   mark(row: number | undefined, column: number | undefined): void;
 }
 
-export function weightMap(listener: MapListener): WeightMap {
+export function attentionMap(listener: MapListener): AttentionMap {
   const canvas = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
   const [across, down] = [h("i.across", { hidden: true }), h("i.down", { hidden: true })];
   const field = h("div.field", { tabindex: 0, role: "application" }, canvas, across, down);
@@ -29,16 +29,16 @@ export function weightMap(listener: MapListener): WeightMap {
   let view: View | undefined;
   let [row, column] = [0, 0];
   let stop: (() => void) | undefined;
-  let pooled = pool(1, 1);
+  let pooled = maxPool(1, 1);
   let box = { left: 0, top: 0, width: 1, height: 1 };
   let painted = "";
 
-  /** Compute, from the first row on; what is known is painted now and then. */
+  /** Compute from the first row on, and paint now and then. */
   function begin(): void {
     stop?.();
     const { now, before, signed } = view!;
     const { rows, columns } = now.given;
-    pooled = pool(rows, columns);
+    pooled = maxPool(rows, columns);
     const [weights, others] = [new Float64Array(columns), new Float64Array(columns)];
     let n = 0;
     let at = 0;
@@ -69,11 +69,11 @@ export function weightMap(listener: MapListener): WeightMap {
   function told(): void {
     const { signed, models } = view!;
     const { rows, columns, about } = view!.now.given;
-    const more = models ? `more weight in ${models[0]} than in ${models[1]}` : "more weight than the model gave";
-    const shared = rows > POOL || columns > POOL ? " Tokens that share a pixel show the largest." : "";
+    const more = models ? `more weight in ${models[0]} than in ${models[1]}` : "more weight than in the model";
+    const shared = rows > POOL || columns > POOL ? " Where weights share a pixel, it shows the largest." : "";
     caption.textContent = signed
       ? `Blue: ${more}, orange: less; full colour is ${pooled.most().toPrecision(3)}.${shared}`
-      : `Rows ask, columns answer. Full colour is the largest weight, ${about ? weighed(pooled.most(), about) : pooled.most().toPrecision(3)}; the strength is its root, so that small ones are seen.${shared}`;
+      : `Rows are queries, columns are keys. Full colour is the largest weight, ${about ? formatWeight(pooled.most(), about) : pooled.most().toPrecision(3)}; opacity is the square root of the weight.${shared}`;
   }
 
   function paint(): void {
@@ -99,7 +99,7 @@ export function weightMap(listener: MapListener): WeightMap {
     if (view.links) rings(context, view.links);
     if (top) names(context, side);
     mark(row, column);
-    field.setAttribute("aria-label", `weights, ${rows} by ${columns}: arrow keys choose who asks and who answers`);
+    field.setAttribute("aria-label", `weights, ${rows} by ${columns}: arrow keys choose a query and a key`);
   }
 
   /** A ring around one cell of each row. */
@@ -117,7 +117,7 @@ export function weightMap(listener: MapListener): WeightMap {
     context.fillStyle = css("--quiet");
     context.textBaseline = "middle";
     const cut = (label: string | undefined, at: number) => {
-      const letters = Array.from(label === undefined ? String(at + 1) : written(label).trim() || "␣");
+      const letters = Array.from(label === undefined ? String(at) : written(label).trim() || "␣");
       return letters.length > 14 ? `${letters.slice(0, 13).join("")}…` : letters.join("");
     };
     context.textAlign = "right";
@@ -192,8 +192,8 @@ export function weightMap(listener: MapListener): WeightMap {
   };
 }
 
-/** The largest of the numbers that share a cell of at most POOL by POOL. */
-export function pool(rows: number, columns: number) {
+/** Max pooling to at most POOL by POOL cells, by absolute value. */
+export function maxPool(rows: number, columns: number) {
   const [high, wide] = [Math.min(rows, POOL), Math.min(columns, POOL)];
   const cells = new Float32Array(high * wide);
   let image: HTMLCanvasElement | undefined;

@@ -1,7 +1,7 @@
-// Numbers as colours, on canvases. Colours are those of the style sheet, so that light and dark are its matter.
+// Numbers as colours on canvases. Colours come from the style sheet, which has a light and a dark scheme.
 export type Colour = [number, number, number];
 
-/** A colour of the style sheet, which is written there with six digits, or with three once it was made small. */
+/** A colour of the style sheet, which has six hex digits, or three after minification. */
 export function colour(name: string): Colour {
   const hex = css(name).replace(/^#(.)(.)(.)$/, "#$1$1$2$2$3$3");
   return [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16) || 0) as Colour;
@@ -9,7 +9,7 @@ export function colour(name: string): Colour {
 
 export const css = (name: string): string => getComputedStyle(document.body).getPropertyValue(name).trim();
 
-/** A canvas as fine as the screen, of a size in CSS pixels; clean. */
+/** A cleared canvas at the resolution of the screen; width and height in CSS pixels. */
 export function sized(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const fine = Math.min(devicePixelRatio || 1, 2);
   const [w, h] = [Math.round(width * fine), Math.round(height * fine)];
@@ -23,14 +23,14 @@ export function sized(canvas: HTMLCanvasElement, width: number, height: number):
   return context;
 }
 
-/** Pixels to be filled, one a number. */
+/** A canvas with one pixel for each number. */
 export function pixels(width: number, height: number): HTMLCanvasElement {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [width, height];
   return canvas;
 }
 
-/** One pixel of an image: a colour, as strong as `share` of 1. */
+/** Set one pixel of an image to a colour with opacity `share`. */
 export function pixel(data: Uint8ClampedArray, at: number, [red, green, blue]: Colour, share: number): void {
   data[4 * at] = red;
   data[4 * at + 1] = green;
@@ -38,11 +38,11 @@ export function pixel(data: Uint8ClampedArray, at: number, [red, green, blue]: C
   data[4 * at + 3] = 255 * share;
 }
 
-/** How strong a weight is drawn: the root, so that small ones are seen. */
+/** The opacity of a weight: its square root, so that small weights are visible. */
 export const strength = (weight: number, most: number): number =>
   most > 0 && weight > 0 ? Math.sqrt(Math.min(weight / most, 1)) : 0;
 
-/** Redraw when the room changes. */
+/** Redraw when the width changes. */
 export function fitted(element: HTMLElement, draw: () => void): void {
   let before = 0;
   new ResizeObserver(() => {
@@ -52,7 +52,7 @@ export function fitted(element: HTMLElement, draw: () => void): void {
   }).observe(element);
 }
 
-/** Work in slices, so that the page stays responsive: `step` returns whether there is more. Returns what ends it. */
+/** Work in time slices, so that the page stays responsive; `step` returns whether there is more. Returns a function that stops it. */
 export function sliced(step: () => boolean, shown: () => void, slice = 8): () => void {
   let over = false;
   const { port1, port2 } = new MessageChannel();

@@ -1,19 +1,19 @@
-// The chosen number, and where it comes from: products of a query and a key, their sum, what becomes of it, and what the weight brings.
-// Every q and k can be written over.
+// The chosen weight and how it is computed: products of a query and a key, their sum, scale, bias and softmax, and the weighted
+// value. Every q and k can be edited.
 import { digits } from "../axis";
 import { button, h } from "../dom";
 import type { View } from "./detail";
 import { named } from "./labels";
-import type { Reading } from "./page";
-import { percent, weighed } from "./rounded";
+import type { HeadsPage } from "./page";
+import { percent, formatWeight } from "./rounded";
 import { most, type Score } from "./weights";
 
 const FEW = 6; // products that are printed at first
 
-export function cell(page: Reading): { element: HTMLElement; draw(view: View, row: number, column: number): void } {
+export function cell(page: HeadsPage): { element: HTMLElement; draw(view: View, row: number, column: number): void } {
   let [every, brings] = [false, false];
   let last: [View, number, number] | undefined;
-  const element = h("section.number", { "aria-label": "one number, and where it comes from" });
+  const element = h("section.number", { "aria-label": "one weight, step by step" });
 
   function draw(view: View, row: number, column: number): void {
     last = [view, row, column];
@@ -21,13 +21,11 @@ export function cell(page: Reading): { element: HTMLElement; draw(view: View, ro
     const score = view.now.score(row, column);
     const before = view.now === view.before || view.models ? undefined : view.before.row(row)[column];
     element.replaceChildren(
-      h("h3", "One number, and where it comes from"),
-      h("p.pair-of", h("span.asks", named(view.asks, row), " asks"), h("span.answers", named(view.answers, column), " answers")),
-      ...(score.hidden
-        ? [h("p.notice", `May not be seen: ${score.hidden}. So the weight is 0, whatever its query and key are.`)]
-        : []),
+      h("h3", "One weight, step by step"),
+      h("p.pair-of", h("span.query", "query ", named(view.asks, row)), h("span.key", "key ", named(view.answers, column))),
+      ...(score.hidden ? [h("p.notice", `Masked: ${score.hidden}. The weight is 0, whatever the query and the key are.`)] : []),
       h("div.ladder", steps(view, score), result(score, before, view.now.given.about)),
-      ...(score.products ? [products(view, score, row, column)] : view.now.given.about ? [] : [h("p.quiet", view.found.why || "This head has no queries and keys in the record: the weights are those that the model gave.")]), // prettier-ignore
+      ...(score.products ? [products(view, score, row, column)] : view.now.given.about ? [] : [h("p.quiet", view.found.why || "The record has no queries and keys of this head: the weights are those of the model.")]), // prettier-ignore
       ...(view.now.given.about ? [h("p.quiet.left-out", leftOut(view))] : []),
       ...(view.now.given.v ? [brought(view, row, column, score.weight)] : []),
     );
@@ -42,7 +40,7 @@ export function cell(page: Reading): { element: HTMLElement; draw(view: View, ro
     const rest = score.sum - shown.reduce((sum, i) => sum + score.products![i], 0);
     const field = (of: "q" | "k", token: number, feature: number) => {
       const at = token * width + feature;
-      if (models || page.record.layers[layer] !== found) return h("td", digits(now[of]![at])); // of another model nothing is written
+      if (models || page.record.layers[layer] !== found) return h("td", digits(now[of]![at])); // the other model is not edited
       const [value, given] = [now[of]![at], before[of]![at]];
       const write = () => {
         const number = input.value.trim() === "" ? given : Number(input.value);
@@ -52,7 +50,7 @@ export function cell(page: Reading): { element: HTMLElement; draw(view: View, ro
             Number.isFinite(number) && number !== given ? [...others, { layer, head, of, token, feature, value: number }] : others,
         });
       };
-      const input = h<HTMLInputElement>("input", { type: "number", step: "any", value: plain(value), "aria-label": `${of} of feature ${feature + 1}`, "data-key": `${of}${feature}`, "data-changed": String(value !== given), title: value === given ? "Write another number" : `It was ${digits(given)}; empty it to take it back`, onchange: write }); // prettier-ignore
+      const input = h<HTMLInputElement>("input", { type: "number", step: "any", value: plain(value), "aria-label": `${of} of feature ${feature}`, "data-key": `${of}${feature}`, "data-changed": String(value !== given), title: value === given ? "Enter another number" : `Original: ${digits(given)}. Clear the field to restore it`, onchange: write }); // prettier-ignore
       return h("td", input);
     };
     return h(
@@ -76,7 +74,7 @@ export function cell(page: Reading): { element: HTMLElement; draw(view: View, ro
             shown.map((i) =>
               h(
                 "tr",
-                h("th", { scope: "row" }, String(i + 1)),
+                h("th", { scope: "row" }, String(i)),
                 field("q", row, i),
                 field("k", column, i),
                 h("td.product", { style: `--share:${(sizes[i] / largest).toFixed(3)}`, "data-sign": score.products![i] < 0 ? "less" : "more" }, digits(score.products![i])), // prettier-ignore
@@ -90,7 +88,7 @@ export function cell(page: Reading): { element: HTMLElement; draw(view: View, ro
     );
   }
 
-  /** What the weight brings: itself times the values of who answers. */
+  /** The weighted value: the weight times the value of the key token. */
   function brought({ now, found }: View, row: number, column: number, weight: number): HTMLElement {
     const { v, values } = now.given;
     const own = v!.subarray(column * values, (column + 1) * values);
@@ -110,19 +108,23 @@ export function cell(page: Reading): { element: HTMLElement; draw(view: View, ro
               "thead",
               h(
                 "tr",
-                ["feature", "v", "weight × v", "of all tokens"].map((name) => h("th", { scope: "col" }, name)),
+                ["feature", "v", "weight × v", "sum over all keys"].map((name) => h("th", { scope: "col" }, name)),
               ),
             ),
-            h("tbody", first.map((j) => h("tr", h("th", { scope: "row" }, String(j + 1)), h("td", digits(own[j])), h("td", digits(weight * own[j])), h("td", digits(output[j]))))), // prettier-ignore
+            h("tbody", first.map((j) => h("tr", h("th", { scope: "row" }, String(j)), h("td", digits(own[j])), h("td", digits(weight * own[j])), h("td", digits(output[j]))))), // prettier-ignore
           ),
         ),
       );
     };
     const unfold = h<HTMLDetailsElement>(
-      "details.brings",
+      "details.contribution",
       { open: brings, ontoggle: () => { brings = unfold.open; if (brings && !place.firstChild) fill(); } }, // prettier-ignore
-      h("summary", "What it brings: ", h("b", `weight × v, of size ${digits(Number((weight * size(own)).toPrecision(4)))}`)),
-      h("p.quiet", `All tokens together bring a vector of size ${digits(Number(size(output).toPrecision(4)))}${found.rebuilt != null ? "; the model's own output is met as said above" : ""}.`), // prettier-ignore
+      h(
+        "summary",
+        "Contribution to the output: ",
+        h("b", `weight × v, norm ${digits(Number((weight * size(own)).toPrecision(4)))}`),
+      ),
+      h("p.quiet", `The sum over all keys has norm ${digits(Number(size(output).toPrecision(4)))}${found.rebuilt != null ? "; its difference from the model's own output is given above" : ""}.`), // prettier-ignore
       place,
     );
     if (brings) fill();
@@ -133,7 +135,7 @@ export function cell(page: Reading): { element: HTMLElement; draw(view: View, ro
   return { element, draw };
 }
 
-/** What becomes of the products, one line a step. */
+/** From the sum of products to the softmax, one line a step. */
 function steps({ now }: View, score: Score): HTMLElement[] {
   const { scale, cap, width, bias, about } = now.given;
   if (!score.products) return [];
@@ -145,11 +147,13 @@ function steps({ now }: View, score: Score): HTMLElement[] {
   return [
     step("q · k", `sum of ${width} products`, score.sum, "sum"),
     step("× scale", `${told(score.sum)} × ${digits(scale)}`, score.scaled, "scaled"),
-    ...(cap ? [step("bounded", `${digits(cap)} · tanh(${told(score.scaled)} / ${digits(cap)})`, score.capped, "capped")] : []),
+    ...(cap
+      ? [step("capped", `soft cap: ${digits(cap)} · tanh(${told(score.scaled)} / ${digits(cap)})`, score.capped, "capped")]
+      : []),
     ...(bias ? [step("+ bias", now.changes.bias ? `${told(score.capped)} ${added(score.bias)}` : "left out", score.score, "bias")] : []), // prettier-ignore
     ...(temperature !== 1 ? [step("÷ temperature", `${told(score.score)} / ${temperature}`, score.exponent, "temperature")] : []),
-    ...(score.hidden ? [] : [step("e to that", `exp(${told(score.exponent)} ${added(-score.top)}): the row's largest is taken off`, Math.exp(score.exponent - score.top), "power")]), // prettier-ignore
-    step("÷ the row's sum", `of all that may be seen${score.sink === undefined ? "" : `, with ${told(score.sink)} for the sink`}`, score.total, "total"), // prettier-ignore
+    ...(score.hidden ? [] : [step("exp", `exp(${told(score.exponent)} ${added(-score.top)}): the row's maximum is subtracted`, Math.exp(score.exponent - score.top), "power")]), // prettier-ignore
+    step("÷ row sum", `over all unmasked keys${score.sink === undefined ? "" : `, with ${told(score.sink)} for the sink`}`, score.total, "total"), // prettier-ignore
   ];
 }
 
@@ -162,20 +166,20 @@ const result = (score: Score, before: number | undefined, about: number): HTMLEl
       "span.how",
       before === undefined
         ? about && score.weight
-          ? `rounded, to ${percent(about)} of it`
+          ? `rounded, relative error up to ${percent(about)}`
           : ""
-        : h("span.was", `was ${weighed(before, about)}, now ${rounded(score.weight - before, about, true)}`),
+        : h("span.was", `was ${formatWeight(before, about)}, now ${rounded(score.weight - before, about, true)}`),
     ),
-    h("b", weighed(score.weight, about)),
+    h("b", formatWeight(score.weight, about)),
   );
 
-/** What a small file leaves out, and what that does to the numbers. */
+/** What a compact file leaves out, and how exact its numbers are. */
 const leftOut = ({ now }: View): string =>
   now.given.q
-    ? `This file was made small: q and k are rounded to 255 steps a row, so a weight may be off by ${percent(now.given.about)} of itself. Values are left out.`
-    : `This file was made small: it keeps the weights alone, each rounded by at most ${percent(now.given.about)} of itself, and none below 1e-9. Queries, keys, their products and values are left out: they are there without --compact, or without --export.`;
+    ? `This is a compact file: q and k are quantized to 255 steps a row, so the relative error of a weight is up to ${percent(now.given.about)}. Values are left out.`
+    : `This is a compact file: it keeps the weights only, with a relative error up to ${percent(now.given.about)} and none below 1e-9. Queries, keys, their products and values are left out; a file without --compact, or the served page, has them.`;
 
-/** A number that follows from rounded ones, with four digits. */
+/** A number computed from rounded ones, with four digits. */
 const rounded = (value: number, about: number, plus = false): string =>
   about ? signed(Number(value.toPrecision(4)), plus) : signed(value, plus);
 

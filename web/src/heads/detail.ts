@@ -1,96 +1,96 @@
-// One head: its tokens, tinted by the weights of who is chosen; the map of all weights; the number in the chosen cell.
+// One head: its tokens, tinted by the weights of the chosen query or key; the map of all weights; the number in the chosen cell.
 import type { Heads, Layer, Line } from "../contract";
 import { button, h } from "../dom";
 import { save } from "../figure";
-import { paired, type Side, sideOf, sides } from "./side_by_side";
+import { hasCounterpart, type Side, shownSide, modelSwitch } from "./side_by_side";
 import { cell as number } from "./cell";
-import { changes, changesOf } from "./changes";
+import { interventionControls, interventionsOf } from "./changes";
 import { named, spoken } from "./labels";
 import { lineView, type LineView, type Shown } from "./lines";
-import { weightMap } from "./attention_map";
-import { called } from "./mosaic";
-import type { Reading } from "./page";
+import { attentionMap } from "./attention_map";
+import { headName } from "./mosaic";
+import type { HeadsPage } from "./page";
 import { badge, figures } from "./roles";
-import { percent, weighed } from "./rounded";
-import { isRolled } from "./rollout";
+import { percent, formatWeight } from "./rounded";
+import { isRollout } from "./rollout";
 import type { HeadsState } from "./state";
 import { strip } from "./layer_strip";
 import { Attention, largest, most, NONE } from "./weights";
 
-const MOST = 7; // of those who are looked at most
-const HEAVY = 2e7; // products of a whole map, above which nothing waits for all of them
+const MOST = 7; // tokens in the ranking
+const HEAVY = 2e7; // products of a whole map, above which a column waits until every row is computed
 
-/** What is on screen of a head: its lines, its weights now, and as the model gave them. */
+/** What is on screen of a head: its tokens, its weights after interventions, and those of the model. */
 export interface View {
   layer: number;
   head: number;
   found: Layer;
   asks: Line;
   answers: Line;
-  same: boolean; // one line looks at itself
+  same: boolean; // self-attention: queries and keys are the same tokens
   now: Attention;
   before: Attention;
-  signed: boolean; // the difference of both is shown
-  against?: Against; // the head of another model beside it
-  links?: number[]; // of each row the cell that has a ring
-  models?: [string, string]; // where the difference is between two models: which one is now, which one was
+  signed: boolean; // the difference is shown
+  against?: Against; // the same head of the other model
+  links?: number[]; // the column with a ring, for each row
+  models?: [string, string]; // the names behind `now` and `before`, where the difference is between two models
 }
 
-/** The same head of the other model: its weights, what it is called, and how it is drawn. */
+/** The same head of the other model: its name, its weights, and its view. */
 interface Against {
   name: string;
   attention: Attention;
-  view?: View; // nothing where the difference is drawn
+  view?: View; // undefined where the difference is drawn
 }
 
-export function detail(page: Reading): { element: HTMLElement; draw(): void; hover(): void } {
+export function detail(page: HeadsPage): { element: HTMLElement; draw(): void; hover(): void } {
   const { record, supply } = page;
   const heading = h("div.heading");
   const trouble = h("p.notice", { role: "status", hidden: true });
   const lines = h("div.lines");
   const said = h("output.said", { "aria-live": "polite" });
   const ranking = h("ol.most");
-  const map = weightMap({
+  const map = attentionMap({
     point: (cell) => page.point(cell && { row: cell[0], column: cell[1] }),
     pick: ([row, column]) => page.set({ row, column }),
     done: () => view && (page.cursor ? hover() : show()),
   });
-  const second = weightMap({
+  const second = attentionMap({
     point: (cell) => page.point(cell && { row: cell[0], column: cell[1] }),
     pick: ([row, column]) => page.set({ row, column }),
     done: () => undefined,
   });
   const [firstName, secondName] = [h("h3.model-name"), h("h3.model-name")];
-  const which = page.other && sides(page);
+  const which = page.other && modelSwitch(page);
   const one = number(page);
-  const change = changes(page);
-  const by = choice("whose weights", [["asks", "who is looked at", "Tint the tokens by what the chosen one looks at"], ["answers", "who looks at it", "Tint the tokens by who looks at the chosen one"]], (value) => turn(value as HeadsState["by"])); // prettier-ignore
+  const change = interventionControls(page);
+  const by = segmentedControl("direction", [["query", "attends to", "Tint the tokens that the chosen token attends to"], ["key", "attended by", "Tint the tokens that attend to the chosen token"]], (value) => turn(value as HeadsState["by"])); // prettier-ignore
   const every = strip(page);
   const seeing = h("div.seeing", h("div.choices", which?.element, by.element), said, lines, ranking, every.element);
   const saved = (kind: "svg" | "png") => {
-    const name = () => `equiscope-${called(record, view!.layer, view!.head).replace(/[^\w]+/g, "-")}`;
+    const name = () => `equiscope-${headName(record, view!.layer, view!.head).replace(/[^\w]+/g, "-")}`;
     return button(kind.toUpperCase(), `Save the map as ${kind.toUpperCase()}`, () => view && save(map.element, name(), kind), { class: "keep", "aria-label": `Save the map as ${kind.toUpperCase()}` }); // prettier-ignore
   };
   const body = h(
     "div.body-of-head",
     change.element,
     seeing,
-    h("div.beside", h("div", page.other && firstName, map.element, h("div.buttons", saved("svg"), saved("png")), page.other && h("div.second", secondName, second.element)), one.element), // prettier-ignore
+    h("div.side-by-side", h("div", page.other && firstName, map.element, h("div.buttons", saved("svg"), saved("png")), page.other && h("div.second", secondName, second.element)), one.element), // prettier-ignore
   );
   const element = h("section.part.detail", { "aria-label": "one head", tabindex: -1 }, heading, trouble, body);
 
   let view: View | undefined;
-  let plain: Attention | undefined; // as the model gave it: it stays, with the sums that are known of it
+  let plain: Attention | undefined; // of the model, without interventions; it keeps the sums that it has computed
   let [key, waiting, drawnLines] = ["", "", ""];
   let [asking, answering]: [LineView | undefined, LineView | undefined] = [undefined, undefined];
   let cell: [number, number] = [0, 0];
 
-  /** The other way round: who was asked about stays in the middle. */
+  /** The other direction: the chosen token stays chosen. */
   function turn(value: HeadsState["by"]): void {
     if (value === page.state.by || !view) return;
     const [row, column] = cell;
     if (!view.same) page.set({ by: value });
-    else page.set(value === "answers" ? { by: value, column: row, row: undefined } : { by: value, row: column, column: undefined });
+    else page.set(value === "key" ? { by: value, column: row, row: undefined } : { by: value, row: column, column: undefined });
   }
 
   function draw(): void {
@@ -102,8 +102,8 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
       return;
     }
     const [layer, head] = open;
-    const side = sideOf(page, layer);
-    const both = paired(record, layer);
+    const side = shownSide(page, layer);
+    const both = hasCounterpart(record, layer);
     const shownOf = side === "this" ? record : page.other!;
     const found = shownOf.layers[layer];
     document.body.dataset.role = found.heads[head].role;
@@ -125,8 +125,10 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
     trouble.hidden = true;
     waiting = "";
     const line = found.answers;
-    const apart = side === "apart";
-    const changed = apart ? NONE : { ...changesOf(page.state, layer, head, line), ...(side === "other" ? { edits: [] } : {}) };
+    const apart = side === "difference";
+    const changed = apart
+      ? NONE
+      : { ...interventionsOf(page.state, layer, head, line), ...(side === "other" ? { edits: [] } : {}) };
     const signed = page.state.show === "change";
     const next = JSON.stringify([layer, head, changed, signed, side]);
     if (next !== key) {
@@ -138,17 +140,17 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
       view = { layer, head, found, asks: record.lines[found.asks], answers: record.lines[line], same: found.asks === line && !found.cross, now, before, signed: apart || (signed && now.changed) }; // prettier-ignore
       if (other) put(view, other, side);
     }
-    change.element.hidden = apart || isRolled(record, layer);
+    change.element.hidden = apart || isRollout(record, layer);
     firstName.hidden = !view?.against;
     if (page.other) secondName.parentElement!.hidden = !view?.against?.view;
     show();
   }
 
-  /** The other model's head beside it. */
+  /** The same head of the other model, side by side. */
   function put(view: View, other: Attention, side: Side): void {
     const { names } = record.beside!;
     const [mine, name] = side === "this" ? names : [names[1], names[0]];
-    const apart = side === "apart";
+    const apart = side === "difference";
     view.against = { name, attention: other, view: apart ? undefined : { ...view, now: other, before: other, signed: false } };
     view.models = apart ? [mine, name] : undefined;
     firstName.textContent = apart ? `${mine} − ${name}` : mine;
@@ -158,13 +160,13 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
   function wait(layer: number, head: number): void {
     trouble.hidden = false;
     if (!supply.has(layer)) {
-      trouble.textContent = record.layers[layer].why || "The record has no numbers of this head: only its small picture.";
+      trouble.textContent = record.layers[layer].why || "The record has no tensors of this head, only its thumbnail.";
       return;
     }
     if (waiting === `${layer}.${head}`) return;
     waiting = `${layer}.${head}`;
-    trouble.textContent = "Asking the model for the numbers of this head …";
-    const others = paired(record, layer) ? page.others : undefined;
+    trouble.textContent = "Loading the tensors of this head …";
+    const others = hasCounterpart(record, layer) ? page.others : undefined;
     Promise.all([supply.get(layer, head), others?.get(layer, head)]).then(
       ([given, theirs]) => given && (theirs || !others) && page.state.open?.join() === [layer, head].join() && draw(),
       (error: Error) => {
@@ -178,32 +180,32 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
     if (!view) return;
     setLines(view);
     by.draw(page.state.by);
-    if (page.state.by === "answers" && waits(view.now)) {
+    if (page.state.by === "key" && needsEveryRow(view.now)) {
       said.textContent = "Computing every row once …";
       map.draw(view, ...cell);
       return;
     }
-    cell = chosen(view, page.state);
+    cell = selectedCell(view, page.state);
     change.draw(view, cell[1]);
     map.draw(view, ...cell);
     if (view.against?.view) second.draw(view.against.view, ...cell);
-    which?.draw(sideOf(page, view.layer));
+    which?.draw(shownSide(page, view.layer));
     every.draw(view, cell[0]);
     one.draw(view, ...cell);
     hover();
   }
 
-  /** What follows the pointer: the tint, the ranking and one sentence; one row or one column is computed. */
+  /** What follows the pointer: the tint, the ranking and one sentence. Computes one row or one column. */
   function hover(): void {
     if (!view) return;
     const { cursor } = page;
-    const asks = page.state.by === "asks";
-    if (!asks && waits(view.now)) return;
+    const asks = page.state.by === "query";
+    if (!asks && needsEveryRow(view.now)) return;
     const row = Math.min(cursor?.row ?? cell[0], view.now.given.rows - 1);
     const column = Math.min(cursor?.column ?? cell[1], view.now.given.columns - 1);
     const weights = asks ? view.now.row(row) : view.now.column(column);
     const before =
-      view.before === view.now || (!asks && waits(view.before))
+      view.before === view.now || (!asks && needsEveryRow(view.before))
         ? undefined
         : asks
           ? view.before.row(row)
@@ -232,17 +234,17 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
     const why = now.hidden(row, column);
     said.replaceChildren(
       named(asks, row),
-      why ? " may not see " : " looks at ",
+      why ? " cannot attend to " : " attends to ",
       named(answers, column),
       why ? `: ${why}.` : ": ",
-      ...(why ? [] : [h("b.value", weighed(weight, now.given.about))]),
+      ...(why ? [] : [h("b.value", formatWeight(weight, now.given.about))]),
       ...(models && !why ? [` in ${models[0]}`] : []),
-      ...(before === undefined || models ? [] : [h("span.quiet", ` was ${weighed(before, now.given.about)}`)]),
-      ...(against && !why ? ["; ", h("b", weighed(against.attention.row(row)[column], against.attention.given.about)), ` in ${against.name}`] : []), // prettier-ignore
+      ...(before === undefined || models ? [] : [h("span.quiet", `, originally ${formatWeight(before, now.given.about)}`)]),
+      ...(against && !why ? ["; ", h("b", formatWeight(against.attention.row(row)[column], against.attention.given.about)), ` in ${against.name}`] : []), // prettier-ignore
     );
   }
 
-  /** Those with the largest weights: who is looked at, or who looks. */
+  /** The tokens with the largest weights: those attended to, or those that attend. */
   function rank({ asks: who, answers: whom, now }: View, weights: Float64Array, asks: boolean, at: number, other: number): void {
     const line = asks ? whom : who;
     const first = most(weights, MOST).filter((i) => weights[i] > 0);
@@ -255,7 +257,7 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
         const press = item.firstElementChild as HTMLButtonElement;
         press.addEventListener("click", () => {
           const chosen = Number(press.dataset.i);
-          page.set(page.state.by === "asks" ? { row: cell[0], column: chosen } : { row: chosen, column: cell[1] });
+          page.set(page.state.by === "query" ? { row: cell[0], column: chosen } : { row: chosen, column: cell[1] });
         });
         ranking.append(item);
       }
@@ -264,9 +266,12 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
       press.setAttribute("aria-pressed", String(i === other));
       press.style.setProperty("--share", (weights[i] / largest).toFixed(3));
       press.children[1].replaceChildren(named(line, i));
-      press.children[2].textContent = now.given.about ? weighed(weights[i], now.given.about) : weights[i].toFixed(4);
+      press.children[2].textContent = now.given.about ? formatWeight(weights[i], now.given.about) : weights[i].toFixed(4);
     });
-    ranking.setAttribute("aria-label", asks ? `what ${spoken(who, at)} looks at most` : `who looks most at ${spoken(whom, at)}`);
+    ranking.setAttribute(
+      "aria-label",
+      asks ? `tokens that ${spoken(who, at)} attends to most` : `tokens that attend most to ${spoken(whom, at)}`,
+    );
   }
 
   function setLines({ found, asks, answers, same }: View): void {
@@ -281,7 +286,7 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
     });
     const listen = (mine?: "row" | "column") => {
       const now = () => {
-        const asking = state().by === "asks";
+        const asking = state().by === "query";
         const lead = asking ? "row" : "column";
         const own = mine ?? lead;
         return chooses(own, own === "row" ? "column" : "row", own === lead);
@@ -293,25 +298,25 @@ export function detail(page: Reading): { element: HTMLElement; draw(): void; hov
       lines.replaceChildren(asking.element);
       return;
     }
-    asking = lineView(asks, `${asks.name}, who asks`, listen("row"));
-    answering = lineView(answers, `${answers.name}, who answers`, listen("column"));
-    lines.replaceChildren(h("div", h("p.quiet.line-name", `${asks.name} asks`), asking.element), h("div", h("p.quiet.line-name", `${answers.name} answers`), answering.element)); // prettier-ignore
+    asking = lineView(asks, `${asks.name}, queries`, listen("row"));
+    answering = lineView(answers, `${answers.name}, keys`, listen("column"));
+    lines.replaceChildren(h("div", h("p.quiet.line-name", `queries: ${asks.name}`), asking.element), h("div", h("p.quiet.line-name", `keys: ${answers.name}`), answering.element)); // prettier-ignore
   }
 
   return { element, draw, hover };
 }
 
-/** Whether a column would cost as much as a whole map, and that is much. */
-const waits = (attention: Attention): boolean => {
+/** Whether a column needs every row first, and that takes long. */
+const needsEveryRow = (attention: Attention): boolean => {
   const { rows, columns, width } = attention.given;
   return rows * columns * width > HEAVY && !attention.summed;
 };
 
-/** The chosen cell: what a person said, else a token that sees much and what it looks at most. */
-export function chosen({ now, asks }: Pick<View, "now" | "asks">, { row, column, by }: HeadsState): [number, number] {
+/** The chosen cell. By default a query that may attend to many keys, and the key with the largest weight. */
+export function selectedCell({ now, asks }: Pick<View, "now" | "asks">, { row, column, by }: HeadsState): [number, number] {
   const { rows, columns } = now.given;
   const within = (place: number, count: number) => Math.max(0, Math.min(place, count - 1));
-  if (by === "answers" && row === undefined) {
+  if (by === "key" && row === undefined) {
     const at = within(column ?? (asks.kind === "patches" ? 0 : columns >> 1), columns);
     return [largest(now.column(at)), at];
   }
@@ -319,7 +324,7 @@ export function chosen({ now, asks }: Pick<View, "now" | "asks">, { row, column,
   return [at, column === undefined ? largest(now.row(at)) : within(column, columns)];
 }
 
-function top(page: Reading, record: Heads, layer: number, head: number): HTMLElement[] {
+function top(page: HeadsPage, record: Heads, layer: number, head: number): HTMLElement[] {
   const found = record.layers[layer];
   const { role } = found.heads[head];
   const step = (by: number) => {
@@ -331,7 +336,7 @@ function top(page: Reading, record: Heads, layer: number, head: number): HTMLEle
     button(text, title, () => page.open(...step(by)), { disabled: !step(by), "aria-label": title, "data-key": title });
   const counted = figures(found.heads[head]);
   const about = found.numbers?.about;
-  const title = called(record, layer, head);
+  const title = headName(record, layer, head);
   const far = page.record.beside?.apart[layer]?.[head];
   const name = page.record.beside?.names[record === page.record ? 0 : 1];
   return [
@@ -342,25 +347,26 @@ function top(page: Reading, record: Heads, layer: number, head: number): HTMLEle
       name !== undefined && h("span.quiet.model-name", `in ${name}`),
       h(
         "div.buttons",
-        go(-1, "‹", "The head before"),
-        go(1, "›", "The next head"),
+        go(-1, "‹", "Previous head"),
+        go(1, "›", "Next head"),
         button("Close", "Back to all heads", () => page.close()),
       ),
     ),
     h(
       "p.quiet.where",
       h("code", found.where),
-      found.groups !== found.heads.length && ` · ${found.groups} heads of keys and values serve ${found.heads.length}`,
-      isRolled(page.record, layer) ? " · computed by the command in float64" : about ? ` · ran in ${record.dtype}; weights here are rounded, to ${percent(about)} of themselves` : ` · ran in ${record.dtype}, computed here in float64`, // prettier-ignore
-      found.rebuilt != null && h("span.rebuilt", { title: "How far these numbers are from what the model gave: the largest |A·V − output|, by the largest number of the output" }, ` · rebuilt${about ? " before it was rounded" : ""}: |A V − output| = ${found.rebuilt === 0 ? "0" : found.rebuilt.toExponential(1)} of the largest output`), // prettier-ignore
+      found.groups !== found.heads.length &&
+        ` · grouped queries: ${found.groups} key/value heads for ${found.heads.length} query heads`,
+      isRollout(page.record, layer) ? " · computed by the command in float64" : about ? ` · ran in ${record.dtype}; weights on this page have a relative error up to ${percent(about)}` : ` · ran in ${record.dtype}, recomputed here in float64`, // prettier-ignore
+      found.rebuilt != null && h("span.rebuilt", { title: "Difference from the model's own output: max |A·V − output| / max |output|" }, ` · check against the model${about ? " before rounding" : ""}: max |A V − output| = ${found.rebuilt === 0 ? "0" : found.rebuilt.toExponential(1)} of the largest output`), // prettier-ignore
     ),
-    ...(page.record.beside && !isRolled(page.record, layer) ? [h("p.far-said", far === undefined ? `No layer of ${page.record.beside.names[1]} has the same rows and as many heads, so nothing stands beside this one.` : `The two heads are ${far.toFixed(4)} apart: on average ${(100 * far).toPrecision(3)} % of a row's weight lies on other tokens.`)] : []), // prettier-ignore
-    h("p.quiet.counted", counted ? `As the model computed it: ${counted}.` : "", found.why ? h("span.why", ` ${found.why}`) : ""),
+    ...(page.record.beside && !isRollout(page.record, layer) ? [h("p.pair-distance", far === undefined ? `${page.record.beside.names[1]} has no layer with the same rows and as many heads, so this one has no counterpart.` : `Distance of the two heads: ${far.toFixed(4)}. On average ${(100 * far).toPrecision(3)} % of a query's weight lies on other tokens.`)] : []), // prettier-ignore
+    h("p.quiet.counted", counted ? `Measured on this input: ${counted}.` : "", found.why ? h("span.why", ` ${found.why}`) : ""),
   ];
 }
 
-/** A few words of which one is chosen. */
-export function choice(label: string, options: [string, string, string][], choose: (value: string) => void) {
+/** A row of buttons, one of which is pressed. */
+export function segmentedControl(label: string, options: [string, string, string][], choose: (value: string) => void) {
   const buttons = options.map(([value, title, about]) => h<HTMLButtonElement>("button", { type: "button", title: about, "data-value": value, onclick: () => choose(value) }, title)); // prettier-ignore
   const element = h("div.switch", { role: "group", "aria-label": label }, buttons);
   return {

@@ -1,4 +1,4 @@
-// Tokens as people read them. Labels come from anybody: what cannot be seen is written out, words of any direction stay apart.
+// Token labels for display. Labels are untrusted: invisible characters are written out, and text of any direction is isolated.
 import type { Line } from "../contract";
 import { h } from "../dom";
 
@@ -11,16 +11,16 @@ const RIGHT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e8
 const written = (text: string): string =>
   Array.from(text, (letter) => SIGNS[letter] ?? `⟨${letter.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`).join("");
 
-/** A label in which everything can be seen, but for spaces. */
+/** A label with its invisible characters written out, except spaces. */
 export const shown = (label: string): string =>
   label
     .replace(UNSEEN, written)
     .replace(EDGE, written)
     .replace(/^(\s*)(\p{M})/u, "$1◌$2");
 
-/** The same with spaces at its ends. */
+/** The same, with spaces at its ends written out. A token without a label is its position. */
 export const visible = (label: string | undefined, place: number): string =>
-  label === undefined ? String(place + 1) : label === "" ? "∅" : shown(label).replace(/^ +| +$/g, (s) => "␣".repeat(s.length));
+  label === undefined ? String(place) : label === "" ? "∅" : shown(label).replace(/^ +| +$/g, (s) => "␣".repeat(s.length));
 
 /** A label short enough for a button. */
 export function brief(label: string | undefined, place: number, long = 18): string {
@@ -28,7 +28,7 @@ export function brief(label: string | undefined, place: number, long = 18): stri
   return letters.length > long ? `${letters.slice(0, long - 1).join("")}…` : letters.join("");
 }
 
-/** Where a sentence begins: its first letter that has a direction says. */
+/** The direction of a text: that of its first letter. */
 export function direction(labels: string[]): "ltr" | "rtl" {
   for (const label of labels.slice(0, 64)) {
     const letter = /\p{L}/u.exec(label.replace(PIECE, "$1"));
@@ -37,15 +37,15 @@ export function direction(labels: string[]): "ltr" | "rtl" {
   return "ltr";
 }
 
-/** Whether labels bring their own spaces, as those of byte-level tokenizers do. */
+/** Whether labels contain their own spaces, as those of byte-level tokenizers do. */
 export const spaced = (labels: string[]): boolean => labels.some((label) => /^\s|\s$/.test(label));
 
-/** A label inside a sentence of the page: the space that a byte-level tokenizer puts in front is left out. */
+/** A label inside a sentence of the page, without the leading space of a byte-level tokenizer. */
 const quoted = (line: Line, place: number): string => visible(line.labels[place]?.replace(/^ (?=\S)/, ""), place);
 
-/** A token in a sentence of the page: “dog” and its place. */
+/** A token in a sentence of the page: “dog” and its position. */
 export const named = (line: Line, place: number): HTMLElement =>
-  h("span.named", "“", h("bdi", quoted(line, place)), "” ", h("sub", String(place + 1)));
+  h("span.named", "“", h("bdi", quoted(line, place)), "” ", h("sub", String(place)));
 
 /** The same as text. */
-export const spoken = (line: Line, place: number): string => `“\u2068${quoted(line, place)}\u2069” (${place + 1})`;
+export const spoken = (line: Line, place: number): string => `“\u2068${quoted(line, place)}\u2069” (${place})`;

@@ -1,19 +1,19 @@
-// One row in every head of a layer at once: for a class token the map over the photograph of each head, as small photographs that
-// are lit where the weights are large. A click opens the head.
+// One query in every head of a layer at once: thumbnails of the picture, lit where the weights are large. For a class token these are
+// its attention maps. A click opens the head.
 import { digits } from "../axis";
 import type { Line } from "../contract";
 import { h } from "../dom";
-import { changesOf } from "./changes";
+import { interventionsOf } from "./changes";
 import type { View } from "./detail";
 import { named, visible } from "./labels";
-import type { Reading } from "./page";
+import type { HeadsPage } from "./page";
 import { colour, pixel, pixels, sized } from "./canvas";
 import { Attention, largest } from "./weights";
 
 const SIDE = 116; // pixels of the longer side
 
-/** How strong each patch is lit, 0 to 1: the root of its weight, relative to the largest on a patch; and what lies on all of them. */
-export function lit(weights: ArrayLike<number>, before: number): { share: number; strengths: number[] } {
+/** How strongly each patch is lit, 0 to 1: the root of its weight over the largest on a patch; and the share of weight on patches. */
+export function patchTint(weights: ArrayLike<number>, before: number): { share: number; strengths: number[] } {
   const own = Array.from(weights).slice(before);
   const most = Math.max(...own, 0);
   return {
@@ -22,11 +22,11 @@ export function lit(weights: ArrayLike<number>, before: number): { share: number
   };
 }
 
-export function strip(page: Reading): { element: HTMLElement; draw(view: View, row: number): void } {
+export function strip(page: HeadsPage): { element: HTMLElement; draw(view: View, row: number): void } {
   const title = h("span");
-  const heads = h("div.strip", { role: "group", "aria-label": "the same row in every head of this layer" });
+  const heads = h("div.strip", { role: "group", "aria-label": "the same query in every head of this layer" });
   const element = h("div");
-  const details = h<HTMLDetailsElement>("details.every", { open: true, ontoggle: () => last && draw(...last) }, h("summary", title), heads, h("p.quiet", "Beside each head: how much of the row's weight lies on patches. Brightest is its largest weight on one.")); // prettier-ignore
+  const details = h<HTMLDetailsElement>("details.layer-strip", { open: true, ontoggle: () => last && draw(...last) }, h("summary", title), heads, h("p.quiet", "Beside each head: the share of the weight on patches. The brightest patch has the head's largest weight.")); // prettier-ignore
   const made = new Map<number, Attention>();
   const photo = new Image();
   let [kept, filling] = ["", 0];
@@ -39,10 +39,10 @@ export function strip(page: Reading): { element: HTMLElement; draw(view: View, r
     last = [view, row];
     if (line.kind !== "patches" || !line.grid?.length || !same || against || models) return element.replaceChildren();
     if (!element.firstChild) element.append(details);
-    title.replaceChildren("Where ", named(line, row), ` looks, in each of the ${found.heads.length} heads of this layer`);
+    title.replaceChildren("What ", named(line, row), ` attends to in each of the ${found.heads.length} heads of this layer`);
     if (!details.open) return;
     if (/^data:image\//.test(line.picture ?? "") && photo.src !== line.picture) photo.src = line.picture!;
-    const changes = found.heads.map((_, head) => changesOf(page.state, layer, head, found.answers));
+    const changes = found.heads.map((_, head) => interventionsOf(page.state, layer, head, found.answers));
     const next = JSON.stringify([layer, changes]);
     if (next !== kept) {
       kept = next;
@@ -62,13 +62,13 @@ export function strip(page: Reading): { element: HTMLElement; draw(view: View, r
     heads.replaceChildren(...places.map(({ press }) => press));
   }
 
-  /** One head after the other; where another row is wanted meanwhile, the rest is left. */
+  /** One head after the other; a newer call ends this one. */
   async function fill({ layer, asks: line, found }: View, row: number, mine: number): Promise<void> {
     for (let head = 0; head < found.heads.length; head++) {
       if (!made.has(head)) {
         const given = page.more.ready(layer, head) ?? (await page.more.get(layer, head).catch(() => undefined));
         if (mine !== filling || !given) return;
-        made.set(head, new Attention(given, changesOf(page.state, layer, head, found.answers)));
+        made.set(head, new Attention(given, interventionsOf(page.state, layer, head, found.answers)));
       }
       paint(line, head, made.get(head)!.row(Math.min(row, made.get(head)!.given.rows - 1)));
     }
@@ -78,7 +78,7 @@ export function strip(page: Reading): { element: HTMLElement; draw(view: View, r
     const [rows, columns] = line.grid!;
     const before = line.before ?? 0;
     const { canvas, told, press } = places[head];
-    const { share, strengths } = lit(weights, before);
+    const { share, strengths } = patchTint(weights, before);
     const [width, height] = [Math.min(SIDE, (SIDE * columns) / rows), Math.min(SIDE, (SIDE * rows) / columns)];
     const context = sized(canvas, width, height);
     const seen = photo.complete && photo.naturalWidth > 0;
@@ -91,9 +91,9 @@ export function strip(page: Reading): { element: HTMLElement; draw(view: View, r
     context.imageSmoothingEnabled = false;
     context.drawImage(small, 0, 0, width, height);
     const at = before + largest(weights.slice(before));
-    const text = `head ${head + 1} · ${share.toFixed(2)}`;
+    const text = `H${head} · ${share.toFixed(2)}`;
     if (told.textContent !== text) told.textContent = text;
-    const about = `Head ${head + 1}: ${share.toFixed(2)} of the weight lies on patches, most on ${visible(line.labels[at], at)}, ${digits(weights[at])}`;
+    const about = `H${head}: ${share.toFixed(2)} of the weight on patches, most on ${visible(line.labels[at], at)}, ${digits(weights[at])}`;
     press.title = about;
     press.setAttribute("aria-label", about);
   }

@@ -1,17 +1,17 @@
-// A line of tokens that a person can point at: words as text, patches as a picture, slices along time. Each shows who is chosen and
-// how much weight every token has.
+// A line of tokens to point at: words as text, patches as a picture, slices of a sound along time. Each shows the chosen token and
+// the weight of every token.
 import type { Line } from "../contract";
 import { patches } from "./patches";
 import { slices } from "./slices";
 import { words } from "./words";
 
 export interface Shown {
-  chosen?: number; // whose weights are shown, where it stands in this line
-  other?: number; // the other end of the chosen cell
-  weights?: Float64Array; // one a token
-  signed: boolean; // they are differences
-  hidden: number[]; // tokens that a person hid
-  closed?: (place: number) => boolean; // tokens that may not be seen, or may not see
+  chosen?: number; // the token whose weights are shown, where it is in this line
+  other?: number; // the token at the other end of the chosen cell
+  weights?: Float64Array; // one for each token
+  signed: boolean; // weights are differences
+  hidden: number[]; // tokens that the reader masked
+  closed?: (place: number) => boolean; // tokens that the mask excludes
 }
 
 export interface Listener {
@@ -31,8 +31,8 @@ export function lineView(line: Line, label: string, listener: Listener): LineVie
   return words(line, label, listener);
 }
 
-/** How strong each weight is drawn, and its sign: relative to the largest of those shown. */
-export function scaled({ weights, signed }: Shown): { most: number; of(place: number): number } {
+/** The tint of each weight, signed, relative to the largest one shown. */
+export function tintScale({ weights, signed }: Shown): { most: number; of(place: number): number } {
   let most = 0;
   for (const weight of weights ?? []) if (Math.abs(weight) > most) most = Math.abs(weight);
   return {
@@ -45,8 +45,8 @@ export function scaled({ weights, signed }: Shown): { most: number; of(place: nu
   };
 }
 
-/** Where an arrow key leads along a line; nothing for other keys. */
-export function along(key: string, at: number, count: number): number | undefined {
+/** The index that an arrow key leads to along a line; undefined for other keys. */
+export function nextIndex(key: string, at: number, count: number): number | undefined {
   const to = { ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: count - 1 }[key];
   return to === undefined ? undefined : Math.max(0, Math.min(count - 1, to));
 }

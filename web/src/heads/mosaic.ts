@@ -1,61 +1,66 @@
-// All heads at once: a small picture of each one's weights, layers as rows, heads as columns, painted on one canvas. The colour says
-// what the head does. Layers that look from one line to another are apart from those that look at themselves.
+// All heads at once: a thumbnail of each head's weights, layers as rows, heads as columns, painted on one canvas. The colour is the
+// role of the head. Self-attention and cross-attention stand in groups of their own.
 import type { Heads, Layer } from "../contract";
 import { h } from "../dom";
 import { bytesOf } from "../tensor";
-import { sideOf, square } from "./side_by_side";
-import type { Reading } from "./page";
+import { shownSide, distanceSquare } from "./side_by_side";
+import type { HeadsPage } from "./page";
 import { colour, css, fitted, pixel, pixels, sized } from "./canvas";
-import { figures, SAYS } from "./roles";
-import { pictured } from "./rounded";
-import { isRolled, own, rolledName } from "./rollout";
+import { figures, ROLE_TEXT } from "./roles";
+import { thumbnail } from "./rounded";
+import { isRollout, own, rolloutName } from "./rollout";
 import { ROLES } from "./state";
 
 const [GUTTER, TOP, HEADING, LARGE, SMALL] = [34, 18, 34, 104, 11]; // pixels
-const [TALL, FAIR] = [660, 36]; // pixels: all layers are seen at once, unless their pictures would be smaller than fair
+const [TALL, FAIR] = [660, 36]; // pixels: all layers fit into this height, unless their thumbnails would be smaller than FAIR
 
 export interface Group {
   title: string;
-  layers: number[]; // by their places in the record
+  layers: number[]; // indices into the record's layers
 }
 
-/** Layers by who looks at whom, in the order of the record. */
-export function groups(record: Pick<Heads, "layers" | "lines"> & Partial<Pick<Heads, "rolled">>): Group[] {
+/** Layers by the lines of their queries and keys, in the order of the record. */
+export function layerGroups(record: Pick<Heads, "layers" | "lines"> & Partial<Pick<Heads, "rolled">>): Group[] {
   const { layers, lines } = record;
   const found = new Map<string, Group>();
   layers.forEach(({ asks, answers, cross }, index) => {
-    const all = isRolled(record, index);
+    const all = isRollout(record, index);
     const key = [asks, answers, cross, all].join();
     const [who, whom] = [asks, answers].map((line) => lines[line]?.name || `line ${line + 1}`);
     const title = all
       ? `${who}: ${layers[index].where}`
       : asks === answers && !cross
-        ? `${who} looks at itself`
-        : `${who} looks at ${whom}`;
+        ? `${who} self-attention`
+        : `${who} → ${whom} cross-attention`;
     if (!found.has(key)) found.set(key, { title, layers: [] });
     found.get(key)!.layers.push(index);
   });
   return [...found.values()];
 }
 
-/** The layer's number among those of its group, as people count. */
+/** The layer's number in its group, counted from 0. */
 export const number = (all: Group[], layer: number): number =>
-  1 + all.find(({ layers }) => layers.includes(layer))!.layers.indexOf(layer);
+  all.find(({ layers }) => layers.includes(layer))!.layers.indexOf(layer);
 
-/** "layer 3, head 5", with the group where there are several. */
-export function called(record: Heads, layer: number, head: number): string {
-  const all = groups(record).filter(({ layers }) => isRolled(record, layer) || !isRolled(record, layers[0]));
-  if (isRolled(record, layer))
-    return `${rolledName(record, layer, head)}${(record.rolled?.length ?? 0) > 1 ? ` (${record.lines[record.layers[layer].asks].name})` : ""}`;
-  const group = all.find(({ layers }) => layers.includes(layer))!;
-  return `${all.length > 1 ? `${group.title}: ` : ""}layer ${number(all, layer)}, head ${head + 1}`;
+/** "L2H4", with the group where there are several. */
+export function headName(record: Heads, layer: number, head: number): string {
+  if (isRollout(record, layer))
+    return `${rolloutName(record, layer, head)}${(record.rolled?.length ?? 0) > 1 ? ` (${record.lines[record.layers[layer].asks].name})` : ""}`;
+  return `${layerName(record, layer)}H${head}`;
 }
 
-export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
+/** "L2", with the group where there are several. */
+export function layerName(record: Heads, layer: number): string {
+  const all = layerGroups(record).filter(({ layers }) => !isRollout(record, layers[0]));
+  const group = all.find(({ layers }) => layers.includes(layer))!;
+  return `${all.length > 1 ? `${group.title} ` : ""}L${number(all, layer)}`;
+}
+
+export function mosaic(page: HeadsPage): { element: HTMLElement; draw(): void } {
   const { record } = page;
-  const all = groups(record);
+  const all = layerGroups(record);
   const heads = Math.max(...record.layers.map((layer) => layer.heads.length), 1);
-  const rows = all.flatMap((group, at) => group.layers.map((layer, i) => ({ layer, at, first: i === 0, count: i + 1 })));
+  const rows = all.flatMap((group, at) => group.layers.map((layer, i) => ({ layer, at, first: i === 0, count: i })));
   const canvas = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
   const titles = all.length > 1 ? all.map(({ title }) => h("h3", title)) : [];
   const said = h("output.said", { "aria-live": "polite" });
@@ -64,7 +69,7 @@ export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
     {
       tabindex: 0,
       role: "application",
-      "aria-label": `${own(record).length} layers by ${heads} heads: arrow keys move, Enter opens a head`,
+      "aria-label": `${own(record).length} layers by ${heads} heads, counted from 0: arrow keys move, Enter opens a head`,
     },
     canvas,
     titles,
@@ -95,15 +100,15 @@ export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
       const y = top(row);
       context.fillStyle = quiet;
       context.textAlign = "right";
-      if (!isRolled(record, layer) && (cell >= 14 || count % 2)) context.fillText(String(count), GUTTER - 8, y + cell / 2);
+      if (!isRollout(record, layer) && (cell >= 14 || count % 2 === 0)) context.fillText(`L${count}`, GUTTER - 8, y + cell / 2);
       record.layers[layer].heads.forEach((head, i) => {
         const lit = !page.state.roles.length || page.state.roles.includes(head.role);
         context.fillStyle = empty;
         context.fillRect(left(i), y, cell, cell);
         context.globalAlpha = lit ? 1 : 0.13;
-        const which = sideOf(page, layer);
-        if (page.other && page.state.side === "apart") {
-          square(context, record.beside!.apart[layer]?.[i], [left(i), y], cell, ink);
+        const which = shownSide(page, layer);
+        if (page.other && page.state.side === "difference") {
+          distanceSquare(context, record.beside!.apart[layer]?.[i], [left(i), y], cell, ink);
           context.globalAlpha = 1;
           return;
         }
@@ -118,7 +123,7 @@ export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
     context.textAlign = "center";
     const every = Math.ceil(22 / step());
     for (let i = 0; i < heads; i += every)
-      context.fillText(String(i + 1), left(i) + cell / 2, titles.length ? TOP + HEADING - 9 : TOP - 9);
+      context.fillText(`H${i}`, left(i) + cell / 2, titles.length ? TOP + HEADING - 9 : TOP - 9);
     const frame = (place: [number, number] | undefined, stroke: string, thick: number) => {
       const row = place ? rows.findIndex(({ layer }) => layer === place[0]) : -1;
       if (!place || row < 0) return;
@@ -134,18 +139,20 @@ export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
   const tell = () => {
     const place = cursor ?? page.state.open;
     if (!place) {
-      said.replaceChildren(h("span.quiet", "Each square is a head: rows ask, columns answer. Choose one."));
+      said.replaceChildren(
+        h("span.quiet", "Each square is the weights of a head: rows are queries, columns are keys. Choose one."),
+      );
       return;
     }
     const [layer, head] = place;
-    const found = (sideOf(page, layer) === "other" ? page.other! : record).layers[layer].heads[head];
+    const found = (shownSide(page, layer) === "other" ? page.other! : record).layers[layer].heads[head];
     const counted = figures(found);
     const far = record.beside?.apart[layer]?.[head];
     said.replaceChildren(
-      h("b", sentence(called(record, layer, head))),
+      h("b", sentence(headName(record, layer, head))),
       " ",
-      h("span.role", { "data-role": found.role }, SAYS[found.role].title),
-      far === undefined ? "" : ` ${far.toFixed(2)} apart.`,
+      h("span.role", { "data-role": found.role }, ROLE_TEXT[found.role].title),
+      far === undefined ? "" : ` distance ${far.toFixed(2)}.`,
       h("span.quiet", counted ? ` ${counted}.` : "", record.layers[layer].why ? ` ${record.layers[layer].why}` : ""),
     );
   };
@@ -204,7 +211,7 @@ export function mosaic(page: Reading): { element: HTMLElement; draw(): void } {
 
 const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** Small pictures of heads, one beside the other for each layer: made when they are asked for, and again when the colours change. */
+/** Thumbnails of heads, an image for each layer: painted on demand, and again when the colours change. */
 function pictures(record: Heads): (layer: number, head: number) => { image: HTMLCanvasElement; left: number; side: number } {
   const made = new Map<Layer, { image: HTMLCanvasElement; colours: string }>();
   return (layer, head) => {
@@ -216,7 +223,7 @@ function pictures(record: Heads): (layer: number, head: number) => { image: HTML
   };
 }
 
-/** The pictures of a layer's heads. */
+/** The thumbnails of a layer's heads. */
 function strip({ small, numbers, side, heads }: Layer, wide: number): HTMLCanvasElement {
   const image = pixels(wide * Math.max(heads.length, 1), wide);
   const data = new ImageData(image.width, image.height);
@@ -224,7 +231,7 @@ function strip({ small, numbers, side, heads }: Layer, wide: number): HTMLCanvas
   const [bytes, size] = [bytesOf(small), side * side];
   heads.forEach(({ role }, head) => {
     const paint = colour(`--${role}`);
-    const values = spelled ? pictured(numbers!, head, side) : bytes.subarray(head * size, (head + 1) * size);
+    const values = spelled ? thumbnail(numbers!, head, side) : bytes.subarray(head * size, (head + 1) * size);
     values.forEach((value, i) =>
       pixel(data.data, Math.floor(i / side) * image.width + head * side + (i % side), paint, value / 255),
     );
@@ -233,8 +240,8 @@ function strip({ small, numbers, side, heads }: Layer, wide: number): HTMLCanvas
   return image;
 }
 
-/** Which roles are lit: a button for each that there is, with how many heads have it. */
-export function legend(page: Reading): { element: HTMLElement; draw(): void } {
+/** A button for each role, with the number of its heads; pressed roles are lit. */
+export function legend(page: HeadsPage): { element: HTMLElement; draw(): void } {
   const counts = new Map(
     ROLES.map((role) => [
       role,
@@ -253,9 +260,9 @@ export function legend(page: Reading): { element: HTMLElement; draw(): void } {
       role,
       button: h(
         "button",
-        { type: "button", "data-role": role, title: `Heads of which each ${SAYS[role].about}`, onclick: press },
+        { type: "button", "data-role": role, title: `Heads of this role: each ${ROLE_TEXT[role].about}`, onclick: press },
         h("i"),
-        SAYS[role].title,
+        ROLE_TEXT[role].title,
         h("span", String(counts.get(role))),
       ),
     };

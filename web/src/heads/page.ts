@@ -1,19 +1,19 @@
-// The page of all heads: the overview first, then the chosen head, the figures, the learned tables of places.
+// The page of all heads: the overview first, then the chosen head, its statistics, and the learned position embeddings.
 import type { Heads } from "../contract";
 import { button, h } from "../dom";
 import { save } from "../figure";
-import { moving } from "./rerun";
-import { besides, otherOf, sides } from "./side_by_side";
-import { changesOf } from "./changes";
-import { align } from "./alignment";
+import { rerunPanel } from "./rerun";
+import { pairTable, otherRecord, modelSwitch } from "./side_by_side";
+import { interventionsOf } from "./changes";
+import { alignmentPanel } from "./alignment";
 import { detail } from "./detail";
 import { legend, mosaic } from "./mosaic";
-import { places } from "./position_tables";
-import { withRolled } from "./rollout";
-import { says } from "./predictions";
+import { positionTables } from "./position_tables";
+import { withRollout } from "./rollout";
+import { predictionPanel } from "./predictions";
 import { fromHash, type HeadsState, toHash } from "./state";
 import { statistics } from "./statistics";
-import { Supply } from "./head_source";
+import { HeadSource } from "./head_source";
 import { Attention, NONE, type Score } from "./weights";
 import "./heads.css";
 
@@ -29,18 +29,18 @@ const KEPT: (keyof HeadsState)[] = [
   "edits",
   "align",
   "whole",
-  "read",
-]; // changes that one can go back from
+  "rows",
+]; // changes that make a step of the browser's history
 
-/** What a script on the page may reach. */
-export interface Reading {
+/** The interface of the page for scripts. */
+export interface HeadsPage {
   record: Heads;
-  first: Heads; // as the page was opened; `record` may be of a later run
+  first: Heads; // of the first run; `record` may be of a rerun
   state: HeadsState;
-  supply: Supply;
-  more: Supply; // for panels that show several heads, so that nobody's question makes the chosen head's stale
-  other?: Heads; // another model beside this one
-  others?: Supply; // and where its numbers come from
+  supply: HeadSource;
+  more: HeadSource; // for panels of several heads, so that their requests do not abort the one of the chosen head
+  other?: Heads; // the other model, side by side
+  others?: HeadSource; // the source of its tensors
   cursor: { row?: number; column?: number } | undefined; // what is pointed at
   set(change: Partial<HeadsState>): void;
   renew(record: Heads): void;
@@ -51,10 +51,10 @@ export interface Reading {
   score(layer: number, head: number, row: number, column: number): Promise<Score>;
 }
 
-export function reveal(whole: Heads, root: HTMLElement): Reading {
-  const record = withRolled(whole);
+export function mount(whole: Heads, root: HTMLElement): HeadsPage {
+  const record = withRollout(whole);
   const counts = record.layers.map(({ heads }) => heads.length);
-  const page: Reading = {
+  const page: HeadsPage = {
     record,
     first: record,
     ...sources(record),
@@ -75,7 +75,7 @@ export function reveal(whole: Heads, root: HTMLElement): Reading {
       if (box.top > innerHeight * 0.7 || box.bottom < 0) element.scrollIntoView({ block: "start", behavior: calm() });
     },
     renew(found) {
-      const next = found === page.first ? found : withRolled(found);
+      const next = found === page.first ? found : withRollout(found);
       Object.assign(page, { record: next, other: undefined, others: undefined, ...sources(next) });
       page.state = { ...page.state, row: undefined, column: undefined, hidden: {}, edits: [] };
       history.replaceState(null, "", address(toHash(page.state)));
@@ -102,8 +102,8 @@ export function reveal(whole: Heads, root: HTMLElement): Reading {
   };
   async function attention(layer: number, head: number, changed: boolean): Promise<Attention> {
     const given = await page.supply.get(layer, head);
-    if (!given) throw new Error(`Layer ${layer + 1} has no numbers. ${record.layers[layer].why ?? ""}`);
-    return new Attention(given, changed ? changesOf(page.state, layer, head, record.layers[layer].answers) : NONE);
+    if (!given) throw new Error(`Layer ${layer} has no tensors. ${record.layers[layer].why ?? ""}`);
+    return new Attention(given, changed ? interventionsOf(page.state, layer, head, record.layers[layer].answers) : NONE);
   }
 
   let shown = parts(page);
@@ -111,8 +111,8 @@ export function reveal(whole: Heads, root: HTMLElement): Reading {
   document.body.classList.add("heads");
   root.replaceChildren(
     header(whole),
-    h("main", { id: "story" }, record.served && moving(page), record.layers.length ? desk : h("p.notice", "No attention was seen in this model on this input."), !record.served && moving(page), places(record.places)), // prettier-ignore
-    h("footer", record.served ? "equiscope: this page asks the command on this machine for the numbers of a head, and nobody else." : `equiscope: ${record.layers.some(({ numbers }) => numbers?.about) ? "this page was made small, and its weights are rounded" : "every weight on this page is computed in your browser from the numbers inside it"}. It works offline and sends nothing anywhere.`), // prettier-ignore
+    h("main", { id: "story" }, record.served && rerunPanel(page), record.layers.length ? desk : h("p.notice", "This model computes no attention on this input."), !record.served && rerunPanel(page), positionTables(record.places)), // prettier-ignore
+    h("footer", record.served ? "equiscope: this page loads the tensors of a head from the command on this machine, and nothing from anywhere else." : `equiscope: ${record.layers.some(({ numbers }) => numbers?.about) ? "this is a compact file, and its weights are rounded" : "every weight on this page is computed in your browser from the tensors inside it"}. It works offline and sends nothing anywhere.`), // prettier-ignore
   );
 
   /** all: not only the chosen head. */
@@ -136,23 +136,24 @@ export function reveal(whole: Heads, root: HTMLElement): Reading {
   return page;
 }
 
-/** Where the numbers of a record come from: of the run that it is of, and of the model beside. */
+/** The sources of a record's tensors: of its own run, and of the other model. */
 function sources(record: Heads) {
-  const other = otherOf(record);
-  const [supply, more] = [0, 1].map(() => new Supply(record, undefined, record.again ? `&run=${record.again.run}` : ""));
-  return other ? { supply, more, other, others: new Supply(other, undefined, "&of=beside") } : { supply, more };
+  const other = otherRecord(record);
+  const [supply, more] = [0, 1].map(() => new HeadSource(record, undefined, record.again ? `&run=${record.again.run}` : ""));
+  return other ? { supply, more, other, others: new HeadSource(other, undefined, "&of=beside") } : { supply, more };
 }
 
-/** What shows one record: it is made anew where another run is shown. */
-function parts(page: Reading) {
+/** The panels of one record; they are built again for a rerun. */
+function parts(page: HeadsPage) {
   const [overview, roles, one, table] = [mosaic(page), legend(page), detail(page), statistics(page)];
-  const [answer, links] = [says(page), align(page)];
-  const [which, pairs] = page.other ? [sides(page), besides(page)] : [];
+  const [answer, links] = [predictionPanel(page), alignmentPanel(page)];
+  const [which, pairs] = page.other ? [modelSwitch(page), pairTable(page)] : [];
   const picture = (kind: "svg" | "png") =>
     button(kind.toUpperCase(), `Save this picture as ${kind.toUpperCase()}`, () => save(overview.element, "equiscope-heads", kind), { class: "keep", "aria-label": `Save the overview as ${kind.toUpperCase()}` }); // prettier-ignore
   const whole = h(
     "section.part.overview",
     h("div.head", h("h2", "All heads"), which?.element, h("div.buttons", picture("svg"), picture("png"))),
+    h("p.quiet.counting", "Layers, heads and positions are counted from 0: L2H3 is layer 2, head 3."),
     roles.element,
     overview.element,
   );
@@ -188,13 +189,13 @@ function header(record: Heads): HTMLElement {
   const facts: [string, string][] = [
     ["model", record.model],
     ["parameters", parameters.toLocaleString("en")],
-    ["attentions", `${layers.length} layers, ${count.toLocaleString("en")} heads`],
+    ["attention", `${layers.length} layers, ${count.toLocaleString("en")} heads`],
     [
       "input",
       lines.map(({ labels, kind, name }) => `${name ? `${name}: ` : ""}${labels.length.toLocaleString("en")} ${kind}`).join("; "),
     ],
     ["ran in", record.dtype],
-    ["beside", record.beside ? `${record.beside.model}, ${record.beside.parameters.toLocaleString("en")} parameters` : ""],
+    ["compared with", record.beside ? `${record.beside.model}, ${record.beside.parameters.toLocaleString("en")} parameters` : ""],
   ];
   return h(
     "header",

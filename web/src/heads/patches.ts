@@ -1,8 +1,8 @@
-// Patches on their picture: it is lit where the weights are large. Tokens in front of the patches stand beside it.
+// Patches on their picture: it is lit where the weights are large. Prefix tokens (class token, registers) stand beside it.
 import type { Line } from "../contract";
 import { h } from "../dom";
 import { front } from "./prefix_tokens";
-import { type LineView, type Listener, scaled, type Shown } from "./lines";
+import { type LineView, type Listener, tintScale, type Shown } from "./lines";
 import { colour, fitted, pixel, pixels, sized } from "./canvas";
 
 const LARGE = 520; // pixels, at most, of the longer side
@@ -22,13 +22,13 @@ export function patches(line: Line, label: string, listener: Listener): LineView
       style: `--wide:${wide}px;aspect-ratio:${columns}/${rows}`,
     },
     line.picture && /^data:image\//.test(line.picture)
-      ? h("img", { src: line.picture, alt: "the picture that the model saw", draggable: "false" })
+      ? h("img", { src: line.picture, alt: "the input picture", draggable: "false" })
       : false,
     canvas,
     frame,
     other,
   );
-  const tokens = front(line, listener, "tokens in front of the patches");
+  const tokens = front(line, listener, "prefix tokens");
   const element = h("div.patches", tokens.element, field);
   const image = pixels(columns, rows);
   let now: Shown = { signed: false, hidden: [] };
@@ -36,8 +36,8 @@ export function patches(line: Line, label: string, listener: Listener): LineView
   const draw = () => {
     const [width, height] = [field.clientWidth, field.clientHeight];
     if (!width) return;
-    const scale = scaled(now);
-    const own = scaled({ ...now, weights: now.weights?.subarray(before) }); // what lies in front of the patches does not dim them
+    const scale = tintScale(now);
+    const own = tintScale({ ...now, weights: now.weights?.subarray(before) }); // the weight on prefix tokens does not dim the patches
     const out = new Set(now.hidden);
     const data = new ImageData(columns, rows);
     const [more, less, veil] = [colour(now.signed ? "--positive" : "--role"), colour("--negative"), colour("--paper")];

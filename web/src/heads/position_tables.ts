@@ -1,5 +1,5 @@
-// Learned tables of places: how alike two rows are, by how far apart they stand; which turns the table is made of; and whether it
-// came to a table that shifts with the words.
+// Learned position embeddings: the cosine similarity of rows by distance, the spectrum of the table, and whether it is close to
+// shift-invariant.
 import { axis, digits } from "../axis";
 import type { Places } from "../contract";
 import { h, svg } from "../dom";
@@ -8,39 +8,43 @@ import { colour, css, fitted, pixel, pixels, sized } from "./canvas";
 
 const LARGE = 300;
 
-export function places(found: Places[]): HTMLElement | undefined {
+export function positionTables(found: Places[]): HTMLElement | undefined {
   if (!found.length) return undefined;
-  return h("section.part.places", h("h2", "What became of the learned places"), found.map(table));
+  return h("section.part.position-tables", h("h2", "Learned position embeddings"), found.map(table));
 }
 
-/** Whether a table shifts with the words, as one sentence. */
-export function shifts({ shifts: share, grid }: Pick<Places, "shifts" | "grid">): string {
+/** How much of the cosines the distance explains, as one sentence. */
+export function shiftSummary({ shifts: share, grid }: Pick<Places, "shifts" | "grid">): string {
   const percent = `${(100 * share).toFixed(share > 0.995 ? 1 : 0)} %`;
-  const means = grid?.length ? "how far two patches are apart" : "how far two places are apart";
-  if (share >= 0.9)
-    return `${percent} of the cosines' variation follows from ${means} alone: the table nearly shifts with its tokens, as if it had been built to.`;
+  const means = grid?.length ? "The distance between two patches" : "The distance between two positions";
+  if (share >= 0.9) return `${means} explains ${percent} of the variance of the cosines: the table is close to shift-invariant.`;
   if (share >= 0.5)
-    return `${percent} of the cosines' variation follows from ${means}: it learned distance, and much about single places too.`;
-  return `Only ${percent} of the cosines' variation follows from ${means}: its rows say where a token is, not how far it is from others.`;
+    return `${means} explains ${percent} of the variance of the cosines: the table encodes distance, and also absolute positions.`;
+  return `${means} explains only ${percent} of the variance of the cosines: the table encodes absolute positions.`;
 }
 
 function table(found: Places): HTMLElement {
   const { where, rows, width, grid } = found;
-  const shape = grid?.length ? `${grid.join(" by ")} patches` : `${rows.toLocaleString("en")} places`;
+  const shape = grid?.length ? `${grid.join(" by ")} patches` : `${rows.toLocaleString("en")} positions`;
   return h(
     "div.learned",
-    h("h3", h("code", where), h("span.quiet", ` ${shape}, ${width} numbers each`)),
-    h("p", shifts(found)),
+    h("h3", h("code", where), h("span.quiet", ` ${shape}, width ${width}`)),
+    h("p", shiftSummary(found)),
     h(
       "div.plots",
       cosines(found),
-      curve("Mean cosine by distance", found.distance, found.spread, grid?.length ? "patches apart" : "places apart"),
-      found.spectrum.length > 0 && bars("Share of the variation in each frequency", found.spectrum, "turns over the whole table"),
+      curve(
+        "Mean cosine by distance",
+        found.distance,
+        found.spread,
+        grid?.length ? "distance in patches" : "distance in positions",
+      ),
+      found.spectrum.length > 0 && bars("Share of the variance in each frequency", found.spectrum, "periods over the whole table"),
     ),
   );
 }
 
-/** How alike rows are, as a picture: blue where they point the same way, orange where they are opposed. */
+/** Cosine similarity of rows as a picture: blue where positive, orange where negative. */
 function cosines({ cosines: array, step, where }: Places): HTMLElement {
   const { data, shape } = unpack(array);
   const side = shape[0];
@@ -69,7 +73,7 @@ function cosines({ cosines: array, step, where }: Places): HTMLElement {
   const read = (next: [number, number]) => {
     cell = next.map((i) => Math.max(0, Math.min(side - 1, i))) as [number, number];
     const [a, b] = cell;
-    said.textContent = `place ${a * step + 1} with place ${b * step + 1}: ${digits(data[a * side + b])}`;
+    said.textContent = `position ${a * step} with position ${b * step}: ${digits(data[a * side + b])}`;
   };
   field.addEventListener("pointermove", (event) => {
     const box = canvas.getBoundingClientRect();
@@ -86,7 +90,7 @@ function cosines({ cosines: array, step, where }: Places): HTMLElement {
   });
   fitted(field, draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  return h("figure", h("figcaption", "Cosine of each row with each"), field, said);
+  return h("figure", h("figcaption", "Cosine similarity of the rows"), field, said);
 }
 
 const [WIDE, HIGH, LEFT, BOTTOM] = [340, 210, 48, 38];

@@ -1,14 +1,14 @@
-// What the model answers, in the pass whose attention is shown: a class beside its picture or sound, or the token that follows the
-// chosen one. Probabilities were computed by the command.
+// The model's predictions in the pass whose attention is shown: classes beside the picture or sound, or the next token after the
+// chosen one. The command computed the probabilities.
 import { digits } from "../axis";
 import type { Says } from "../contract";
 import { h } from "../dom";
 import { part } from "../tensor";
 import { named, visible } from "./labels";
-import type { Reading } from "./page";
+import type { HeadsPage } from "./page";
 
-/** Answers and their probabilities after a token, the likeliest first; nothing where none is kept. */
-export function answers({ kind, names, which, shares, first = 0 }: Says, row: number): [string, number][] {
+/** Predictions and their probabilities at a token, the most probable first; empty where none are recorded. */
+export function predictionsAt({ kind, names, which, shares, first = 0 }: Says, row: number): [string, number][] {
   const [rows, wide] = shares.shape;
   const at = kind === "class" ? 0 : row - first;
   if (at < 0 || at >= rows) return [];
@@ -16,18 +16,18 @@ export function answers({ kind, names, which, shares, first = 0 }: Says, row: nu
   return Array.from(chances, (chance, i) => [names[numbers[i]], chance]);
 }
 
-export function says(page: Reading): { element: HTMLElement; draw(): void } | undefined {
+export function predictionPanel(page: HeadsPage): { element: HTMLElement; draw(): void } | undefined {
   const found = page.record.says;
   if (!found) return undefined;
   const line = page.record.lines[found.line ?? 0];
   const picture = found.kind === "class" && line.kind === "patches" && /^data:image\//.test(line.picture ?? "");
   const after = h("p.quiet", { "aria-live": "polite" });
-  const list = h("ol.answers");
-  const whole = found.kind === "class" ? "" : " next";
+  const list = h("ol.prediction-list");
+  const whole = found.kind !== "class";
   const element = h(
-    "section.part.says",
-    picture && h("img", { src: line.picture, alt: "the picture that the model saw" }),
-    h("div", h("h2", `What the model says${whole}`), after, list),
+    "section.part.predictions",
+    picture && h("img", { src: line.picture, alt: "the input picture" }),
+    h("div", h("h2", whole ? "Next-token predictions" : "Predictions"), after, list),
   );
   let drawn = NaN;
   return {
@@ -40,12 +40,12 @@ export function says(page: Reading): { element: HTMLElement; draw(): void } | un
       const at = found.kind === "class" ? 0 : Math.max(found.first ?? 0, Math.min(mine ?? last, last));
       if (at === drawn) return;
       drawn = at;
-      const best = answers(found, at);
-      const kept = rows === 1 && last > 0 ? " Of a long text the last answer alone is kept." : "";
+      const best = predictionsAt(found, at);
+      const kept = rows === 1 && last > 0 ? " For a long text only the last prediction is kept." : "";
       after.replaceChildren(
         ...(found.kind === "class"
-          ? ["Its likeliest answers to all of this input, and how probable it takes each to be."]
-          : ["After ", named(line, at), `: the likeliest next tokens, and how probable each is.${kept}`]),
+          ? ["The most probable classes for this input."]
+          : ["After ", named(line, at), `: the most probable next tokens.${kept}`]),
       );
       list.replaceChildren(
         ...best.map(

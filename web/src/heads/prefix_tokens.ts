@@ -1,4 +1,4 @@
-// Tokens that stand in front of patches or slices, as buttons: a class token, registers.
+// Prefix tokens as buttons: a class token, registers.
 import type { Line } from "../contract";
 import { h } from "../dom";
 import { brief, visible } from "./labels";

@@ -1,15 +1,15 @@
-// The model runs again, on the machine that serves the page: its tokens in another order, or the text at other places. What its
-// weights say to that is measured, layer by layer, beside what rounding may make.
+// Rerun: the machine that serves the page runs the model again, on the same tokens in another order or at other positions. The page
+// shows how far the weights of each layer change, beside the rounding floor.
 import type { Again, Heads } from "../contract";
 import { button, h } from "../dom";
-import { called } from "./mosaic";
-import { Newest, type Asking } from "./latest_request";
-import type { Reading } from "./page";
+import { layerName } from "./mosaic";
+import { LatestRequest, type Fetcher } from "./latest_request";
+import type { HeadsPage } from "./page";
 
-const [FIRST, ROWS] = [100, 24]; // places that a text is slid by at first; layers that are listed at first
-const FAR = 1000; // places at the right end of the slider; the field beside it takes more
+const [FIRST, ROWS] = [100, 24]; // the shift at first; layers that are listed at first
+const FAR = 1000; // the largest shift of the slider; the field beside it takes more
 
-/** Every place once, by chance, and never all of them where they were. */
+/** A random permutation that is not the identity. */
 export function shuffled(count: number, chance: () => number = Math.random): number[] {
   const order = Array.from({ length: count }, (_, i) => i);
   do
@@ -17,75 +17,75 @@ export function shuffled(count: number, chance: () => number = Math.random): num
       const j = Math.floor(chance() * (i + 1));
       [order[i], order[j]] = [order[j], order[i]];
     }
-  while (count > 1 && order.every((place, i) => place === i));
+  while (count > 1 && order.every((from, i) => from === i));
   return order;
 }
 
-/** The first layer that notices; nothing where none does. */
-export const notices = ({ differs, floor }: Pick<Again, "differs" | "floor">): number | undefined => {
-  const found = differs.findIndex((far, layer) => far > floor[layer]);
-  return found < 0 ? undefined : found;
+/** The first layer whose weights change by more than the rounding floor; undefined where none does. */
+export const firstChangedLayer = ({ differs, floor }: Pick<Again, "differs" | "floor">): number | undefined => {
+  const first = differs.findIndex((difference, layer) => difference > floor[layer]);
+  return first < 0 ? undefined : first;
 };
 
 const small = (value: number): string => (value === 0 ? "0" : value < 1e-3 ? value.toExponential(1) : value.toFixed(4));
 
-/** What the weights said, as one sentence. */
-export function told(again: Again, name: (layer: number) => string): string {
-  const what = again.order.length ? (again.start ? "the shuffle and the slide" : "the shuffle") : "the slide";
-  const first = notices(again);
+/** The outcome as one sentence. */
+export function rerunSummary(again: Again, name: (layer: number) => string): string {
+  const what = again.order.length ? (again.start ? "the shuffle and the shift" : "the shuffle") : "the shift";
+  const first = firstChangedLayer(again);
   const most = Math.max(...again.differs);
   if (first === undefined) {
-    const how = again.order.length ? "every weight moved with its tokens" : "every weight stayed what it was";
-    return `No layer notices ${what}: ${how}, to ${small(most)}, which rounding explains.`;
+    const property = again.order.length ? "equivariant to" : "invariant to";
+    return `Every layer is ${property} ${what}: no weight differs by more than ${small(most)}, which is within rounding.`;
   }
-  return `${name(first)} is the first to notice ${what}: a weight differs by ${small(again.differs[first])}, where rounding may make ${small(again.floor[first])}.`;
+  return `${name(first)} is the first layer that changes under ${what}: a weight differs by ${small(again.differs[first])}; the rounding floor is ${small(again.floor[first])}.`;
 }
 
-export function moving(page: Reading, ask?: Asking): HTMLElement | undefined {
+export function rerunPanel(page: HeadsPage, ask?: Fetcher): HTMLElement | undefined {
   const { live, served } = page.record;
   if (!live) return undefined;
-  const heading = h("h2", "Move the tokens");
+  const heading = h("h2", "Rerun: shuffle or shift the tokens");
   if (!served) {
-    const where = "This is a file, and the model is not in it. The command that made it, without --export, serves a page on which the tokens can be shuffled and the text slid: the model then runs again."; // prettier-ignore
-    return h("section.part.moving", heading, h("p.quiet", where));
+    const where = "This file does not contain the model. Run the same command without --export: the served page can shuffle or shift the tokens and run the model again."; // prettier-ignore
+    return h("section.part.rerun", heading, h("p.quiet", where));
   }
   const { line, shuffle, slide } = live;
   const status = h("p.said", { role: "status" });
-  const result = h("div.answered");
-  const by = h<HTMLInputElement>("input", { type: "number", min: 1, max: 1000000, step: 1, value: FIRST, "aria-label": "places that the text is slid by" }); // prettier-ignore
-  const drag = h<HTMLInputElement>("input", { type: "range", min: 1, max: FAR, step: 1, value: FIRST, "aria-label": "drag to slide the text" }); // prettier-ignore
-  const slideBy = () => void run(`from=${encodeURIComponent(by.value)}`);
+  const result = h("div.rerun-result");
+  const by = h<HTMLInputElement>("input", { type: "number", min: 1, max: 1000000, step: 1, value: FIRST, "aria-label": "shift in positions" }); // prettier-ignore
+  const drag = h<HTMLInputElement>("input", { type: "range", min: 1, max: FAR, step: 1, value: FIRST, "aria-label": "drag to shift the text" }); // prettier-ignore
+  const rerunShifted = () => void run(`from=${encodeURIComponent(by.value)}`);
   drag.oninput = () => {
     by.value = drag.value;
-    slideBy(); // what was asked for on the way is stale
+    rerunShifted(); // requests for the values passed on the way are stale
   };
   by.oninput = () => (drag.value = by.value);
-  const newest = new Newest(ask);
+  const newest = new LatestRequest(ask);
   let clock = 0;
 
   async function run(question: string): Promise<void> {
     const began = performance.now();
-    const tell = () => {
+    const showProgress = () => {
       const seconds = Math.round((performance.now() - began) / 1000);
       status.textContent = `The model runs … ${seconds ? `${seconds} s` : ""}`;
     };
     clearInterval(clock);
-    clock = window.setInterval(tell, 1000);
-    tell();
+    clock = window.setInterval(showProgress, 1000);
+    showProgress();
     stop.hidden = false;
     try {
-      const found = await newest.get<Heads>(`/again?${question}`);
-      if (!found) return;
-      page.renew(found);
-      settle("");
+      const record = await newest.get<Heads>(`/again?${question}`);
+      if (!record) return;
+      page.renew(record);
+      finish("");
       result.replaceChildren(...results(page.record));
     } catch (error) {
-      settle((error as Error).message);
+      finish((error as Error).message);
     }
   }
 
-  /** Nothing is waited for any more. */
-  function settle(said: string): void {
+  /** Stop waiting. */
+  function finish(said: string): void {
     newest.drop();
     clearInterval(clock);
     stop.hidden = true;
@@ -93,10 +93,10 @@ export function moving(page: Reading, ask?: Asking): HTMLElement | undefined {
   }
 
   const length = () => page.first.lines[line].labels.length;
-  const stop = button("Leave it", "Do not wait for the answer", () => settle("The answer will be dropped."));
+  const stop = button("Cancel", "Do not wait for the result", () => finish("Cancelled."));
   stop.hidden = true;
-  const back = button("Back to the first run", "Show the tokens where they were", () => {
-    settle("");
+  const back = button("Back to the first run", "Show the original order and positions", () => {
+    finish("");
     page.renew(page.first);
     result.replaceChildren();
   });
@@ -104,20 +104,20 @@ export function moving(page: Reading, ask?: Asking): HTMLElement | undefined {
   function results(record: Heads): HTMLElement[] {
     const again = record.again!;
     const name = (layer: number) => {
-      const title = called(record, layer, 0).replace(/, head 1$/, "");
+      const title = layerName(record, layer);
       return title.charAt(0).toUpperCase() + title.slice(1);
     };
-    const whose = [again.order.length && "in another order", again.start && `slid by ${again.start.toLocaleString("en")} places`].filter(Boolean).join(", "); // prettier-ignore
+    const moved = [again.order.length && "in another order", again.start && `shifted by ${again.start.toLocaleString("en")} positions`].filter(Boolean).join(", "); // prettier-ignore
     const body = h("tbody");
     const most = Math.max(...again.differs, 1e-12);
-    const row = (far: number, layer: number) =>
+    const row = (difference: number, layer: number) =>
       h(
         "tr",
-        { "data-notices": String(far > again.floor[layer]) },
+        { "data-changed": String(difference > again.floor[layer]) },
         h("th", { scope: "row" }, name(layer)),
-        h("td.far", { style: `--share:${(far / most).toFixed(3)}` }, small(far)),
+        h("td.far", { style: `--share:${(difference / most).toFixed(3)}` }, small(difference)),
         h("td", small(again.floor[layer])),
-        h("td", far > again.floor[layer] ? "notices" : "does not notice"),
+        h("td", difference > again.floor[layer] ? "changes" : "does not change"),
       );
     const fill = (count: number) => body.replaceChildren(...again.differs.slice(0, count).map(row));
     fill(ROWS);
@@ -127,29 +127,29 @@ export function moving(page: Reading, ask?: Asking): HTMLElement | undefined {
     });
     all.hidden = again.differs.length <= ROWS;
     const how = again.order.length
-      ? "Differs: the largest |weight − weight| of any head between this run and the first one, whose rows and columns were moved as the tokens were."
-      : "Differs: the largest |weight − weight| of any head between this run and the first one.";
+      ? "Difference: the largest |weight − weight| of any head between this run and the first one, with rows and columns permuted as the tokens."
+      : "Difference: the largest |weight − weight| of any head between this run and the first one.";
     return [
-      h("p.lede", h("b", told(again, name))),
-      h("p", `Everything below shows run ${again.run}: the tokens ${whose}. `, back),
-      h("div.scroll", { tabindex: 0, role: "region", "aria-label": "layers and what they notice" }, h("table", h("caption.spoken", "Layers and what they notice"), h("thead", h("tr", ["layer", "differs", "rounding may make", "so it"].map((title) => h("th", { scope: "col" }, title)))), body)), // prettier-ignore
+      h("p.lede", h("b", rerunSummary(again, name))),
+      h("p", `Everything below shows run ${again.run}: the tokens ${moved}. `, back),
+      h("div.scroll", { tabindex: 0, role: "region", "aria-label": "difference of each layer" }, h("table", h("caption.spoken", "Difference of each layer"), h("thead", h("tr", ["layer", "difference", "rounding floor", "verdict"].map((title) => h("th", { scope: "col" }, title)))), body)), // prettier-ignore
       h("div.buttons", all),
-      h("p.quiet", `${how} What rounding may make is measured: the first run again, every module's output wrong by one unit in its last place, times 4${again.start ? "; for a slide with what rounding makes of angles at such places" : ""}.`), // prettier-ignore
+      h("p.quiet", `${how} The rounding floor is measured: the first run again with the output of every module off by one unit in the last place, times 4${again.start ? "; for a shift, plus the rounding of angles at such positions" : ""}.`), // prettier-ignore
     ];
   }
 
   return h(
-    "section.part.moving",
+    "section.part.rerun",
     heading,
-    h("p.quiet", "The model runs again on the machine that serves this page. A model that does not notice where a token stands gives the same weights, moved."), // prettier-ignore
+    h("p.quiet", "The machine that serves this page runs the model again. A model that is invariant to positions gives the same weights, moved with the tokens."), // prettier-ignore
     h(
-      "div.moves",
+      "div.rerun-controls",
       shuffle
         ? h("p.quiet", `No shuffle: ${shuffle}`)
         : button("Shuffle the tokens", "Run the model on the same tokens in another order", () => void run(`order=${shuffled(length()).join(",")}`)), // prettier-ignore
       slide
-        ? h("p.quiet", `No slide: ${slide}`)
-        : h("span.slide", button("Slide the text", "Run the model on the same tokens, each at a later place", slideBy), h("label", " by ", by, " places"), drag), // prettier-ignore
+        ? h("p.quiet", `No shift: ${slide}`)
+        : h("span.shift", button("Shift the text", "Run the model on the same tokens at later positions", rerunShifted), h("label", " by ", by, " positions"), drag), // prettier-ignore
       stop,
     ),
     status,

@@ -1,27 +1,39 @@
-// What heads do, in words. The figures are measured; the role is what they come to.
+// The roles of heads in words. The figures are measured; the role follows from them.
 import type { Head } from "../contract";
 import { h } from "../dom";
 import type { Role } from "./state";
 
-export const SAYS: Record<Role, { title: string; about: string }> = {
-  previous: { title: "previous token", about: "looks at the token before" },
-  self: { title: "itself", about: "looks at the token itself" },
-  first: { title: "first token", about: "rests on the first token, where what it brings often does nothing" },
-  content: { title: "content", about: "chooses by what the tokens are, wherever they stand" },
-  even: { title: "even", about: "spreads over all that it may see" },
-  mixed: { title: "mixed", about: "does several of these" },
+export const ROLE_TEXT: Record<Role, { title: string; about: string }> = {
+  previous: { title: "previous token", about: "attends to the previous token" },
+  self: { title: "same token", about: "attends to the query token itself" },
+  first: { title: "first token", about: "attends to the first token, an attention sink whose value often contributes little" },
+  content: { title: "content", about: "attends by content, whatever the positions" },
+  even: { title: "uniform", about: "attends almost uniformly to all unmasked tokens" },
+  mixed: { title: "mixed", about: "combines several of these" },
 };
 
 export type Figure = "previous" | "own" | "first" | "entropy" | "distance" | "content" | "diagonal";
 
 export const FIGURES: { name: Figure; title: string; about: string }[] = [
-  { name: "previous", title: "previous", about: "Mean weight on the token just before the one that asks." },
-  { name: "own", title: "itself", about: "Mean weight on the token that asks." },
+  { name: "previous", title: "previous", about: "Mean weight on the token before the query." },
+  { name: "own", title: "same", about: "Mean weight on the query token itself." },
   { name: "first", title: "first", about: "Mean weight on the first token." },
-  { name: "entropy", title: "entropy", about: "0: one token has all of a row's weight; 1: all that may be seen have the same." },
-  { name: "distance", title: "distance", about: "Tokens between who asks and who is looked at, weighted." },
-  { name: "content", title: "content", about: "Share of the weights' variation that neither the distance nor the place explains." },
-  { name: "diagonal", title: "straight", about: "Of tokens that look at another line: share of rows whose largest weight lies on the straight way from the first token to the last, at most one token beside it. In brackets: of links drawn by chance." }, // prettier-ignore
+  {
+    name: "entropy",
+    title: "entropy",
+    about: "Normalized entropy of a row: 0 where one key has all the weight, 1 where all unmasked keys have the same.",
+  },
+  {
+    name: "distance",
+    title: "distance",
+    about: "Mean distance |query position − key position|, weighted by the attention weights.",
+  },
+  {
+    name: "content",
+    title: "content",
+    about: "Share of the weights' variance that neither the distance nor the key position explains.",
+  },
+  { name: "diagonal", title: "diagonal", about: "In cross-attention: share of queries whose largest weight lies within one token of the diagonal. In brackets: chance level." }, // prettier-ignore
 ];
 
 /** A figure as it stands in a table. */
@@ -32,14 +44,14 @@ export const figure = (head: Head, name: Figure): string => {
   return value.toFixed(name === "distance" ? 1 : 2) + chance;
 };
 
-/** "previous 0.93, itself 0.02, ...": what a screen reader says of a head. */
+/** "previous 0.93, same 0.02, ...": what a screen reader says of a head. */
 export const figures = (head: Head): string =>
   FIGURES.filter(({ name }) => head[name] != null)
     .map(({ name, title }) => `${title} ${figure(head, name)}`)
     .join(", ");
 
 /** The figures that any of these heads has. */
-export const counted = (heads: Head[]) =>
+export const presentFigures = (heads: Head[]) =>
   FIGURES.filter(({ name }) => name !== "diagonal" || heads.some((head) => head[name] != null));
 
-export const badge = (role: Role): HTMLElement => h("span.role", { "data-role": role }, SAYS[role].title);
+export const badge = (role: Role): HTMLElement => h("span.role", { "data-role": role }, ROLE_TEXT[role].title);

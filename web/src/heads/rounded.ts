@@ -1,4 +1,4 @@
-// Numbers that were rounded for a small file: weights as letters on a scale of octaves, vectors as bytes with a unit for each row.
+// Rounded numbers of a compact file: weights as letters on a logarithmic scale, vectors as bytes with a step for each row.
 // See record/rounded.py, which wrote them.
 import type { Array as ArrayRecord, Numbers } from "../contract";
 import { digits } from "../axis";
@@ -8,12 +8,12 @@ const [OCTAVE, LEAST, FIRST, SKIPPED] = [3, 90, 35, 92]; // letters an octave; t
 const level = (code: number): number => code - FIRST - (code > SKIPPED ? 1 : 0);
 const WEIGHTS = Float64Array.from({ length: 128 }, (_, code) => (level(code) >= LEAST ? 0 : 2 ** (-level(code) / OCTAVE)));
 
-/** Of row n so many weights are written down: all, or where causal those up to its own place. */
+/** How many weights of row n are written: all, or with a causal mask those up to its own position. */
 const wide = (n: number, { causal, rows, columns }: Numbers): number =>
   causal ? Math.max(0, Math.min(columns!, n + 1 + columns! - rows!)) : columns!;
 
 /** Weights [N, M] of a head. */
-export function spelled(numbers: Numbers, head: number): Float64Array {
+export function decodeWeights(numbers: Numbers, head: number): Float64Array {
   const [text, rows, columns] = [numbers.letters![head], numbers.rows!, numbers.columns!];
   const found = new Float64Array(rows * columns);
   for (let n = 0, at = 0; n < rows; n++)
@@ -21,8 +21,8 @@ export function spelled(numbers: Numbers, head: number): Float64Array {
   return found;
 }
 
-/** [side, side] of 255 · √(largest weight) in each cell, as Python makes small pictures. */
-export function pictured(numbers: Numbers, head: number, side: number): Uint8Array {
+/** [side, side] of 255 · √(largest weight) in each cell, as Python makes thumbnails. */
+export function thumbnail(numbers: Numbers, head: number, side: number): Uint8Array {
   const [text, rows, columns] = [numbers.letters![head], numbers.rows!, numbers.columns!];
   const codes = new Uint8Array(side * side).fill(127); // the smallest code is the largest weight
   const first = Int32Array.from({ length: columns }, (_, m) => Math.floor((m * side) / columns));
@@ -40,22 +40,22 @@ export function pictured(numbers: Numbers, head: number, side: number): Uint8Arr
   return codes.map((code) => Math.round(255 * Math.sqrt(WEIGHTS[code])));
 }
 
-/** Rows of whole numbers times the unit of each. */
-export function stretched(rows: Float64Array, step: ArrayRecord, group: number): Float64Array {
+/** Rows of integers times the step of each row. */
+export function dequantized(rows: Float64Array, step: ArrayRecord, group: number): Float64Array {
   const count = step.shape[1];
   const units = part(step, group * count, (group + 1) * count);
   const width = rows.length / count;
   return rows.map((value, at) => value * units[Math.floor(at / width)]);
 }
 
-/** How far a number may be off, in per cent, never less than it is: "13 %". */
+/** A relative error in per cent, rounded up: "13 %". */
 export function percent(about: number): string {
   const scale = 10 ** (1 - Math.floor(Math.log10(100 * about))); // two digits
   return `${Number((Math.ceil(100 * about * scale * (1 - 1e-9)) / scale).toPrecision(2))} %`;
 }
 
-/** A weight with as many digits as are known of it: "≈ 0.123" where it was rounded. */
-export function weighed(weight: number, about: number): string {
+/** A weight with its significant digits: "≈ 0.123" where it is rounded. */
+export function formatWeight(weight: number, about: number): string {
   if (!about) return digits(weight);
   return weight === 0 ? "≈ 0" : `≈ ${digits(Number(weight.toPrecision(about > 0.03 ? 3 : 4)))}`;
 }

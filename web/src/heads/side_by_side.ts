@@ -1,9 +1,9 @@
-// Two models beside each other on the same input: which of them is shown, how far each pair of heads is apart, what changed most.
+// Two models side by side on the same input: which of them is shown, and the distance between each pair of heads.
 import type { Beside, Heads, Layer } from "../contract";
 import { button, h } from "../dom";
-import { choice } from "./detail";
-import { called } from "./mosaic";
-import type { Reading } from "./page";
+import { segmentedControl } from "./detail";
+import { headName, layerName } from "./mosaic";
+import type { HeadsPage } from "./page";
 import { colour } from "./canvas";
 import { badge } from "./roles";
 import type { HeadsState } from "./state";
@@ -11,8 +11,8 @@ import type { HeadsState } from "./state";
 export type Side = HeadsState["side"];
 const ROWS = 12;
 
-/** The other model as a record of its own; a layer without a partner is that of the first model. */
-export const otherOf = (record: Heads): Heads | undefined =>
+/** The other model as a record of its own; a layer without a counterpart is that of the first model. */
+export const otherRecord = (record: Heads): Heads | undefined =>
   record.beside
     ? {
         ...record,
@@ -22,22 +22,22 @@ export const otherOf = (record: Heads): Heads | undefined =>
       }
     : undefined;
 
-/** Whether a layer has a partner in the other model. */
-export const paired = ({ beside }: Heads, layer: number): boolean => Boolean(beside?.layers[layer]);
+/** Whether a layer has a counterpart in the other model. */
+export const hasCounterpart = ({ beside }: Heads, layer: number): boolean => Boolean(beside?.layers[layer]);
 
-/** Which of the two a layer shows: the first where it has no partner. */
-export const sideOf = ({ record, state }: Pick<Reading, "record" | "state">, layer: number): Side =>
-  paired(record, layer) ? state.side : "this";
+/** Which model a layer shows: the first where it has no counterpart. */
+export const shownSide = ({ record, state }: Pick<HeadsPage, "record" | "state">, layer: number): Side =>
+  hasCounterpart(record, layer) ? state.side : "this";
 
-/** Which model is shown: a word for each. */
-export function sides(page: Reading) {
+/** A switch between the two models and their difference. */
+export function modelSwitch(page: HeadsPage) {
   const [one, other] = page.record.beside!.names;
-  return choice(
+  return segmentedControl(
     "which model",
     [
       ["this", one, `Show ${one}`],
       ["other", other, `Show ${other}`],
-      ["apart", "difference", `Show how ${other} differs from ${one}`],
+      ["difference", "difference", `Show how ${other} differs from ${one}`],
     ],
     (value) => page.set({ side: value as Side }),
   );
@@ -49,14 +49,14 @@ export interface Pair {
   apart: number;
 }
 
-/** All pairs of heads, those that are furthest apart first. */
-export const changed = ({ apart }: Pick<Beside, "apart">): Pair[] =>
+/** All pairs of heads, the largest distance first. */
+export const rankedPairs = ({ apart }: Pick<Beside, "apart">): Pair[] =>
   apart
     .flatMap((row, layer) => row.map((far, head) => ({ layer, head, apart: far })))
     .sort((a, b) => b.apart - a.apart || a.layer - b.layer || a.head - b.head);
 
-/** How far two heads are apart, as a square: its strength is the distance. */
-export function square(
+/** The distance between two heads as a square: its opacity is the distance. */
+export function distanceSquare(
   context: CanvasRenderingContext2D,
   far: number | undefined,
   at: [number, number],
@@ -75,33 +75,33 @@ export function square(
 
 const percent = (share: number): string => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
 
-/** What became of the heads, as one sentence. */
-export function summed({ beside, layers }: Pick<Heads, "beside" | "layers">, name: (layer: number) => string): string {
-  const pairs = changed(beside!);
+/** The distances in one sentence. */
+export function distanceSummary({ beside, layers }: Pick<Heads, "beside" | "layers">, name: (layer: number) => string): string {
+  const pairs = rankedPairs(beside!);
   const mean = (row: number[]) => row.reduce((sum, far) => sum + far, 0) / row.length;
   const by = layers.map((_, layer) => ({ layer, far: beside!.apart[layer] ?? [] })).filter(({ far }) => far.length);
   const ranked = by.map(({ layer, far }) => ({ layer, far: mean(far) })).sort((a, b) => b.far - a.far);
   const [most, least] = [ranked[0], ranked.at(-1)!];
-  const all = `On average ${percent(mean(pairs.map(({ apart }) => apart)))} of a row's weight lies on other tokens in ${beside!.names[1]}`;
+  const all = `On average ${percent(mean(pairs.map(({ apart }) => apart)))} of a query's weight lies on other tokens in ${beside!.names[1]}`;
   if (pairs[0].apart === 0) return `Every weight is the same in ${beside!.names[1]}.`;
   return ranked.length > 1
     ? `${all}: most in ${name(most.layer)} (${percent(most.far)}), least in ${name(least.layer)} (${percent(least.far)}).`
     : `${all}.`;
 }
 
-/** The pairs of heads as a table, what changed most first. */
-export function besides(page: Reading): { element: HTMLElement; draw(): void } {
+/** The pairs of heads as a table, the largest distance first. */
+export function pairTable(page: HeadsPage): { element: HTMLElement; draw(): void } {
   const { record } = page;
   const beside = record.beside!;
-  const pairs = changed(beside);
-  const name = (layer: number) => called(record, layer, 0).replace(/, head 1$/, "");
+  const pairs = rankedPairs(beside);
+  const name = (layer: number) => layerName(record, layer);
   let shown = ROWS;
   const body = h("tbody");
   const more = h("div.buttons");
   const draw = () => {
     body.replaceChildren(
       ...pairs.slice(0, shown).map(({ layer, head, apart }) => {
-        const title = called(record, layer, head);
+        const title = headName(record, layer, head);
         const [one, other] = [record.layers[layer], beside.layers[layer] as Layer].map(({ heads }) => heads[head].role);
         const open = page.state.open?.[0] === layer && page.state.open[1] === head;
         return h(
@@ -130,12 +130,12 @@ export function besides(page: Reading): { element: HTMLElement; draw(): void } {
     );
   };
   const element = h(
-    "section.part.besides",
+    "section.part.head-pairs",
     h("h2", "What changed most"),
-    h("p.lede", summed(record, name)),
-    h("div.scroll", { tabindex: 0, role: "region", "aria-label": "pairs of heads" }, h("table", h("caption.spoken", "Pairs of heads"), h("thead", h("tr", ["head", "apart", "what it does"].map((title) => h("th", { scope: "col" }, title)))), body)), // prettier-ignore
+    h("p.lede", distanceSummary(record, name)),
+    h("div.scroll", { tabindex: 0, role: "region", "aria-label": "pairs of heads" }, h("table", h("caption.spoken", "Pairs of heads"), h("thead", h("tr", ["head", "distance", "role"].map((title) => h("th", { scope: "col" }, title)))), body)), // prettier-ignore
     more,
-    h("p.quiet", "Apart: half the sum of |weight − weight| over a row, as the mean over rows (of all, or of 512 at equal distances); 0 is alike, 1 is nothing in common."), // prettier-ignore
+    h("p.quiet", "Distance: the total variation distance of two rows, ½ Σ |weight − weight|, averaged over rows (all, or 512 evenly spaced). 0: equal; 1: nothing in common."), // prettier-ignore
   );
   return { element, draw };
 }

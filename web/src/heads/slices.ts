@@ -1,12 +1,12 @@
-// Slices of a sound along time: its wave, where the sound is there, and under it a bar for each slice, as high as its weight. The axis
-// is in seconds. The sound is played whole, or a slice of it.
+// Slices of a sound along time: the waveform, where the record has the sound, and under it a bar for each slice, as high as its
+// weight. The axis is in seconds. The sound is played as a whole, or one slice of it.
 import { axis } from "../axis";
 import type { Line } from "../contract";
 import { button, h } from "../dom";
 import { front } from "./prefix_tokens";
-import { along, type LineView, type Listener, scaled, type Shown } from "./lines";
+import { nextIndex, type LineView, type Listener, tintScale, type Shown } from "./lines";
 import { css, fitted, sized } from "./canvas";
-import { envelope, type Player, player, sampled } from "./sound";
+import { envelope, type Player, player, decodeSamples } from "./sound";
 
 const [HIGH, FOOT, WAVE, GAP] = [110, 20, 76, 6]; // pixels
 
@@ -16,7 +16,7 @@ export function slices(line: Line, label: string, listener: Listener): LineView 
   const times = line.seconds ?? [];
   const timed = times.length === count;
   const heard = timed ? (line.heard ?? undefined) : undefined;
-  const samples = heard && sampled(heard);
+  const samples = heard && decodeSamples(heard);
   const step = timed ? (times[count - 1] - times[0]) / Math.max(1, count - 1) : 1;
   const begins = (i: number) => (timed ? times[i] : i);
   const ends = (i: number) => begins(i) + (timed ? line.lasts || step : 1);
@@ -26,15 +26,15 @@ export function slices(line: Line, label: string, listener: Listener): LineView 
   const canvas = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
   const head = h("i.down", { hidden: true });
   const place = h("div.time", { tabindex: 0, role: "application", "aria-label": `${label}: ${count} slices, arrow keys choose` }, canvas, head); // prettier-ignore
-  const pictured =
+  const thumbnail =
     line.picture && /^data:image\//.test(line.picture) && h("img.spectrum", { src: line.picture, alt: "the sound as a picture" });
-  const tokens = front(line, listener, "tokens in front of the slices");
+  const tokens = front(line, listener, "prefix tokens");
   const play = heard && samples && playing(heard, samples);
-  const element = h("div.slices", pictured, tokens.element, place, play?.element);
+  const element = h("div.slices", thumbnail, tokens.element, place, play?.element);
   let now: Shown = { signed: false, hidden: [] };
   let wave: [number, number][] = [];
 
-  /** Buttons that play; they say how long what they play is. */
+  /** Buttons that play the sound, with the duration of what they play. */
   function playing(sound: NonNullable<Line["heard"]>, wave: Float32Array<ArrayBuffer>) {
     let made: Player | undefined;
     const tell = (at: number | undefined) => {
@@ -46,8 +46,8 @@ export function slices(line: Line, label: string, listener: Listener): LineView 
     const slice = (i: number | undefined) => i !== undefined && i >= before && start(begins(i - before), ends(i - before));
     const whole = button("Play", "Play the whole sound", () => start(0, wave.length / sound.rate));
     const mine = button("", "Play the chosen slice", () => slice(now.chosen));
-    const other = button("", "Play the slice at the other end of the link", () => slice(now.other));
-    const stop = button("Stop", "Be quiet", () => made?.stop(), { disabled: true });
+    const other = button("", "Play the other slice of the chosen pair", () => slice(now.other));
+    const stop = button("Stop", "Stop the sound", () => made?.stop(), { disabled: true });
     return {
       element: h("div.buttons.play", { role: "group", "aria-label": "the sound" }, whole, mine, other, stop),
       draw() {
@@ -68,8 +68,8 @@ export function slices(line: Line, label: string, listener: Listener): LineView 
     if (!width) return;
     const context = sized(canvas, width, top + HIGH + FOOT);
     const along = axis([begins(0), last], [0, width], Math.max(2, width / 90));
-    const scale = scaled(now);
-    const own = scaled({ ...now, weights: now.weights?.subarray(before) });
+    const scale = tintScale(now);
+    const own = tintScale({ ...now, weights: now.weights?.subarray(before) });
     const out = new Set(now.hidden);
     const [role, positive, negative, quiet, empty, ink] = ["--role", "--positive", "--negative", "--quiet", "--empty", "--ink"].map(
       css,
@@ -133,7 +133,7 @@ export function slices(line: Line, label: string, listener: Listener): LineView 
   place.addEventListener("pointerleave", () => listener.point(undefined));
   place.addEventListener("click", (event) => listener.pick(under(event)));
   place.addEventListener("keydown", (event) => {
-    const to = along(event.key, now.chosen ?? now.other ?? 0, line.labels.length);
+    const to = nextIndex(event.key, now.chosen ?? now.other ?? 0, line.labels.length);
     if (to === undefined) return;
     listener.pick(to);
     event.preventDefault();

@@ -1,17 +1,17 @@
-// A sound that stands in the page: its samples, the shape of its wave, and a player that asks nobody for anything.
+// The sound inside the page: its samples, its envelope, and a player that makes no request.
 import type { Heard } from "../contract";
 import { bytesOf } from "../tensor";
 
 const LARGEST = 32767; // of 16 bits
 
 /** Samples in [-1, 1]. */
-export function sampled({ samples }: Heard): Float32Array<ArrayBuffer> {
+export function decodeSamples({ samples }: Heard): Float32Array<ArrayBuffer> {
   const bytes = bytesOf(samples);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return Float32Array.from({ length: bytes.length >> 1 }, (_, i) => view.getInt16(2 * i, true) / LARGEST);
 }
 
-/** The lowest and the highest sample of each of so many stretches from one place to another. */
+/** The lowest and the highest sample of each of `count` equal intervals between two samples. */
 export function envelope(samples: Float32Array, from: number, to: number, count: number): [number, number][] {
   return Array.from({ length: count }, (_, i) => {
     const [begin, end] = [i, i + 1].map((at) => Math.floor(from + ((to - from) * at) / count));
@@ -29,7 +29,7 @@ export interface Player {
   stop(): void;
 }
 
-/** tell: where it is, in seconds, while it plays; nothing when it is over. */
+/** tell: called with the playback time in seconds, and with undefined at the end. */
 export function player(heard: Heard, samples: Float32Array<ArrayBuffer>, tell: (at: number | undefined) => void): Player {
   let [context, source]: [AudioContext | undefined, AudioBufferSourceNode | undefined] = [undefined, undefined];
   let frame = 0;

@@ -1,9 +1,9 @@
-// The figures of all heads as a table: sorted by any column, some rows at a time, so that a page of many heads stays light.
+// The statistics of all heads as a table: sorted by any column, some rows at a time, so that a page of many heads stays light.
 import type { Head } from "../contract";
 import { button, h } from "../dom";
-import { called, groups, number } from "./mosaic";
-import type { Reading } from "./page";
-import { badge, counted, type Figure, figure, SAYS } from "./roles";
+import { headName, layerGroups, number } from "./mosaic";
+import type { HeadsPage } from "./page";
+import { badge, presentFigures, type Figure, figure, ROLE_TEXT } from "./roles";
 import { own } from "./rollout";
 import type { Role } from "./state";
 
@@ -17,7 +17,7 @@ interface Row {
 
 type Sort = { by: Figure | "place" | "role"; down: boolean };
 
-/** Rows in the order of a column; heads without the figure come last. */
+/** Rows sorted by a column; heads without its statistic come last. */
 export function sorted(rows: Row[], { by, down }: Sort): Row[] {
   const way = down ? -1 : 1;
   const place = (a: Row, b: Row) => a.layer - b.layer || a.head - b.head;
@@ -28,22 +28,22 @@ export function sorted(rows: Row[], { by, down }: Sort): Row[] {
   return [...known.sort((a, b) => way * (a.found[by]! - b.found[by]!) || place(a, b)), ...unknown];
 }
 
-export function statistics(page: Reading): { element: HTMLElement; draw(): void } {
+export function statistics(page: HeadsPage): { element: HTMLElement; draw(): void } {
   const { record } = page;
   const every = () =>
     own(page.state.side === "other" && page.other ? page.other : record).flatMap(({ heads }, layer) =>
       heads.map((found, head) => ({ layer, head, found })),
     );
-  const grouped = groups(record);
-  const figures = counted(every().map(({ found }) => found));
+  const grouped = layerGroups(record);
+  const figures = presentFigures(every().map(({ found }) => found));
   let sort: Sort = { by: "place", down: false };
   let shown = ROWS;
   const body = h("tbody");
   const more = h("div.buttons");
   const about = h("p.quiet.meaning", { role: "status" });
   const columns: { by: Sort["by"]; title: string; about: string }[] = [
-    { by: "place", title: "head", about: "Heads in the order in which the model has them." },
-    { by: "role", title: "role", about: "What the figures beside it come to." },
+    { by: "place", title: "head", about: "Heads in the order of the model." },
+    { by: "role", title: "role", about: "The role that follows from the statistics." },
     ...figures.map(({ name, title, about }) => ({ by: name, title, about })),
   ];
   const heads = columns.map((column) => {
@@ -61,15 +61,15 @@ export function statistics(page: Reading): { element: HTMLElement; draw(): void 
       else cell.removeAttribute("aria-sort");
     }
     const { about: meaning } = columns.find(({ by }) => by === sort.by)!;
-    about.textContent = `${meaning} Means over the tokens that may look at two or more${record.beside ? `, in ${record.beside.names[page.state.side === "other" ? 1 : 0]}` : ""}.`;
+    about.textContent = `${meaning} Means over the queries that may attend to two or more keys${record.beside ? `, in ${record.beside.names[page.state.side === "other" ? 1 : 0]}` : ""}.`;
     const several = grouped.length > 1;
     body.replaceChildren(
       ...sorted(lit, sort)
         .slice(0, shown)
         .map(({ layer, head, found }) => {
           const open = page.state.open?.[0] === layer && page.state.open[1] === head;
-          const title = called(record, layer, head);
-          const short = `${several ? `${grouped.findIndex(({ layers }) => layers.includes(layer)) + 1}: ` : ""}${number(grouped, layer)} · ${head + 1}`;
+          const title = headName(record, layer, head);
+          const short = `${several ? `${grouped.findIndex(({ layers }) => layers.includes(layer))}: ` : ""}L${number(grouped, layer)}H${head}`;
           return h(
             "tr",
             { "data-open": String(open) },
@@ -101,14 +101,14 @@ export function statistics(page: Reading): { element: HTMLElement; draw(): void 
   };
   const element = h(
     "section.part.statistics",
-    h("h2", "What each head does, as measured"),
+    h("h2", "Statistics of each head"),
     about,
     h(
       "div.scroll",
-      { tabindex: 0, role: "region", "aria-label": "figures of heads" },
+      { tabindex: 0, role: "region", "aria-label": "statistics of heads" },
       h(
         "table",
-        h("caption.spoken", "Figures of heads"),
+        h("caption.spoken", "Statistics of heads"),
         h(
           "thead",
           h(
@@ -126,7 +126,7 @@ export function statistics(page: Reading): { element: HTMLElement; draw(): void 
       h(
         "dl.meanings",
         figures.map(({ title, about }) => h("div", h("dt", title), h("dd", about))),
-        Object.entries(SAYS).map(([role, { about }]) => h("div", h("dt", badge(role as Role)), h("dd", `It ${about}.`))),
+        Object.entries(ROLE_TEXT).map(([role, { about }]) => h("div", h("dt", badge(role as Role)), h("dd", `It ${about}.`))),
       ),
     ),
   );

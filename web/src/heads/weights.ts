@@ -1,8 +1,8 @@
-// What a head computes, in float64: softmax over what may be seen of (scale · q·k, bounded, + bias) / temperature. One row costs
-// as much as there are keys, never their square; so does a column, once the sum of each row is known.
+// The attention weights of a head in float64: softmax over the unmasked keys of (softcap(scale · q·k) + bias) / temperature. One row
+// costs O(keys), and so does a column once the normalizer of each row is known.
 import type { Array as ArrayRecord, Numbers } from "../contract";
 import { part } from "../tensor";
-import { spelled, stretched } from "./rounded";
+import { decodeWeights, dequantized } from "./rounded";
 import type { Edit } from "./state";
 
 /** Numbers of [rows, columns], or of one row that stands for all. */
@@ -11,10 +11,10 @@ interface Table {
   data: Float64Array;
 }
 
-/** What one head was given, read from a record. */
-export interface Given {
-  rows: number; // N, who asks
-  columns: number; // M, who answers
+/** The tensors of one head, read from a record. */
+export interface HeadTensors {
+  rows: number; // N, queries
+  columns: number; // M, keys
   width: number; // K, of queries and keys
   values: number; // V, of values
   scale: number;
@@ -26,12 +26,12 @@ export interface Given {
   bias?: Table;
   seen?: Table;
   sink?: number;
-  weights?: Float64Array; // [N, M], where they do not follow from the rest
-  about: number; // weights may be off by this share of themselves
+  weights?: Float64Array; // [N, M], where they cannot be recomputed from the rest
+  about: number; // relative error of the weights
 }
 
-/** What a person changed of it. */
-export interface Changes {
+/** The interventions on it. */
+export interface Interventions {
   causal?: boolean;
   mask: boolean;
   bias: boolean;
@@ -40,10 +40,10 @@ export interface Changes {
   edits: Pick<Edit, "of" | "token" | "feature" | "value">[];
 }
 
-export const NONE: Changes = { mask: true, bias: true, temperature: 1, hidden: [], edits: [] };
+export const NONE: Interventions = { mask: true, bias: true, temperature: 1, hidden: [], edits: [] };
 
 /** One head of [H, ...]; of [G, ...] the one that it shares: number h·G // H. */
-export function given(numbers: Numbers, head: number, heads: number): Given {
+export function headTensors(numbers: Numbers, head: number, heads: number): HeadTensors {
   const own = (array: ArrayRecord | null | undefined): Float64Array | undefined => {
     if (!array) return undefined;
     const size = array.shape.slice(1).reduce((product, length) => product * length, 1);
@@ -53,7 +53,7 @@ export function given(numbers: Numbers, head: number, heads: number): Given {
   const table = (array: ArrayRecord | null | undefined) => array && { rows: array.shape[1], data: own(array)! };
   const vectors = (array?: ArrayRecord | null, step?: ArrayRecord | null) => {
     const found = own(array);
-    return found && step ? stretched(found, step, Math.floor((head * step.shape[0]) / heads)) : found;
+    return found && step ? dequantized(found, step, Math.floor((head * step.shape[0]) / heads)) : found;
   };
   const { q, k, v, weights } = numbers;
   return {
@@ -70,24 +70,24 @@ export function given(numbers: Numbers, head: number, heads: number): Given {
     bias: table(numbers.bias) ?? undefined,
     seen: table(numbers.seen) ?? undefined,
     sink: own(numbers.sink)?.[0],
-    weights: numbers.letters?.length ? spelled(numbers, head) : own(weights),
+    weights: numbers.letters?.length ? decodeWeights(numbers, head) : own(weights),
     about: numbers.about ?? 0,
   };
 }
 
-/** How one weight came about, step by step. */
+/** One weight, step by step. */
 export interface Score {
-  hidden: string; // why it may not be seen; empty where it may
+  hidden: string; // why the key is masked; empty where it is not
   products?: Float64Array; // q[n, k] · k[m, k]
   sum: number; // of the products
   scaled: number;
   capped: number;
   bias: number;
-  score: number; // what softmax is of, before the temperature
+  score: number; // the logit, before the temperature
   exponent: number; // score / temperature
   top: number; // the largest exponent of the row
   total: number; // sum of e^(exponent − top) over the row, with the sink
-  sink?: number; // its part in this sum
+  sink?: number; // the sink's part in this sum
   weight: number;
 }
 
@@ -95,15 +95,15 @@ export class Attention {
   readonly q?: Float64Array;
   readonly k?: Float64Array;
   readonly causal: boolean;
-  private readonly out: Uint8Array; // tokens that a person hid
+  private readonly out: Uint8Array; // tokens that the reader masked
   private readonly bias?: Table;
   private readonly seen?: Table;
-  private readonly sums: Float64Array; // log of each row's sum; NaN where it is not known yet
+  private readonly sums: Float64Array; // log of each row's sum; NaN where it is not computed yet
   private readonly buffer: Float64Array;
 
   constructor(
-    readonly given: Given,
-    readonly changes: Changes = NONE,
+    readonly given: HeadTensors,
+    readonly changes: Interventions = NONE,
   ) {
     const { rows, columns, width } = given;
     const edited = (of: "q" | "k", data?: Float64Array) => {
@@ -126,7 +126,7 @@ export class Attention {
     this.buffer = new Float64Array(columns);
   }
 
-  /** Whether anything is not as the model had it. */
+  /** Whether anything differs from the model. */
   get changed(): boolean {
     const { given, changes } = this;
     return (
@@ -140,16 +140,16 @@ export class Attention {
     );
   }
 
-  /** Why n may not see m; empty where it may. */
+  /** Why query n cannot attend to key m; empty where it can. */
   hidden(n: number, m: number): string {
-    if (this.out[m]) return "hidden by you";
+    if (this.out[m]) return "masked by you";
     if (this.causal && m > n + this.given.columns - this.given.rows) return "causal mask";
     if (this.seen && !this.seen.data[place(this.seen, n, m, this.given.columns)]) return "the model's mask";
-    if (this.bias && this.bias.data[place(this.bias, n, m, this.given.columns)] === -Infinity) return "its bias is −∞";
+    if (this.bias && this.bias.data[place(this.bias, n, m, this.given.columns)] === -Infinity) return "its score bias is −∞";
     return "";
   }
 
-  /** Weights of row n; they go into `weights`, which is new unless given. */
+  /** Weights of query n, written into `weights`. */
   row(n: number, weights: Float64Array = new Float64Array(this.given.columns)): Float64Array {
     const { columns, rows, sink } = this.given;
     if (this.given.weights && !this.changed) return fill(weights, this.given.weights.subarray(n * columns, (n + 1) * columns));
@@ -175,7 +175,7 @@ export class Attention {
     return weights;
   }
 
-  /** Weights that all rows have for m. The first time it needs every row; then it costs as much as a row. */
+  /** Weights of all queries on key m. The first call computes every row; later ones cost as much as a row. */
   column(m: number): Float64Array {
     const { rows, columns, weights } = this.given;
     const found = new Float64Array(rows);
@@ -190,12 +190,12 @@ export class Attention {
     return found;
   }
 
-  /** Whether a column is cheap: the sums of all rows are known. */
+  /** Whether a column is cheap: the sums of all rows are computed. */
   get summed(): boolean {
     return (this.given.weights && !this.changed) || !this.sums.some(Number.isNaN);
   }
 
-  /** What the row brings together: weights times values. */
+  /** The output of query n: the weighted sum of the values. */
   output(n: number): Float64Array | undefined {
     const { v, values, columns } = this.given;
     if (!v) return undefined;
@@ -236,7 +236,7 @@ export class Attention {
     };
   }
 
-  /** What softmax is of: a score by the temperature, or, where only weights are known, their logarithm. */
+  /** The argument of the softmax: the score over the temperature, or the logarithm of the weight where only weights are known. */
   private exponent(n: number, m: number, cool: number): number {
     const { columns, width, scale, cap, weights } = this.given;
     if (this.out[m] || (this.seen && !this.seen.data[place(this.seen, n, m, columns)])) return -Infinity;
@@ -251,7 +251,7 @@ export class Attention {
     return sum * cool;
   }
 
-  /** What a row of kept weights adds to: 1, or less where a sink takes some. */
+  /** The sum of a recorded row: 1, or less where a sink takes some. */
   private mass(n: number): number {
     const { columns, weights } = this.given;
     let sum = 0;
@@ -267,14 +267,14 @@ function fill(out: Float64Array, from: Float64Array): Float64Array {
   return out;
 }
 
-/** The place of the largest number; of several, the first. */
+/** The index of the largest number; of several, the first. */
 export function largest(numbers: ArrayLike<number>): number {
   let best = 0;
   for (let i = 1; i < numbers.length; i++) if (numbers[i] > numbers[best]) best = i;
   return best;
 }
 
-/** The places of the largest numbers, the largest first. */
+/** The indices of the largest numbers, the largest first. */
 export function most(numbers: ArrayLike<number>, count: number): number[] {
   const found: number[] = [];
   for (let i = 0; i < numbers.length; i++) {
@@ -287,8 +287,8 @@ export function most(numbers: ArrayLike<number>, count: number): number[] {
   return found;
 }
 
-/** How much of a row's weight went elsewhere: half the sum of what each lost or won. */
-export function moved(now: Float64Array, before: Float64Array): number {
+/** Total variation distance of two rows of weights: half the sum of |now − before|. */
+export function movedWeight(now: Float64Array, before: Float64Array): number {
   let sum = 0;
   for (let i = 0; i < now.length; i++) sum += Math.abs(now[i] - before[i]);
   return sum / 2;

@@ -1,9 +1,8 @@
-// Words as text: any script, in the direction of its own, tinted by weight. Of a long text a window is set as text, and a band
-// shows all of it.
+// Tokens as text: any script, in its own direction, tinted by weight. A long text shows a window of tokens, and a band for all of it.
 import type { Line } from "../contract";
 import { button, h } from "../dom";
 import { direction, shown as seen, spaced, visible } from "./labels";
-import { along, type LineView, type Listener, scaled, type Shown } from "./lines";
+import { nextIndex, type LineView, type Listener, tintScale, type Shown } from "./lines";
 import { colour, css, fitted, pixel, pixels, sized } from "./canvas";
 
 const [ALL, WINDOW, BAND] = [520, 320, 30]; // tokens, tokens, pixels
@@ -24,8 +23,8 @@ export function words(line: Line, label: string, listener: Listener): LineView {
   const band = long ? overview(labels.length, (place) => listener.pick(place), listener.point) : undefined;
   const place = h("span.quiet");
   const turn = (by: number) => () => fill(Math.max(0, Math.min(labels.length - WINDOW, begin + by)));
-  const earlier = button("Earlier", "The words before these", turn(-WINDOW + 20));
-  const later = button("Later", "The words after these", turn(WINDOW - 20));
+  const earlier = button("Earlier", "The tokens before these", turn(-WINDOW + 20));
+  const later = button("Later", "The tokens after these", turn(WINDOW - 20));
   const element = h("div.words-view", band?.element, long && h("div.buttons", earlier, later, place), text);
   let tokens: HTMLElement[] = [];
   let tints: number[] = [];
@@ -41,7 +40,7 @@ export function words(line: Line, label: string, listener: Listener): LineView {
     marks = [];
     const parts: (HTMLElement | string)[] = [];
     for (let i = from; i < end; i++) {
-      const apart = own && /^ \S/.test(labels[i] ?? ""); // its space stands before it, so that a line can end there
+      const apart = own && /^ \S/.test(labels[i] ?? ""); // the leading space stands before the token, so that a line can break there
       if (apart) parts.push(" ");
       const written = own ? flowing(apart ? labels[i].slice(1) : labels[i], i) : visible(labels[i], i);
       const token = h("bdi.token", { role: "option", id: `${id}-${i}`, "data-i": i }, written);
@@ -52,7 +51,7 @@ export function words(line: Line, label: string, listener: Listener): LineView {
     }
     text.replaceChildren(...parts);
     if (long) {
-      place.textContent = `tokens ${from + 1} to ${end} of ${labels.length.toLocaleString("en")}`;
+      place.textContent = `tokens ${from} to ${end - 1} of ${labels.length.toLocaleString("en")}`;
       earlier.disabled = from === 0;
       later.disabled = end === labels.length;
     }
@@ -61,7 +60,7 @@ export function words(line: Line, label: string, listener: Listener): LineView {
 
   function paint(): void {
     band?.draw(now, begin, tokens.length); // first: it reads colours, which is slow once the tokens have changed theirs
-    const scale = scaled(now);
+    const scale = tintScale(now);
     const out = new Set(now.hidden);
     tokens.forEach((token, at) => {
       const i = begin + at;
@@ -85,7 +84,7 @@ export function words(line: Line, label: string, listener: Listener): LineView {
     else text.removeAttribute("aria-activedescendant");
   }
 
-  /** Roll the text, and nothing else, to a token. */
+  /** Scroll the text, and nothing else, to a token. */
   function reach(token: HTMLElement | undefined): void {
     if (!token || text.scrollHeight <= text.clientHeight) return;
     const [box, at] = [text.getBoundingClientRect(), token.getBoundingClientRect()];
@@ -104,7 +103,7 @@ export function words(line: Line, label: string, listener: Listener): LineView {
   });
   text.addEventListener("keydown", (event) => {
     const back = text.dir === "rtl" ? { ArrowLeft: "ArrowRight", ArrowRight: "ArrowLeft" }[event.key] : undefined;
-    const to = along(back ?? event.key, now.chosen ?? now.other ?? 0, labels.length);
+    const to = nextIndex(back ?? event.key, now.chosen ?? now.other ?? 0, labels.length);
     if (to === undefined) return;
     listener.pick(to);
     event.preventDefault();
@@ -124,12 +123,12 @@ export function words(line: Line, label: string, listener: Listener): LineView {
   };
 }
 
-/** A label inside a text: its own spaces stay spaces, ends of lines are seen. */
+/** A label inside a text: its spaces stay spaces, line ends are written out. */
 function flowing(label: string | undefined, place: number): string {
   return label === undefined || label === "" || /^\s+$/.test(label) ? visible(label, place) : seen(label);
 }
 
-/** All tokens as a band, the strongest of those that share a pixel. */
+/** All tokens as a band; where several share a pixel, it shows the strongest. */
 function overview(count: number, pick: (place: number) => void, point: (place: number | undefined) => void) {
   const canvas = h<HTMLCanvasElement>("canvas", { "aria-hidden": "true" });
   const element = h("div.band", canvas);
@@ -146,7 +145,7 @@ function overview(count: number, pick: (place: number) => void, point: (place: n
     const width = Math.floor(element.clientWidth);
     if (!width) return;
     const context = sized(canvas, width, BAND);
-    const scale = scaled(shown);
+    const scale = tintScale(shown);
     const wide = Math.min(width, count);
     const strongest = new Float64Array(wide);
     for (let i = 0; i < count; i++) {
