@@ -51,7 +51,7 @@ CHECKS = {
     "types": ("mypy",),
     "rooms": ("lint-imports",),
     "schema drift": ("python", "-m", "contract.schemas", "--check"),
-    "golden traces": ("python", "-m", "contract.golden", "--check"),
+    "golden programs": ("python", "-m", "contract.golden", "--check"),
     "docs drift": ("python", "docs/tables.py", "--check"),
     "tolerances drift": ("python", "docs/tolerances.py", "--check"),
     "contract drift": ("npm", "run", "--silent", "contract", "--", "--check"),

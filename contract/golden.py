@@ -1,4 +1,4 @@
-"""Golden traces: programs with every number, and what they give after shuffling, sliding and editing.
+"""Golden programs: programs with every number, and what they give after shuffling, sliding and editing.
 
 `contract/cases` is read by the Python tests and by the web tests, so the two runtimes are held to the same numbers.
 `contract/computations` holds functions as steps (`computed.py`); `contract/drawings.json` holds boxes, frames and links of
@@ -73,7 +73,7 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True):
-    trace: record.Trace
+    program: record.ProgramRecord
     moves: list[Move]
 
 
@@ -123,7 +123,7 @@ def blocks() -> dict[str, Model]:
     return {"gated": build(Spec(8, block=gated)), "parallel": build(Spec(8, block=parallel))}
 
 
-def stem() -> record.Trace:
+def stem() -> record.ProgramRecord:
     """Two convolutions before a layer, of a sound of eight channels whose samples are the words of `WIDE`."""
     entry = Entry(features=3, patch=(4,), stem=(8, 4, 3))
     made = build(Spec(8, None, entry, 1, Block(Attention(heads=2), None, None))).double()
@@ -204,14 +204,14 @@ def cases() -> dict[str, Case]:
     made |= {
         f"foreign-{name}": case(lowered(watch(module, x), arrays=False, title=name)) for name, (module, x) in foreign().items()
     }
-    return made | {f"tour-{name}": case(trace) for name, trace in tour().items()}
+    return made | {f"tour-{name}": case(program) for name, program in tour().items()}
 
 
-def case(trace: record.Trace) -> Case:
-    """The trace with its numbers, and four moves."""
-    length = next((leaf.array.shape[0] for leaf in trace.leaves if leaf.kind == "content" and leaf.array), 2)
+def case(program: record.ProgramRecord) -> Case:
+    """The program with its numbers, and four moves."""
+    length = next((leaf.array.shape[0] for leaf in program.leaves if leaf.kind == "content" and leaf.array), 2)
     edited = next(
-        (leaf for leaf in trace.leaves if leaf.kind in ("weight", "constant") and leaf.array and len(leaf.array.shape) == 2),
+        (leaf for leaf in program.leaves if leaf.kind in ("weight", "constant") and leaf.array and len(leaf.array.shape) == 2),
         None,
     )
     edit = [Edit(edited.id, [0, 0], -1.25)] if edited else []
@@ -221,10 +221,12 @@ def case(trace: record.Trace) -> Case:
         "slid": (Act(shift=5), []),
         "reversed and edited": (Act(reverse=True), edit),
     }
-    return Case(trace=trace, moves=[Move(name, act, edits, _values(trace, act, edits)) for name, (act, edits) in moves.items()])
+    return Case(
+        program=program, moves=[Move(name, act, edits, _values(program, act, edits)) for name, (act, edits) in moves.items()]
+    )
 
 
-def _trace(s: Setting) -> record.Trace:
+def _trace(s: Setting) -> record.ProgramRecord:
     offer = next(o for o in offers(s.choice.heads) if o.variant.name == s.scheme)
     made = exhibit(
         offer.make(), s.choice.width, s.choice.heads, s.choice.seed, causal="causal" in s.setting, class_token="class" in s.setting
@@ -237,7 +239,7 @@ def _trace(s: Setting) -> record.Trace:
     return lowered(watch(made, *made.inputs(tokens)), arrays=False, title=f"{s.scheme}, {s.setting}")
 
 
-def _layer(name: str, layer: MultiHeadAttention | Model, position: Position | None = None) -> record.Trace:
+def _layer(name: str, layer: MultiHeadAttention | Model, position: Position | None = None) -> record.ProgramRecord:
     layer = layer.double()
     _numbered(layer)
     tokens = Tokens.of(rows(words(WIDE.sentence), WIDE))
@@ -251,17 +253,17 @@ def _numbered(module: nn.Module) -> None:
         parameter.copy_(numbers(path, tuple(parameter.shape), WIDE.width, WIDE.seed))
 
 
-def _values(trace: record.Trace, act: Act, edits: list[Edit]) -> dict[str, record.Array]:
-    given = {leaf.id: torch.from_numpy(record.unpack(leaf.array)) for leaf in trace.leaves if leaf.array is not None}
-    moved = {leaf.id: _moved(leaf, given[leaf.id], act) for leaf in trace.leaves}
+def _values(program: record.ProgramRecord, act: Act, edits: list[Edit]) -> dict[str, record.Array]:
+    given = {leaf.id: torch.from_numpy(record.unpack(leaf.array)) for leaf in program.leaves if leaf.array is not None}
+    moved = {leaf.id: _moved(leaf, given[leaf.id], act) for leaf in program.leaves}
     for edit in edits:
         moved[edit.leaf] = moved[edit.leaf].clone()
         moved[edit.leaf][tuple(edit.index)] = edit.value
-    steps = {step.id for step in trace.steps}
-    return {name: record.pack(value.numpy()) for name, value in replay(trace, moved).items() if name in steps}
+    steps = {step.id for step in program.steps}
+    return {name: record.pack(value.numpy()) for name, value in replay(program, moved).items() if name in steps}
 
 
-def _moved(leaf: record.Leaf, value: Tensor, act: Act) -> Tensor:
+def _moved(leaf: record.LeafRecord, value: Tensor, act: Act) -> Tensor:
     if act.permute is not None and leaf.kind in ("content", "document", "valid"):
         return value[act.permute]
     if leaf.kind in ("coordinate", "order"):
@@ -299,8 +301,8 @@ def _agrees(path: Path, made: Case) -> bool:
     if not path.exists():
         return False
     kept = msgspec.json.decode(path.read_bytes(), type=Case)
-    if [(s.id, s.op, s.inputs, s.params, s.axes) for s in kept.trace.steps] != [
-        (s.id, s.op, s.inputs, s.params, s.axes) for s in made.trace.steps
+    if [(s.id, s.op, s.inputs, s.params, s.axes) for s in kept.program.steps] != [
+        (s.id, s.op, s.inputs, s.params, s.axes) for s in made.program.steps
     ]:
         return False
     return all(_close(k, m) for k, m in zip(kept.moves, made.moves, strict=True))

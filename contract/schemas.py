@@ -30,9 +30,9 @@ from equiscope.record import (
     Molecule,
     News,
     Numbers,
+    ProgramRecord,
     Report,
     Tokenised,
-    Trace,
 )  # fmt: skip
 from equiscope.training import fields
 from equiscope.training.recipe import TASKS, Recipe
@@ -40,7 +40,7 @@ from equiscope.training.recipe import TASKS, Recipe
 FOLDER = Path(__file__).parent
 RECORDS = [
     Explorable, Drawing, Report, Audit, Course, News, Comparison, Heads, Numbers, Masks, Messages, Cost, Tokenised, Molecule,
-    Computation, Trace,
+    Computation, ProgramRecord,
 ]  # fmt: skip
 
 

@@ -9,13 +9,13 @@ def recorded(model, *inputs, kwargs=None, arrays=True, title=""):
     return lowered(watch(model, *inputs, kwargs=kwargs), arrays, title)
 
 
-def attention_of(trace, leaves=None):
+def attention_of(program, leaves=None):
     """Scores, weights, values and their mix in the only attention of a record."""
-    values = replay(trace, leaves)
-    (look,) = looks(trace)
+    values = replay(program, leaves)
+    (look,) = looks(program)
     return values[look.scores], values[look.weights.id], values[look.values], values[look.mixed.id]
 
 
-def angles_of(trace):
+def angles_of(program):
     """What the first rotation of a record turns by."""
-    return replay(trace)[next(step for step in trace.steps if step.op == "rotate").inputs[1]]
+    return replay(program)[next(step for step in program.steps if step.op == "rotate").inputs[1]]

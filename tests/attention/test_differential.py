@@ -99,8 +99,8 @@ def test_every_scheme_and_mask_on_every_backend(scheme, mask):
         found.append(attention(tokens, position))
     assert all(relative_error(out, found[0]) < ROUNDING for out in found[1:])
     tokens = embedded(position, placed(scheme, words()))
-    trace = recorded(attention, tokens, kwargs={"position": position})
-    assert relative_error(replay(trace)[trace.outputs[0]], attention(tokens, position)) < ROUNDING
+    program = recorded(attention, tokens, kwargs={"position": position})
+    assert relative_error(replay(program)[program.outputs[0]], attention(tokens, position)) < ROUNDING
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2])

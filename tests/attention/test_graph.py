@@ -55,8 +55,8 @@ def test_it_is_attention_under_a_mask_of_edges_for_every_scheme_on_edges(scheme,
     out = graph(tokens, SOME, position)
     assert relative_error(out, full(tokens, position)) < ROUNDING
     assert (out[..., 3:5, :] == 0).all()  # a node that no edge reaches
-    trace = recorded(graph, tokens, SOME, kwargs={"position": position})
-    assert relative_error(replay(trace)[trace.outputs[0]], out) < ROUNDING
+    program = recorded(graph, tokens, SOME, kwargs={"position": position})
+    assert relative_error(replay(program)[program.outputs[0]], out) < ROUNDING
 
 
 @pytest.mark.parametrize("scheme", [s for s in LISTED if s not in ABLE], ids=title)
@@ -95,8 +95,8 @@ def test_an_edge_that_stands_twice_counts_twice():
     graph, tokens, twice = made(), words(), torch.cat([SOME, SOME[:, :1]], 1)
     out = graph(tokens, twice)
     assert relative_error(out, graph(tokens, SOME)) > 1e-3
-    trace = recorded(graph, tokens, twice)
-    assert relative_error(replay(trace)[trace.outputs[0]], out) < ROUNDING
+    program = recorded(graph, tokens, twice)
+    assert relative_error(replay(program)[program.outputs[0]], out) < ROUNDING
 
 
 def test_padding_and_other_documents_send_nothing():
@@ -107,8 +107,8 @@ def test_padding_and_other_documents_send_nothing():
     given = replace(tokens, valid=valid, document=document)
     full = dense(graph, PAIRS)
     assert relative_error(graph(given, SOME), full(given)) < ROUNDING
-    trace = recorded(graph, given, SOME)
-    assert relative_error(replay(trace)[trace.outputs[0]], full(given)) < ROUNDING
+    program = recorded(graph, given, SOME)
+    assert relative_error(replay(program)[program.outputs[0]], full(given)) < ROUNDING
 
 
 def test_two_kinds_of_nodes_are_taken():

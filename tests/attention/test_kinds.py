@@ -375,8 +375,8 @@ def test_all_backends_compute_the_same(kind, scheme, mask, padded):
 @kinds
 def test_whoever_watches_sees_the_same_numbers(kind):
     model, tokens = attend(kind, NoPosition(), Causal(), "auto")
-    trace = recorded(model, tokens)
-    assert relative_error(replay(trace)[trace.outputs[0]], model(tokens)) < ROUNDING
+    program = recorded(model, tokens)
+    assert relative_error(replay(program)[program.outputs[0]], model(tokens)) < ROUNDING
 
 
 @pytest.mark.parametrize("scheme", [NoPosition(), Rope(), T5Bias()], ids=title)

@@ -104,8 +104,8 @@ def test_schemes_that_embed_or_turn_are_taken_and_watched(scheme, mask):
     tokens = replace(tokens, x=position.embed(tokens.x, tokens.positions))
     attention = randomised(LinearAttention(position.widened(WIDTH), HEADS, head_width=WIDTH // HEADS, mask=mask))
     fast = attention(tokens, position)
-    trace = recorded(attention, tokens, kwargs={"position": position})
-    assert relative_error(replay(trace)[trace.outputs[0]], fast) < ROUNDING
+    program = recorded(attention, tokens, kwargs={"position": position})
+    assert relative_error(replay(program)[program.outputs[0]], fast) < ROUNDING
 
 
 @pytest.mark.parametrize("scheme", [s for s in LISTED if s not in ABLE], ids=title)

@@ -94,8 +94,8 @@ def test_more_landmarks_make_a_smaller_error():
 @pytest.mark.parametrize("make", BOTH)
 def test_whoever_watches_sees_the_same_numbers(make):
     for tokens in (words(), words(batch=(3,)), replace(words(batch=(3,)), valid=VALID)):
-        trace = recorded(make(), tokens)
-        assert relative_error(replay(trace)[trace.outputs[0]], make()(tokens)) < ROUNDING
+        program = recorded(make(), tokens)
+        assert relative_error(replay(program)[program.outputs[0]], make()(tokens)) < ROUNDING
 
 
 # --- padding and other sequences ----------------------------------------------------------------------------------------

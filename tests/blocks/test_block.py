@@ -51,10 +51,10 @@ def test_a_block_equals_torchs_encoder_layer_on_the_same_weights(order, activati
 @pytest.mark.parametrize("kind", ["layer", "rms"])
 def test_a_norm_is_the_same_fused_and_step_by_step(kind):
     made, x = randomised(norm(WIDTH, kind)), 100 * torch.randn(5, WIDTH, dtype=torch.float64)
-    trace = recorded(made, x)
-    found = replay(trace)[trace.outputs[0]]
+    program = recorded(made, x)
+    found = replay(program)[program.outputs[0]]
     assert relative_error(found, made(x)) < 1e-14  # float64: eight terms a row
-    assert len(trace.steps) == (3 if kind == "layer" else 2)
+    assert len(program.steps) == (3 if kind == "layer" else 2)
 
 
 @pytest.mark.parametrize(("kind", "size"), [("layer", "std"), ("rms", "rms")])

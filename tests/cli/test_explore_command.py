@@ -122,10 +122,10 @@ def test_numbers_of_any_model_are_a_program(equi, tmp_path):
         encoding="utf-8",
     )
     code, out, _ = equi("explore", "--model", f"{path}:layer", "--numbers", "--json")
-    trace = json.loads(out)
+    program = json.loads(out)
     assert code == 0
-    assert {"Q", "K", "V", "S", "A", "Z"} <= {step["symbol"] for step in trace["steps"]}
-    assert "No input was given" in trace["notes"][0]
+    assert {"Q", "K", "V", "S", "A", "Z"} <= {step["symbol"] for step in program["steps"]}
+    assert "No input was given" in program["notes"][0]
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_every_box_keeps_what_its_module_keeps(drawn, name):
 def test_every_step_belongs_to_a_box_and_runs_on_the_pool(drawn, name):
     content = drawn(name)
     owned = {step for box in content.boxes for step in box.steps}
-    assert owned == {step.id for step in content.trace.steps}
+    assert owned == {step.id for step in content.program.steps}
     idle = {box.kind for box in content.boxes if not box.steps}
     assert idle <= {
         "input",
@@ -119,9 +119,9 @@ def test_every_step_belongs_to_a_box_and_runs_on_the_pool(drawn, name):
         "readout",
         *(["map"] if SPECS[name].vocabulary or not SPECS[name].entry.map else []),
     }
-    leaves = {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in content.trace.leaves}
-    assert replay(content.trace, leaves)[content.trace.outputs[0]].isfinite().all()
-    assert not [leaf.id for leaf in content.trace.leaves if leaf.kind == "opaque"]
+    leaves = {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in content.program.leaves}
+    assert replay(content.program, leaves)[content.program.outputs[0]].isfinite().all()
+    assert not [leaf.id for leaf in content.program.leaves if leaf.kind == "opaque"]
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -245,8 +245,8 @@ def test_a_small_model_is_traced_itself():
     content = drawing(model)
     assert content.traced == "The numbers are those of this very model."
     assert content.names["token"] == ["id 0", "id 1", "id 2"]
-    leaves = {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in content.trace.leaves}
-    found = replay(content.trace, leaves)[content.trace.outputs[0]]
+    leaves = {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in content.program.leaves}
+    found = replay(content.program, leaves)[content.program.outputs[0]]
     assert relative_error(found, model.double()(torch.tensor([0, 1, 2]))) < 1e-13  # float64: rounding only
 
 
@@ -258,7 +258,7 @@ def test_of_a_small_model_with_many_layers_a_box_shows_the_first_of_its_kind():
     model = eq.build(Spec(8, 12, layers=4, block=turns, outputs=12, encoder=Spec(8, 12, layers=3, block=reads)))
     content = drawing(model)
     assert content.traced == "The numbers are those of this very model."
-    where = {step.id: step.where for step in content.trace.steps}
+    where = {step.id: step.where for step in content.program.steps}
     layers = {"encoder.blocks.0": "model.encoder.blocks.0", "blocks.0": "model.blocks.0", "blocks.1": "model.blocks.1"}
     for box in content.boxes:
         for name, path in layers.items():
@@ -275,7 +275,7 @@ def test_of_a_small_model_with_many_layers_a_box_shows_the_first_of_its_kind():
 def test_kinds_of_attention_are_drawn_too(kind):
     content = drawing(Spec(32, 20, layers=2, block=Block(Attention(heads=4, kind=kind)), outputs=20))
     assert f"kind: {kind}" in of(content, "attention")[0].lines
-    assert {step for box in content.boxes for step in box.steps} == {step.id for step in content.trace.steps}
+    assert {step for box in content.boxes for step in box.steps} == {step.id for step in content.program.steps}
 
 
 def test_a_drawing_leaves_the_model_as_it_is():
@@ -295,7 +295,7 @@ def test_a_large_model_is_shown_by_a_small_one_of_the_same_make(drawn):
 def test_what_a_scheme_does_is_its_own_and_the_attention_has_all(drawn):
     content = drawn("llama-1b")
     [attention], [scheme], [mask] = (of(content, kind) for kind in ("attention", "position", "mask"))
-    symbols = {step.id: step.symbol for step in content.trace.steps}
+    symbols = {step.id: step.symbol for step in content.program.steps}
     assert [symbols[s] for s in scheme.steps] == ["clocks", "Q′", "K′"]
     assert [symbols[s] for s in mask.steps][-2:] == ["M", "S∘M"]
     assert set(scheme.steps) | set(mask.steps) < set(attention.steps)

@@ -36,8 +36,8 @@ def bundle(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "BUNDLE", tmp_path)
 
 
-def leaves(content, trace):
-    return {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in trace.leaves}
+def leaves(content, program):
+    return {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in program.leaves}
 
 
 def test_every_listed_scheme_is_on_the_page_in_every_setting(love):
@@ -49,24 +49,24 @@ def test_every_listed_scheme_is_on_the_page_in_every_setting(love):
 
 def test_every_program_runs_on_its_pool_and_every_role_is_a_number_in_it(love):
     for program in love.programs:
-        values = replay(program.trace, leaves(love, program.trace))
+        values = replay(program.program, leaves(love, program.program))
         wild = {k for k, v in values.items() if v.is_floating_point() and not v.isfinite().all()}
-        masked = {step.id: step.inputs for step in program.trace.steps if step.op == "mask"}
+        masked = {step.id: step.inputs for step in program.program.steps if step.op == "mask"}
         assert wild <= set(masked), program.scheme  # minus infinity is what hides a score, and stands nowhere else
         for scores, visible in (masked[i] for i in wild):
             assert values[scores].isfinite().all()
             assert values[visible].any(-1).all(), "a word that sees nobody"
         assert set(program.roles.values()) <= set(values)
         assert {"words", "input", "scores", "weights", "mixed", "output"} <= set(program.roles)
-        assert {step.op for step in program.trace.steps} <= set(OPERATIONS)
-        assert not [leaf for leaf in program.trace.leaves if leaf.label == "a constant"]
+        assert {step.op for step in program.program.steps} <= set(OPERATIONS)
+        assert not [leaf for leaf in program.program.leaves if leaf.label == "a constant"]
 
 
 def test_the_smallest_page_shows_the_worked_examples(love):
     wanted = {"none": [2.40, 1.60], "index": [5.18, 2.84], "rope": [2.11, 1.71]}
     for program in love.programs:
         if program.scheme in wanted and program.setting == "plain":
-            mixed = replay(program.trace, leaves(love, program.trace))[program.roles["mixed"]]
+            mixed = replay(program.program, leaves(love, program.program))[program.roles["mixed"]]
             assert mixed[0].round(decimals=2).tolist() == wanted[program.scheme]
 
 
@@ -108,8 +108,8 @@ def test_teaching_variants_say_which_scheme_they_break(love):
 
 
 def test_the_tour_carries_two_places_by_one_rotation():
-    trace = tour()["carry"]
-    left = replay(trace)[trace.named["left"]]
+    program = tour()["carry"]
+    left = replay(program)[program.named["left"]]
     assert left.abs().max() < 1e-14
 
 
@@ -156,7 +156,7 @@ def test_what_cannot_be_shown_is_refused_in_a_persons_words(asked, wanted):
 
 def test_edited_weights_are_shared_by_all_schemes(love):
     """One entry in the pool for what is the same everywhere: an edit changes it for every scheme."""
-    keys = {(p.scheme, p.setting): {leaf.id: leaf.pool for leaf in p.trace.leaves} for p in love.programs}
+    keys = {(p.scheme, p.setting): {leaf.id: leaf.pool for leaf in p.program.leaves} for p in love.programs}
     query = {k: v for k, names in keys.items() for name, v in names.items() if name.endswith("attention.q_proj.weight.mT")}
     assert len(set(query.values())) <= 2  # the concatenated scheme is wider
     assert len(query) == len(keys)

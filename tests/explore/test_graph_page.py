@@ -31,13 +31,13 @@ graph = cache(page.graph)
 
 def numbers(record, edges=None):
     """All values by role, with other edges where they are given."""
-    found = replay(record.trace, {} if edges is None else {record.roles["edges"]: edges})
+    found = replay(record.program, {} if edges is None else {record.roles["edges"]: edges})
     return {role: found[ident] for role, ident in record.roles.items()}
 
 
 def plain(record, edges):
     """Masked attention written down with torch alone, from the record's leaves."""
-    given = {leaf.symbol: torch.from_numpy(unpack(leaf.array)) for leaf in record.trace.leaves}
+    given = {leaf.symbol: torch.from_numpy(unpack(leaf.array)) for leaf in record.program.leaves}
     q, k, v = (given["X"] @ given[f"W_{letter}"] for letter in "QKV")
     scores = (q @ k.T / math.sqrt(record.width)).masked_fill(~edges, -math.inf)
     weights = scores.softmax(-1).nan_to_num(0.0)

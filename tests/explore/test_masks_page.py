@@ -30,8 +30,8 @@ def made() -> Masks:
 
 def ran(rule, found):
     """Every value of a rule's program by id, and a look-up by the end of its name."""
-    leaves = {leaf.id: torch.from_numpy(unpack(found.pool[leaf.pool])) for leaf in rule.trace.leaves}
-    return replay(rule.trace, leaves)
+    leaves = {leaf.id: torch.from_numpy(unpack(found.pool[leaf.pool])) for leaf in rule.program.leaves}
+    return replay(rule.program, leaves)
 
 
 def sees(name, n):
@@ -77,10 +77,10 @@ def test_a_number_of_a_rule_is_a_parameter_of_the_program(made):
         rule = next(r for r in made.rules if r.name == name)
         steps = [
             msgspec.structs.replace(s, params=s.params | {rule.knob.parameter: n}) if s.op == rule.knob.op else s
-            for s in rule.trace.steps
+            for s in rule.program.steps
         ]
-        trace = msgspec.structs.replace(rule.trace, steps=steps)
-        found = ran(msgspec.structs.replace(rule, trace=trace), made)[rule.weights]
+        program = msgspec.structs.replace(rule.program, steps=steps)
+        found = ran(msgspec.structs.replace(rule, program=program), made)[rule.weights]
         assert (found - weights(made, name, n)).abs().max() < 1e-12
 
 

@@ -146,7 +146,7 @@ def test_what_cannot_be_shown_is_refused_with_a_sentence(what, inputs, more, sen
 def test_the_program_of_any_module_is_shown_and_exported(tmp_path):
     layer, x = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), torch.randn(1, 3, 8)
     program = eq.watch(layer, x)
-    assert 'id="trace"' in eq.show(program).document()
+    assert 'id="programrecord"' in eq.show(program).document()
     assert eq.export(program, tmp_path / "mine.html").stat().st_size > 10_000
 
 

@@ -96,10 +96,10 @@ def test_a_number_of_an_opened_box_shows_its_computation(look):
 
 def test_the_numbers_are_pythons(look):
     content = drawing(drawn()["t5"], "t5")
-    leaves = {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in content.trace.leaves}
-    wanted = replay(content.trace, leaves)[content.trace.outputs[0]]
+    leaves = {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in content.program.leaves}
+    wanted = replay(content.program, leaves)[content.program.outputs[0]]
     tab = look()
-    found = tab.evaluate("id => [...equiscope.running.desk.run.program.get(id).data]", content.trace.outputs[0])
+    found = tab.evaluate("id => [...equiscope.running.desk.run.program.get(id).data]", content.program.outputs[0])
     assert torch.allclose(torch.tensor(found, dtype=torch.float64).reshape(wanted.shape), wanted, rtol=1e-9, atol=1e-9)
 
 

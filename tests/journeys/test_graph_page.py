@@ -52,9 +52,9 @@ def see(watched, pages):
 def python(record, edges, order=None):
     """Values by role, as Python computes them under this mask; for words in another order where one is given."""
     order = torch.arange(len(record.words)) if order is None else torch.tensor(order)
-    x = replay(record.trace)[record.roles["words"]]
+    x = replay(record.program)[record.roles["words"]]
     given = {record.roles["words"]: x[order], record.roles["edges"]: edges[order][:, order]}
-    found = replay(record.trace, given)
+    found = replay(record.program, given)
     return {role: found[ident] for role, ident in record.roles.items()}
 
 
@@ -303,7 +303,7 @@ def test_a_changed_number_changes_what_follows(see, pages):
     settled(tab)
     record = pages(LOVE)[1]
     x = torch.tensor([[2.0, 2], [0, 2], [1, 1]], dtype=torch.float64)
-    wanted = replay(record.trace, {record.roles["words"]: x})
+    wanted = replay(record.program, {record.roles["words"]: x})
     same(tab, {role: wanted[ident] for role, ident in record.roles.items()})
 
 

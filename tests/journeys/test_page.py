@@ -59,24 +59,24 @@ def python(scheme: str, role: str, order: list[int], choice: Choice = LOVE) -> t
     """The same value from a fresh model in Python."""
     content = explorable(choice)
     program = next(p for p in content.programs if p.scheme == scheme and p.setting == "plain")
-    leaves = {leaf.id: torch.from_numpy(record.unpack(content.pool[leaf.pool])) for leaf in program.trace.leaves}
+    leaves = {leaf.id: torch.from_numpy(record.unpack(content.pool[leaf.pool])) for leaf in program.program.leaves}
     leaves["X"] = rows(words(choice.sentence), choice)[order]
-    return replay(program.trace, leaves)[program.roles[role]]
+    return replay(program.program, leaves)[program.roles[role]]
 
 
 # --- the engine ---------------------------------------------------------------------------------------------------------
-def test_the_browser_gives_pythons_numbers_on_every_golden_trace(visit):
+def test_the_browser_gives_pythons_numbers_on_every_golden_program(visit):
     tab = visit()
     names = sorted(p.name for p in CASES.glob("*.json") if p.name != "words.json")
     assert len(names) > 20
     for name in names:
         case = msgspec.json.decode((CASES / name).read_bytes(), type=Case)
-        if any(step.op == "loops" for step in case.trace.steps):
+        if any(step.op == "loops" for step in case.program.steps):
             continue  # they have a page of their own: test_watched.py
         text = (CASES / name).read_text(encoding="utf-8")
         found = tab.evaluate(
-            """(text) => { const { trace, moves } = JSON.parse(text);
-            return JSON.stringify(moves.map((m) => Object.fromEntries([...equiscope.replay(trace, m.action, m.edits)]
+            """(text) => { const { program, moves } = JSON.parse(text);
+            return JSON.stringify(moves.map((m) => Object.fromEntries([...equiscope.replay(program, m.action, m.edits)]
                 .map(([id, { data }]) => [id, [...data].map(String)])))); }""",
             text,
         )

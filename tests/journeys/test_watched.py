@@ -14,7 +14,7 @@ ROUNDING = {"Llama": 1e-6}  # it casts to float32, and the page computes in floa
 NUMBERS = """async (edits) => {
   const desk = equiscope.desk;
   desk.set({ edits });
-  return desk.trace.outputs.map((id) => [...desk.run.program.get(id).data]);
+  return desk.programRecord.outputs.map((id) => [...desk.run.program.get(id).data]);
 }"""
 
 

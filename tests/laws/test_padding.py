@@ -81,6 +81,6 @@ def test_watching_changes_no_result_in_half_precision(kind, dtype):
     block = eq.Block(attention=eq.Attention(heads=HEADS), norm=eq.Norm(kind))
     made = randomised(eq.build(eq.Spec(width=WIDTH, block=block))).to(dtype)
     tokens = eq.Tokens.of((torch.randn(4, WIDTH) * 300).to(dtype))
-    trace = recorded(made, tokens)
-    seen = torch.from_numpy(eq.record.unpack(next(s.array for s in trace.steps if s.id == trace.outputs[0])))
+    program = recorded(made, tokens)
+    seen = torch.from_numpy(eq.record.unpack(next(s.array for s in program.steps if s.id == program.outputs[0])))
     assert relative_error(seen, made(tokens).float()) < 0.02  # two roundings of 8 bits

@@ -241,8 +241,8 @@ def test_whoever_watches_a_decoder_sees_the_same_numbers(name):
     model = randomised(build(DECODERS[name]))
     x = given(DECODERS[name])
     tokens = model.tokens(x) if DECODERS[name].vocabulary else eq.Tokens.of(x)
-    trace = recorded(model, tokens)
-    assert relative_error(replay(trace)[trace.outputs[0]], model(x)) < 1e-12
+    program = recorded(model, tokens)
+    assert relative_error(replay(program)[program.outputs[0]], model(x)) < 1e-12
 
 
 @decoders

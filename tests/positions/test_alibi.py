@@ -54,9 +54,9 @@ def test_the_bias_is_minus_slope_times_distance():
 def test_under_a_causal_mask_it_is_the_papers_bias():
     """The paper adds slope * j to the visible scores: softmax does not see the -slope * i that a row shares."""
     model, tokens = attending(Alibi(), Causal()), words()
-    trace = recorded(model, tokens)
-    found, products = attention_of(trace)[1], next(step.id for step in trace.steps if step.symbol == "S")
-    scores = replay(trace)[products]
+    program = recorded(model, tokens)
+    found, products = attention_of(program)[1], next(step.id for step in program.steps if step.symbol == "S")
+    scores = replay(program)[products]
     slopes = torch.tensor(get_slopes(2)).double()[:, None, None]
     hidden = torch.ones(6, 6, dtype=torch.bool).triu(1)
     theirs = (scores + slopes * torch.arange(6)).masked_fill(hidden, -math.inf).softmax(-1)

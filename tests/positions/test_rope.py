@@ -131,8 +131,8 @@ def test_half_precision_does_not_spoil_far_places(pairs):
     """The ladder is nobody's buffer, so `.bfloat16()` leaves it alone; in bfloat16 the angles would be off by far."""
     model = eq.build(eq.Spec(width=WIDTH, block=eq.Block(attention=eq.Attention(heads=HEADS, position=Rope(pairs=pairs)))))
     tokens = Tokens.of(torch.randn(4, WIDTH), start=100_000).to(torch.bfloat16)
-    trace = recorded(model.bfloat16(), tokens)
-    found = angles_of(trace)
+    program = recorded(model.bfloat16(), tokens)
+    found = angles_of(program)
     wanted = torch.arange(100_000, 100_004).double()[:, None] * ladder(2, 10000.0)
     assert (found.double() - wanted).abs().max() < 1e-2  # float32 at 100 000: steps of 0.0078
     assert (wanted - (wanted.bfloat16()).double()).abs().max() > 10

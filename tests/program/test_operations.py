@@ -160,7 +160,7 @@ def test_the_closed_list_is_the_contracts_and_every_entry_is_documented():
 
 def test_every_operation_is_in_a_golden_case():
     """So both runtimes are held to the same numbers; the page shows no batch, and casts nothing: it is float64 throughout."""
-    used = {step.op for made in golden.cases().values() for step in made.trace.steps}
+    used = {step.op for made in golden.cases().values() for step in made.program.steps}
     assert set(OPERATIONS) - used <= {"broadcast_heads", "cast"}
 
 

@@ -69,11 +69,11 @@ def test_checks_of_ids_leave_no_note_and_still_raise():
 def test_a_replay_on_other_numbers_is_the_model_on_those_numbers(scheme, setting):
     """Other words, other places, other weights: had a number been frozen into the program, one of them would differ."""
     one, other, here = model(scheme, setting), model(scheme, setting, seed=1), given(setting, scheme=scheme)
-    trace = recorded(one, here, arrays=False)
+    program = recorded(one, here, arrays=False)
     weights = dict(other.named_parameters())
     there = replace(given(setting, seed=1, scheme=scheme), positions=here.positions + 7, order=here.order + 7)
     leaves = {}
-    for leaf in trace.leaves:
+    for leaf in program.leaves:
         value = torch.from_numpy(unpack(leaf.array))
         match leaf.kind:
             case "weight":
@@ -83,7 +83,7 @@ def test_a_replay_on_other_numbers_is_the_model_on_those_numbers(scheme, setting
                 leaves[leaf.id] = there.x
             case "coordinate" | "order":
                 leaves[leaf.id] = value + 7
-    again, moved = replay(trace)[trace.outputs[0]], replay(trace, leaves)[trace.outputs[0]]
+    again, moved = replay(program)[program.outputs[0]], replay(program, leaves)[program.outputs[0]]
     assert relative_error(again, one(here)) < EXACT
     assert relative_error(moved, other(there)) < EXACT
     assert relative_error(moved, again) > 1e-3
@@ -94,26 +94,26 @@ def test_a_replay_on_other_numbers_is_the_model_on_those_numbers(scheme, setting
 def test_watching_changes_nothing_and_names_every_number(scheme, setting):
     made, tokens = model(scheme, setting), given(setting, scheme=scheme)
     before = made(tokens)
-    trace = recorded(made, tokens)
+    program = recorded(made, tokens)
     assert torch.equal(made(tokens), before)
-    output = next(step for step in trace.steps if step.id == trace.outputs[0])
+    output = next(step for step in program.steps if step.id == program.outputs[0])
     assert relative_error(torch.from_numpy(unpack(output.array)), before) < EXACT
-    assert all(leaf.symbol for leaf in trace.leaves)
-    for entry in [*trace.leaves, *trace.steps]:
+    assert all(leaf.symbol for leaf in program.leaves)
+    for entry in [*program.leaves, *program.steps]:
         assert entry.array is None or len(entry.axes) == len(entry.array.shape), entry.id
-    ids = [entry.id for entry in [*trace.leaves, *trace.steps]]
+    ids = [entry.id for entry in [*program.leaves, *program.steps]]
     assert len(set(ids)) == len(ids)
-    seen = {leaf.id for leaf in trace.leaves}
-    for step in trace.steps:
+    seen = {leaf.id for leaf in program.leaves}
+    for step in program.steps:
         assert seen.issuperset(step.inputs)
         seen.add(step.id)
 
 
 @schemes
 def test_every_recorded_number_is_the_one_that_a_replay_makes(scheme):
-    trace = recorded(model(scheme), given("plain", scheme=scheme))
-    values = replay(trace)
-    for step in trace.steps:  # to the last bits: a product sums in another order where a weight lies otherwise in memory
+    program = recorded(model(scheme), given("plain", scheme=scheme))
+    values = replay(program)
+    for step in program.steps:  # to the last bits: a product sums in another order where a weight lies otherwise in memory
         if step.array is not None:  # a part of a call has none: what is before a bias
             seen = torch.from_numpy(unpack(step.array)).double()
             assert torch.allclose(values[step.id].double(), seen, rtol=1e-13, atol=1e-13), step.id
@@ -122,34 +122,34 @@ def test_every_recorded_number_is_the_one_that_a_replay_makes(scheme):
 @pytest.mark.parametrize("readout", READOUTS)
 def test_every_read_out_is_part_of_the_program(readout):
     made, tokens = model(Rope(), readout=readout), given("plain" if readout == "concatenation" else "padded")
-    trace = recorded(made, tokens)
-    assert relative_error(replay(trace)[trace.outputs[0]], made(tokens)) < EXACT
+    program = recorded(made, tokens)
+    assert relative_error(replay(program)[program.outputs[0]], made(tokens)) < EXACT
 
 
 def test_a_program_runs_on_a_longer_sentence():
     made = model(Rope())
-    trace, longer = recorded(made, words()), words(3, length=9)
-    values = replay(trace, {"X": longer.x, "positions": longer.positions})
-    assert relative_error(values[trace.outputs[0]], made(longer)) < EXACT
+    program, longer = recorded(made, words()), words(3, length=9)
+    values = replay(program, {"X": longer.x, "positions": longer.positions})
+    assert relative_error(values[program.outputs[0]], made(longer)) < EXACT
 
 
 def test_ids_that_are_looked_up_are_named_too():
     made = eq.build(eq.Spec(width=8, vocabulary=5)).double()
-    trace = recorded(made, torch.tensor([0, 3, 3]))
-    assert [leaf.id for leaf in trace.leaves][:2] == ["embedding.weight", "input.0"]
-    values = replay(trace, {"input.0": torch.tensor([1, 2, 4])})
-    assert relative_error(values[trace.outputs[0]], made(torch.tensor([1, 2, 4]))) < EXACT
+    program = recorded(made, torch.tensor([0, 3, 3]))
+    assert [leaf.id for leaf in program.leaves][:2] == ["embedding.weight", "input.0"]
+    values = replay(program, {"input.0": torch.tensor([1, 2, 4])})
+    assert relative_error(values[program.outputs[0]], made(torch.tensor([1, 2, 4]))) < EXACT
 
 
 def test_axes_of_ids_and_of_a_second_sequence_are_named():
     made = eq.build(eq.Spec(width=8, vocabulary=5)).double()
-    trace = recorded(made, torch.tensor([[0, 3, 3]]))
-    assert next(leaf.axes for leaf in trace.leaves if leaf.id == "input.0") == ["batch", "token"]
-    assert trace.steps[0].axes == ["batch", "token", "feature"]
+    program = recorded(made, torch.tensor([[0, 3, 3]]))
+    assert next(leaf.axes for leaf in program.leaves if leaf.id == "input.0") == ["batch", "token"]
+    assert program.steps[0].axes == ["batch", "token", "feature"]
     cross = MultiHeadAttention(8, heads=2).double()
     answers = Tokens.of(torch.randn(5, 8).double())
-    trace = recorded(cross, words(), kwargs={"source": answers})
-    assert next(step.axes for step in trace.steps if step.symbol == "A") == ["head", "token", "source"]
+    program = recorded(cross, words(), kwargs={"source": answers})
+    assert next(step.axes for step in program.steps if step.symbol == "A") == ["head", "token", "source"]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
@@ -158,12 +158,12 @@ def test_no_number_is_lost_between_dtypes(scheme, dtype):
     """float64 coordinates with a model of less: every cast is a step, so a slide still reaches the output."""
     made = model(scheme).to(dtype)
     given = placed(scheme, replace(words(), x=words().x.to(dtype)))
-    trace = recorded(made, given)
-    assert [leaf.id for leaf in trace.leaves if leaf.kind == "opaque"] == []
-    moved = replay(trace, {"positions": given.positions * 3.0} if "positions" in {leaf.id for leaf in trace.leaves} else {})
-    still = replay(trace)
+    program = recorded(made, given)
+    assert [leaf.id for leaf in program.leaves if leaf.kind == "opaque"] == []
+    moved = replay(program, {"positions": given.positions * 3.0} if "positions" in {leaf.id for leaf in program.leaves} else {})
+    still = replay(program)
     if not isinstance(scheme, NoPosition | Index | Cope):  # a LayerNorm takes an index off again; CoPE reads only who came first
-        assert relative_error(moved[trace.outputs[0]], still[trace.outputs[0]]) > 1e-6
+        assert relative_error(moved[program.outputs[0]], still[program.outputs[0]]) > 1e-6
 
 
 def test_a_model_run_by_another_thread_is_not_written_down():
@@ -184,9 +184,9 @@ def test_a_model_run_by_another_thread_is_not_written_down():
 
 
 def test_without_arrays_leaves_keep_theirs():
-    trace = recorded(model(Rope()), words(), arrays=False)
-    assert all(leaf.array is not None for leaf in trace.leaves)
-    assert all(step.array is None for step in trace.steps)
+    program = recorded(model(Rope()), words(), arrays=False)
+    assert all(leaf.array is not None for leaf in program.leaves)
+    assert all(step.array is None for step in program.steps)
 
 
 class Fails(nn.Module):
@@ -221,19 +221,19 @@ def test_watching_leaves_gradients_and_training_alone():
 
 
 def test_an_unknown_leaf_lists_the_known_ones():
-    trace = recorded(Adds(), torch.ones(2, 2))
+    program = recorded(Adds(), torch.ones(2, 2))
     with pytest.raises(UnknownName, match=r"no leaf called 'W'. Known: input.0"):
-        replay(trace, {"W": torch.ones(1)})
+        replay(program, {"W": torch.ones(1)})
 
 
 def test_a_leaf_without_numbers_says_so():
     from msgspec.structs import replace as changed
 
-    trace = recorded(Adds(), torch.ones(2, 2))
-    empty = changed(trace, leaves=[changed(leaf, array=None) for leaf in trace.leaves])
+    program = recorded(Adds(), torch.ones(2, 2))
+    empty = changed(program, leaves=[changed(leaf, array=None) for leaf in program.leaves])
     with pytest.raises(InputError, match=r"Leaf 'input\.0' has no numbers of its own"):
         replay(empty)
-    assert replay(empty, {"input.0": torch.ones(2, 2)})[trace.outputs[0]].sum() == 8
+    assert replay(empty, {"input.0": torch.ones(2, 2)})[program.outputs[0]].sum() == 8
 
 
 def test_a_foreign_module_runs_once():
@@ -247,6 +247,6 @@ def test_a_foreign_module_runs_once():
             return x * self.count
 
     made = Counting()
-    trace = recorded(made, torch.ones(2))
+    program = recorded(made, torch.ones(2))
     assert made.count == 1
-    assert torch.equal(replay(trace)[trace.outputs[0]], torch.ones(2).double())
+    assert torch.equal(replay(program)[program.outputs[0]], torch.ones(2).double())

@@ -16,7 +16,7 @@ from tests.recorded import recorded
 
 from equiscope.errors import InputError
 from equiscope.positions import Rope
-from equiscope.record import Array, Explorable, Trace, pack, unpack
+from equiscope.record import Array, Explorable, ProgramRecord, pack, unpack
 
 shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
 arrays = st.sampled_from(["float64", "float32", "int64", "bool"]).flatmap(
@@ -53,8 +53,8 @@ def test_the_written_schema_is_that_of_the_records():
 
 
 def test_a_trace_survives_json():
-    trace = recorded(attending(Rope()), words())
-    assert msgspec.json.decode(msgspec.json.encode(trace), type=Trace) == trace
+    program = recorded(attending(Rope()), words())
+    assert msgspec.json.decode(msgspec.json.encode(program), type=ProgramRecord) == program
 
 
 def test_a_record_cannot_be_changed():
@@ -82,5 +82,5 @@ def test_plain_data_and_help_need_no_torch(code):
 
 def test_a_tensor_of_any_float_becomes_a_record():
     for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
-        trace = recorded(attending(Rope()).to(dtype), words().to(dtype))
-        assert trace.leaves[0].array.dtype == ("float64" if dtype == torch.float64 else "float32")
+        program = recorded(attending(Rope()).to(dtype), words().to(dtype))
+        assert program.leaves[0].array.dtype == ("float64" if dtype == torch.float64 else "float32")

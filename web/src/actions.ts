@@ -1,13 +1,13 @@
 // Actions: what one may do to the tokens of a program, and what a symmetric model does to its output in return. A permutation
 // moves the words over places that stay; a shift or a reversal moves the places under words that stay.
 // The twin of src/equiscope/symmetry/actions.py, acting on the leaves of a trace.
-import type { Leaf, Trace } from "./contract";
+import type { LeafRecord, ProgramRecord } from "./contract";
 import { map, size, type Tensor, zeros } from "./tensor";
 
 export interface Action {
   readonly name: "permute" | "shift" | "reverse";
   /** The moved leaves; those that stay are the same objects. */
-  onInput(trace: Trace, leaves: ReadonlyMap<string, Tensor>): Map<string, Tensor>;
+  onInput(programRecord: ProgramRecord, leaves: ReadonlyMap<string, Tensor>): Map<string, Tensor>;
   /** The moved output: every axis called "token" goes along, so an attention map moves in rows and columns. */
   onOutput(output: Tensor, axes: string[]): Tensor;
 }
@@ -22,7 +22,7 @@ export function permute(order: number[], { fixed = 0 }: Held = {}): Action {
   const move: Move = (x, axes) => alongTokens(x, axes, order, fixed);
   return {
     name: "permute",
-    onInput: (trace, leaves) => onLeaves(trace, leaves, { content: move, document: move, valid: move }),
+    onInput: (programRecord, leaves) => onLeaves(programRecord, leaves, { content: move, document: move, valid: move }),
     onOutput: move,
   };
 }
@@ -31,8 +31,11 @@ export function permute(order: number[], { fixed = 0 }: Held = {}): Action {
 export function shift(by: number): Action {
   return {
     name: "shift",
-    onInput: (trace, leaves) =>
-      onLeaves(trace, leaves, { coordinate: (x) => map(x, (at) => at + by), order: (x) => map(x, (at) => at + Math.trunc(by)) }),
+    onInput: (programRecord, leaves) =>
+      onLeaves(programRecord, leaves, {
+        coordinate: (x) => map(x, (at) => at + by),
+        order: (x) => map(x, (at) => at + Math.trunc(by)),
+      }),
     onOutput: (output) => output,
   };
 }
@@ -42,7 +45,7 @@ export function reverse({ fixed = 0 }: Held = {}): Action {
   const move: Move = (x, axes) => mirrored(x, axes.indexOf("token"), fixed);
   return {
     name: "reverse",
-    onInput: (trace, leaves) => onLeaves(trace, leaves, { coordinate: move, order: move }),
+    onInput: (programRecord, leaves) => onLeaves(programRecord, leaves, { coordinate: move, order: move }),
     onOutput: (output) => output,
   };
 }
@@ -50,12 +53,12 @@ export function reverse({ fixed = 0 }: Held = {}): Action {
 type Move = (x: Tensor, axes: string[]) => Tensor;
 
 function onLeaves(
-  trace: Trace,
+  programRecord: ProgramRecord,
   leaves: ReadonlyMap<string, Tensor>,
-  moves: Partial<Record<Leaf["kind"], Move>>,
+  moves: Partial<Record<LeafRecord["kind"], Move>>,
 ): Map<string, Tensor> {
   const moved = new Map(leaves);
-  for (const { id, kind, axes } of trace.leaves) {
+  for (const { id, kind, axes } of programRecord.leaves) {
     const [move, x] = [moves[kind], leaves.get(id)];
     if (move && x) moved.set(id, move(x, axes));
   }

@@ -16,7 +16,7 @@ export type Contract =
   | Tokenised
   | Molecule
   | Computation
-  | Trace;
+  | ProgramRecord;
 
 /**
  * A page's content.
@@ -49,7 +49,7 @@ export interface Explorable {
   schemes: Variant[];
   programs: Program[];
   tour: {
-    [k: string]: Trace;
+    [k: string]: ProgramRecord;
   };
   pool: {
     [k: string]: Array;
@@ -82,23 +82,23 @@ export interface Variant {
 export interface Program {
   scheme: string;
   setting: string;
-  trace: Trace;
+  program: ProgramRecord;
   claims: Claim[];
   roles?: {
     [k: string]: string;
   };
 }
 /**
- * A program with its numbers: leaves first, then steps in the order in which they happened.
+ * A program with its numbers: leaves first, then steps in the order in which they ran.
  *
- *     outputs ids of what the model returned; named: those that it returned by name
- *     notes   what the record does not follow, in sentences
+ *     outputs ids of the values that the model returned; named: those that it returned by name
+ *     notes   what the record does not reproduce, in sentences
  */
-export interface Trace {
+export interface ProgramRecord {
   version?: number;
   title?: string;
-  leaves: Leaf[];
-  steps: Step[];
+  leaves: LeafRecord[];
+  steps: StepRecord[];
   outputs: string[];
   named?: {
     [k: string]: string;
@@ -106,13 +106,13 @@ export interface Trace {
   notes?: string[];
 }
 /**
- * Numbers that were given to the program.
+ * Numbers that the program reads and does not compute.
  *
- *     kind    content, document and valid move with the words; coordinate and order belong to the places; weight is the
- *             model's own, constant follows from its settings; opaque was made by code that the trace did not see
+ *     kind    content, document and valid move with the tokens; coordinate and order belong to the positions; weight is a
+ *             parameter of the model, constant follows from its settings; opaque was computed by code that was not recorded
  *     array   the numbers, or nothing where `pool` names an entry in the pool of the explorable around it
  */
-export interface Leaf {
+export interface LeafRecord {
   id: string;
   symbol: string;
   label: string;
@@ -133,15 +133,15 @@ export interface Array {
   data: number[] | string;
 }
 /**
- * Numbers that an operation made from others.
+ * Numbers that an operation computes from others.
  *
  *     op      a name in the closed list of operations (`equiscope.program.operations.OPERATIONS`), or "loops"
  *     inputs  ids of leaves and earlier steps
- *     where   the module it happened in, e.g. "blocks.0.attention"
- *     array   the numbers, kept where a test wants them; a page computes them again
- *     loops   of an operation "loops": what it computes, y of x0, x1, ... in the order of the inputs
+ *     where   path of the module that ran it, e.g. "blocks.0.attention"
+ *     array   the numbers, stored where a test needs them; a page recomputes them
+ *     loops   of the operation "loops": what it computes, y of x0, x1, ... in the order of the inputs
  */
-export interface Step {
+export interface StepRecord {
   id: string;
   symbol: string;
   label: string;
@@ -250,7 +250,7 @@ export interface Drawing {
   links: Link[];
   stands: Stand[];
   traced: string;
-  trace: Trace;
+  program: ProgramRecord;
   pool: {
     [k: string]: Array;
   };
@@ -1061,7 +1061,7 @@ export interface Rule {
   summary: string;
   seen: string;
   hidden: string;
-  trace: Trace;
+  program: ProgramRecord;
   visible: string;
   weights: string;
   knob?: Knob | null;
@@ -1133,7 +1133,7 @@ export interface Messages {
   summary: string;
   words: string[];
   width: number;
-  trace: Trace;
+  program: ProgramRecord;
   roles: {
     [k: string]: string;
   };

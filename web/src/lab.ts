@@ -1,5 +1,5 @@
 // The lab: the explorable's programs, fed with what the person did. It knows leaves by kind, and no scheme by name.
-import type { Explorable, Leaf, Program as ProgramRecord } from "./contract";
+import type { Explorable, LeafRecord, Program as ProgramRecord } from "./contract";
 import { leavesOf, poolOf, Program } from "./program";
 import type { State } from "./state";
 import { changed, tensor, type Tensor } from "./tensor";
@@ -34,7 +34,7 @@ export class Lab {
   }
 
   /** The numbers of a leaf that carries its own. */
-  unpack(leaf: Leaf): Tensor {
+  unpack(leaf: LeafRecord): Tensor {
     return leavesOf({ leaves: [leaf], steps: [], outputs: [] }, this.pool).get(leaf.id)!;
   }
 
@@ -74,16 +74,16 @@ export class Lab {
       known.program.change(leaves);
       return Object.assign(known, { leaves, source: input.source });
     }
-    const run = { record, program: new Program(record.trace, leaves), leaves, source: input.source };
+    const run = { record, program: new Program(record.program, leaves), leaves, source: input.source };
     this.runs.set(key, run);
     return run;
   }
 
   private leaves(record: ProgramRecord, state: State, input: Input): Map<string, Tensor> {
-    return new Map(record.trace.leaves.map((leaf) => [leaf.id, this.leaf(leaf, state, input)]));
+    return new Map(record.program.leaves.map((leaf) => [leaf.id, this.leaf(leaf, state, input)]));
   }
 
-  private leaf(leaf: Leaf, state: State, input: Input): Tensor {
+  private leaf(leaf: LeafRecord, state: State, input: Input): Tensor {
     const given = this.pool.get(leaf.pool!)!;
     const count = input.rows.shape[0];
     switch (leaf.kind) {

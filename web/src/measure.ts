@@ -2,7 +2,7 @@
 // error shrinks by 2^-29 from float32 to float64, its square root by half as many digits, a broken symmetry not at all.
 // The twin of src/equiscope/symmetry/measure.py.
 import type { Action } from "./actions";
-import type { Trace } from "./contract";
+import type { ProgramRecord } from "./contract";
 import { Program } from "./program";
 import type { Tensor } from "./tensor";
 
@@ -43,17 +43,26 @@ export function verdict(error: number, error32: number, tolerance = TOLERANCE): 
 export const floor = (in32: Tensor, in64: Tensor): number => relativeError(in32, in64) * PRECISION;
 
 /** Equivariance of one value of a program under one action; an output without token rows is compared as it is (invariance). */
-export const equivariance = (trace: Trace, leaves: ReadonlyMap<string, Tensor>, action: Action, output: string): Measurement =>
-  equivariances(trace, leaves, action, [output])[0];
+export const equivariance = (
+  programRecord: ProgramRecord,
+  leaves: ReadonlyMap<string, Tensor>,
+  action: Action,
+  output: string,
+): Measurement => equivariances(programRecord, leaves, action, [output])[0];
 
 /** The same for several values, which share the work: four runs of the program, plain and moved, in float64 and in float32. */
-export function equivariances(trace: Trace, leaves: ReadonlyMap<string, Tensor>, action: Action, outputs: string[]): Measurement[] {
-  const moved = action.onInput(trace, leaves);
+export function equivariances(
+  programRecord: ProgramRecord,
+  leaves: ReadonlyMap<string, Tensor>,
+  action: Action,
+  outputs: string[],
+): Measurement[] {
+  const moved = action.onInput(programRecord, leaves);
   const runs = [undefined, Math.fround].map((round) => [
-    new Program(trace, leaves, { round }),
-    new Program(trace, moved, { round }),
+    new Program(programRecord, leaves, { round }),
+    new Program(programRecord, moved, { round }),
   ]);
-  const named = [...trace.leaves, ...trace.steps];
+  const named = [...programRecord.leaves, ...programRecord.steps];
   return outputs.map((output) => {
     const axes = named.find(({ id }) => id === output)?.axes ?? [];
     const [in64, in32] = runs.map(([plain, after]) => ({

@@ -1,6 +1,6 @@
 // What rows, columns and values are called, and which colour a word has.
 import type { App, Desk } from "./app";
-import type { Leaf, Step, Trace } from "./contract";
+import type { LeafRecord, StepRecord, ProgramRecord } from "./contract";
 import type { Run } from "./lab";
 
 export const COLOURS = 8;
@@ -16,23 +16,23 @@ export const word = (app: App, row: number): Name => ({ text: app.state.words[ro
 /** Rows that are places and no words. */
 export const numbered = (from: number[]): Name[] => from.map((place) => ({ text: String(place), colour: -1 }));
 
-export const value = (run: Run, id: string): Leaf | Step => named(run.record.trace, id);
+export const value = (run: Run, id: string): LeafRecord | StepRecord => named(run.record.program, id);
 
-const named = ({ leaves, steps }: Trace, id: string): Leaf | Step =>
+const named = ({ leaves, steps }: ProgramRecord, id: string): LeafRecord | StepRecord =>
   (steps.find((s) => s.id === id) ?? leaves.find((l) => l.id === id))!;
 
 /** Letters for a value of a run. */
-export const letters = (run: Run, id: string): string => symbolOf(value(run, id), run.record.trace);
+export const letters = (run: Run, id: string): string => symbolOf(value(run, id), run.record.program);
 
 const SHORT: Record<string, string> = { matmul: "·", multiply: "×", column: "↓", row: "→", maximum: "max" };
 
 /** Letters for a value of a trace: the part's own symbol, or what the operation is called. */
-export function symbolOf(found: Leaf | Step, trace: Trace): string {
+export function symbolOf(found: LeafRecord | StepRecord, programRecord: ProgramRecord): string {
   if (found.symbol || !("op" in found)) return found.symbol || found.id;
   if (found.op === "function" || found.op === "activation") return String(found.params?.kind);
   if (found.op === "loops") return String(found.params?.call);
   if (found.op !== "transpose") return SHORT[found.op] ?? found.op;
-  const [base, under] = symbolOf(named(trace, found.inputs[0]), trace).split("_");
+  const [base, under] = symbolOf(named(programRecord, found.inputs[0]), programRecord).split("_");
   const turned = base.endsWith("ᵀ") ? base.slice(0, -1) : `${/[+−·]/.test(base) ? `(${base})` : base}ᵀ`;
   return under ? `${turned}_${under}` : turned;
 }
@@ -40,7 +40,7 @@ export function symbolOf(found: Leaf | Step, trace: Trace): string {
 /** The key under which edits of a leaf are kept, or nothing where the page sets the numbers itself. */
 export function editKey(run: Run, id: string): string | undefined {
   if (run.free) return id;
-  const leaf = run.record.trace.leaves.find((l) => l.id === id);
+  const leaf = run.record.program.leaves.find((l) => l.id === id);
   if (!leaf) return undefined;
   if (leaf.kind === "content") return run.source ? "words" : undefined;
   return leaf.kind === "weight" || leaf.kind === "constant" ? (leaf.pool ?? undefined) : undefined;

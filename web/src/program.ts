@@ -1,5 +1,5 @@
 // Program: a trace that runs. Leaves may change; a step runs again only if one of its inputs is another object than before.
-import type { Array as ArrayRecord, Leaf, Step, Trace } from "./contract";
+import type { Array as ArrayRecord, LeafRecord, StepRecord, ProgramRecord } from "./contract";
 import { type Cell, type Explanation, OPERATIONS } from "./ops";
 import { map, type Tensor, unpack } from "./tensor";
 
@@ -30,17 +30,17 @@ interface Memo {
 }
 
 export class Program implements Values {
-  private readonly steps: Map<string, Step>;
+  private readonly steps: Map<string, StepRecord>;
   private readonly leaves: Map<string, Tensor>;
   protected readonly memos = new Map<string, Memo>();
   protected version = 0;
 
   constructor(
-    readonly trace: Trace,
+    readonly programRecord: ProgramRecord,
     leaves: ReadonlyMap<string, Tensor>,
     private readonly options: Options = {},
   ) {
-    this.steps = new Map(trace.steps.map((step) => [step.id, step]));
+    this.steps = new Map(programRecord.steps.map((step) => [step.id, step]));
     this.leaves = new Map(leaves);
   }
 
@@ -95,7 +95,7 @@ export class Program implements Values {
   }
 
   /** The numbers of a step. */
-  protected compute(step: Step, inputs: Tensor[]): Tensor {
+  protected compute(step: StepRecord, inputs: Tensor[]): Tensor {
     const op = OPERATIONS[step.op];
     if (!op) throw new Error(`There is no operation called '${step.op}'. Known: ${Object.keys(OPERATIONS).join(", ")}.`);
     return op.evaluate(inputs, step.params ?? {});
@@ -113,7 +113,7 @@ export class Program implements Values {
   }
 }
 
-function failure(step: Step | undefined, id: string, error: unknown): StepError {
+function failure(step: StepRecord | undefined, id: string, error: unknown): StepError {
   const message = error instanceof Error ? error.message : String(error);
   return new StepError(id, step?.label ? `${step.symbol || step.op}, ${step.label}: ${message}` : message);
 }
@@ -131,13 +131,13 @@ export interface Operands extends Omit<Explanation, "terms" | "more"> {
 
 /** Every number of the program by id. Throws the first StepError. */
 export function evaluate(
-  trace: Trace,
+  programRecord: ProgramRecord,
   leaves: ReadonlyMap<string, Tensor>,
   options: Options = {},
   Kind = Program,
 ): Map<string, Tensor> {
-  const program = new Kind(trace, leaves, options);
-  return new Map([...trace.leaves, ...trace.steps].map(({ id }) => [id, program.get(id)]));
+  const program = new Kind(programRecord, leaves, options);
+  return new Map([...programRecord.leaves, ...programRecord.steps].map(({ id }) => [id, program.get(id)]));
 }
 
 /** Arrays that programs share, unpacked once. */
@@ -145,11 +145,11 @@ export const poolOf = (arrays: Record<string, ArrayRecord>): Map<string, Tensor>
   new Map(Object.entries(arrays).map(([name, array]) => [name, unpack(array)]));
 
 /** The recorded numbers of a trace's leaves. Throws where a leaf has none, or names an entry that the pool does not have. */
-export function leavesOf(trace: Trace, pool: ReadonlyMap<string, Tensor> = new Map()): Map<string, Tensor> {
-  return new Map(trace.leaves.map((leaf) => [leaf.id, numbers(leaf, pool)]));
+export function leavesOf(programRecord: ProgramRecord, pool: ReadonlyMap<string, Tensor> = new Map()): Map<string, Tensor> {
+  return new Map(programRecord.leaves.map((leaf) => [leaf.id, numbers(leaf, pool)]));
 }
 
-function numbers(leaf: Leaf, pool: ReadonlyMap<string, Tensor>): Tensor {
+function numbers(leaf: LeafRecord, pool: ReadonlyMap<string, Tensor>): Tensor {
   if (leaf.array) return unpack(leaf.array);
   const shared = leaf.pool ? pool.get(leaf.pool) : undefined;
   if (!shared) throw new Error(`Leaf '${leaf.id}' has no numbers${leaf.pool ? `: the pool has no '${leaf.pool}'` : ""}.`);
@@ -157,9 +157,9 @@ function numbers(leaf: Leaf, pool: ReadonlyMap<string, Tensor>): Tensor {
 }
 
 /** The leaves that a step's numbers come from. */
-export function dependsOn(trace: Trace, id: string): Set<string> {
-  const inputs = new Map(trace.steps.map((step) => [step.id, step.inputs]));
+export function dependsOn(programRecord: ProgramRecord, id: string): Set<string> {
+  const inputs = new Map(programRecord.steps.map((step) => [step.id, step.inputs]));
   const seen = new Set([id]);
   for (const known of seen) for (const input of inputs.get(known) ?? []) seen.add(input);
-  return new Set(trace.leaves.map((leaf) => leaf.id).filter((leaf) => seen.has(leaf)));
+  return new Set(programRecord.leaves.map((leaf) => leaf.id).filter((leaf) => seen.has(leaf)));
 }

@@ -1,7 +1,7 @@
 // The golden traces that Python wrote: the page must give every number again, after every move, and explain each truly.
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import type { Array as ArrayRecord, Trace } from "../src/contract";
+import type { Array as ArrayRecord, ProgramRecord } from "../src/contract";
 import { OPERATIONS } from "../src/ops";
 import { type Act, type Edit, replay } from "../src/replay";
 import { indexAt, type Tensor, unpack } from "../src/tensor";
@@ -31,17 +31,17 @@ test("the page spells words as Python does", () => {
 });
 
 test.each(names)("%s gives Python's numbers after every move, and explains each", (name) => {
-  const { trace, moves }: { trace: Trace; moves: Move[] } = json(`cases/${name}`);
+  const { program: programRecord, moves }: { program: ProgramRecord; moves: Move[] } = json(`cases/${name}`);
   expect(moves.length).toBeGreaterThan(0);
   for (const move of moves) {
-    const values = replay(trace, move.action, move.edits, Watched);
+    const values = replay(programRecord, move.action, move.edits, Watched);
     expect(Object.keys(move.values).length).toBeGreaterThan(0);
     for (const [id, array] of Object.entries(move.values)) {
       const wanted = unpack(array);
       expect(values.get(id)!.shape, `${move.name}: ${id}`).toEqual(wanted.shape);
       expect(furthest(values.get(id)!, wanted), `${move.name}: ${id}`).toBeLessThan(1e-9);
     }
-    expect(untrue(trace, values)).toEqual([]);
+    expect(untrue(programRecord, values)).toEqual([]);
   }
 });
 
@@ -53,9 +53,9 @@ function furthest(found: Tensor, wanted: Tensor): number {
 const apart = (a: number, b: number): number => (Object.is(a, b) || a === b ? 0 : Math.abs(a - b) / (1 + Math.abs(b)));
 
 /** Cells whose explanation does not give their number: by its value, or as its printed line reads. */
-function untrue(trace: Trace, values: Map<string, Tensor>): string[] {
+function untrue(programRecord: ProgramRecord, values: Map<string, Tensor>): string[] {
   const found: string[] = [];
-  for (const { id, op, inputs, params = {} } of trace.steps) {
+  for (const { id, op, inputs, params = {} } of programRecord.steps) {
     const [given, output] = [inputs.map((input) => values.get(input)!), values.get(id)!];
     output.data.forEach((number, place) => {
       const index = indexAt(output.shape, place);

@@ -1,6 +1,6 @@
 // The page of masks: masks that are joined, places that are empty, and what the link keeps.
 import { describe, expect, test } from "vitest";
-import type { Knob, Leaf, Masks, Rule, Step } from "../src/contract";
+import type { Knob, LeafRecord, Masks, Rule, StepRecord } from "../src/contract";
 import { behind } from "../src/masks/derivation";
 import { may, reason, under } from "../src/masks/combined";
 import { fromHash, initial, type MasksState, patternOf, toHash } from "../src/masks/state";
@@ -13,13 +13,13 @@ const ORDER = leaf("order", [0, 1, 2, 3], "order", ["token"]);
 const scores = [step("Xᵀ", "transpose", ["X"]), step("S", "matmul", ["X", "Xᵀ"])];
 const columns = [step("o↓", "column", ["order"]), step("o→", "row", ["order"])];
 
-function rule(name: string, mask: Step[], more: Partial<Rule> = {}, leaves: Leaf[] = []): Rule {
+function rule(name: string, mask: StepRecord[], more: Partial<Rule> = {}, leaves: LeafRecord[] = []): Rule {
   const visible = mask.at(-1)?.id ?? "";
   const hiding = mask.length ? [step("S∘M", "mask", ["S", visible])] : [];
   const steps = [...scores, ...mask, ...hiding, step("A", "softmax", [mask.length ? "S∘M" : "S"])];
   const all = [X, ...(mask.some(({ inputs }) => inputs.includes("order")) ? [ORDER] : []), ...leaves];
   const pooled = all.map((one) => ({ ...one, array: null, pool: one.id }));
-  return { name, title: name, summary: `${name}.`, seen: `${name} shows {answers} to {asks} by {n}`, hidden: `${name} hides {answers} from {asks} by {n}`, trace: { leaves: pooled, steps, outputs: ["A"] }, visible, weights: "A", ...more }; // prettier-ignore
+  return { name, title: name, summary: `${name}.`, seen: `${name} shows {answers} to {asks} by {n}`, hidden: `${name} hides {answers} from {asks} by {n}`, programRecord: { leaves: pooled, steps, outputs: ["A"] }, visible, weights: "A", ...more }; // prettier-ignore
 }
 
 const knob = (more: Partial<Knob>): Knob => ({ label: "n", low: 0, high: 4, start: 2, sets: "parameter", ...more });
@@ -104,8 +104,8 @@ describe("masks that are joined", () => {
   });
 
   test("a weight leads back to the products of query and key", () => {
-    const { trace, weights } = under(record, state({}));
-    expect(behind(trace, weights)).toEqual(["A", "S∘M", "S"]);
+    const { programRecord, weights } = under(record, state({}));
+    expect(behind(programRecord, weights)).toEqual(["A", "S∘M", "S"]);
   });
 });
 

@@ -23,9 +23,9 @@ test("a permutation moves words, a shift and a reversal move places", () => {
 });
 
 test("ranks slide by whole numbers", () => {
-  const trace = { leaves: [leaf("order", [0, 1, 2], "order", ["token"])], steps: [], outputs: [] };
-  expect(shift(1.5).onInput(trace, leavesOf(trace)).get("order")).toEqual(of([1, 2, 3]));
-  expect(reverse().onInput(trace, leavesOf(trace)).get("order")).toEqual(of([2, 1, 0]));
+  const programRecord = { leaves: [leaf("order", [0, 1, 2], "order", ["token"])], steps: [], outputs: [] };
+  expect(shift(1.5).onInput(programRecord, leavesOf(programRecord)).get("order")).toEqual(of([1, 2, 3]));
+  expect(reverse().onInput(programRecord, leavesOf(programRecord)).get("order")).toEqual(of([2, 1, 0]));
 });
 
 test("an attention map moves in rows and columns, a read-out not at all", () => {
@@ -52,8 +52,8 @@ test("a class token in front stays where it is", () => {
   expect(act.onOutput(of([[1], [2]]), ["token", "feature"])).toEqual(of([[2], [1]]));
   const unheld = () => permute([1, 0]).onOutput(of([[9], [1], [2]]), ["token", "feature"]);
   expect(unheld).toThrow("An order of 2 words cannot move 3 rows (0 held).");
-  const trace = { leaves: [leaf("at", [[3], [0], [1], [2]], "coordinate", ["token", "axis"])], steps: [], outputs: [] };
-  expect(reverse({ fixed: 1 }).onInput(trace, leavesOf(trace)).get("at")).toEqual(of([[3], [2], [1], [0]]));
+  const programRecord = { leaves: [leaf("at", [[3], [0], [1], [2]], "coordinate", ["token", "axis"])], steps: [], outputs: [] };
+  expect(reverse({ fixed: 1 }).onInput(programRecord, leavesOf(programRecord)).get("at")).toEqual(of([[3], [2], [1], [0]]));
 });
 
 test("a relative error is 0 where both are 0, and infinite where only the wanted is", () => {
@@ -85,12 +85,12 @@ test("words alone are equivariant, words with places are not", () => {
 });
 
 test("a difference of places notices a shift by rounding only", () => {
-  const trace = {
+  const programRecord = {
     leaves: [leaf("at", [[0.1], [0.7]], "coordinate", ["token", "axis"])],
     steps: [step("atᵀ", "transpose", ["at"], {}, ["axis", "token"]), step("Δ", "distance", ["at", "atᵀ"], {}, ["token", "token"])],
     outputs: ["Δ"],
   };
-  const { verdict, error, error32, floor } = equivariance(trace, leavesOf(trace), shift(1000.3), "Δ");
+  const { verdict, error, error32, floor } = equivariance(programRecord, leavesOf(programRecord), shift(1000.3), "Δ");
   expect(verdict).toBe("holds");
   expect(error).toBeLessThan(1e-12); // measured 8e-14: 1000 has lost ten bits
   expect(error32).toBeGreaterThan(1e-6);

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
-import type { Step, Trace } from "../src/contract";
+import type { StepRecord, ProgramRecord } from "../src/contract";
 import { symbolOf } from "../src/names";
 import { leaf, step } from "./toy";
 
-const unnamed = (id: string, op: string, inputs: string[], params: Step["params"] = {}): Step => ({
+const unnamed = (id: string, op: string, inputs: string[], params: StepRecord["params"] = {}): StepRecord => ({
   ...step(id, op, inputs, params),
   symbol: "",
 });
-const trace: Trace = {
+const programRecord: ProgramRecord = {
   leaves: [leaf("W_R", [[1]]), leaf("i−j", [[1]])],
   steps: [
     unnamed("1", "transpose", ["W_R"]),
@@ -21,5 +21,12 @@ const trace: Trace = {
 };
 
 test("a step without a symbol of its own is called by what it does", () => {
-  expect(trace.steps.map((found) => symbolOf(found, trace))).toEqual(["Wᵀ_R", "(i−j)ᵀ", "W_R", "log1p", "log1pᵀ", "max"]);
+  expect(programRecord.steps.map((found) => symbolOf(found, programRecord))).toEqual([
+    "Wᵀ_R",
+    "(i−j)ᵀ",
+    "W_R",
+    "log1p",
+    "log1pᵀ",
+    "max",
+  ]);
 });

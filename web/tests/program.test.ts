@@ -33,12 +33,12 @@ test("the same numbers again compute nothing", () => {
 });
 
 test("a step that fails names itself, its dependents fail alike, and an edit heals it", () => {
-  const trace = {
+  const programRecord = {
     leaves: [leaf("table", [1, 2]), leaf("at", [0, 9])],
     steps: [step("row", "gather", ["table", "at"]), step("twice", "add", ["row", "row"]), step("fine", "add", ["at", "at"])],
     outputs: ["twice"],
   };
-  const program = new Program(trace, leavesOf(trace));
+  const program = new Program(programRecord, leavesOf(programRecord));
   const failure = thrown(() => program.get("row"));
   expect(failure).toBeInstanceOf(StepError);
   expect(failure).toMatchObject({ step: "row" });
@@ -50,8 +50,10 @@ test("a step that fails names itself, its dependents fail alike, and an edit hea
 });
 
 test("rounding touches leaves and steps", () => {
-  const trace = { leaves: [leaf("x", [0.1])], steps: [step("y", "add", ["x", "x"])], outputs: ["y"] };
-  expect(evaluate(trace, leavesOf(trace), { round: Math.fround }).get("y")).toEqual(of([Math.fround(2 * Math.fround(0.1))]));
+  const programRecord = { leaves: [leaf("x", [0.1])], steps: [step("y", "add", ["x", "x"])], outputs: ["y"] };
+  expect(evaluate(programRecord, leavesOf(programRecord), { round: Math.fround }).get("y")).toEqual(
+    of([Math.fround(2 * Math.fround(0.1))]),
+  );
 });
 
 test("a cell's explanation points at leaves and steps by id", () => {
@@ -73,10 +75,10 @@ test("a step knows the leaves under it", () => {
 });
 
 test("shared arrays come from the pool, and a missing one is named", () => {
-  const trace = { leaves: [{ ...leaf("W", 0), array: null, pool: "w" }], steps: [], outputs: [] };
+  const programRecord = { leaves: [{ ...leaf("W", 0), array: null, pool: "w" }], steps: [], outputs: [] };
   const pool = poolOf({ w: { shape: [1], dtype: "float64", data: [4] } });
-  expect(leavesOf(trace, pool).get("W")).toBe(pool.get("w"));
-  expect(() => leavesOf(trace)).toThrow("Leaf 'W' has no numbers: the pool has no 'w'.");
+  expect(leavesOf(programRecord, pool).get("W")).toBe(pool.get("w"));
+  expect(() => leavesOf(programRecord)).toThrow("Leaf 'W' has no numbers: the pool has no 'w'.");
 });
 
 function thrown(act: () => unknown): unknown {
@@ -107,7 +109,7 @@ test("a step of loops runs what Python lowered, and explains no cell", () => {
     steps: [{ op: "sum", shape: [2, 2], to: [1, 0, 1, 0], of: [[0, 0, 2, 1]] }],
   };
   const sum = { ...step("y", "loops", ["x"], { call: "sum" }), loops };
-  const trace = {
+  const programRecord = {
     leaves: [
       leaf("x", [
         [1, 2],
@@ -117,8 +119,8 @@ test("a step of loops runs what Python lowered, and explains no cell", () => {
     steps: [sum],
     outputs: ["y"],
   };
-  const program = new Watched(trace, leavesOf(trace));
+  const program = new Watched(programRecord, leavesOf(programRecord));
   expect(program.get("y")).toEqual(of([3, 7]));
   expect(program.operands("y", [1])).toMatchObject({ terms: [], value: 7, note: expect.stringContaining("explain no cell") });
-  expect(() => new Program(trace, leavesOf(trace)).get("y")).toThrow("no loops here");
+  expect(() => new Program(programRecord, leavesOf(programRecord)).get("y")).toThrow("no loops here");
 });

@@ -1,13 +1,19 @@
 // A program small enough to check by hand: words through one map, and places added at the end.
-import type { Leaf, Step, Trace } from "../src/contract";
+import type { LeafRecord, StepRecord, ProgramRecord } from "../src/contract";
 import { type Nested, of } from "../src/tensor";
 
-export function leaf(id: string, numbers: Nested, kind: Leaf["kind"] = "weight", axes: string[] = []): Leaf {
+export function leaf(id: string, numbers: Nested, kind: LeafRecord["kind"] = "weight", axes: string[] = []): LeafRecord {
   const { shape, data } = of(numbers);
   return { id, symbol: id, label: id, axes, kind, array: { shape, dtype: "float64", data: [...data] } };
 }
 
-export const step = (id: string, op: string, inputs: string[], params: Step["params"] = {}, axes: string[] = []): Step => ({
+export const step = (
+  id: string,
+  op: string,
+  inputs: string[],
+  params: StepRecord["params"] = {},
+  axes: string[] = [],
+): StepRecord => ({
   id,
   symbol: id,
   label: id,
@@ -17,7 +23,7 @@ export const step = (id: string, op: string, inputs: string[], params: Step["par
   params,
 });
 
-export const toy: Trace = {
+export const toy: ProgramRecord = {
   leaves: [
     leaf(
       "X",

@@ -133,9 +133,9 @@ def numbers(
             "Leave --numbers out to see its heads, or use eq.watch in Python."
         )
     title = f"{Path(source).resolve().name if folder_of(source) else source}: {asked.told}"
-    trace = lowered(watch(ready.model, *ready.args, kwargs=ready.kwargs), arrays=False, title=title)
-    notes = [*ready.origin, *ready.notes, *(trace.notes or [])]
-    show(msgspec.structs.replace(trace, notes=notes), export, port, open_browser, json)
+    program = lowered(watch(ready.model, *ready.args, kwargs=ready.kwargs), arrays=False, title=title)
+    notes = [*ready.origin, *ready.notes, *(program.notes or [])]
+    show(msgspec.structs.replace(program, notes=notes), export, port, open_browser, json)
 
 
 def _memory(looked: Looked, models: Sequence[nn.Module]) -> str:

@@ -20,17 +20,19 @@ from equiscope.record import (
     Masks,
     Messages,
     Molecule,
+    ProgramRecord,
     Report,
     Tokenised,
-    Trace,
 )
 
-Content = Explorable | Drawing | Report | Course | Comparison | Heads | Masks | Messages | Cost | Tokenised | Molecule | Trace
+Content = (
+    Explorable | Drawing | Report | Course | Comparison | Heads | Masks | Messages | Cost | Tokenised | Molecule | ProgramRecord
+)
 
 BUNDLE = Path(__file__).parent / "page"
 OWN: dict[type, str] = {  # bundles of their own, called as the file in `pages` that makes the record; others share one
     Report: "report", Course: "run", Comparison: "compare", Heads: "heads",
-    Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens", Molecule: "molecule", Trace: "watched",
+    Masks: "masks", Messages: "graph", Cost: "cost", Tokenised: "tokens", Molecule: "molecule", ProgramRecord: "watched",
 }  # fmt: skip
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; font-src data:; "

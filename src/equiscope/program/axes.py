@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from equiscope.record import Trace
+from equiscope.record import ProgramRecord
 
 Axes = tuple[str, ...]
 
@@ -59,10 +59,10 @@ BROADCAST = {"add", "subtract", "multiply", "divide", "maximum", "distance", "ma
 EACH = {"scale", "clamp", "cast", "activation", "function", "softmax", "opposite", "below", "modulo", "block", "norm"}
 
 
-def backward(trace: Trace, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Axes]:
+def backward(program: ProgramRecord, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Axes]:
     """Axes of every value, where one without a name has that of the result that it is an axis of."""
-    found = {leaf.id: tuple(leaf.axes) for leaf in trace.leaves} | {step.id: tuple(step.axes) for step in trace.steps}
-    for step in reversed(trace.steps):
+    found = {leaf.id: tuple(leaf.axes) for leaf in program.leaves} | {step.id: tuple(step.axes) for step in program.steps}
+    for step in reversed(program.steps):
         if step.op not in BROADCAST | EACH:
             continue
         for x in step.inputs:

@@ -1,7 +1,7 @@
 """Plain data that the rooms hand to one another: no torch, versioned, the only source of the contract.
 
-A trace is a *program*: leaves (numbers that were given) and steps (numbers that were made, and how). Whoever knows the
-closed list of operations can run it again on other leaves: that is what the page does when you shuffle, slide or edit.
+A `ProgramRecord` holds leaves (inputs, weights, constants) and steps (each value and the operation that computes it). Anything that
+implements the closed list of operations can run it on other leaves: the page does so when a reader shuffles, shifts or edits.
 """
 
 from equiscope.record.array import Array, pack, unpack
@@ -16,10 +16,10 @@ from equiscope.record.heads import Again, Beside, Head, Heads, Layer, Line, Live
 from equiscope.record.masks import Masks
 from equiscope.record.messages import Messages
 from equiscope.record.molecule import Molecule
+from equiscope.record.program import VERSION, LeafRecord, ProgramRecord, StepRecord
 from equiscope.record.report import Report, Said, report
 from equiscope.record.run import Point, Run, Sample, Score, Source, read_run, write_run
 from equiscope.record.tokenised import Tokenised
-from equiscope.record.trace import VERSION, Leaf, Step, Trace
 
 __all__ = [
     "VERSION",
@@ -45,7 +45,7 @@ __all__ = [
     "Head",
     "Heads",
     "Layer",
-    "Leaf",
+    "LeafRecord",
     "Line",
     "Link",
     "Live",
@@ -60,6 +60,7 @@ __all__ = [
     "Places",
     "Point",
     "Program",
+    "ProgramRecord",
     "Proof",
     "Report",
     "Row",
@@ -69,9 +70,8 @@ __all__ = [
     "Score",
     "Source",
     "Stand",
-    "Step",
+    "StepRecord",
     "Tokenised",
-    "Trace",
     "Trial",
     "Variant",
     "course",

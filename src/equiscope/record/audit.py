@@ -5,7 +5,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from equiscope.record.array import Array
-from equiscope.record.trace import VERSION
+from equiscope.record.program import VERSION
 
 Verdict = Literal["holds", "approximate", "broken", "not applicable", "undecided"]
 Claimed = Literal["yes", "no", "unknown"]

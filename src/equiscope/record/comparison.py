@@ -9,8 +9,8 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from equiscope.record.explorable import Claim
+from equiscope.record.program import VERSION
 from equiscope.record.run import Source, State
-from equiscope.record.trace import VERSION
 
 Equal = Literal["", "parameters", "compute"]
 

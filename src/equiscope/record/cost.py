@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from equiscope.record.trace import VERSION
+from equiscope.record.program import VERSION
 
 Group = Literal["attention", "feed-forward", "ends"]
 Run = Literal["attention", "step by step", "feed-forward"]

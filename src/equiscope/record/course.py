@@ -10,8 +10,8 @@ from statistics import median
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from equiscope.record.program import VERSION
 from equiscope.record.run import Entry, Point, Run, State
-from equiscope.record.trace import VERSION
 
 MOST = 20_000  # points that a page carries
 LATELY = 50  # steps whose pace says how long the rest takes

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from equiscope.record.array import Array
 from equiscope.record.explorable import Claim
-from equiscope.record.trace import VERSION, Trace
+from equiscope.record.program import VERSION, ProgramRecord
 
 BoxKind = Literal[
     "input", "table", "map", "token", "position", "norm", "attention", "cross", "mask", "feedforward", "readout", "head", "output",
@@ -103,7 +103,7 @@ class Drawing(Struct, frozen=True, kw_only=True):
     links: list[Link]
     stands: list[Stand]
     traced: str
-    trace: Trace
+    program: ProgramRecord
     pool: dict[str, Array]
     names: dict[str, list[str]]
     heads: int

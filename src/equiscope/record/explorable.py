@@ -3,7 +3,7 @@
 from msgspec import Struct, field
 
 from equiscope.record.array import Array
-from equiscope.record.trace import VERSION, Trace
+from equiscope.record.program import VERSION, ProgramRecord
 
 
 class Claim(Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
     scheme: str
     setting: str
-    trace: Trace
+    program: ProgramRecord
     claims: list[Claim]
     roles: dict[str, str] = field(default_factory=dict)
 
@@ -93,7 +93,7 @@ class Explorable(Struct, frozen=True, kw_only=True):
     causal: bool
     schemes: list[Variant]
     programs: list[Program]
-    tour: dict[str, Trace]
+    tour: dict[str, ProgramRecord]
     pool: dict[str, Array]
     examples: list[Example]
     paragraph: list[str]

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from equiscope.record.array import Array
-from equiscope.record.trace import VERSION
+from equiscope.record.program import VERSION
 
 LineKind = Literal["words", "patches", "slices", "tokens"]
 Role = Literal["previous", "self", "first", "content", "even", "mixed"]

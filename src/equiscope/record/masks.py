@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from equiscope.record.array import Array
-from equiscope.record.trace import VERSION, Trace
+from equiscope.record.program import VERSION, ProgramRecord
 
 
 class Knob(Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     summary: str
     seen: str
     hidden: str
-    trace: Trace
+    program: ProgramRecord
     visible: str
     weights: str
     knob: Knob | None = None

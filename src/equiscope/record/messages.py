@@ -3,7 +3,7 @@
 from msgspec import Struct, field
 
 from equiscope.record.explorable import Fact
-from equiscope.record.trace import VERSION, Trace
+from equiscope.record.program import VERSION, ProgramRecord
 
 
 class Graph(Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class Messages(Struct, frozen=True, kw_only=True):
     summary: str
     words: list[str]
     width: int
-    trace: Trace
+    program: ProgramRecord
     roles: dict[str, str]
     graphs: list[Graph]
     start: str

@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from equiscope.record.array import Array
 from equiscope.record.computation import Computation
-from equiscope.record.trace import VERSION
+from equiscope.record.program import VERSION
 
 
 class Species(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from equiscope.record.audit import Audit, Coverage, Row
-from equiscope.record.trace import VERSION
+from equiscope.record.program import VERSION
 
 
 class Said(Struct, frozen=True, kw_only=True):

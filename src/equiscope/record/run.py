@@ -17,7 +17,7 @@ from equiscope import outputs
 from equiscope.budgets import decoded, read
 from equiscope.errors import InputError
 from equiscope.record.array import Array
-from equiscope.record.trace import VERSION
+from equiscope.record.program import VERSION
 
 State = Literal["running", "finished", "stopped", "failed"]
 RUN, METRICS = "run.json", "metrics.jsonl"

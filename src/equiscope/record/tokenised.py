@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from equiscope.record.array import Array
-from equiscope.record.trace import VERSION
+from equiscope.record.program import VERSION
 
 PictureWay = Literal["pixels", "patches", "stem"]
 

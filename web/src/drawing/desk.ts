@@ -1,6 +1,6 @@
 // The desk of a drawing: one traced program, and names for the rows and columns of its numbers.
 import { behindClass, Desk } from "../app";
-import type { Box, Drawing, Leaf } from "../contract";
+import type { Box, Drawing, LeafRecord } from "../contract";
 import type { Run } from "../lab";
 import { COLOURS, type Name } from "../names";
 import { leavesOf, poolOf, Program } from "../program";
@@ -17,10 +17,14 @@ export class DrawingDesk extends Desk<DrawingState> {
     state: DrawingState,
   ) {
     super(state);
-    const { trace } = drawing;
-    this.given = leavesOf(trace, poolOf(drawing.pool));
+    const { program: programRecord } = drawing;
+    this.given = leavesOf(programRecord, poolOf(drawing.pool));
     const leaves = new Map(this.given);
-    this.kept = { record: { scheme: "", setting: "", trace, claims: [], roles: {} }, program: new Program(trace, leaves), leaves };
+    this.kept = {
+      record: { scheme: "", setting: "", program: programRecord, claims: [], roles: {} },
+      program: new Program(programRecord, leaves),
+      leaves,
+    };
   }
 
   /** Words of the input, cells of a picture, words of the vocabulary: a colour each, the same for the same name. */
@@ -41,8 +45,11 @@ export class DrawingDesk extends Desk<DrawingState> {
   /** The program, with the numbers that a person changed. */
   get run(): Run {
     if (this.followed?.edits !== this.state.edits) {
-      const own = (leaf: Leaf): [string, Tensor] => [leaf.id, changed(this.given.get(leaf.id)!, this.state.edits[leaf.pool!])];
-      this.kept.program.change(this.drawing.trace.leaves.map(own));
+      const own = (leaf: LeafRecord): [string, Tensor] => [
+        leaf.id,
+        changed(this.given.get(leaf.id)!, this.state.edits[leaf.pool!]),
+      ];
+      this.kept.program.change(this.drawing.program.leaves.map(own));
     }
     this.followed = this.state;
     return this.kept;

@@ -1,5 +1,5 @@
 // Beside the drawing: the whole model, or the open box with its sizes, what it keeps, and its numbers.
-import type { Box, Claim, Drawing, Leaf, Stand, Step, Trace } from "../contract";
+import type { Box, Claim, Drawing, LeafRecord, Stand, StepRecord, ProgramRecord } from "../contract";
 import { button, h } from "../dom";
 import { graph } from "../marks/graph";
 import { matrix } from "../marks/matrix";
@@ -135,7 +135,7 @@ const silent = (box: Box): string =>
 /** The steps of a box as a graph, and each with its formula and its numbers. */
 function numbers(desk: DrawingDesk, box: Box): HTMLElement {
   const run = () => desk.run;
-  const own = part(desk.run.record.trace, box.steps!);
+  const own = part(desk.run.record.program, box.steps!);
   const shown = new Set<string>();
   const steps = h("div.steps");
   const root = h(
@@ -165,11 +165,11 @@ function numbers(desk: DrawingDesk, box: Box): HTMLElement {
 }
 
 /** Some steps of a trace as a program of their own: what comes from elsewhere is given. */
-export function part(trace: Trace, ids: string[]): Trace {
+export function part(programRecord: ProgramRecord, ids: string[]): ProgramRecord {
   const own = new Set(ids);
-  const steps = trace.steps.filter(({ id }) => own.has(id));
+  const steps = programRecord.steps.filter(({ id }) => own.has(id));
   const asked = new Set(steps.flatMap(({ inputs }) => inputs).filter((id) => !own.has(id)));
-  const leaves = [...trace.leaves, ...trace.steps]
+  const leaves = [...programRecord.leaves, ...programRecord.steps]
     .filter(({ id }) => asked.has(id))
     .map((found) => ("op" in found ? given(found) : found));
   const used = new Set(steps.flatMap(({ inputs }) => inputs));
@@ -177,4 +177,4 @@ export function part(trace: Trace, ids: string[]): Trace {
   return { leaves, steps, outputs };
 }
 
-const given = ({ id, symbol, label, axes, where }: Step): Leaf => ({ id, symbol, label, axes, where, kind: "content" });
+const given = ({ id, symbol, label, axes, where }: StepRecord): LeafRecord => ({ id, symbol, label, axes, where, kind: "content" });

@@ -1,6 +1,6 @@
 // The desk of the graph: the traced program, fed with the words as they stand and the edges that are left.
 import { Desk } from "../app";
-import type { Messages, Trace } from "../contract";
+import type { Messages, ProgramRecord } from "../contract";
 import { brief, visible } from "../heads/labels";
 import type { Run } from "../lab";
 import { COLOURS, type Name } from "../names";
@@ -14,7 +14,7 @@ const LOW = "₀₁₂₃₄₅₆₇₈₉";
 export class GraphDesk extends Desk<GraphState> {
   readonly nodes: number;
   readonly words: Name[];
-  private readonly trace: Trace;
+  private readonly programRecord: ProgramRecord;
   private readonly given: Map<string, Tensor>;
   private readonly kept: Run;
   private followed: GraphState | undefined;
@@ -26,12 +26,12 @@ export class GraphDesk extends Desk<GraphState> {
     super(state);
     this.nodes = record.words.length;
     this.words = titles(record.words).map((text, i) => ({ text, colour: i % COLOURS }));
-    const leaves = record.trace.leaves.map((leaf) => (leaf.kind === "weight" ? { ...leaf, pool: leaf.id } : leaf)); // a key for what is written over
-    this.trace = { ...record.trace, leaves };
-    this.given = leavesOf(this.trace);
+    const leaves = record.program.leaves.map((leaf) => (leaf.kind === "weight" ? { ...leaf, pool: leaf.id } : leaf)); // a key for what is written over
+    this.programRecord = { ...record.program, leaves };
+    this.given = leavesOf(this.programRecord);
     this.kept = {
-      record: { scheme: "", setting: "", trace: this.trace, claims: [], roles: record.roles },
-      program: new Program(this.trace, this.given),
+      record: { scheme: "", setting: "", program: this.programRecord, claims: [], roles: record.roles },
+      program: new Program(this.programRecord, this.given),
       leaves: this.given,
     };
   }
@@ -59,7 +59,7 @@ export class GraphDesk extends Desk<GraphState> {
   leaves(order: number[]): Map<string, Tensor> {
     const { roles } = this.record;
     const all = new Map<string, Tensor>();
-    for (const { id, pool } of this.trace.leaves) {
+    for (const { id, pool } of this.programRecord.leaves) {
       const numbers = this.given.get(id)!;
       if (id === roles.words) all.set(id, inOrder(changed(numbers, this.state.edits.words), order));
       else if (id === roles.edges)

@@ -162,9 +162,9 @@ function shuffle(desk: GraphDesk): { element: HTMLElement; draw(): void } {
 
   function draw(): void {
     const moved = desk.state.order.some((row, i) => row !== i);
-    const trace = desk.run.record.trace;
+    const programRecord = desk.run.record.program;
     const by = moved ? desk.state.order : [...typed.slice(1), 0];
-    const found = equivariance(trace, desk.leaves(typed), permute(by), record.roles.output);
+    const found = equivariance(programRecord, desk.leaves(typed), permute(by), record.roles.output);
     measured.replaceChildren(
       verdict("‖f(gX) − g f(X)‖ / ‖f(X)‖", found),
       h("p.quiet", `Do the outputs travel with their words and edges? Measured ${moved ? "with this order" : "with the first word moved to the end"}.`), // prettier-ignore

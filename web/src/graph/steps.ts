@@ -6,13 +6,13 @@ import type { GraphDesk } from "./desk";
 
 /** Every step but the messages, which have a table of their own. */
 export function steps(desk: GraphDesk): HTMLElement {
-  const { trace, roles } = desk.record;
+  const { program: programRecord, roles } = desk.record;
   const own = new Set([roles.messages, roles.sent, roles.given]);
   const shown = new Set([roles.edges]);
-  const list = trace.steps
+  const list = programRecord.steps
     .filter(({ id, op }) => !own.has(id) && op !== "transpose")
     .map((step) => {
-      const given = step.inputs.filter((id) => trace.leaves.some((leaf) => leaf.id === id) && !shown.has(id));
+      const given = step.inputs.filter((id) => programRecord.leaves.some((leaf) => leaf.id === id) && !shown.has(id));
       for (const id of given) shown.add(id);
       return h(
         "div.step",

@@ -1,6 +1,6 @@
 // The steps as a graph, drawn from the trace: who is made from whom. A box leads to its matrix.
 import { h, svg } from "../dom";
-import type { Step, Trace } from "../contract";
+import type { StepRecord, ProgramRecord } from "../contract";
 import { symbolOf } from "../names";
 
 const [WIDE, HIGH, COLUMN, ROW, ARCH] = [50, 26, 70, 40, 26];
@@ -17,8 +17,8 @@ interface Box {
 }
 
 /** The steps that lead to these outputs, each step one level to the right of the last thing it needs. */
-export function graph(trace: Trace, outputs: string[], go: (id: string) => void): HTMLElement {
-  const boxes = layout(trace, outputs);
+export function graph(programRecord: ProgramRecord, outputs: string[], go: (id: string) => void): HTMLElement {
+  const boxes = layout(programRecord, outputs);
   const [levels, rows] = [Math.max(...boxes.map((b) => b.level)) + 1, Math.max(...boxes.map((b) => b.row)) + 1];
   const [width, height] = [levels * COLUMN, rows * ROW + ARCH];
   const picture = svg("svg.graph", {
@@ -28,28 +28,28 @@ export function graph(trace: Trace, outputs: string[], go: (id: string) => void)
     "aria-label": "steps of the computation, from left to right",
   });
   const by = new Map(boxes.map((box) => [box.id, box]));
-  for (const step of trace.steps)
+  for (const step of programRecord.steps)
     for (const input of step.inputs) if (by.has(step.id) && by.has(input)) picture.append(edge(by.get(input)!, by.get(step.id)!));
   for (const box of boxes) picture.append(node(box, go));
   return h("div.scroll", picture);
 }
 
-function layout(trace: Trace, outputs: string[]): Box[] {
-  const steps = new Map(trace.steps.map((step) => [step.id, step]));
+function layout(programRecord: ProgramRecord, outputs: string[]): Box[] {
+  const steps = new Map(programRecord.steps.map((step) => [step.id, step]));
   const wanted = new Set(outputs.flatMap((output) => [...ancestors(steps, output)]));
   const level = new Map<string, number>();
-  for (const step of trace.steps) {
+  for (const step of programRecord.steps) {
     if (wanted.has(step.id)) level.set(step.id, 1 + Math.max(...step.inputs.map((input) => level.get(input) ?? 0)));
   }
-  for (const leaf of trace.leaves) {
-    const users = trace.steps.filter((step) => wanted.has(step.id) && step.inputs.includes(leaf.id));
+  for (const leaf of programRecord.leaves) {
+    const users = programRecord.steps.filter((step) => wanted.has(step.id) && step.inputs.includes(leaf.id));
     if (users.length) level.set(leaf.id, leaf.kind === "content" ? 0 : Math.min(...users.map((step) => level.get(step.id)!)) - 1);
   }
   const taken = new Map<number, number>();
   const named = [
-    ...trace.leaves.filter((l) => l.kind === "content"),
-    ...trace.steps,
-    ...trace.leaves.filter((l) => l.kind !== "content"),
+    ...programRecord.leaves.filter((l) => l.kind === "content"),
+    ...programRecord.steps,
+    ...programRecord.leaves.filter((l) => l.kind !== "content"),
   ];
   return named
     .filter(({ id }) => level.has(id))
@@ -57,11 +57,11 @@ function layout(trace: Trace, outputs: string[]): Box[] {
       const at = level.get(found.id)!;
       const row = taken.get(at) ?? 0;
       taken.set(at, row + 1);
-      return { id: found.id, text: symbolOf(found, trace), label: found.label, level: at, row, given: !("op" in found) };
+      return { id: found.id, text: symbolOf(found, programRecord), label: found.label, level: at, row, given: !("op" in found) };
     });
 }
 
-export function ancestors(steps: Map<string, Step>, output: string): Set<string> {
+export function ancestors(steps: Map<string, StepRecord>, output: string): Set<string> {
   const seen = new Set([output]);
   for (const id of seen) for (const input of steps.get(id)?.inputs ?? []) seen.add(input);
   return seen;

@@ -7,7 +7,7 @@ import { OPERATIONS } from "../ops";
 
 /** "Q = X W_Q": a step as an equation. */
 export function equation(run: Run, id: string): HTMLElement | undefined {
-  const step = run.record.trace.steps.find((s) => s.id === id);
+  const step = run.record.program.steps.find((s) => s.id === id);
   if (!step) return undefined;
   const symbols = step.inputs.map((input) => letters(run, input));
   const right = formula(OPERATIONS[step.op].formula(symbols, step.params ?? {}), symbols);

@@ -1,5 +1,5 @@
 // A mask of one rule or two, as a program: the traced attention of the first, with the steps of the second's mask beside its own.
-import type { Leaf, Masks, Rule, Step, Trace } from "../contract";
+import type { LeafRecord, Masks, Rule, StepRecord, ProgramRecord } from "../contract";
 import { COLOURS, type Name } from "../names";
 import { leavesOf, poolOf, Program } from "../program";
 import { aligned, at, tensor, type Tensor } from "../tensor";
@@ -10,12 +10,12 @@ export interface Part {
   rule: Rule;
   n: number;
   visible: string;
-  steps: Step[];
+  steps: StepRecord[];
 }
 
 /** Attention under the chosen mask. before: so many empty places stand before the words. */
 export interface Under {
-  trace: Trace;
+  programRecord: ProgramRecord;
   program: Program;
   weights: string;
   visible: string;
@@ -27,16 +27,16 @@ export interface Under {
 export function under(record: Masks, state: MasksState): Under {
   const parts = live(record, state).map(({ name, n }, i) => part(ruleOf(record, name), n, i ? "2:" : ""));
   const { rule } = parts[0] ?? { rule: ruleOf(record, "full") };
-  const { trace, visible } = parts.length > 1 ? both(parts, state.join) : { trace: numbered(rule, parts[0]?.n ?? 0), visible: parts[0]?.visible ?? "" }; // prettier-ignore
+  const { programRecord, visible } = parts.length > 1 ? both(parts, state.join) : { programRecord: numbered(rule, parts[0]?.n ?? 0), visible: parts[0]?.visible ?? "" }; // prettier-ignore
   const before = parts.find((one) => one.rule.knob?.sets === "valid")?.n ?? 0;
   const names = [
     ...Array.from({ length: before }, () => ({ text: "empty", colour: -1 })),
     ...record.words.map((text, i) => ({ text, colour: i % COLOURS })),
   ];
-  const given = leavesOf(trace, poolOf(record.pool));
+  const given = leavesOf(programRecord, poolOf(record.pool));
   const second = parts.find((one) => one.rule.knob?.sets === "document")?.n ?? record.words.length;
-  const program = new Program(trace, new Map(trace.leaves.map((leaf) => [leaf.id, filled(leaf, given.get(leaf.id)!, before, second)]))); // prettier-ignore
-  return { trace, program, weights: rule.weights, visible, parts, before, names };
+  const program = new Program(programRecord, new Map(programRecord.leaves.map((leaf) => [leaf.id, filled(leaf, given.get(leaf.id)!, before, second)]))); // prettier-ignore
+  return { programRecord, program, weights: rule.weights, visible, parts, before, names };
 }
 
 /** The rules that hide something: of "all words and X" X, of "all words or X" none. */
@@ -46,10 +46,11 @@ function live(record: Masks, { rules, join }: MasksState): Chosen[] {
 }
 
 /** The rule's own program, with its number. */
-function numbered({ trace, knob }: Rule, n: number): Trace {
-  if (knob?.sets !== "parameter") return trace;
-  const set = (step: Step): Step => (step.op === knob.op ? { ...step, params: { ...step.params, [knob.parameter!]: n } } : step);
-  return { ...trace, steps: trace.steps.map(set) };
+function numbered({ program: programRecord, knob }: Rule, n: number): ProgramRecord {
+  if (knob?.sets !== "parameter") return programRecord;
+  const set = (step: StepRecord): StepRecord =>
+    step.op === knob.op ? { ...step, params: { ...step.params, [knob.parameter!]: n } } : step;
+  return { ...programRecord, steps: programRecord.steps.map(set) };
 }
 
 function part(rule: Rule, n: number, prefix: string): Part {
@@ -64,26 +65,26 @@ function part(rule: Rule, n: number, prefix: string): Part {
 }
 
 /** The first rule's program, in which the mask is what both rules allow, or one of them. */
-function both([first, second]: Part[], join: "and" | "or"): { trace: Trace; visible: string } {
-  const trace = numbered(first.rule, first.n);
-  const place = trace.steps.findIndex(({ op }) => op === "mask");
+function both([first, second]: Part[], join: "and" | "or"): { programRecord: ProgramRecord; visible: string } {
+  const programRecord = numbered(first.rule, first.n);
+  const place = programRecord.steps.findIndex(({ op }) => op === "mask");
   const label = join === "and" ? "who may look, by both" : "who may look, by one of two";
   const inputs = [first.visible, second.visible];
-  const made = { id: "joined", symbol: "M", label, axes: trace.steps[place].axes.slice(-2), op: join === "and" ? "both" : "either", inputs }; // prettier-ignore
-  const masked = { ...trace.steps[place], inputs: [trace.steps[place].inputs[0], made.id] };
-  const more = second.rule.trace.leaves.filter(({ id }) => !trace.leaves.some((leaf) => leaf.id === id));
+  const made = { id: "joined", symbol: "M", label, axes: programRecord.steps[place].axes.slice(-2), op: join === "and" ? "both" : "either", inputs }; // prettier-ignore
+  const masked = { ...programRecord.steps[place], inputs: [programRecord.steps[place].inputs[0], made.id] };
+  const more = second.rule.program.leaves.filter(({ id }) => !programRecord.leaves.some((leaf) => leaf.id === id));
   return {
-    trace: {
-      ...trace,
-      leaves: [...trace.leaves, ...more],
-      steps: [...trace.steps.slice(0, place), ...second.steps, made, masked, ...trace.steps.slice(place + 1)],
+    programRecord: {
+      ...programRecord,
+      leaves: [...programRecord.leaves, ...more],
+      steps: [...programRecord.steps.slice(0, place), ...second.steps, made, masked, ...programRecord.steps.slice(place + 1)],
     },
     visible: made.id,
   };
 }
 
 /** The numbers of a leaf for so many empty places before the words, and a second text that begins after some. */
-function filled({ kind }: Leaf, given: Tensor, before: number, second: number): Tensor {
+function filled({ kind }: LeafRecord, given: Tensor, before: number, second: number): Tensor {
   const count = given.shape[0] + before;
   const each = (of: (word: number) => number): number[] => Array.from({ length: count }, (_, i) => of(i - before));
   if (kind === "content") {

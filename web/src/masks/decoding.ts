@@ -134,8 +134,8 @@ export function decoding(page: Reading) {
             : isKept(word)
               ? `The ${what} of ${named(word)} was made at step ${word + 1} and is read from the cache.`
               : `The ${what} of ${named(word)} was let go after step ${goneAt(word) + 1}: no later query can see it.`;
-    const ids = seen ? behind(now.trace, now.weights) : [];
-    ladder.replaceChildren(...ids.flatMap((id) => rung(now.trace, now.program, id, [page.state.head, step, word]) ?? []));
+    const ids = seen ? behind(now.programRecord, now.weights) : [];
+    ladder.replaceChildren(...ids.flatMap((id) => rung(now.programRecord, now.program, id, [page.state.head, step, word]) ?? []));
   }
 
   const named = (word: number): string => `“${words[word]}” ${word + 1}`;

@@ -1,7 +1,7 @@
 // A number with its formula: how a cell of a step came about, with the operands as they stand.
 import { h } from "../dom";
 import { number, symbol } from "../format";
-import type { Trace } from "../contract";
+import type { ProgramRecord } from "../contract";
 import { symbolOf } from "../names";
 import type { Program } from "../program";
 import { aligned, at } from "../tensor";
@@ -11,8 +11,14 @@ export const DIGITS = 4;
 const MOVES = ["column", "row", "heads", "transpose"];
 
 /** One line of a ladder: letters, the arithmetic, the number. Nothing for a step that only moves numbers, unless it is the last. */
-export function rung(trace: Trace, program: Program, id: string, index: number[], last = false): HTMLElement | undefined {
-  const step = trace.steps.find((one) => one.id === id);
+export function rung(
+  programRecord: ProgramRecord,
+  program: Program,
+  id: string,
+  index: number[],
+  last = false,
+): HTMLElement | undefined {
+  const step = programRecord.steps.find((one) => one.id === id);
   if (!step || (MOVES.includes(step.op) && !last)) return undefined;
   const place = aligned(index, program.get(id).shape);
   if (step.op === "mask" && at(program.get(id), place) !== -Infinity) return undefined;
@@ -28,7 +34,7 @@ export function rung(trace: Trace, program: Program, id: string, index: number[]
   return h(
     "div.rung",
     { "data-step": step.op, "data-id": id },
-    h("span.what", symbol(symbolOf(step, trace)), h("span.quiet", step.label ?? "")),
+    h("span.what", symbol(symbolOf(step, programRecord)), h("span.quiet", step.label ?? "")),
     h("span.how", line),
     h("b.result", said ? result : `= ${result}`),
   );
@@ -37,10 +43,10 @@ export function rung(trace: Trace, program: Program, id: string, index: number[]
 const bracketed = (text: string, terms: number): string => (terms > 1 && text.startsWith("−") ? `(${text})` : text);
 
 /** From a weight back to the products of query and key. */
-export function behind(trace: Trace, weights: string): string[] {
+export function behind(programRecord: ProgramRecord, weights: string): string[] {
   const found: string[] = [];
   for (let id: string | undefined = weights; id;) {
-    const step = trace.steps.find((one) => one.id === id);
+    const step = programRecord.steps.find((one) => one.id === id);
     if (!step) break;
     found.push(id);
     id = step.op === "matmul" ? undefined : step.inputs[0];

@@ -94,17 +94,19 @@ export function who(page: Reading) {
 
   function tell(all: boolean): void {
     const [i, j] = cell();
-    const { trace, program, parts, visible, weights, names } = now;
+    const { programRecord, program, parts, visible, weights, names } = now;
     if (!all) view.mark([i, j]);
     const blind = !names.some((_, k) => may(now, visible, i, k));
     said.textContent = `${reason(now, page.state.join, i, j)}${blind ? ` ${named(now, i)} may look at nobody: all its weights are 0, and attention adds nothing to it.` : ""}`; // prettier-ignore
     const decides = parts.flatMap((part) =>
-      part.steps.flatMap(({ id }) => rung(trace, program, id, [i, j], id === part.visible) ?? []),
+      part.steps.flatMap(({ id }) => rung(programRecord, program, id, [i, j], id === part.visible) ?? []),
     );
-    const joined = parts.length > 1 ? rung(trace, program, visible, [i, j], true) : undefined;
+    const joined = parts.length > 1 ? rung(programRecord, program, visible, [i, j], true) : undefined;
     const counted = decides.length > 0 && h("p.quiet", "Places count from 0 here.");
     looks.replaceChildren(...decides, ...(joined ? [joined] : []), ...(counted ? [counted] : []));
-    weighs.replaceChildren(...behind(trace, weights).flatMap((id) => rung(trace, program, id, [page.state.head, i, j]) ?? []));
+    weighs.replaceChildren(
+      ...behind(programRecord, weights).flatMap((id) => rung(programRecord, program, id, [page.state.head, i, j]) ?? []),
+    );
   }
 
   /** The slider of a rule's number; it stays where it is while it is dragged. */

@@ -1,9 +1,9 @@
 // What an operation is to the page: how it computes, how one cell came about, and how it is written. An explanation is data:
 // the page derives the highlighted cells, the line of arithmetic and the arrows from it.
-import type { Step } from "../contract";
+import type { StepRecord } from "../contract";
 import { aligned, at, type Tensor } from "../tensor";
 
-export type Params = NonNullable<Step["params"]>;
+export type Params = NonNullable<StepRecord["params"]>;
 
 /** A cell of an input: its number is printed, and the cell lights up. */
 export interface Cell {

@@ -1,6 +1,6 @@
 // E5: sinusoids as clocks: what one, two and many hands tell apart, and the rotation that carries one place to another.
 import { type App, guarded, perState } from "../app";
-import type { Trace } from "../contract";
+import type { ProgramRecord } from "../contract";
 import { h, select, slider } from "../dom";
 import { error, number, scientific } from "../format";
 import type { Run } from "../lab";
@@ -51,12 +51,16 @@ export const clocks: Story = {
 
 /** A program of the tour at work; its leaves may be replaced by kind or symbol. */
 function touring(app: App, name: string, changes: () => Record<string, Tensor>): () => Run {
-  const trace: Trace = app.page.tour[name];
-  const given = new Map(trace.leaves.map((leaf) => [leaf.id, app.lab.pool.get(leaf.pool ?? "") ?? app.lab.unpack(leaf)]));
-  const program = new Program(trace, given);
-  const run: Run = { record: { scheme: name, setting: "tour", trace, claims: [], roles: {} }, program, leaves: given };
+  const programRecord: ProgramRecord = app.page.tour[name];
+  const given = new Map(programRecord.leaves.map((leaf) => [leaf.id, app.lab.pool.get(leaf.pool ?? "") ?? app.lab.unpack(leaf)]));
+  const program = new Program(programRecord, given);
+  const run: Run = {
+    record: { scheme: name, setting: "tour", program: programRecord, claims: [], roles: {} },
+    program,
+    leaves: given,
+  };
   return perState(app, () => {
-    for (const leaf of trace.leaves) {
+    for (const leaf of programRecord.leaves) {
       const change = changes()[leaf.symbol] ?? changes()[leaf.kind];
       if (change) program.change([[leaf.id, change]]);
     }
@@ -65,7 +69,7 @@ function touring(app: App, name: string, changes: () => Record<string, Tensor>):
 }
 
 /** What a program of the tour returns by this name. */
-const id = (run: Run, name: string): string => run.record.trace.named![name];
+const id = (run: Run, name: string): string => run.record.program.named![name];
 
 const places = (from: number, count: number): Tensor =>
   tensor(
@@ -78,7 +82,7 @@ function hands(app: App): HTMLElement {
   const root = h("div.scroll");
   const norm = h("p");
   guarded(app, root, () => {
-    const { leaves, steps } = run().record.trace;
+    const { leaves, steps } = run().record.program;
     const angles = run().program.get(steps.find(({ op }) => op === "sinusoid")!.inputs[0]);
     const [product] = run().program.get(id(run(), "products")).data;
     const speeds = run().program.get(leaves.find(({ kind }) => kind === "constant")!.id);
@@ -224,7 +228,8 @@ function carry(app: App): HTMLElement {
 }
 
 /** Whether a scheme adds the hands of clocks to the words. */
-const turns = ({ roles, trace }: Run["record"]): boolean => !!roles?.encoding && trace.steps.some(({ op }) => op === "sinusoid");
+const turns = ({ roles, program: programRecord }: Run["record"]): boolean =>
+  !!roles?.encoding && programRecord.steps.some(({ op }) => op === "sinusoid");
 
 function flat(app: App): HTMLElement {
   const scheme = app.page.schemes.find((s) => turns(app.lab.record(s.name, "plain"))) ?? app.page.schemes[0];

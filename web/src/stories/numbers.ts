@@ -14,8 +14,8 @@ export const numbers: Story = {
   controls: ["scheme", "causal", "head"],
   build(app: App): HTMLElement {
     const run = running(app, () => app.state.scheme);
-    const { trace, roles } = run().record;
-    const wanted = ancestors(new Map(trace.steps.map((s) => [s.id, s])), roles!.output);
+    const { program: programRecord, roles } = run().record;
+    const wanted = ancestors(new Map(programRecord.steps.map((s) => [s.id, s])), roles!.output);
     const shown = new Set<string>();
     const root = h("div.flow.dense");
     root.append(
@@ -23,18 +23,18 @@ export const numbers: Story = {
         "div.full",
         section(
           "The steps",
-          graph(trace, [roles!.output], (id) => reveal(root, id)),
+          graph(programRecord, [roles!.output], (id) => reveal(root, id)),
         ),
       ),
     );
     let [group, title]: [HTMLElement | undefined, string | undefined] = [undefined, undefined];
-    for (const step of trace.steps.filter((s) => wanted.has(s.id))) {
+    for (const step of programRecord.steps.filter((s) => wanted.has(s.id))) {
       if (heading(step.where) !== title || !group) {
         title = heading(step.where);
         group = h("div.steps");
         root.append(section(title, group));
       }
-      const given = step.inputs.filter((id) => !trace.steps.some((s) => s.id === id) && !shown.has(id));
+      const given = step.inputs.filter((id) => !programRecord.steps.some((s) => s.id === id) && !shown.has(id));
       for (const id of given) shown.add(id);
       group.append(
         h(

@@ -173,7 +173,7 @@ function measured(app: App, scheme: string): HTMLElement[] {
   return [permute(order(app)), shift(7), reverse()].map((action) => {
     const claimed = run.record.claims.find((c) => c.action === action.name)?.holds;
     try {
-      const found = equivariance(run.record.trace, run.leaves, action, run.record.roles!.output);
+      const found = equivariance(run.record.program, run.leaves, action, run.record.roles!.output);
       const { mark, kind } = sign(found);
       return h(
         "td",

@@ -98,7 +98,7 @@ function measured(app: App, scheme: string): Map<string, Measurement> {
     const roles = READOUTS.filter(([, , of]) => of === own).map(([role]) => role);
     const run = inOrder(app, scheme, own ? withMask(app, own) : setting(app), "read");
     const outputs = roles.map((role) => run.record.roles![role]);
-    equivariances(run.record.trace, run.leaves, action, outputs).forEach((measurement, i) => found.set(roles[i], measurement));
+    equivariances(run.record.program, run.leaves, action, outputs).forEach((measurement, i) => found.set(roles[i], measurement));
   }
   return found;
 }

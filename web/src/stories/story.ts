@@ -53,7 +53,7 @@ export const EQUIVARIANCE = "‖f(gX) − g f(X)‖ / ‖f(X)‖";
 /** How well a value of a scheme's program keeps up with the shuffle: f(gX) against g f(X). */
 export function shuffleError(app: App, scheme: string, role: string, of: Setting = setting(app)): Measurement {
   const run = inOrder(app, scheme, of, "measured");
-  return equivariance(run.record.trace, run.leaves, permute(order(app)), run.record.roles![role]);
+  return equivariance(run.record.program, run.leaves, permute(order(app)), run.record.roles![role]);
 }
 
 /** A verdict as a mark and a class: what holds, what nearly does, what is broken. */
@@ -64,12 +64,13 @@ export function sign({ verdict }: Measurement): { mark: string; kind: "holds" | 
 
 /** What a scheme brings in: values made from the places alone that meet the words in the next step. */
 export function additions(run: Run): string[] {
-  const { trace, roles } = run.record;
-  const wanted = ancestors(new Map(trace.steps.map((s) => [s.id, s])), roles!.output);
-  const kinds = (id: string) => new Set([...dependsOn(trace, id)].map((leaf) => trace.leaves.find((l) => l.id === leaf)!.kind));
-  const known = new Map(trace.steps.map((s) => [s.id, kinds(s.id)]));
+  const { program: programRecord, roles } = run.record;
+  const wanted = ancestors(new Map(programRecord.steps.map((s) => [s.id, s])), roles!.output);
+  const kinds = (id: string) =>
+    new Set([...dependsOn(programRecord, id)].map((leaf) => programRecord.leaves.find((l) => l.id === leaf)!.kind));
+  const known = new Map(programRecord.steps.map((s) => [s.id, kinds(s.id)]));
   const ofPlaces = (id: string) => !!known.get(id)?.has("coordinate") && !known.get(id)?.has("content");
-  const meeting = trace.steps
+  const meeting = programRecord.steps
     .filter((s) => wanted.has(s.id) && known.get(s.id)!.has("content"))
     .flatMap((s) => s.inputs)
     .filter(ofPlaces);

@@ -1,6 +1,6 @@
 // The desk of a watched program: any module's steps, each number of which can be changed.
 import { Desk } from "../app";
-import type { Trace } from "../contract";
+import type { ProgramRecord } from "../contract";
 import type { Run } from "../lab";
 import { type Name, numbered } from "../names";
 import { leavesOf } from "../program";
@@ -17,15 +17,15 @@ export class WatchedDesk extends Desk<WatchedState> {
   private followed: WatchedState["edits"] | undefined;
 
   constructor(
-    readonly trace: Trace,
+    readonly programRecord: ProgramRecord,
     state: WatchedState,
   ) {
     super(state);
-    this.given = leavesOf(trace);
-    this.steps = new Set(trace.steps.map(({ id }) => id));
+    this.given = leavesOf(programRecord);
+    this.steps = new Set(programRecord.steps.map(({ id }) => id));
     const leaves = new Map(this.given);
-    const record = { scheme: "", setting: "", trace, claims: [], roles: {} };
-    this.kept = { record, program: new Watched(trace, leaves), leaves, free: true };
+    const record = { scheme: "", setting: "", program: programRecord, claims: [], roles: {} };
+    this.kept = { record, program: new Watched(programRecord, leaves), leaves, free: true };
   }
 
   /** Tokens are numbered from 1; other axes have no names. */

@@ -1,5 +1,5 @@
 // The page of a watched program: any module's numbers and the steps that made them.
-import type { Trace } from "../contract";
+import type { ProgramRecord } from "../contract";
 import { read, unreadable } from "../read";
 import type { WatchedDesk } from "./desk";
 import { watched } from "./page";
@@ -9,5 +9,5 @@ import "../style.css";
 export let desk: WatchedDesk | undefined;
 
 const place = document.getElementById("app");
-const record = document.getElementById("trace");
-if (place && record) read<Trace>(record).then((found) => (desk = watched(found, place)), unreadable(place));
+const record = document.getElementById("programrecord");
+if (place && record) read<ProgramRecord>(record).then((found) => (desk = watched(found, place)), unreadable(place));

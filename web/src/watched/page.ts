@@ -1,5 +1,5 @@
 // The page of a watched program: what went in and came out, and the steps of every module in the order in which they ran.
-import type { Leaf, Step, Trace } from "../contract";
+import type { LeafRecord, StepRecord, ProgramRecord } from "../contract";
 import { button, h, numbered, select } from "../dom";
 import { save } from "../figure";
 import { explainer } from "../marks/explain";
@@ -16,14 +16,14 @@ const DRAWN = 40; // steps of a module up to which their graph is drawn
 interface Part {
   key: string;
   where: string;
-  steps: Step[];
+  steps: StepRecord[];
 }
 
-export function watched(trace: Trace, root: HTMLElement): WatchedDesk {
-  const parts = partsOf(trace);
+export function watched(programRecord: ProgramRecord, root: HTMLElement): WatchedDesk {
+  const parts = partsOf(programRecord);
   const keys = parts.map(({ key }) => key);
-  const heads = Math.max(1, ...trace.steps.filter((s) => s.symbol === "A").map((s) => headsOf(s, trace)));
-  const desk = new WatchedDesk(trace, fromHash(location.hash, keys, heads));
+  const heads = Math.max(1, ...programRecord.steps.filter((s) => s.symbol === "A").map((s) => headsOf(s, programRecord)));
+  const desk = new WatchedDesk(programRecord, fromHash(location.hash, keys, heads));
   const main = h("main", { id: "story", tabindex: -1 });
   const controls = h("div.controls");
   desk.rebuild = () => {
@@ -40,13 +40,13 @@ export function watched(trace: Trace, root: HTMLElement): WatchedDesk {
     h(
       "header",
       top(desk, main),
-      h("h2", trace.title || "A program"),
+      h("h2", programRecord.title || "A program"),
       h(
         "p.lede",
-        `${trace.steps.length} steps in ${parts.length} parts. Point at a number to see what it is made of; change any number, and what follows is computed again.`,
+        `${programRecord.steps.length} steps in ${parts.length} parts. Point at a number to see what it is made of; change any number, and what follows is computed again.`,
       ),
       controls,
-      (trace.notes ?? []).map((note) => h("p.notice", note)),
+      (programRecord.notes ?? []).map((note) => h("p.notice", note)),
     ),
     main,
     explainer(desk),
@@ -69,9 +69,9 @@ export function watched(trace: Trace, root: HTMLElement): WatchedDesk {
   return desk;
 }
 
-function partsOf(trace: Trace): Part[] {
+function partsOf(programRecord: ProgramRecord): Part[] {
   const found: Part[] = [];
-  for (const step of trace.steps) {
+  for (const step of programRecord.steps) {
     const where = step.where ?? "";
     const last = found.at(-1);
     if (last?.where === where) last.steps.push(step);
@@ -80,8 +80,8 @@ function partsOf(trace: Trace): Part[] {
   return found;
 }
 
-function headsOf(step: Step, trace: Trace): number {
-  const split = trace.steps.find((s) => s.op === "heads" && step.axes.includes("head") && s.params?.count);
+function headsOf(step: StepRecord, programRecord: ProgramRecord): number {
+  const split = programRecord.steps.find((s) => s.op === "heads" && step.axes.includes("head") && s.params?.count);
   return Number(split?.params?.count ?? 1);
 }
 
@@ -116,14 +116,14 @@ function choices(desk: WatchedDesk, heads: number): HTMLElement[] {
 
 /** What goes in, and what comes out. */
 function ends(desk: WatchedDesk): HTMLElement {
-  const { trace } = desk;
-  const inputs = trace.leaves.filter((leaf) => leaf.kind === "content");
+  const { programRecord } = desk;
+  const inputs = programRecord.leaves.filter((leaf) => leaf.kind === "content");
   const of = (ids: string[]) =>
     h(
       "div.row",
       ids.map((id) => matrix(desk, () => desk.run, id)),
     );
-  return h("section.part.ends", h("h3", "In and out"), of(inputs.map(({ id }) => id)), of([...new Set(trace.outputs)]));
+  return h("section.part.ends", h("h3", "In and out"), of(inputs.map(({ id }) => id)), of([...new Set(programRecord.outputs)]));
 }
 
 /** A module's steps, built when they are opened. */
@@ -149,13 +149,13 @@ function section(desk: WatchedDesk, { key, where, steps }: Part): HTMLElement {
 
 const count = (many: number): string => (many === 1 ? "1 step" : `${many} steps`);
 
-function built(desk: WatchedDesk, steps: Step[]): HTMLElement[] {
+function built(desk: WatchedDesk, steps: StepRecord[]): HTMLElement[] {
   const run = () => desk.run;
   const own = part(
-    desk.trace,
+    desk.programRecord,
     steps.map(({ id }) => id),
   );
-  const given = new Map<string, Leaf>(own.leaves.map((leaf) => [leaf.id, leaf]));
+  const given = new Map<string, LeafRecord>(own.leaves.map((leaf) => [leaf.id, leaf]));
   const root: HTMLElement[] = [];
   if (steps.length > 1 && steps.length <= DRAWN) root.push(graph(own, own.outputs, (id) => reveal(root[0].parentElement!, id)));
   const shown = new Set<string>();

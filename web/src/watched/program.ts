@@ -1,6 +1,6 @@
 // The program of any module: its loops run on a machine of their own, and a step's numbers can be set by hand.
 import { computation, type Run } from "../computation";
-import type { Step } from "../contract";
+import type { StepRecord } from "../contract";
 import { Program } from "../program";
 import { changed, tensor, type Tensor } from "../tensor";
 
@@ -18,11 +18,11 @@ export class Watched extends Program {
     this.version++;
   }
 
-  protected override compute(step: Step, inputs: Tensor[]): Tensor {
+  protected override compute(step: StepRecord, inputs: Tensor[]): Tensor {
     return changed(step.loops ? this.looped(step, inputs) : super.compute(step, inputs), this.held[step.id]);
   }
 
-  private looped(step: Step, inputs: Tensor[]): Tensor {
+  private looped(step: StepRecord, inputs: Tensor[]): Tensor {
     const loops = step.loops!;
     const machine = this.machines.get(step.id) ?? computation(loops);
     this.machines.set(step.id, machine);

@@ -37,7 +37,7 @@ class Run:
     """A traced model. own: whether it is the model itself, and no small one with a layer of each kind; names: along its axes."""
 
     model: Model
-    trace: record.Trace
+    program: record.ProgramRecord
     own: bool
     names: dict[str, list[str]]
     said: str
@@ -221,8 +221,8 @@ def _traced(model: Model, own: bool, said: str) -> Run:
     if model.encoder is not None:
         source, named["source"] = _input(model.encoder.spec, SOURCE)
         inputs.append(_Given(model.encoder, source))
-    trace = lowered(watch(Asked(model), *inputs), arrays=False)
-    return Run(model, trace, own, named, said)
+    program = lowered(watch(Asked(model), *inputs), arrays=False)
+    return Run(model, program, own, named, said)
 
 
 def _input(spec: Spec, words: list[str]) -> tuple[Tensor | Tokens, list[str]]:

@@ -12,24 +12,24 @@ UNKNOWN = ""
 LOOSE = ("", "model", "model.encoder")  # where a model does things of its own, outside its parts
 
 
-def owners(trace: record.Trace, paths: Mapping[str, str], inside: Mapping[str, str]) -> dict[str, list[str]]:
+def owners(program: record.ProgramRecord, paths: Mapping[str, str], inside: Mapping[str, str]) -> dict[str, list[str]]:
     """Ids of the steps of every box, in the order in which they happened.
 
     paths   path of a module: the box that shows it
     inside  of a box, the box that it stands in: that one has its steps too
     """
-    leaves = {leaf.id: leaf for leaf in trace.leaves}
-    kinds: dict[str, frozenset[str]] = {leaf.id: frozenset({leaf.kind}) for leaf in trace.leaves}
+    leaves = {leaf.id: leaf for leaf in program.leaves}
+    kinds: dict[str, frozenset[str]] = {leaf.id: frozenset({leaf.kind}) for leaf in program.leaves}
     found: dict[str, str | None] = {}
-    for step in trace.steps:
+    for step in program.steps:
         kinds[step.id] = frozenset().union(*(kinds[i] for i in step.inputs))
         found[step.id] = _owner(step, leaves, kinds, found, paths, inside)
-    for step in reversed(trace.steps):  # what is not known yet belongs to who first uses it
+    for step in reversed(program.steps):  # what is not known yet belongs to who first uses it
         for source in step.inputs:
             if found.get(source) == UNKNOWN:
                 found[source] = found[step.id]
     boxes: dict[str, list[str]] = {}
-    for step in trace.steps:
+    for step in program.steps:
         box = found[step.id] or ""
         while box:
             boxes.setdefault(box, []).append(step.id)
@@ -46,8 +46,8 @@ def _stem(box: str) -> str:
 
 
 def _owner(
-    step: record.Step, leaves: Mapping[str, record.Leaf], kinds: Mapping[str, frozenset[str]], found: Mapping[str, str | None],
-    paths: Mapping[str, str], inside: Mapping[str, str],
+    step: record.StepRecord, leaves: Mapping[str, record.LeafRecord], kinds: Mapping[str, frozenset[str]],
+    found: Mapping[str, str | None], paths: Mapping[str, str], inside: Mapping[str, str],
 ) -> str | None:  # fmt: skip
     source = "source" in step.axes
     if box := _module(step.where, paths, source):
@@ -80,7 +80,7 @@ def _module(path: str, paths: Mapping[str, str], source: bool) -> str:
 
 
 def _within(
-    step: record.Step, kinds: Mapping[str, frozenset[str]], found: Mapping[str, str | None], box: str, within: list[str]
+    step: record.StepRecord, kinds: Mapping[str, frozenset[str]], found: Mapping[str, str | None], box: str, within: list[str]
 ) -> str:  # fmt: skip
     """In an attention: what comes of ranks alone is the mask's, what comes of places alone the scheme's, and what meets them."""
     masks = [one for one in within if one.endswith(".mask")]

@@ -59,12 +59,12 @@ def drawing(source: ModelSpec | Built, title: str = "", seed: int = 0) -> record
     for tower in towers:
         tower.draw()
     sketch.across(towers)
-    trace, pool = _pooled(small.trace)
+    program, pool = _pooled(small.program)
     total = sum(p.numel() for p in model.parameters())
     said = " ".join([small.said, *(model.origin if small.own else [])])
     return record.Drawing(
-        title=title or "a model", summary=_summary(spec), parameters=total, towers=_headings(spec), boxes=sketch.numbered(trace),
-        frames=sketch.frames, links=sketch.links, stands=_stands(model, sketch.boxes), traced=said, trace=trace, pool=pool,
+        title=title or "a model", summary=_summary(spec), parameters=total, towers=_headings(spec), boxes=sketch.numbered(program),
+        frames=sketch.frames, links=sketch.links, stands=_stands(model, sketch.boxes), traced=said, program=program, pool=pool,
         names=small.names, heads=max(b.attention.heads for s in _specs(small.model.spec) for b in s.blocks),
     )  # fmt: skip
 
@@ -111,9 +111,9 @@ class _Sketch:
         if spec.shared:
             self.link("encoder.embedding", "embedding", "tied")
 
-    def numbered(self, trace: record.Trace) -> list[record.Box]:
+    def numbered(self, program: record.ProgramRecord) -> list[record.Box]:
         """The boxes with the ids of their steps."""
-        steps = owners(trace, self.paths, {box.id: box.inside for box in self.boxes})
+        steps = owners(program, self.paths, {box.id: box.inside for box in self.boxes})
         return [msgspec.structs.replace(box, steps=steps.get(box.id, [])) for box in self.boxes]
 
 
@@ -437,11 +437,11 @@ def _noticing(boxes: Sequence[record.Box], action: str) -> list[str]:
     return [ident for ident in broken if ident not in around]
 
 
-def _pooled(trace: record.Trace) -> tuple[record.Trace, dict[str, record.Array]]:
+def _pooled(program: record.ProgramRecord) -> tuple[record.ProgramRecord, dict[str, record.Array]]:
     """Leaves name their numbers, so that a page can keep edits of them apart."""
-    pool = {leaf.id: leaf.array for leaf in trace.leaves if leaf.array is not None}
-    leaves = [msgspec.structs.replace(leaf, array=None, pool=leaf.id) for leaf in trace.leaves]
-    return msgspec.structs.replace(trace, leaves=leaves), pool
+    pool = {leaf.id: leaf.array for leaf in program.leaves if leaf.array is not None}
+    leaves = [msgspec.structs.replace(leaf, array=None, pool=leaf.id) for leaf in program.leaves]
+    return msgspec.structs.replace(program, leaves=leaves), pool
 
 
 def _headings(spec: Spec) -> list[str]:

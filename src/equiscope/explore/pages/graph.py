@@ -28,7 +28,7 @@ from equiscope.positions import NoPosition
 from equiscope.program import watch
 from equiscope.program.lower import looks, lowered
 from equiscope.program.replay import replay
-from equiscope.record import Fact, Messages, Trace
+from equiscope.record import Fact, Messages, ProgramRecord
 from equiscope.record.messages import Figures, Graph, Reason
 from equiscope.symmetry import Measurement, floor, relative_error, verdict
 from equiscope.tokens import Tokens, words
@@ -93,19 +93,19 @@ def graph(sentence: str, seed: int) -> Messages:
         )
     count = len(names)
     tokens, complete = Tokens.of(rows(names, Choice(sentence, seed=seed))), Given(torch.ones(count, count, dtype=torch.bool))
-    trace = lowered(watch(Passing(seed=seed), tokens, complete), arrays=False, title="attention on a graph")
+    program = lowered(watch(Passing(seed=seed), tokens, complete), arrays=False, title="attention on a graph")
     return Messages(
         title="Attention as messages on a graph",
         summary="Each word is a node. Along an edge goes a message: the value of the word that sends, times the weight that the "
         "word that receives gives it. The sum of what arrives is attention. Remove an edge, and every number follows.",
-        words=names, width=WIDTH, trace=trace, roles=_roles(trace), graphs=[_ready(name, count) for name in READY],
+        words=names, width=WIDTH, program=program, roles=_roles(program), graphs=[_ready(name, count) for name in READY],
         start="complete", reasons=reasons(), apart=apart(),
     )  # fmt: skip
 
 
 def plain(made: Messages) -> str:
     """Markup for a browser without JavaScript: weights and outputs of the graph to begin with, and the answer."""
-    found = {role: replay(made.trace)[ident] for role, ident in made.roles.items() if role in ("weights", "output")}
+    found = {role: replay(made.program)[ident] for role, ident in made.roles.items() if role in ("weights", "output")}
     listed = [
         [word, *map(number, weights), *map(number, output)]
         for word, weights, output in zip(made.words, found["weights"].tolist(), found["output"].tolist(), strict=True)
@@ -162,12 +162,12 @@ def _ready(name: str, count: int) -> Graph:
     return Graph(name=name, title=title, text=text, edges=pairs(table(name, count)).T.tolist())
 
 
-def _roles(trace: Trace) -> dict[str, str]:
-    (look,) = looks(trace)
-    given = {leaf.symbol: leaf.id for leaf in trace.leaves}
+def _roles(program: ProgramRecord) -> dict[str, str]:
+    (look,) = looks(program)
+    given = {leaf.symbol: leaf.id for leaf in program.leaves}
     return {
         "words": given["X"], "edges": given["G"], "queries": look.queries, "keys": look.keys, "values": look.values,
-        "scores": look.scores, "weights": look.weights.id, **(trace.named or {}),
+        "scores": look.scores, "weights": look.weights.id, **(program.named or {}),
     }  # fmt: skip
 
 

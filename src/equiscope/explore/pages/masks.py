@@ -24,7 +24,7 @@ from equiscope.positions import Rope
 from equiscope.program import watch
 from equiscope.program.hooks import hooked
 from equiscope.program.lower import lowered
-from equiscope.record import Masks, Trace, pack, unpack
+from equiscope.record import Masks, ProgramRecord, pack, unpack
 from equiscope.record.array import Array
 from equiscope.record.masks import Knob, Lesson, Pattern, Rule, Turn
 from equiscope.tokens import Tokens, spelled, vocabulary, words
@@ -206,21 +206,21 @@ def _rule(offer: _Offer, made: Model, ids: Tensor, pool: dict[str, Array]) -> Ru
         tokens = replace(tokens, document=torch.arange(len(ids)) // max(start, 1))
     if takes == "valid":
         tokens = replace(tokens, valid=torch.ones(len(ids), dtype=torch.bool))
-    trace = _traced(made, offer.mask(max(start, 1)), tokens, pool)
-    hiding = next((step for step in trace.steps if step.op == "mask"), None)
+    program = _traced(made, offer.mask(max(start, 1)), tokens, pool)
+    hiding = next((step for step in program.steps if step.op == "mask"), None)
     knob: Knob | None = None
     if takes in ("document", "valid"):
         knob = Knob(label=label, low=low, high=high, start=start, sets="document" if takes == "document" else "valid")
     elif takes:
-        step = next(s for s in trace.steps if s.op == takes)
+        step = next(s for s in program.steps if s.op == takes)
         knob = Knob(label=label, low=low, high=high, start=start, sets="parameter", op=takes, parameter=next(iter(step.params)))
     return Rule(
-        name=offer.name, title=offer.title, summary=offer.summary, seen=offer.seen, hidden=offer.hidden, trace=trace,
-        visible=hiding.inputs[1] if hiding else "", weights=next(s.id for s in trace.steps if s.op == "softmax"), knob=knob,
+        name=offer.name, title=offer.title, summary=offer.summary, seen=offer.seen, hidden=offer.hidden, program=program,
+        visible=hiding.inputs[1] if hiding else "", weights=next(s.id for s in program.steps if s.op == "softmax"), knob=knob,
     )  # fmt: skip
 
 
-def _traced(made: Model, mask: Mask, tokens: Tokens, pool: dict[str, Array]) -> Trace:
+def _traced(made: Model, mask: Mask, tokens: Tokens, pool: dict[str, Array]) -> ProgramRecord:
     """The first layer's attention under a mask; its numbers stand in the pool, by leaf."""
     attention = cast(blocks.Block, made.blocks[0]).attention
     read: list[Any] = []
@@ -228,13 +228,15 @@ def _traced(made: Model, mask: Mask, tokens: Tokens, pool: dict[str, Array]) -> 
         made(tokens)
     before, attention.mask = attention.mask, mask
     try:
-        trace = lowered(watch(attention, *read), arrays=False, title=mask.name)
+        program = lowered(watch(attention, *read), arrays=False, title=mask.name)
     finally:
         attention.mask = before
-    for leaf in trace.leaves:
+    for leaf in program.leaves:
         assert leaf.array is not None
         assert pool.setdefault(leaf.id, leaf.array) == leaf.array
-    return msgspec.structs.replace(trace, leaves=[msgspec.structs.replace(leaf, array=None, pool=leaf.id) for leaf in trace.leaves])
+    return msgspec.structs.replace(
+        program, leaves=[msgspec.structs.replace(leaf, array=None, pool=leaf.id) for leaf in program.leaves]
+    )
 
 
 # --- one sentence, many examples --------------------------------------------------------------------------------------

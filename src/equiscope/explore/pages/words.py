@@ -160,34 +160,34 @@ def _program(
     tokens = Tokens.of(rows(names[:TRACED], choice))
     if "padded" in setting:
         tokens = replace(tokens, valid=torch.ones(len(tokens.x), dtype=torch.bool))
-    trace = lowered(watch(made, *made.inputs(tokens)), arrays=False, title=offer.variant.title, packed=packed)
+    program = lowered(watch(made, *made.inputs(tokens)), arrays=False, title=offer.variant.title, packed=packed)
     return record.Program(
-        scheme=offer.variant.name, setting=setting, trace=_pooled(trace, offer.variant.name, pool), claims=derive(made.model),
-        roles=_roles(trace),
+        scheme=offer.variant.name, setting=setting, program=_pooled(program, offer.variant.name, pool), claims=derive(made.model),
+        roles=_roles(program),
     )  # fmt: skip
 
 
-def _pooled(trace: record.Trace, scheme: str, pool: dict[str, record.Array]) -> record.Trace:
+def _pooled(program: record.ProgramRecord, scheme: str, pool: dict[str, record.Array]) -> record.ProgramRecord:
     """Put the leaves' numbers into the pool: one entry where programs hold the same, an entry of their own where not."""
     leaves = []
-    for leaf in trace.leaves:
+    for leaf in program.leaves:
         assert leaf.array is not None
         candidates = (leaf.id, f"{scheme}/{leaf.id}", *(f"{scheme}/{leaf.id}/{n}" for n in range(2, 9)))
         key = next(c for c in candidates if pool.setdefault(c, leaf.array) is leaf.array)
         leaves.append(msgspec.structs.replace(leaf, array=None, pool=key))
     return msgspec.structs.replace(
-        trace, leaves=leaves, named=msgspec.UNSET, notes=msgspec.UNSET
+        program, leaves=leaves, named=msgspec.UNSET, notes=msgspec.UNSET
     )  # what Python asked for were checks of positions
 
 
-def _roles(trace: record.Trace) -> dict[str, str]:
+def _roles(program: record.ProgramRecord) -> dict[str, str]:
     """Where a view finds what it asks for: what the exhibit returns by name, and the parts of its attention."""
-    words = next(leaf.id for leaf in trace.leaves if leaf.kind == "content")
-    (look,) = looks(trace)
-    terms = {f"split-{step.symbol[2:]}": step.id for step in trace.steps if step.symbol in ("s_cp", "s_pc")}
+    words = next(leaf.id for leaf in program.leaves if leaf.kind == "content")
+    (look,) = looks(program)
+    terms = {f"split-{step.symbol[2:]}": step.id for step in program.steps if step.symbol in ("s_cp", "s_pc")}
     return terms | {
         "words": words, "queries": look.queries, "keys": look.keys, "values": look.values, "scores": look.scores,
-        "weights": look.weights.id, "mixed": look.mixed.id, **(trace.named or {}),
+        "weights": look.weights.id, "mixed": look.mixed.id, **(program.named or {}),
     }  # fmt: skip
 
 

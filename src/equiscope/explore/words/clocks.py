@@ -11,7 +11,7 @@ from equiscope.positions import Sinusoidal
 from equiscope.positions.frequencies import angles, ladder
 from equiscope.program import watch
 from equiscope.program.lower import lowered
-from equiscope.record import Fact, Trace
+from equiscope.record import Fact, ProgramRecord
 from equiscope.symmetry import relative_error
 from equiscope.tokens import Tokens
 
@@ -50,7 +50,7 @@ class Carry(nn.Module):
         return {"left": left, "encoding": start, "turn": turn, "carried": carried, "there": there}
 
 
-def tour(width: int = 8) -> dict[str, Trace]:
+def tour(width: int = 8) -> dict[str, ProgramRecord]:
     """The programs by name: ladder, pair and sine (encodings of 48 places), and carry (places 10 and 30, k = 5)."""
     places = Tokens.of(torch.zeros(PLACES, 1, dtype=torch.float64))
     kinds = {"ladder": width, "pair": 2, "sine": 1}

@@ -29,7 +29,7 @@ from equiscope.program.semantic import operation_of, parameters
 
 def lowered(
     program: Program, arrays: bool = True, title: str = "", packed: dict[bytes, record.Array] | None = None
-) -> record.Trace:
+) -> record.ProgramRecord:
     """The program as a record that a page can run.
 
     arrays  keep the numbers of steps too; leaves always keep theirs
@@ -44,24 +44,24 @@ def lowered(
     outputs = [writer.emit(Ref(value)) for value in dict.fromkeys(program.outputs.values())]
     notes = [*program.notes, *_exits(program), *_left(writer.leaves)]
     named = {path: writer.emit(Ref(value)) for path, value in program.outputs.items() if path and not path.isdigit()}
-    trace = record.Trace(
+    program_record = record.ProgramRecord(
         title=title, leaves=writer.leaves, steps=writer.steps, outputs=outputs, named=named or UNSET, notes=notes or UNSET
     )
-    return _named(trace, writer)
+    return _named(program_record, writer)
 
 
-def _named(trace: record.Trace, writer: "_Writer") -> record.Trace:
+def _named(program_record: record.ProgramRecord, writer: "_Writer") -> record.ProgramRecord:
     """With the symbols of attention, and the variables of the model's code where there is nothing else."""
-    roles = names(trace)
-    axes = backward(trace, writer.shapes)
+    roles = names(program_record)
+    axes = backward(program_record, writer.shapes)
     steps = []
-    for step in trace.steps:
+    for step in program_record.steps:
         variable, text = writer.said.get(step.id, ("", ""))
         symbol, label = roles.get(step.id, ("", ""))
         symbol, label = step.symbol or symbol or variable, step.label or label or text
         steps.append(msgspec.structs.replace(step, symbol=symbol, label=label, axes=list(axes[step.id])))
-    leaves = [msgspec.structs.replace(leaf, axes=list(axes[leaf.id])) for leaf in trace.leaves]
-    return msgspec.structs.replace(trace, leaves=leaves, steps=steps)
+    leaves = [msgspec.structs.replace(leaf, axes=list(axes[leaf.id])) for leaf in program_record.leaves]
+    return msgspec.structs.replace(program_record, leaves=leaves, steps=steps)
 
 
 def _exits(program: Program) -> list[str]:
@@ -77,7 +77,7 @@ def _exits(program: Program) -> list[str]:
     ]
 
 
-def _left(leaves: list[record.Leaf]) -> list[str]:
+def _left(leaves: list[record.LeafRecord]) -> list[str]:
     found = [leaf.id for leaf in leaves if leaf.kind == "opaque"]
     if not found:
         return []
@@ -170,8 +170,8 @@ class _Writer:
         self.program, self.plans, self.arrays, self.packed = program, plans, arrays, packed
         self.given = {leaf.id: leaf for leaf in program.leaves}
         self.names = {value: name for name, value in reversed(program.names.items())}
-        self.leaves: list[record.Leaf] = []
-        self.steps: list[record.Step] = []
+        self.leaves: list[record.LeafRecord] = []
+        self.steps: list[record.StepRecord] = []
         self.ids: dict[object, str] = {}
         self.said: dict[str, tuple[str, str]] = {}  # by id of a step: variable and expression of the model's code
         self.taken = set(program.names)  # by what is not a value of the program
@@ -214,7 +214,7 @@ class _Writer:
         ident = part if value is not None else self._unique(f"{part}.{plan.op}")
         symbol, label = self._called(plan, value, where, part)
         self.steps.append(
-            record.Step(
+            record.StepRecord(
                 id=ident, symbol=symbol, label=label, axes=list(axes), op=plan.op, inputs=inputs, params=plan.params, where=where,
                 array=self._array(numbers) if self.arrays and numbers is not None else None,
                 **({"loops": plan.loops} if plan.loops is not None else {}),
@@ -279,9 +279,9 @@ class _Writer:
 
     def _given(self, ident: str, t: Tensor, called: Called, where: str) -> str:
         array = self._array(t.real if t.is_complex() else t)
-        kind = cast(record.trace.Kind, called.kind)
+        kind = cast(record.program.LeafKind, called.kind)
         axes = called.axes if len(called.axes) == t.ndim else ("batch",) * (t.ndim - len(called.axes)) + called.axes
-        made = record.Leaf(
+        made = record.LeafRecord(
             id=ident, symbol=called.symbol, label=called.label, axes=list(axes), kind=kind, where=where, array=array
         )  # fmt: skip
         self.leaves.append(made)

@@ -6,7 +6,7 @@ Back from the weights to the product of queries and keys, on to the product of w
 from collections import defaultdict
 from dataclasses import dataclass
 
-from equiscope.record import Step, Trace
+from equiscope.record import ProgramRecord, StepRecord
 
 BACK = {"scale", "add", "subtract", "multiply", "divide", "mask", "cast", "activation", "maximum", "clamp", "loops", "concat"}
 ON = {"cast", "multiply", "scale", "loops", "mask", "columns"}  # dropout, renormalisation, a sink's column
@@ -25,10 +25,10 @@ class Look:
     queries: str
     keys: str
     values: str
-    product: Step
-    chain: tuple[Step, ...]
-    weights: Step
-    mixed: Step
+    product: StepRecord
+    chain: tuple[StepRecord, ...]
+    weights: StepRecord
+    mixed: StepRecord
 
     @property
     def scores(self) -> str:
@@ -36,16 +36,16 @@ class Look:
         return next(step.id for step in reversed((self.product, *self.chain)) if step.op != "mask")
 
 
-def looks(trace: Trace) -> list[Look]:
+def looks(program: ProgramRecord) -> list[Look]:
     """Every attention of a program, in order."""
-    maker = {step.id: step for step in trace.steps}
-    users: dict[str, list[Step]] = defaultdict(list)
-    for step in trace.steps:
+    maker = {step.id: step for step in program.steps}
+    users: dict[str, list[StepRecord]] = defaultdict(list)
+    for step in program.steps:
         for x in step.inputs:
             users[x].append(step)
-    fresh = following(trace)
+    fresh = following(program)
     found = []
-    for step in trace.steps:
+    for step in program.steps:
         if step.op != "softmax" and not (step.op == "function" and step.params.get("kind") == "sigmoid"):
             continue
         chain, (weights, mixed) = _back(step, maker, fresh), _on(step, users)
@@ -56,12 +56,12 @@ def looks(trace: Trace) -> list[Look]:
     return found
 
 
-def names(trace: Trace) -> dict[str, tuple[str, str]]:
+def names(program: ProgramRecord) -> dict[str, tuple[str, str]]:
     """Symbol and label by id of every value that has a role in attention."""
-    maker = {step.id: step for step in trace.steps}
-    fresh = following(trace)
+    maker = {step.id: step for step in program.steps}
+    fresh = following(program)
     found: dict[str, tuple[str, str]] = {}
-    for look in looks(trace):
+    for look in looks(program):
         given = {look.product.id: ("QKᵀ", "products of queries and keys")}
         for step in look.chain:
             given |= _of_chain(step, {one.id for one in (look.product, *look.chain)}, maker)
@@ -70,24 +70,24 @@ def names(trace: Trace) -> dict[str, tuple[str, str]]:
             for ident, name in _way(letter, word, x, maker, fresh).items():
                 given[ident] = name if found.get(ident, name) == name and given.get(ident, name) == name else ("", "")
         found |= given
-    for step in trace.steps:
+    for step in program.steps:
         if step.op == "join" and found.get(step.inputs[0], ("",))[0] == "Z":
             found[step.id] = ("Z_all", "the heads side by side")
     return found
 
 
-def following(trace: Trace) -> set[str]:
+def following(program: ProgramRecord) -> set[str]:
     """Values that depend on the input."""
-    found = {leaf.id for leaf in trace.leaves if leaf.kind == "content"}
-    for step in trace.steps:
+    found = {leaf.id for leaf in program.leaves if leaf.kind == "content"}
+    for step in program.steps:
         if any(x in found for x in step.inputs):
             found.add(step.id)
     return found
 
 
-def _back(step: Step, maker: dict[str, Step], fresh: set[str]) -> list[Step]:
+def _back(step: StepRecord, maker: dict[str, StepRecord], fresh: set[str]) -> list[StepRecord]:
     """From the product of two values that depend on the input to the softmax, which is not among them."""
-    todo: list[tuple[str, list[Step]]] = [(step.inputs[0], [])]
+    todo: list[tuple[str, list[StepRecord]]] = [(step.inputs[0], [])]
     seen = set()
     while todo:
         ident, after = todo.pop(0)
@@ -102,7 +102,7 @@ def _back(step: Step, maker: dict[str, Step], fresh: set[str]) -> list[Step]:
     return []
 
 
-def _on(step: Step, users: dict[str, list[Step]]) -> tuple[Step, Step | None]:
+def _on(step: StepRecord, users: dict[str, list[StepRecord]]) -> tuple[StepRecord, StepRecord | None]:
     """The weights as they meet the values, and the product of both."""
     todo, seen = [step], set()
     while todo:
@@ -116,7 +116,7 @@ def _on(step: Step, users: dict[str, list[Step]]) -> tuple[Step, Step | None]:
     return step, None
 
 
-def _of_chain(step: Step, own: set[str], maker: dict[str, Step]) -> dict[str, tuple[str, str]]:
+def _of_chain(step: StepRecord, own: set[str], maker: dict[str, StepRecord]) -> dict[str, tuple[str, str]]:
     """What a step between the product and the softmax is called, and what it brings in."""
     other = next((x for x in step.inputs if x not in own), None)
     match step.op:
@@ -132,7 +132,7 @@ def _of_chain(step: Step, own: set[str], maker: dict[str, Step]) -> dict[str, tu
             return {}
 
 
-def _way(letter: str, word: str, x: str, maker: dict[str, Step], fresh: set[str]) -> dict[str, tuple[str, str]]:
+def _way(letter: str, word: str, x: str, maker: dict[str, StepRecord], fresh: set[str]) -> dict[str, tuple[str, str]]:
     """From the projection to what the product takes: X, X_h for heads, X′ for what a position made of it."""
     found: dict[str, tuple[str, str]] = {}
     turned = False
@@ -151,7 +151,7 @@ def _way(letter: str, word: str, x: str, maker: dict[str, Step], fresh: set[str]
     return {}
 
 
-def _projects(step: Step, maker: dict[str, Step], fresh: set[str]) -> bool:
+def _projects(step: StepRecord, maker: dict[str, StepRecord], fresh: set[str]) -> bool:
     """Whether it is a product with weights, or the sum of one with a bias."""
     if step.op == "add" and step.inputs[0] in maker and step.inputs[1] not in fresh:
         step = maker[step.inputs[0]]
