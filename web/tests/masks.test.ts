@@ -19,7 +19,7 @@ function rule(name: string, mask: StepRecord[], more: Partial<Rule> = {}, leaves
   const steps = [...scores, ...mask, ...hiding, step("A", "softmax", [mask.length ? "S∘M" : "S"])];
   const all = [X, ...(mask.some(({ inputs }) => inputs.includes("order")) ? [ORDER] : []), ...leaves];
   const pooled = all.map((one) => ({ ...one, array: null, pool: one.id }));
-  return { name, title: name, summary: `${name}.`, seen: `${name} shows {answers} to {asks} by {n}`, hidden: `${name} hides {answers} from {asks} by {n}`, programRecord: { leaves: pooled, steps, outputs: ["A"] }, visible, weights: "A", ...more }; // prettier-ignore
+  return { name, title: name, summary: `${name}.`, seen: `${name} shows {answers} to {asks} by {n}`, hidden: `${name} hides {answers} from {asks} by {n}`, program: { leaves: pooled, steps, outputs: ["A"] }, visible, weights: "A", ...more }; // prettier-ignore
 }
 
 const knob = (more: Partial<Knob>): Knob => ({ label: "n", low: 0, high: 4, start: 2, sets: "parameter", ...more });
