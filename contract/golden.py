@@ -39,7 +39,7 @@ from equiscope.explore.pages.drawing import drawing
 from equiscope.explore.pages.words import Choice, offers, rows
 from equiscope.explore.words.clocks import tour
 from equiscope.explore.words.exhibit import exhibit, numbers
-from equiscope.models import PRESETS, Attention, Block, Entry, FeedForward, Model, Norm, Spec, build
+from equiscope.models import PRESETS, Attention, Block, FeedForward, InputLayer, Model, Norm, Spec, build
 from equiscope.positions import Position, Rope, T5Bias
 from equiscope.program import watch
 from equiscope.program.lower import lowered
@@ -125,8 +125,8 @@ def blocks() -> dict[str, Model]:
 
 def stem() -> record.ProgramRecord:
     """Two convolutions before a layer, of a sound of eight channels whose samples are the words of `WIDE`."""
-    entry = Entry(features=3, patch=(4,), stem=(8, 4, 3))
-    made = build(Spec(8, None, entry, 1, Block(Attention(heads=2), None, None))).double()
+    input_layer = InputLayer(features=3, patch=(4,), stem=(8, 4, 3))
+    made = build(Spec(8, None, input_layer, 1, Block(Attention(heads=2), None, None))).double()
     _numbered(made)
     return lowered(watch(made, rows(words(WIDE.sentence), WIDE).T), arrays=False, title="a convolutional stem")
 

@@ -29,10 +29,10 @@ from .explore.notebook import show as show
 from .geometry import PointSpec as PointSpec
 from .models import Attention as Attention
 from .models import Block as Block
-from .models import Entry as Entry
 from .models import FeedForward as FeedForward
-from .models import Head as Head
+from .models import InputLayer as InputLayer
 from .models import Norm as Norm
+from .models import OutputLayer as OutputLayer
 from .models import Spec as Spec
 from .models import build as build
 from .models import describe as describe

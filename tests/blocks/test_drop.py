@@ -18,7 +18,7 @@ def test_nothing_is_left_out_in_evaluation():
     torch.manual_seed(0)
     plain = eq.build(spec())
     torch.manual_seed(0)
-    dropping = eq.build(spec(dropout=0.5, skip=0.5)).eval()
+    dropping = eq.build(spec(dropout=0.5, drop_path=0.5)).eval()
     ids = torch.arange(8)[None]
     assert torch.equal(plain(ids), dropping(ids))
 
@@ -44,7 +44,7 @@ def test_an_audit_leaves_nothing_out():
 
 
 def test_layers_are_skipped_more_often_the_deeper_they_are():
-    rates = [[part.p for part in block.drop if isinstance(part, DropPath)] for block in eq.build(spec(skip=0.3)).blocks]
+    rates = [[part.p for part in block.drop if isinstance(part, DropPath)] for block in eq.build(spec(drop_path=0.3)).blocks]
     assert rates == [[0.15], [0.3]]
 
 
@@ -59,7 +59,7 @@ def test_a_share_of_one_is_refused():
 
 
 def test_a_spec_with_dropout_reads_back_and_its_evaluated_form_has_none():
-    said = spec(dropout=0.1, skip=0.2)
+    said = spec(dropout=0.1, drop_path=0.2)
     assert eq.Spec.of(said.to_dict()) == said
     assert said.trained == spec()
 

@@ -137,7 +137,7 @@ def test_a_model_that_no_family_holds_says_why(tmp_path):
         eq.save(model, tmp_path)
     with pytest.raises(UnknownName, match="t6"):
         eq.save(model, tmp_path, family="t6")
-    with pytest.raises(InputError, match=r"bloom: its models have entry\.norm = True, this one has False"):
+    with pytest.raises(InputError, match=r"bloom: its models have input\.norm = True, this one has False"):
         eq.save(model, tmp_path, family="bloom")
 
 

@@ -131,7 +131,7 @@ from equiscope.models.presets import vit
 def spec(): return vit(width=24, layers=1, heads=2, patch=8, image=32, classes=5)
 def ours(): return eq.build(spec())
 def brought(): return ours(), torch.rand(1, 3, 32, 32)
-def registers(): return eq.build(replace(spec(), entry=replace(spec().entry, registers=3)))
+def registers(): return eq.build(replace(spec(), input=replace(spec().input, registers=3)))
 def turned():
     block = replace(spec().block, attention=replace(spec().block.attention, position=eq.positions.AxialRope(axes=2)))
     return eq.build(replace(spec(), block=block))

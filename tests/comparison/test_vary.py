@@ -16,7 +16,7 @@ def test_short_names_are_the_fields_of_a_recipe():
     for short, whole in {
         "position": "model.block.attention.position", "heads": "model.block.attention.heads", "order": "model.block.norm.order",
         "readout": "model.readout", "residual": "model.block.residual", "feedforward.bias": "model.block.feedforward.bias",
-        "stem": "model.entry.stem", "steps": "budget.steps", "model.layers": "model.layers", "layers": "model.layers",
+        "stem": "model.input.stem", "steps": "budget.steps", "model.layers": "model.layers", "layers": "model.layers",
         "context": "data.context",
     }.items():  # fmt: skip
         assert resolved(short, "language") == whole

@@ -9,7 +9,7 @@ from equiscope import attention
 from equiscope.errors import InputError
 from equiscope.explore import drawing, html, page
 from equiscope.explore.model.miniature import runs
-from equiscope.models import PRESETS, Attention, Baseline, Block, Entry, FeedForward, Head, Model, Norm, Spec
+from equiscope.models import PRESETS, Attention, Baseline, Block, FeedForward, InputLayer, Model, Norm, OutputLayer, Spec
 from equiscope.positions import SCHEMES, Alibi, Concatenated, Fire, Learned, LearnedNd, NoPosition, Rope, Shaw, Sinusoidal, T5Bias
 from equiscope.program.replay import replay
 from equiscope.record import Drawing, unpack
@@ -28,7 +28,7 @@ ODD = {
     ),
     "window": Spec(32, 100, layers=2, block=Block(Attention(heads=4, position=Alibi(), causal=True, window=16))),
     "documents": Spec(
-        16, 50, Entry(separator=(3,)), 2, Block(Attention(heads=2, causal=True, mask=attention.Documents())), outputs=50
+        16, 50, InputLayer(separator=(3,)), 2, Block(Attention(heads=2, causal=True, mask=attention.Documents())), outputs=50
     ),
     "sees both ways, near": Spec(32, layers=2, block=Block(Attention(heads=4, window=9, qk_norm="rms"))),
     "asks with places": Spec(
@@ -38,12 +38,12 @@ ODD = {
     ),
     "network of places": Spec(16, 50, layers=2, block=Block(Attention(heads=4, position=Fire(), causal=True))),
     "DeiT": Spec(
-        32, None, Entry(features=48, patch=(4, 4), registers=1), 3, Block(Attention(heads=4, position=LearnedNd((7, 7)))),
-        readout="class", outputs=10, head=Head(bias=True, hidden="tanh", norm=True),
+        32, None, InputLayer(features=48, patch=(4, 4), registers=1), 3, Block(Attention(heads=4, position=LearnedNd((7, 7)))),
+        readout="class", outputs=10, output=OutputLayer(bias=True, hidden="tanh", norm=True),
     ),
-    "early convolutions": Spec(24, None, Entry(features=16, patch=(4, 4), stem=(3, 8, 16)), 3, readout="mean", outputs=10),
-    "pixels as they are": Spec(24, None, Entry(features=12, map=False, patch=(2, 2)), 2, readout="mean", outputs=10),
-    "words and numbers": Spec(16, 30, Entry(features=5, types=2, norm=True, scale=4.0), 2, readout="last", outputs=3),
+    "early convolutions": Spec(24, None, InputLayer(features=16, patch=(4, 4), stem=(3, 8, 16)), 3, readout="mean", outputs=10),
+    "pixels as they are": Spec(24, None, InputLayer(features=12, map=False, patch=(2, 2)), 2, readout="mean", outputs=10),
+    "words and numbers": Spec(16, 30, InputLayer(features=5, types=2, norm=True, scale=4.0), 2, readout="last", outputs=3),
     "all in a line": Spec(8, layers=2, readout="concatenation"),
     "gated": Spec(16, 20, block=Block(Attention(heads=2), Norm("rms", "post"), FeedForward(24, "silu", False, True)), outputs=20),
 }  # fmt: skip
@@ -97,7 +97,7 @@ def test_every_box_keeps_what_its_module_keeps(drawn, name):
     model = meta(SPECS[name])
     for box in drawn(name).boxes:
         parts = [box for box in drawn(name).boxes if box.inside == box.id]
-        paths = [p for p in box.where[:1] if not p.endswith(("readout.row", "entry.types")) and p != "entry"]
+        paths = [p for p in box.where[:1] if not p.endswith(("readout.row", "input_layer.types")) and p != "input_layer"]
         for path in paths:
             claims = derive(model.get_submodule(path))
             own = {c.action for c in claims if not c.holds}
@@ -117,7 +117,7 @@ def test_every_step_belongs_to_a_box_and_runs_on_the_pool(drawn, name):
         "sum",
         "join",
         "readout",
-        *(["map"] if SPECS[name].vocabulary or not SPECS[name].entry.map else []),
+        *(["map"] if SPECS[name].vocabulary or not SPECS[name].input.map else []),
     }
     leaves = {leaf.id: torch.from_numpy(unpack(content.pool[leaf.pool])) for leaf in content.program.leaves}
     assert replay(content.program, leaves)[content.program.outputs[0]].isfinite().all()
@@ -172,12 +172,12 @@ def test_the_transformer_is_the_well_known_figure(drawn):
     start = ["Words", "Embedding", "plus", "Sinusoidal"]
     assert sorted(stream(content, 0)) == sorted(start + layer)
     asks = ["Cross-attention", "plus", "LayerNorm"]
-    end = ["Every row", "Head, tied", "Scores of the next word"]
+    end = ["Every row", "Output layer, tied", "Scores of the next word"]
     assert sorted(stream(content, 1)) == sorted(start + layer + asks + end)
     [source] = [link for link in content.links if link.kind == "source"]
     assert (source.source, source.target) == ("encoder.blocks.0.feedforward_norm", "blocks.0.cross")
     assert {(link.source, link.target) for link in content.links if link.kind == "tied"} == {
-        ("embedding", "head"), ("encoder.embedding", "embedding"),
+        ("embedding", "output_layer"), ("encoder.embedding", "embedding"),
     }  # fmt: skip
 
 
@@ -213,7 +213,7 @@ def test_a_class_token_joins_after_the_places(drawn):
     assert names.index("position.embed") < names.index("token")
     [attention] = of(content, "attention")
     assert attention.shape == ["1 + N", "768"]
-    assert of(content, "head")[0].shape == ["1,000"]
+    assert of(content, "output_layer")[0].shape == ["1,000"]
 
 
 def test_a_mask_is_a_picture_of_who_may_look(drawn):

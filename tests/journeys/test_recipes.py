@@ -274,7 +274,7 @@ PAIRED = (
 MODELS = {
     "language": CAUSAL,
     "translation": PAIRED,
-    "images": "entry = { patch = [8, 8] }\nreadout = 'mean'",
+    "images": "input = { patch = [8, 8] }\nreadout = 'mean'",
     "sounds": "readout = 'mean'",
 }
 

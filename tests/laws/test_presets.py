@@ -34,12 +34,12 @@ def inputs(model, batch=2, seed=1):
     generator, spec = torch.Generator().manual_seed(seed), model.spec
     if spec.vocabulary:
         given = model.tokens(torch.randint(spec.vocabulary, (batch, 7), generator=generator))
-    elif spec.entry.patch:
-        shape = {1: (5 * 2,), 2: (3, 4, 4), 3: (4, 3, 4, 4)}[len(spec.entry.patch)]
+    elif spec.input.patch:
+        shape = {1: (5 * 2,), 2: (3, 4, 4), 3: (4, 3, 4, 4)}[len(spec.input.patch)]
         grid = torch.randn(batch, *shape, generator=generator, dtype=torch.float64)
         given = model.tokens(grid)
     else:
-        features = torch.randn(batch, 5, spec.entry.features, generator=generator, dtype=torch.float64)
+        features = torch.randn(batch, 5, spec.input.features, generator=generator, dtype=torch.float64)
         at = torch.randn(5, 3, generator=generator, dtype=torch.float64)
         given = model.tokens(Tokens(x=features, positions=at, order=torch.arange(5)))
     n = given.x.shape[-2]
@@ -135,7 +135,7 @@ def test_a_picture_without_places_may_be_shuffled_under_a_mean_and_a_class_token
     """M3: patches of a ViT without positions, the class token held out of the shuffle."""
     spec = tiny(PRESETS["vit-ti"]()).with_position(eq.positions.NoPosition())
     plain = readout == "concatenation"
-    changed = {"outputs": None, "head": eq.Head()} if plain else {}
+    changed = {"outputs": None, "output": eq.OutputLayer()} if plain else {}
     model = made_of(replace(spec, readout=readout, **changed))
     tokens = rows(inputs(model), None, batch=slice(0, 1))
     found = measure(model, tokens, Permute.sample(tokens, torch.Generator().manual_seed(3))).verdict

@@ -55,7 +55,7 @@ def test_several_layers_are_torchs_own_stack():
     layers = {f"{name[:-1]}{i}": p for i, layer in enumerate(ours.blocks) for name, p in layer.named_parameters()}
     theirs.load_state_dict({name: p.detach() for name, p in layers.items()})
     ids = inputs(LSTM)
-    assert relative_error(ours(ids), ours.head(theirs(ours.embedding(ids))[0])) < 1e-12
+    assert relative_error(ours(ids), ours.output_layer(theirs(ours.embedding(ids))[0])) < 1e-12
 
 
 def test_a_step_is_hochreiters_and_schmidhubers():
@@ -71,7 +71,7 @@ def test_a_step_is_hochreiters_and_schmidhubers():
             kept = stay.sigmoid() * kept + enter.sigmoid() * new.tanh()
             x = tell.sigmoid() * kept.tanh()
             states[i] = x, kept
-        assert relative_error(model.head(x), answer) < 1e-12
+        assert relative_error(model.output_layer(x), answer) < 1e-12
 
 
 def test_forgetting_begins_late():

@@ -274,8 +274,8 @@ def test_the_last_rows_alone_are_answered_as_among_all():
 def test_words_and_a_picture_are_one_sequence():
     torch.manual_seed(0)
     attention = eq.Attention(heads=2, position=eq.positions.AxialRope(axes=2), causal=True)
-    entry = eq.Entry(features=3 * 4, patch=(2, 2))
-    spec = eq.Spec(16, vocabulary=20, entry=entry, layers=2, block=eq.Block(attention), outputs=20)
+    input_layer = eq.InputLayer(features=3 * 4, patch=(2, 2))
+    spec = eq.Spec(16, vocabulary=20, input=input_layer, layers=2, block=eq.Block(attention), outputs=20)
     model = eq.build(spec).double()
     words, picture = torch.randint(20, (5,)), torch.rand(3, 4, 6, dtype=torch.float64)
     seen = eq.tokens.together(model.tokens(picture))  # a picture sees all of itself

@@ -56,11 +56,11 @@ def _eager(spec):
 def _inputs(spec):
     if spec.vocabulary:
         return torch.randint(spec.vocabulary, (7,)), 7, torch.randint(spec.vocabulary, (6,)) if spec.encoder else None
-    if spec.entry.patch:
-        shape = {1: (2 * 2,), 2: (3, 4, 4), 3: (4, 3, 4, 4)}[len(spec.entry.patch)]
-        return torch.randn(*shape), 2 ** len(spec.entry.patch), None
+    if spec.input.patch:
+        shape = {1: (2 * 2,), 2: (3, 4, 4), 3: (4, 3, 4, 4)}[len(spec.input.patch)]
+        return torch.randn(*shape), 2 ** len(spec.input.patch), None
     at = torch.randn(5, 3)
-    return eq.Tokens(x=torch.randn(5, spec.entry.features), positions=at, order=torch.arange(5)), 5, None
+    return eq.Tokens(x=torch.randn(5, spec.input.features), positions=at, order=torch.arange(5)), 5, None
 
 
 def test_it_reads_as_a_table_with_the_part_that_decides():

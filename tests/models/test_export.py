@@ -13,7 +13,7 @@ KINDS = ["gpt2", "llama-1b", "bert-base", "transformer-base", "vit-ti", "sound",
 def example(spec):
     if spec.vocabulary:
         return torch.randint(spec.vocabulary, (2, 9)), torch.randint(spec.vocabulary, (2, 7)) if spec.encoder else None
-    return torch.randn(2, *{1: (10,), 2: (3, 8, 8), 3: (4, 3, 4, 4)}[len(spec.entry.patch)]), None
+    return torch.randn(2, *{1: (10,), 2: (3, 8, 8), 3: (4, 3, 4, 4)}[len(spec.input.patch)]), None
 
 
 @pytest.mark.parametrize("name", KINDS)

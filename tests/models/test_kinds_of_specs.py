@@ -12,7 +12,7 @@ from equiscope.symmetry import derive
 
 SPECS = {
     "transformer": eq.Spec(8, 20, layers=2, outputs=20, block=eq.Block(eq.Attention(heads=2, causal=True))),
-    "picture": eq.Spec(8, None, eq.Entry(features=12, patch=(2, 2)), readout="class", outputs=3),
+    "picture": eq.Spec(8, None, eq.InputLayer(features=12, patch=(2, 2)), readout="class", outputs=3),
     "encoder and decoder": PRESETS["transformer-base"](width=16, layers=1, heads=2, vocabulary=30),
     "lstm": Baseline("lstm", 8, vocabulary=20, outputs=20),
     "mlp": Baseline("mlp", 8, shape=(1, 4, 4), outputs=3),

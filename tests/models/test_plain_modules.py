@@ -11,7 +11,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec, build
+from equiscope.models import Attention, Block, FeedForward, InputLayer, Norm, OutputLayer, Spec, build
 from equiscope.positions import Fire, Learned, Position, Rope
 from equiscope.tokens import Tokens
 
@@ -23,8 +23,8 @@ LLAMA = Spec(
     ),
 )  # fmt: skip
 BERT = Spec(
-    16, 50, Entry(types=2, norm=True), 2, Block(Attention(heads=4, position=Learned(12), bias=True), Norm(order="post")),
-    outputs=50, tied=True, head=Head(bias=True, hidden="gelu", norm=True),
+    16, 50, InputLayer(types=2, norm=True), 2, Block(Attention(heads=4, position=Learned(12), bias=True), Norm(order="post")),
+    outputs=50, tied=True, output=OutputLayer(bias=True, hidden="gelu", norm=True),
 )  # fmt: skip
 SPECS = pytest.mark.parametrize("spec", [LLAMA, BERT], ids=["llama", "bert"])
 IDS = torch.arange(14).view(2, 7)
@@ -124,9 +124,9 @@ def test_hooks_see_every_projection(spec):
 @SPECS
 def test_a_tied_head_is_the_table_itself(spec):
     model = made(spec)
-    assert (model.head.lm_head.weight is model.embedding.weight) == spec.tied
+    assert (model.output_layer.lm_head.weight is model.embedding.weight) == spec.tied
     moved = made(spec).double()
-    assert (moved.head.lm_head.weight is moved.embedding.weight) == spec.tied
+    assert (moved.output_layer.lm_head.weight is moved.embedding.weight) == spec.tied
 
 
 @SPECS

@@ -187,7 +187,7 @@ def test_parameters_that_changed_since_are_noticed():
     fast = prepared(made)
     torch.optim.SGD(made.parameters(), lr=0.1)
     with torch.no_grad():
-        made.head.lm_head.weight.mul_(2)
+        made.output_layer.lm_head.weight.mul_(2)
     with pytest.raises(InputError, match="changed after prepared"):
         generate(fast, TEXTS, 3)
 
@@ -200,7 +200,7 @@ def test_changes_that_leave_no_mark_are_noticed(change):
         made(ids()).sum().backward()
         torch.optim.AdamW(made.parameters(), lr=0.1, fused=True).step()
     elif change == "data":
-        made.head.lm_head.weight.data.neg_()
+        made.output_layer.lm_head.weight.data.neg_()
     else:
         made.blocks[0].attention.mask = made.blocks[0].attention.mask & Window(2)
     with pytest.raises(InputError, match="changed after prepared"):

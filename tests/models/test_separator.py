@@ -6,7 +6,7 @@ import torch
 from equiscope.attention import Documents, Everything
 from equiscope.audit import check
 from equiscope.errors import InputError
-from equiscope.models import Attention, Beams, Block, Compiled, Draft, Entry, Sampling, Spec, build, generate, prepared, stream
+from equiscope.models import Attention, Beams, Block, Compiled, Draft, InputLayer, Sampling, Spec, build, generate, prepared, stream
 from equiscope.models.decoding import Decoding
 from equiscope.positions import Alibi, Learned, Rope
 from equiscope.symmetry import CLAIMED, derive
@@ -17,8 +17,8 @@ SEPARATORS = {"one id": (3,), "two ids": (0, 0), "two unlike ids": (3, 0)}
 def model(separator, position=None, layers=2, seed=0, **attention):
     torch.manual_seed(seed)
     block = Block(Attention(heads=2, position=position or Rope(), causal=True, mask=Documents(), **attention))
-    entry = Entry(separator=separator)
-    return build(Spec(16, vocabulary=5, outputs=5, layers=layers, block=block, entry=entry)).double().eval()
+    input_layer = InputLayer(separator=separator)
+    return build(Spec(16, vocabulary=5, outputs=5, layers=layers, block=block, input=input_layer)).double().eval()
 
 
 def row(separator, lengths=(5, 1, 7)):
@@ -120,7 +120,7 @@ def test_ids_beside_caches_are_refused_as_the_ids_before_decide_their_document()
 def test_what_is_derived_is_what_a_check_measures(separator, causal):
     """Where words change places, the document of each goes along; caches, padding and batches agree with one whole reading."""
     block = Block(Attention(heads=2, causal=causal, mask=Documents()))
-    made = build(Spec(16, vocabulary=5, outputs=5, block=block, entry=Entry(separator=separator))).eval()
+    made = build(Spec(16, vocabulary=5, outputs=5, block=block, input=InputLayer(separator=separator))).eval()
     asked = ["cache", "batch", "left-padding", "right-padding", "packing", "pure"]
     actions = [action.name for action in CLAIMED]
     audit = check(
@@ -135,17 +135,17 @@ def test_what_is_derived_is_what_a_check_measures(separator, causal):
 def test_a_separator_is_written_and_read_back_and_no_weight():
     made = model((3, 0))
     assert Spec.of(made.spec.to_dict()) == made.spec
-    assert made.spec.to_dict()["entry"] == {"separator": [3, 0]}
-    assert "entry.separator.ids" not in made.state_dict()
+    assert made.spec.to_dict()["input"] == {"separator": [3, 0]}
+    assert "input_layer.separator.ids" not in made.state_dict()
 
 
 @pytest.mark.parametrize(
     ("said", "error"),
     [
-        ({"entry": Entry(separator=(5,))}, r"ids 0\.\.4 of the vocabulary, but got \[5\]"),
-        ({"entry": Entry(separator=(1,)), "readout": "mean"}, "gives one answer a row"),
-        ({"entry": Entry(separator=(1,)), "encoder": Spec(16, vocabulary=5),
-          "block": Block(Attention(mask=Everything()), cross=Attention())}, "Leave entry.separator out"),
+        ({"input": InputLayer(separator=(5,))}, r"ids 0\.\.4 of the vocabulary, but got \[5\]"),
+        ({"input": InputLayer(separator=(1,)), "readout": "mean"}, "gives one answer a row"),
+        ({"input": InputLayer(separator=(1,)), "encoder": Spec(16, vocabulary=5),
+          "block": Block(Attention(mask=Everything()), cross=Attention())}, "Leave input.separator out"),
     ],
 )  # fmt: skip
 def test_what_has_no_documents_takes_no_separator(said, error):
@@ -156,4 +156,4 @@ def test_what_has_no_documents_takes_no_separator(said, error):
 @pytest.mark.parametrize("said", [{"separator": ()}, {"separator": (1,), "features": 3}], ids=str)
 def test_a_separator_is_made_of_ids(said):
     with pytest.raises(InputError, match="A separator is one id or more of a vocabulary"):
-        Entry(**said)
+        InputLayer(**said)

@@ -116,7 +116,7 @@ def test_sizes_that_no_model_has_are_named(size, unchecked):
         eq.Spec(size)
     with pytest.raises(InputError, match="A model of these sizes cannot be made"):
         eq.describe(eq.Spec(2**31 - 1, vocabulary=2**31 - 1))
-    assert eq.models.Head(scale=2**40).scale == 2**40  # no size
+    assert eq.models.OutputLayer(scale=2**40).scale == 2**40  # no size
     with pytest.raises(InputError, match=r"one token or more, but got tokens=2\.5"):
         eq.describe(eq.Spec(8), 2.5)
 
@@ -202,7 +202,9 @@ def test_a_kind_says_which_setting_it_has_not():
 CROSSING = eq.Block(cross=eq.Attention(heads=2))
 PAIR = eq.Spec(8, 20, block=CROSSING, encoder=eq.Spec(8, 20), shared=True)
 TURNS = eq.Spec(8, layers=4, block=(eq.Block(), eq.Block(eq.Attention(window=3))))
-CUT = eq.Spec(8, entry=eq.Entry(features=12, patch=(2, 2), registers=1), readout="class", outputs=3, head=eq.Head(bias=True))
+CUT = eq.Spec(
+    8, input=eq.InputLayer(features=12, patch=(2, 2), registers=1), readout="class", outputs=3, output=eq.OutputLayer(bias=True)
+)
 
 
 @pytest.mark.parametrize("spec", [PAIR, TURNS, CUT], ids=["encoder", "layers that differ", "patches"])
@@ -221,13 +223,13 @@ def test_encoders_layers_that_differ_and_patches_survive_json(spec):
         (lambda: eq.Spec(8, block=CROSSING, encoder=eq.Spec(8, readout="mean")), "An encoder gives all its rows"),
         (lambda: eq.Block(cross=eq.Attention(causal=True)), "looks at all its rows"),
         (lambda: eq.Block(cross=eq.Attention(), parallel=True), "parallel parts have no place"),
-        (lambda: eq.Entry(features=10, patch=(4, 4)), "features = channels x 16, but got features=10"),
-        (lambda: eq.Spec(8, entry=eq.Entry(registers=1)), "Registers stand beside a class token"),
-        (lambda: eq.Spec(8, head=eq.Head(bias=True)), "outputs is None"),
-        (lambda: eq.Spec(8, 20, entry=eq.Entry(features=8)), "could not be told"),
-        (lambda: eq.Spec(8, entry=eq.Entry(features=9, map=False)), "9 of them are more than the width, 8"),
-        (lambda: eq.Entry(map=False), "give features, and no stem"),
-        (lambda: eq.Entry(features=4, patch=(2,), stem=(1, 4), map=False), "give features, and no stem"),
+        (lambda: eq.InputLayer(features=10, patch=(4, 4)), "features = channels x 16, but got features=10"),
+        (lambda: eq.Spec(8, input=eq.InputLayer(registers=1)), "Registers stand beside a class token"),
+        (lambda: eq.Spec(8, output=eq.OutputLayer(bias=True)), "outputs is None"),
+        (lambda: eq.Spec(8, 20, input=eq.InputLayer(features=8)), "could not be told"),
+        (lambda: eq.Spec(8, input=eq.InputLayer(features=9, map=False)), "9 of them are more than the width, 8"),
+        (lambda: eq.InputLayer(map=False), "give features, and no stem"),
+        (lambda: eq.InputLayer(features=4, patch=(2,), stem=(1, 4), map=False), "give features, and no stem"),
         (lambda: eq.build(CUT)(torch.randn(3, 5, 4)), "A picture of 5×4 pixels is not a whole number of 2×2 patches"),
         (lambda: eq.build(CUT)(torch.randn(1, 4, 4)), "2×2 samples of 3 channels"),
         (lambda: eq.build(PAIR)(torch.tensor([1, 2])), "give what it reads as source="),
@@ -248,18 +250,18 @@ def test_the_layers_of_a_turn_share_one_scheme_and_its_parameters():
 
 def test_patches_are_a_convolution_whose_stride_is_its_size():
     image, model = torch.randn(2, 3, 6, 4, dtype=torch.float64), eq.build(CUT).double()
-    kernel = model.entry.proj.weight.unflatten(1, (3, 2, 2))
-    wanted = torch.nn.functional.conv2d(image, kernel, model.entry.proj.bias, stride=2).flatten(2).mT
+    kernel = model.input_layer.proj.weight.unflatten(1, (3, 2, 2))
+    wanted = torch.nn.functional.conv2d(image, kernel, model.input_layer.proj.bias, stride=2).flatten(2).mT
     assert torch.allclose(model.tokens(image).x, wanted, atol=1e-14)
     assert model.tokens(image).positions.tolist() == [[r, c] for r in range(3) for c in range(2)]
 
 
 def test_a_patch_as_large_as_the_width_is_mapped_once():
     """ViT-B: 3 x 16 x 16 numbers a patch, 768 features."""
-    model = eq.build(eq.Spec(12, entry=eq.Entry(features=12, patch=(2, 2)), readout="mean")).eval()
+    model = eq.build(eq.Spec(12, input=eq.InputLayer(features=12, patch=(2, 2)), readout="mean")).eval()
     picture = torch.randn(3, 4, 4)
     assert torch.equal(model(model.tokens(picture)), model(picture))
-    pair = eq.Spec(8, 10, block=CROSSING, encoder=eq.Spec(12, entry=eq.Entry(features=12, patch=(2, 2))))
+    pair = eq.Spec(8, 10, block=CROSSING, encoder=eq.Spec(12, input=eq.InputLayer(features=12, patch=(2, 2))))
     both = eq.build(pair).eval()
     assert torch.equal(both.read(picture).tokens.x, both.encoder(picture))
 
@@ -290,8 +292,8 @@ def test_an_explicit_spec_says_the_sizes_that_are_built_without_it(name):
 def test_a_small_spec_reads_one_document():
     """Its vocabulary has no room for the ids of a separator."""
     block = eq.Block(eq.Attention(heads=2, causal=True, mask=Documents()))
-    small = tiny(eq.Spec(64, 300, eq.Entry(separator=(299,)), 4, block, outputs=300))
-    assert (small.entry.separator, small.needs_documents) == (None, False)
+    small = tiny(eq.Spec(64, 300, eq.InputLayer(separator=(299,)), 4, block, outputs=300))
+    assert (small.input.separator, small.needs_documents) == (None, False)
 
 
 def test_a_kind_of_ones_own_is_the_class_that_was_given():
@@ -330,8 +332,8 @@ def test_a_kind_may_hand_its_settings_on():
     [
         lambda: eq.Attention(position="rope"), lambda: eq.Block(norm="rms"), lambda: eq.Block(attention=None),
         lambda: eq.Block(feedforward={"inner": 3}), lambda: eq.Spec(8, block={"residual": False}), lambda: eq.Spec(8, block="x"),
-        lambda: eq.Spec(8, encoder={}), lambda: eq.Spec(8, entry={}), lambda: eq.Spec.of(3),
-        lambda: eq.Spec(8, entry=eq.Entry(norm=True), block=eq.Block(norm=None)),
+        lambda: eq.Spec(8, encoder={}), lambda: eq.Spec(8, input={}), lambda: eq.Spec.of(3),
+        lambda: eq.Spec(8, input=eq.InputLayer(norm=True), block=eq.Block(norm=None)),
         lambda: eq.Block(cross=eq.Attention(kind="linear")),
         lambda: eq.Attention(heads=2, kind="differential", position=eq.positions.Shaw()),
         lambda: eq.build(eq.Spec(8, layers=2, block=(eq.Block(), eq.Block(eq.Attention(position=eq.positions.Concatenated()))))),
@@ -339,8 +341,8 @@ def test_a_kind_may_hand_its_settings_on():
         lambda: eq.build(eq.Spec(8, 10))(torch.tensor([1, 2]), caches=[]),
         lambda: eq.build(eq.Spec(8, 10))(torch.tensor([1, 2]), rows=0),
         lambda: eq.build(CUT)(torch.zeros(3, 4, 4, dtype=torch.uint8)),
-        lambda: eq.build(eq.Spec(8, 10, eq.Entry(types=2))).tokens(torch.tensor([1, 2]), types=torch.tensor([0, -1])),
-        lambda: eq.build(eq.Spec(8, 10, eq.Entry(types=2))).tokens(torch.tensor([1, 2]), types=torch.tensor([0])),
+        lambda: eq.build(eq.Spec(8, 10, eq.InputLayer(types=2))).tokens(torch.tensor([1, 2]), types=torch.tensor([0, -1])),
+        lambda: eq.build(eq.Spec(8, 10, eq.InputLayer(types=2))).tokens(torch.tensor([1, 2]), types=torch.tensor([0])),
         lambda: eq.describe(eq.Spec(8), 0),
     ],
 )  # fmt: skip
@@ -366,16 +368,16 @@ def test_what_moves_along_is_the_target_not_the_source():
 
 
 def test_raw_numbers_are_taken_as_they_are_beside_zeros():
-    spec = eq.Spec(8, entry=eq.Entry(features=5, map=False), readout="mean", outputs=2)
+    spec = eq.Spec(8, input=eq.InputLayer(features=5, map=False), readout="mean", outputs=2)
     assert eq.Spec.of(spec.to_dict()) == spec
     model, x = eq.build(spec), torch.randn(2, 3, 5)
     assert torch.equal(model.tokens(x).x, torch.cat([x, torch.zeros(2, 3, 3)], -1))
-    assert not any(name.startswith("entry") for name, _ in model.named_parameters())
-    entry = next(part for part in eq.describe(spec, 3).parts if part.name == "entry")
-    assert (entry.parameters, entry.multiply_adds, entry.what) == (0, 0, "5 numbers a token, as they are")
-    wide = eq.build(eq.Spec(5, entry=eq.Entry(features=5, map=False)))
+    assert not any(name.startswith("input_layer") for name, _ in model.named_parameters())
+    part = next(part for part in eq.describe(spec, 3).parts if part.name == "input_layer")
+    assert (part.parameters, part.multiply_adds, part.what) == (0, 0, "5 numbers a token, as they are")
+    wide = eq.build(eq.Spec(5, input=eq.InputLayer(features=5, map=False)))
     assert torch.equal(wide.tokens(x).x, x)
-    picture = eq.build(eq.Spec(8, entry=eq.Entry(features=4, map=False, patch=(2, 2))))
+    picture = eq.build(eq.Spec(8, input=eq.InputLayer(features=4, map=False, patch=(2, 2))))
     assert torch.equal(picture.tokens(torch.ones(1, 4, 4)).x[:, :4], torch.ones(4, 4))
 
 
@@ -386,8 +388,8 @@ def test_raw_numbers_are_taken_as_they_are_beside_zeros():
         ("block.attention.heads", "two"),
         ("block.feedforward", 3),
         ("block", [{"attention": {"heads": 1}}, {"norm": "rms"}]),
-        ("entry", [4, 4]),
-        ("head", "linear"),
+        ("input", [4, 4]),
+        ("output", "linear"),
         ("encoder.block", 7),
         ("readout", ["\ud800"]),
     ],

@@ -79,7 +79,7 @@ def test_samples_follow_the_large_model(settings, unchecked):
         torch.manual_seed(seed)
         made = build(Spec(8, vocabulary=4, outputs=4, block=Block(Attention(2, causal=True)))).double()
         with torch.no_grad():
-            made.head.lm_head.weight.mul_(2)
+            made.output_layer.lm_head.weight.mul_(2)
         return made
 
     large, draft, sampling, start = tiny(0), Draft(tiny(1), 2), Sampling(**settings), torch.tensor([0])

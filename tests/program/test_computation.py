@@ -7,7 +7,7 @@ from contract.computed import OPERATIONS, drawn, pushing
 from torch import nn
 
 from equiscope.errors import InputError
-from equiscope.models import Attention, Block, Entry, Spec, build
+from equiscope.models import Attention, Block, InputLayer, Spec, build
 from equiscope.program.loops import computation, pushed
 from equiscope.program.loops.interpret import run
 from equiscope.tokens import Tokens
@@ -146,7 +146,7 @@ def test_a_layer_of_torch_is_a_function_too():
 def test_a_transformer_that_reads_raw_coordinates_is_one_and_is_pushed():
     block = Block(attention=Attention(heads=2))
     torch.manual_seed(0)
-    model = build(Spec(8, entry=Entry(features=4), layers=1, block=block, outputs=1)).double().eval()
+    model = build(Spec(8, input=InputLayer(features=4), layers=1, block=block, outputs=1)).double().eval()
     kinds, order = torch.tensor([[0.0], [1.0], [1.0], [0.0]], dtype=torch.float64), torch.arange(4)
 
     def energy(positions):

@@ -5,7 +5,7 @@ import torch
 
 import equiscope as eq
 from equiscope.models import Spec
-from equiscope.models.spec import Attention, Block, Entry, Norm
+from equiscope.models.spec import Attention, Block, InputLayer, Norm
 from equiscope.positions import Index
 
 INDEX = Attention(heads=2, position=Index())
@@ -23,9 +23,9 @@ def spec(**parts):
         (spec(layers=2, readout="mean", outputs=3), True),
         (spec(block=Block(attention=INDEX, parallel=True)), True),
         (spec(block=Block(attention=INDEX, feedforward=None)), True),
-        (spec(block=POST, entry=Entry(norm=True)), True),
+        (spec(block=POST, input=InputLayer(norm=True)), True),
         (spec(block=RMS), False),
-        (spec(block=RMS, entry=Entry(norm=True)), False),
+        (spec(block=RMS, input=InputLayer(norm=True)), False),
         (spec(block=POST), False),
         (spec(block=Block(attention=INDEX, norm=None)), False),
         (spec(layers=2, block=(Block(attention=INDEX), RMS)), False),

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from equiscope.errors import InputError, ShapeError
-from equiscope.models import Attention, Block, Entry, Model, Spec, describe
+from equiscope.models import Attention, Block, InputLayer, Model, Spec, describe
 from equiscope.models.presets import tiny
 from equiscope.program import watch
 from equiscope.program.lower import lowered
@@ -21,8 +21,8 @@ PLAIN = Attention(heads=2, backend="eager")
 
 
 def spec(stem=(3, 8, 12), patch=(4, 4), **more):
-    entry = Entry(features=stem[-1], patch=patch, stem=stem)
-    return Spec(16, None, entry, 1, Block(PLAIN), readout="mean", outputs=5, **more)
+    input_layer = InputLayer(features=stem[-1], patch=patch, stem=stem)
+    return Spec(16, None, input_layer, 1, Block(PLAIN), readout="mean", outputs=5, **more)
 
 
 def theirs(stem, samples):
@@ -88,7 +88,7 @@ def test_a_sound_and_a_video_have_stems_too():
 
 def test_a_padded_sound_is_heard_as_it_is_alone_at_its_own_times():
     model = Model(spec((2, 4, 8), (4,))).double()
-    for layer in model.entry.stem.layers:
+    for layer in model.input_layer.stem.layers:
         torch.nn.init.normal_(layer.bias)  # so that silence beyond the end does not stay silence by itself
     wave = torch.randn(2, 20, dtype=torch.float64)
     cells = wave.unflatten(-1, (5, 4)).movedim(0, 1).flatten(-2)
@@ -110,12 +110,12 @@ def test_a_padded_sound_is_heard_as_it_is_alone_at_its_own_times():
         ((3, 8), (4, 4), 8, r"make cells of 2 along each axis, but patch is \(4, 4\). Say patch=\(2, 2\)"),
         ((3, 8, 8), (4, 2), 8, r"Say patch=\(4, 4\)"),
         ((3, 8), (2, 2), 12, "The stem gives 8 features a token, but features is 12. Say features=8"),
-        ((3, 0, 4), (4, 4), 4, "Entry.stem"),
+        ((3, 0, 4), (4, 4), 4, "InputLayer.stem"),
     ],
 )
 def test_a_stem_that_does_not_fit_is_refused(stem, patch, features, said):
     with pytest.raises(InputError, match=said):
-        Entry(features=features, patch=patch, stem=stem)
+        InputLayer(features=features, patch=patch, stem=stem)
 
 
 def test_a_picture_with_other_channels_is_refused():
@@ -135,10 +135,10 @@ def test_a_padded_sound_may_have_any_length():
 
 
 def test_cells_that_a_model_cut_are_convolved_once():
-    entry = Entry(features=8, patch=(8,), stem=(1, 4, 4, 8))  # as wide as the samples of a cell
-    model = Model(Spec(16, None, entry, 1, Block(PLAIN), readout="mean", outputs=5))
+    input_layer = InputLayer(features=8, patch=(8,), stem=(1, 4, 4, 8))  # as wide as the samples of a cell
+    model = Model(Spec(16, None, input_layer, 1, Block(PLAIN), readout="mean", outputs=5))
     sound = torch.randn(2, 64)
-    tokens = model.entry.cut(sound)
+    tokens = model.input_layer.cut(sound)
     assert torch.equal(model(tokens), model(sound))
     raw = Tokens.of(sound.unflatten(-1, (8, 8)))
     assert torch.allclose(model(raw), model(sound), atol=1e-6)
@@ -151,7 +151,7 @@ def test_samples_that_do_not_fit_a_stem_are_refused(shape):
 
 
 def test_packed_sounds_are_not_mixed():
-    model = Model(Spec(16, entry=Entry(features=8, patch=(4,), stem=(1, 4, 8)), outputs=3, readout="each"))
+    model = Model(Spec(16, input=InputLayer(features=8, patch=(4,), stem=(1, 4, 8)), outputs=3, readout="each"))
     one, two = (frames(torch.randn(n), 1000, 4.0) for n in (16, 24))
     assert model(one).shape == (4, 3)
     with pytest.raises(InputError, match="packed in one row, which a stem would mix"):

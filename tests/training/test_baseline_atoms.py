@@ -40,7 +40,7 @@ def test_a_run_is_an_ordinary_transformer_that_is_measured_and_answers(run, tmp_
     made, folder = run
     model = eq.load(folder)
     assert isinstance(model, Model)
-    assert (model.spec.entry.features, model.spec.readout, model.spec.outputs) == (6, "mean", 1)  # H, C, O and three for a place
+    assert (model.spec.input.features, model.spec.readout, model.spec.outputs) == (6, "mean", 1)  # H, C, O and three for a place
     assert made.parameters == sum(p.numel() for p in model.parameters())
     assert list(made.result["test"])[:2] == ["forces", "energy"]
     _, task = load_task(folder)
@@ -78,8 +78,8 @@ def test_padding_changes_nothing_and_gets_no_force():
 
 def test_an_energy_is_of_each_atom_and_what_atoms_have_alone():
     levels = Levels(elements=["H", "O"], references=[-10.0, -400.0], scale=2.0, offset=0.5)
-    model = Model(Spec(width=8, entry=eq.models.spec.Entry(features=5), readout="mean", outputs=1))
-    torch.nn.init.zeros_(model.head.lm_head.weight)
+    model = Model(Spec(width=8, input=eq.models.spec.InputLayer(features=5), readout="mean", outputs=1))
+    torch.nn.init.zeros_(model.output_layer.lm_head.weight)
     energy = AtomTransformer(model, levels)(torch.tensor([[8, 1, 1], [1, 1, 0]]), torch.randn(2, 3, 3, dtype=torch.float64))
     assert energy.tolist() == [-420 + 3 * 0.5, -20 + 2 * 0.5]
 
@@ -112,7 +112,7 @@ def test_turned_frames_teach_what_a_turn_is(tmp_path):
     [
         ({"outputs": 2}, "has outputs = 1, but model.outputs is 2"),
         ({"readout": "first"}, "has readout = 'mean', but model.readout is 'first'"),
-        ({"entry": {"features": 4}}, r"has entry\.features = 6, but model\.entry\.features is 4"),
+        ({"input": {"features": 4}}, r"has input\.features = 6, but model\.input\.features is 4"),
         ({"vocabulary": 7}, "has vocabulary = None"),
     ],
 )

@@ -145,7 +145,7 @@ def test_weights_of_another_shape_are_refused_before_any_is_taken(finished, run,
     recipe, task, _ = finished
     for folder in checkpoints(run):
         found = read_checkpoint(folder, identity(read_run(run))).tensors(WEIGHTS)
-        replaced(folder, WEIGHTS, save(found | {"head.lm_head.weight": torch.zeros(2, 2)}))
+        replaced(folder, WEIGHTS, save(found | {"output_layer.lm_head.weight": torch.zeros(2, 2)}))
     with pytest.raises(InputError, match=r"No checkpoint of .* is whole\."):
         fit(recipe, task, run)
 

@@ -52,7 +52,7 @@ def test_a_run_learns_is_read_back_and_starts_another(tmp_path):
     points = read_run(tmp_path / "run").points
     assert points[-1].loss < points[0].loss
     spec = load(tmp_path / "run").spec
-    assert spec.to_dict()["entry"] == {"separator": list(task.passages.separator())}
+    assert spec.to_dict()["input"] == {"separator": list(task.passages.separator())}
     assert load_run(tmp_path / "run").spec == spec
     begun = merged(
         found.to_dict() | {"model": {"start": str(tmp_path / "run")}}, {"data": {"tokens": "checkpoint", "separator": None}}
@@ -110,7 +110,7 @@ def test_texts_without_documents_are_refused_before_anything_is_trained(name, tm
     with pytest.raises(InputError, match=said):
         resolve_spec(task)
     _, plain = masked(tmp_path, "causal", **changes)
-    assert "entry" not in resolve_spec(plain).to_dict(), "another mask needs none"
+    assert "input" not in resolve_spec(plain).to_dict(), "another mask needs none"
 
 
 WITHOUT = {

@@ -40,7 +40,7 @@ def plain(folder: Path, **changes: Any) -> dict[str, Any]:
     data = {
         "title": "stripes", "seed": 1,
         "data": {"task": "images", "train": train, "held": 6, "tested": 3, "classes": list(STRIPES)},
-        "model": {"width": 16, "layers": 1, "entry": {"patch": [4, 4]}, "block": {"attention": {"heads": 2}}},
+        "model": {"width": 16, "layers": 1, "input": {"patch": [4, 4]}, "block": {"attention": {"heads": 2}}},
         "budget": {"steps": 4, "batch": 6},
         "optimiser": {"rate": 3e-3},
         "evaluation": {"every": 2, "samples": 2},
@@ -72,24 +72,24 @@ def test_the_data_decides_features_classes_and_the_size_of_tables(tmp_path):
     ):
         changes = {"readout": readout, "block": {"attention": {"position": scheme}}}
         spec = resolve_spec(task(tmp_path, model=changes))
-        assert (spec.entry.features, spec.outputs) == (16, 3)
+        assert (spec.input.features, spec.outputs) == (16, 3)
         assert spec.one.attention.position.shape == shape
         assert build(spec)(torch.rand(2, 1, 8, 8)).shape == (2, 3)
 
 
 def test_a_preset_takes_the_channels_and_the_grid_of_the_data(tmp_path):
     data = plain(tmp_path)
-    data["model"] = {"preset": "vit-ti", "layers": 1, "width": 48, "entry": {"patch": [2, 4]}}
+    data["model"] = {"preset": "vit-ti", "layers": 1, "width": 48, "input": {"patch": [2, 4]}}
     spec = resolve_spec(open_task(recipe(data)))
-    assert (spec.entry.features, spec.outputs, spec.one.attention.position.shape) == (8, 3, (4, 2))
+    assert (spec.input.features, spec.outputs, spec.one.attention.position.shape) == (8, 3, (4, 2))
 
 
 def test_a_stem_decides_the_features_of_a_patch(tmp_path):
-    spec = resolve_spec(task(tmp_path, model={"entry": {"patch": [4, 4], "stem": [1, 6, 12]}}))
-    assert (spec.entry.features, spec.outputs) == (12, 3)
+    spec = resolve_spec(task(tmp_path, model={"input": {"patch": [4, 4], "stem": [1, 6, 12]}}))
+    assert (spec.input.features, spec.outputs) == (12, 3)
     assert build(spec)(torch.rand(2, 1, 8, 8)).shape == (2, 3)
-    said = refusal(tmp_path, model={"entry": {"patch": [4, 4], "stem": [3, 6, 12]}})
-    assert said == "model.entry.stem begins with 3 channels, but the pictures have 1. Begin with 1."
+    said = refusal(tmp_path, model={"input": {"patch": [4, 4], "stem": [3, 6, 12]}})
+    assert said == "model.input.stem begins with 3 channels, but the pictures have 1. Begin with 1."
 
 
 @pytest.mark.parametrize("readout", ["class", "mean", "first", "last"])
@@ -114,11 +114,11 @@ def test_readouts_that_answer_no_picture_are_refused(tmp_path):
 
 
 def test_a_model_that_does_not_fit_the_pictures_is_refused(tmp_path):
-    assert "model.entry.features is 48, but the pictures have 16" in refusal(tmp_path, model={"entry": {"features": 48}})
+    assert "model.input.features is 48, but the pictures have 16" in refusal(tmp_path, model={"input": {"features": 48}})
     assert "model.outputs is 10, but the pictures have 3" in refusal(tmp_path, model={"outputs": 10})
-    said = refusal(tmp_path, model={"entry": {"patch": [3, 4]}})
-    assert "model.entry.patch is 3×4, which does not fill pictures of 8×8 pixels" in said
-    assert "Pictures are cut into patches" in refusal(tmp_path, model={"entry": {"patch": [4]}})
+    said = refusal(tmp_path, model={"input": {"patch": [3, 4]}})
+    assert "model.input.patch is 3×4, which does not fill pictures of 8×8 pixels" in said
+    assert "Pictures are cut into patches" in refusal(tmp_path, model={"input": {"patch": [4]}})
     assert "Pictures are cut into patches" in refusal(tmp_path, model={"vocabulary": 10})
     table = {"block": {"attention": {"position": {"scheme": "learned-nd", "shape": [2, 1]}}}}
     assert "model.block.attention.position.shape is [2, 1], but the patches need [2, 2]" in refusal(tmp_path, model=table)
@@ -238,7 +238,7 @@ def test_what_cannot_be_answered_is_refused(tmp_path):
 def test_a_run_that_goes_on_ends_with_the_very_same_weights(tmp_path, precision):
     changes = {
         "data": {"augment": {"flip": 0.5, "shift": 1, "mixup": 0.2, "cutmix": 1.0}},
-        "model": {"dropout": 0.1, "skip": 0.2},
+        "model": {"dropout": 0.1, "drop_path": 0.2},
         "optimiser": {"average": 0.9},
         "engine": {"precision": precision},
     }

@@ -35,7 +35,7 @@ def test_muon_takes_the_matrices_of_the_layers_alone():
     taken = {names[id(p)] for p in muon.param_groups[0]["params"]}
     assert taken == {name for name, p in model.named_parameters() if name.startswith("blocks.") and p.ndim == 2}
     assert "embedding.weight" not in taken
-    assert not any(name.startswith("head") for name in taken)
+    assert not any(name.startswith("output_layer") for name in taken)
 
 
 def stepped(weight, gradients, config):

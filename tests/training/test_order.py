@@ -29,7 +29,7 @@ def pictures(tmp_path_factory):
 def of_pictures(folder, **model):
     return {
         "title": "p", "data": {"task": "images", "train": str(folder), "held": 2}, "budget": BUDGET,
-        "model": merged({"width": 10, "layers": 2, "entry": {"patch": [4, 4]}, "block": {"attention": {"heads": 2}}}, model),
+        "model": merged({"width": 10, "layers": 2, "input": {"patch": [4, 4]}, "block": {"attention": {"heads": 2}}}, model),
     }  # fmt: skip
 
 

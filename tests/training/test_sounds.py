@@ -161,17 +161,17 @@ def test_what_windows_drew_from_each_other_is_kept_with_their_times(readout):
 
 def test_the_data_decides_the_first_map_and_the_answers():
     spec = resolve_spec(open_task(digits()))
-    assert (spec.entry.features, spec.outputs, spec.readout, spec.vocabulary) == (16, 10, "mean", None)
-    assert resolve_spec(open_task(digits(data={"tokens": "raw"}))).entry.features == 256
+    assert (spec.input.features, spec.outputs, spec.readout, spec.vocabulary) == (16, 10, "mean", None)
+    assert resolve_spec(open_task(digits(data={"tokens": "raw"}))).input.features == 256
     preset = resolve_spec(open_task(digits(model={"preset": "sound", "layers": 1, "width": 16})))
-    assert (preset.entry.patch, preset.entry.features) == (None, 16)
+    assert (preset.input.patch, preset.input.features) == (None, 16)
 
 
 @pytest.mark.parametrize(
     ("model", "said"),
     [
         ({"outputs": 4}, r"model\.outputs is 4, but the recordings have 10"),
-        ({"entry": {"features": 80}}, r"model\.entry\.features is 80, but the recordings have 16"),
+        ({"input": {"features": 80}}, r"model\.input\.features is 80, but the recordings have 16"),
         ({"vocabulary": 30}, r"model\.vocabulary is 30, but sounds are no words"),
         ({"readout": "each"}, r'model\.readout "each" answers for every token'),
     ],
@@ -207,7 +207,7 @@ ENTRIES = {"raw": {"map": False}, "linear": {}, "stem": {"stem": STEM}}
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_same_waveforms_are_learned_raw_mapped_and_through_convolutions(entry, tmp_path):
-    found = digits(data=FRAMES, model={"width": 64, "entry": ENTRIES[entry]})
+    found = digits(data=FRAMES, model={"width": 64, "input": ENTRIES[entry]})
     task = open_task(found)
     made = fit(found, task, tmp_path / "run")
     assert made.state == "finished"
@@ -227,11 +227,11 @@ def test_the_same_waveforms_are_learned_raw_mapped_and_through_convolutions(entr
 def test_a_run_with_a_stem_answers_and_goes_on_elsewhere(tmp_path):
     from equiscope.training import load_run
 
-    found = digits(data=FRAMES, model={"entry": {"stem": STEM}})
+    found = digits(data=FRAMES, model={"input": {"stem": STEM}})
     fit(found, open_task(found), tmp_path / "run")
     _, task = load_task(tmp_path / "run")
     model = load_run(tmp_path / "run")
-    assert (model.spec.entry.patch, model.spec.entry.features, model.spec.entry.channels) == ((64,), 12, 1)
+    assert (model.spec.input.patch, model.spec.input.features, model.spec.input.channels) == ((64,), 12, 1)
     assert task.predict(model, [str(DIGITS / "3_theo_5.wav")])[0].answer in task.hearing.classes
     begun = recipe(found.to_dict() | {"model": {"start": str(tmp_path / "run")}})
     assert resolve_spec(open_task(begun)) == model.spec
@@ -245,12 +245,12 @@ def test_a_run_with_a_stem_answers_and_goes_on_elsewhere(tmp_path):
 )
 def test_a_stem_that_does_not_read_these_frames_is_refused(data, stem):
     with pytest.raises(InputError, match=r'Say data\.tokens = "raw", window_ms = [\d.]+ and hop_ms = [\d.]+, no gaps'):
-        resolve_spec(open_task(digits(data=data, model={"entry": {"stem": stem}})))
+        resolve_spec(open_task(digits(data=data, model={"input": {"stem": stem}})))
 
 
 def test_raw_frames_wider_than_the_model_are_refused():
     with pytest.raises(InputError, match="64 of them are more than the width, 16"):
-        resolve_spec(open_task(digits(data=FRAMES, model={"entry": {"map": False}})))
+        resolve_spec(open_task(digits(data=FRAMES, model={"input": {"map": False}})))
 
 
 # --- gaps -------------------------------------------------------------------------------------------------------------

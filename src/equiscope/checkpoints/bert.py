@@ -17,7 +17,7 @@ from torch import Tensor
 from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
 from equiscope.checkpoints.fields import Fields, Reading, labels
 from equiscope.errors import InputError
-from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
+from equiscope.models import Attention, Block, FeedForward, InputLayer, Norm, OutputLayer, Spec
 from equiscope.positions import Learned
 
 Ends = Literal["words", "classes", "rows"]
@@ -126,8 +126,8 @@ def read(kind: Kind, config: dict[str, Any]) -> Reading:
     tied = f.get("tie_word_embeddings", bool, True)
     classes = labels(config)
     heads = {
-        "words": Head(bias=True, hidden="gelu" if kind.before else activation, norm=True),
-        "classes": Head(bias=True, hidden=kind.pooled), "rows": Head(),
+        "words": OutputLayer(bias=True, hidden="gelu" if kind.before else activation, norm=True),
+        "classes": OutputLayer(bias=True, hidden=kind.pooled), "rows": OutputLayer(),
     }  # fmt: skip
     places = f.size("max_position_embeddings", 512) - kind.before
     if places < 1:
@@ -135,13 +135,13 @@ def read(kind: Kind, config: dict[str, Any]) -> Reading:
             f"config.json: max_position_embeddings is {places + kind.before}, but the first {kind.before} are of nobody."
         )
     spec = Spec(
-        said["width"], vocabulary, Entry(types=None if distil else f.size("type_vocab_size", 2), norm=True), said["layers"],
+        said["width"], vocabulary, InputLayer(types=None if distil else f.size("type_vocab_size", 2), norm=True), said["layers"],
         Block(
             Attention(heads=said["heads"], position=Learned(places), bias=True), Norm(order="post", eps=eps),
             FeedForward(said["inner"], activation),
         ),
         readout="first" if ends == "classes" else "each",
-        outputs={"words": vocabulary, "classes": classes, "rows": None}[ends], tied=tied and ends == "words", head=heads[ends],
+        outputs={"words": vocabulary, "classes": classes, "rows": None}[ends], tied=tied and ends == "words", output=heads[ends],
     )  # fmt: skip
     if kind.before and (padding := f.config.get("pad_token_id", 1)) != kind.before - 1:
         raise InputError(f"config.json: pad_token_id is {padding}, but places are counted from {kind.before - 1} + 1 here.")
@@ -175,7 +175,7 @@ def write(kind: Kind, spec: Spec) -> dict[str, Any]:
         "tie_word_embeddings": spec.tied if ends == "words" else True,
     }  # fmt: skip
     if kind.name != "distilbert":
-        config |= {"layer_norm_eps": n.eps, "type_vocab_size": spec.entry.types}
+        config |= {"layer_norm_eps": n.eps, "type_vocab_size": spec.input.types}
     if ends == "classes":
         config["id2label"] = {str(i): f"LABEL_{i}" for i in range(spec.outputs or 0)}
     return config
@@ -188,9 +188,9 @@ def pairs(kind: Kind, spec: Spec) -> Iterable[Pair | Made]:
     yield Made(
         ("embeddings.position_embeddings.weight",), ("position.table.weight",), lambda t: [t[0][before:]], partial(_ahead, before)
     )
-    if spec.entry.types:
-        yield Pair("embeddings.token_type_embeddings.weight", ("entry.types.weight",))
-    yield from affine("embeddings.LayerNorm", "entry.norm")
+    if spec.input.types:
+        yield Pair("embeddings.token_type_embeddings.weight", ("input_layer.types.weight",))
+    yield from affine("embeddings.LayerNorm", "input_layer.norm")
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"{kind.layer}.{i}"
         for ours, theirs in kind.names.items():
@@ -199,15 +199,15 @@ def pairs(kind: Kind, spec: Spec) -> Iterable[Pair | Made]:
     ends = _ends_of(spec)
     if ends == "words":
         mapped, norm, bias = kind.words
-        yield from affine(mapped, "head.dense", bare=True)
-        yield from affine(norm, "head.norm", bare=True)
+        yield from affine(mapped, "output_layer.dense", bare=True)
+        yield from affine(norm, "output_layer.norm", bare=True)
         if spec.tied:
-            yield Pair(bias, ("head.lm_head.bias",), bare=True)
+            yield Pair(bias, ("output_layer.lm_head.bias",), bare=True)
         else:
-            yield from affine(kind.copy.removesuffix(".weight"), "head.lm_head", bare=True)
+            yield from affine(kind.copy.removesuffix(".weight"), "output_layer.lm_head", bare=True)
     if ends == "classes":
-        yield from affine(kind.classes[0], "head.dense", bare=not kind.inner)
-        yield from affine(kind.classes[1], "head.lm_head", bare=True)
+        yield from affine(kind.classes[0], "output_layer.dense", bare=not kind.inner)
+        yield from affine(kind.classes[1], "output_layer.lm_head", bare=True)
 
 
 def _ahead(rows: int, parts: list[Tensor]) -> list[Tensor]:

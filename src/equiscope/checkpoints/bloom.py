@@ -9,7 +9,7 @@ from typing import Any
 from equiscope.checkpoints.family import Family, Pair, affine, refuse
 from equiscope.checkpoints.fields import Fields, Reading
 from equiscope.errors import InputError
-from equiscope.models import Attention, Block, Entry, FeedForward, Norm, Spec
+from equiscope.models import Attention, Block, FeedForward, InputLayer, Norm, Spec
 from equiscope.positions import Alibi
 
 ABSENT = {"vocab_size": 250880, "hidden_size": 64, "n_layer": 2, "n_head": 8}
@@ -37,7 +37,7 @@ def read(config: dict[str, Any]) -> Reading:
         FeedForward(None, "gelu-tanh"),
     )
     spec = Spec(
-        f.size("hidden_size"), vocabulary, Entry(norm=True), f.size("n_layer"), block, outputs=vocabulary,
+        f.size("hidden_size"), vocabulary, InputLayer(norm=True), f.size("n_layer"), block, outputs=vocabulary,
         tied=f.get("tie_word_embeddings", bool, True),
     )  # fmt: skip
     return f.close(spec)
@@ -57,7 +57,7 @@ def write(spec: Spec) -> dict[str, Any]:
 def pairs(spec: Spec) -> Iterable[Pair]:
     """Their names and ours."""
     yield Pair("word_embeddings.weight", ("embedding.weight",))
-    yield from affine("word_embeddings_layernorm", "entry.norm")
+    yield from affine("word_embeddings_layernorm", "input_layer.norm")
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"h.{i}"
         yield from affine(f"{there}.input_layernorm", f"{here}.attention_norm")
@@ -70,7 +70,7 @@ def pairs(spec: Spec) -> Iterable[Pair]:
         yield from affine(f"{there}.mlp.dense_4h_to_h", f"{here}.feedforward.down_proj")
     yield from affine("ln_f", "norm")
     if not spec.tied:
-        yield Pair("lm_head.weight", ("head.lm_head.weight",), bare=True)
+        yield Pair("lm_head.weight", ("output_layer.lm_head.weight",), bare=True)
 
 
 BLOOM: Family = Family("bloom", read, write, pairs, prefix="transformer.", table="word_embeddings.weight")

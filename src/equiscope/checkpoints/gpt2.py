@@ -75,7 +75,7 @@ def pairs(spec: Spec) -> Iterable[Pair]:
             yield Pair(f"{there}.{theirs}.bias", tuple(f"{here}.{part}.bias" for part in ours))
     yield from affine("ln_f", "norm")
     if not spec.tied:
-        yield Pair("lm_head.weight", ("head.lm_head.weight",), bare=True)
+        yield Pair("lm_head.weight", ("output_layer.lm_head.weight",), bare=True)
 
 
 GPT2: Family = Family(

@@ -196,7 +196,7 @@ def pairs(spec: Spec) -> Iterable[Pair]:
             yield from affine(f"{there}.mlp.{part}_proj", f"{here}.feedforward.{part}_proj", f is not None and f.bias)
     yield Pair("norm.weight", ("norm.weight",))
     if not spec.tied:
-        yield Pair("lm_head.weight", ("head.lm_head.weight",), bare=True)
+        yield Pair("lm_head.weight", ("output_layer.lm_head.weight",), bare=True)
 
 
 def _family(kind: Kind) -> Family:

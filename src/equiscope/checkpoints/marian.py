@@ -10,7 +10,7 @@ from typing import Any
 
 from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
 from equiscope.checkpoints.fields import Fields, Reading
-from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
+from equiscope.models import Attention, Block, FeedForward, InputLayer, Norm, OutputLayer, Spec
 from equiscope.positions import Sinusoidal
 
 ABSENT = {
@@ -48,13 +48,14 @@ def read(config: dict[str, Any]) -> Reading:
         part = FeedForward(f.size(f"{name}_ffn_dim"), activation)
         return f.size(f"{name}_layers"), Block(own, Norm(order="post"), part, cross=looks)
 
-    entry = Entry(scale=math.sqrt(width)) if scaled else Entry()
+    input_layer = InputLayer(scale=math.sqrt(width)) if scaled else InputLayer()
     layers, block = side("encoder")
-    encoder = Spec(width, vocabulary, entry, layers, block)
+    encoder = Spec(width, vocabulary, input_layer, layers, block)
     layers, block = side("decoder")
     spec = Spec(
-        width, vocabulary, entry, layers, block, outputs=vocabulary, tied=True, head=Head(bias=True), encoder=encoder, shared=True
-    )
+        width, vocabulary, input_layer, layers, block, outputs=vocabulary, tied=True, output=OutputLayer(bias=True),
+        encoder=encoder, shared=True,
+    )  # fmt: skip
     return f.close(spec)
 
 
@@ -72,7 +73,7 @@ def write(spec: Spec) -> dict[str, Any]:
     last = (spec.vocabulary or 1) - 1  # where OPUS-MT has its padding, which begins the decoder's text
     return said | {
         "model_type": "marian", "architectures": ["MarianMTModel"], "vocab_size": spec.vocabulary, "d_model": spec.width,
-        "scale_embedding": spec.entry.scale is not None, "is_encoder_decoder": True, "tie_word_embeddings": True,
+        "scale_embedding": spec.input.scale is not None, "is_encoder_decoder": True, "tie_word_embeddings": True,
         "pad_token_id": last, "decoder_start_token_id": last, "eos_token_id": 0, "forced_eos_token_id": 0,
         "max_position_embeddings": 512, "share_encoder_decoder_embeddings": True, "decoder_vocab_size": spec.vocabulary,
     }  # fmt: skip
@@ -82,7 +83,7 @@ def pairs(spec: Spec) -> Iterable[Pair | Made]:
     """Their names and ours."""
     assert spec.encoder is not None
     yield Pair("model.shared.weight", ("embedding.weight",))
-    yield Made(("final_logits_bias",), ("head.lm_head.bias",), lambda t: [t[0][0]], lambda t: [t[0].unsqueeze(0)])
+    yield Made(("final_logits_bias",), ("output_layer.lm_head.bias",), lambda t: [t[0][0]], lambda t: [t[0].unsqueeze(0)])
     for side, ours, one in (("encoder", "encoder.", spec.encoder), ("decoder", "", spec)):
         for i in range(one.layers):
             here, there = f"{ours}blocks.{i}", f"model.{side}.layers.{i}"

@@ -91,7 +91,7 @@ def pairs(spec: Spec) -> Iterable[Pair]:
         yield from affine(f"{there}.mlp.dense_4h_to_h", f"{here}.feedforward.down_proj")
     yield from affine("final_layer_norm", "norm")
     if not spec.tied:
-        yield Pair("embed_out.weight", ("head.lm_head.weight",), bare=True)
+        yield Pair("embed_out.weight", ("output_layer.lm_head.weight",), bare=True)
 
 
 NEOX: Family = Family(

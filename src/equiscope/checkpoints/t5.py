@@ -13,7 +13,7 @@ from typing import Any
 from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Pair, refuse
 from equiscope.checkpoints.fields import Fields, Reading
 from equiscope.errors import InputError
-from equiscope.models import Attention, Block, FeedForward, Head, Norm, Spec
+from equiscope.models import Attention, Block, FeedForward, Norm, OutputLayer, Spec
 from equiscope.positions import T5Bias
 
 ABSENT: dict[str, dict[str, Any]] = {
@@ -56,7 +56,7 @@ def read(name: str, config: dict[str, Any]) -> Reading:
     layers = f.size("num_layers")
     spec = Spec(
         width, vocabulary, layers=f.size("num_decoder_layers", layers), block=block(True), outputs=vocabulary, tied=tied,
-        head=Head(scale=width**-0.5) if scaled else Head(), shared=True,
+        output=OutputLayer(scale=width**-0.5) if scaled else OutputLayer(), shared=True,
         encoder=Spec(width, vocabulary, layers=layers, block=block(False)),
     )  # fmt: skip
     return f.close(spec)
@@ -74,7 +74,7 @@ def write(family: str, spec: Spec) -> dict[str, Any]:
     assert f is not None
     name = THEIRS[f.activation]
     plain = "gelu" if f.gated and name == "gelu_new" else name
-    scaled = {"scale_decoder_outputs": spec.head.scale is not None} if family == "t5" else {}
+    scaled = {"scale_decoder_outputs": spec.output.scale is not None} if family == "t5" else {}
     return scaled | {
         "model_type": family, "architectures": [ARCHITECTURES[family][0]], "vocab_size": spec.vocabulary, "d_model": spec.width,
         "d_kv": a.head_width or spec.width // a.heads, "d_ff": f.inner or 4 * spec.width, "num_layers": spec.encoder.layers,
@@ -100,7 +100,7 @@ def pairs(spec: Spec) -> Iterable[Pair]:
                 yield from _part(f"{there}.{number}", here, part, one)
         yield Pair(f"{side}.final_layer_norm.weight", (f"{ours}norm.weight",))
     if not spec.tied:
-        yield Pair("lm_head.weight", ("head.lm_head.weight",))
+        yield Pair("lm_head.weight", ("output_layer.lm_head.weight",))
 
 
 def _part(there: str, here: str, part: str, spec: Spec) -> Iterable[Pair]:
@@ -119,7 +119,7 @@ def settle(spec: Spec, tensors: dict[str, Any]) -> Spec:
     """transformers 5 says that heads are tied and keeps those that are not: v1.1 after it was saved there."""
     head, table = tensors.get("lm_head.weight"), tensors.get("shared.weight")
     own = head is not None and table is not None and not head.equal(table)
-    return replace(spec, tied=False) if own and spec.head.scale is None else spec
+    return replace(spec, tied=False) if own and spec.output.scale is None else spec
 
 
 FAMILIES: tuple[Family, ...] = tuple(

@@ -15,7 +15,7 @@ from torch import Tensor
 from equiscope.checkpoints.family import ACTIVATIONS, THEIRS, Family, Made, Pair, affine, refuse
 from equiscope.checkpoints.fields import Fields, Reading, labels
 from equiscope.errors import InputError
-from equiscope.models import Attention, Block, Entry, FeedForward, Head, Norm, Spec
+from equiscope.models import Attention, Block, FeedForward, InputLayer, Norm, OutputLayer, Spec
 from equiscope.positions import LearnedNd
 
 LAYER = {
@@ -43,7 +43,7 @@ def read(name: str, config: dict[str, Any]) -> Reading:
     grid = (image[0] // patch[0], image[1] // patch[1])
     spec = Spec(
         f.size("hidden_size"), None,
-        Entry(
+        InputLayer(
             features=f.size("num_channels", 3) * patch[0] * patch[1], patch=patch, registers=1 if name == "deit" else None,
         ),
         f.size("num_hidden_layers"),
@@ -55,7 +55,7 @@ def read(name: str, config: dict[str, Any]) -> Reading:
             Norm(eps=f.get("layer_norm_eps", float, 1e-12)),
             FeedForward(f.size("intermediate_size"), ACTIVATIONS[config.get("hidden_act", "gelu")]),
         ),
-        readout="class", outputs=classes, head=Head(bias=True) if classes else Head(),
+        readout="class", outputs=classes, output=OutputLayer(bias=True) if classes else OutputLayer(),
     )  # fmt: skip
     return f.close(spec)
 
@@ -70,7 +70,7 @@ def _square(f: Fields, name: str, default: int) -> tuple[int, int]:
 
 def write(name: str, spec: Spec) -> dict[str, Any]:
     """config.json of a spec."""
-    a, n, f, patch = spec.one.attention, spec.one.norm, spec.one.feedforward, spec.entry.patch
+    a, n, f, patch = spec.one.attention, spec.one.norm, spec.one.feedforward, spec.input.patch
     refuse(patch is None or len(patch) != 2, "it cuts images into patches.")
     refuse(not isinstance(a.position, LearnedNd), "places are a learned grid there.")
     refuse(n is None or f is None or f.activation not in THEIRS, "every layer has norms and a feed-forward there.")
@@ -84,7 +84,7 @@ def write(name: str, spec: Spec) -> dict[str, Any]:
         "hidden_size": spec.width, "num_hidden_layers": spec.layers, "num_attention_heads": a.heads,
         "intermediate_size": f.inner or 4 * spec.width, "hidden_act": THEIRS[f.activation], "layer_norm_eps": n.eps,
         "image_size": image[0] if image[0] == image[-1] else image, "patch_size": patch[0] if patch[0] == patch[1] else list(patch),
-        "num_channels": (spec.entry.features or 0) // (patch[0] * patch[1]), "qkv_bias": a.bias is True,
+        "num_channels": (spec.input.features or 0) // (patch[0] * patch[1]), "qkv_bias": a.bias is True,
     }  # fmt: skip
     if spec.outputs:
         config["id2label"] = {str(i): f"LABEL_{i}" for i in range(spec.outputs)}
@@ -93,19 +93,19 @@ def write(name: str, spec: Spec) -> dict[str, Any]:
 
 def pairs(name: str, spec: Spec) -> Iterable[Pair | Made]:
     """Their names and ours."""
-    rows = 1 + (spec.entry.registers or 0)
+    rows = 1 + (spec.input.registers or 0)
     own = ("cls_token", "distillation_token")[:rows]
     yield Made(
         (*(f"embeddings.{token}" for token in own), "embeddings.position_embeddings"), ("readout.row", "position.table.weight"),
         lambda t: [torch.cat([one[0] for one in t[:-1]]) + t[-1][0, :rows], t[-1][0, rows:]], partial(_apart, rows),
     )  # fmt: skip
-    patch = spec.entry.patch or (1, 1)
-    kernel = ((spec.entry.features or 0) // (patch[0] * patch[1]), *patch)
+    patch = spec.input.patch or (1, 1)
+    kernel = ((spec.input.features or 0) // (patch[0] * patch[1]), *patch)
     projection = "embeddings.patch_embeddings.projection"
     yield Made(
-        (f"{projection}.weight",), ("entry.proj.weight",), lambda t: [t[0].flatten(1)], lambda t: [t[0].unflatten(1, kernel)]
+        (f"{projection}.weight",), ("input_layer.proj.weight",), lambda t: [t[0].flatten(1)], lambda t: [t[0].unflatten(1, kernel)]
     )
-    yield Pair(f"{projection}.bias", ("entry.proj.bias",))
+    yield Pair(f"{projection}.bias", ("input_layer.proj.bias",))
     for i in range(spec.layers):
         here, there = f"blocks.{i}", f"encoder.layer.{i}"
         yield from affine(f"{there}.layernorm_before", f"{here}.attention_norm")
@@ -115,7 +115,7 @@ def pairs(name: str, spec: Spec) -> Iterable[Pair | Made]:
             yield from affine(f"{there}.{theirs}", f"{here}.{ours}", not silent)
     yield from affine("layernorm", "norm")
     if spec.outputs:
-        yield from affine("classifier", "head.lm_head", bare=True)
+        yield from affine("classifier", "output_layer.lm_head", bare=True)
 
 
 def _apart(rows: int, parts: list[Tensor]) -> list[Tensor]:

@@ -296,15 +296,15 @@ def _frame(ready: Ready, model: Any) -> tuple[Callable[[Tensor], None], tuple[in
 
     raises  InputError where nothing takes a picture
     """
-    if isinstance(model, Model) and len(model.spec.entry.patch or ()) == 2 and isinstance(ready.args[0], Tokens):
-        entry = model.spec.entry
+    if isinstance(model, Model) and len(model.spec.input.patch or ()) == 2 and isinstance(ready.args[0], Tokens):
+        input_layer = model.spec.input
         cells = getattr(model.position, "shape", (CELLS, CELLS))
-        sides = (n * p for n, p in zip(cells, entry.patch or (), strict=True))
+        sides = (n * p for n, p in zip(cells, input_layer.patch or (), strict=True))
 
         def put(made: Tensor) -> None:
             ready.args = (made.to(next(model.parameters()).device), *ready.args[1:])
 
-        return put, (entry.channels, *sides), ready.args[0].x.dtype
+        return put, (input_layer.channels, *sides), ready.args[0].x.dtype
     name, slot = _slot(ready, lambda n, v: n == "pixel_values")
     if name is None:
         name, slot = _slot(ready, lambda n, v: v.is_floating_point() and v.ndim == 4)

@@ -66,7 +66,7 @@ def beyond(model: Any, task: Task, beside: Path) -> Iterator[Beyond]:
         for times in LONGER:
             yield _tried(times, data.context * times, model, task, {"context": data.context * times}, beside)
     elif isinstance(data, Images):
-        patch = model.spec.entry.patch if isinstance(model, Model) else (1, 1)
+        patch = model.spec.input.patch if isinstance(model, Model) else (1, 1)
         sizes = model_sizes(task, patch)
         for size in sizes:
             yield _tried(size[0] / _size(task)[0], size[0], model, task, {"size": list(size)}, beside)

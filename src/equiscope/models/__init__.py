@@ -16,7 +16,7 @@ from equiscope.models.readout import READOUTS, ClassToken, Concatenation, Each, 
 from equiscope.models.resize import resized
 from equiscope.models.rollout import rollout
 from equiscope.models.sampling import Sampling
-from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec
+from equiscope.models.spec import Attention, Block, FeedForward, InputLayer, Norm, OutputLayer, Spec
 from equiscope.models.speculate import Draft
 from equiscope.models.window import windowed
 from equiscope.record.description import Description
@@ -39,11 +39,10 @@ __all__ = [
     "Description",
     "Draft",
     "Each",
-    "Entry",
     "FeedForward",
     "First",
     "Found",
-    "Head",
+    "InputLayer",
     "Last",
     "Lstm",
     "Mean",
@@ -54,6 +53,7 @@ __all__ = [
     "ModelSpec",
     "Network",
     "Norm",
+    "OutputLayer",
     "Prepared",
     "Readout",
     "Sampling",

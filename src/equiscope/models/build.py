@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from equiscope import attention, blocks
 from equiscope.errors import InputError, ShapeError
 from equiscope.models import spec as specs
-from equiscope.models.entry import Entry, Head
+from equiscope.models.input_output import InputEmbedding, OutputProjection
 from equiscope.models.readout import READOUTS, ClassToken
 from equiscope.positions import Position, to_json
 from equiscope.symmetry import CLAIMED, Action
@@ -65,25 +65,25 @@ class Model(nn.Module):
         crossing = [schemes.of(block.cross) for block in spec.blocks if block.cross is not None]
         self.others = nn.ModuleList(schemes.made[1:])  # schemes besides `position`, where layers have several
         self._own, self._crossing = [schemes.made.index(s) for s in own], [schemes.made.index(s) for s in crossing]
-        self.entry = Entry(spec, width)
+        self.input_layer = InputEmbedding(spec, width)
         self.readout = READOUTS[spec.readout](width)
-        if spec.entry.registers is not None:
-            self.readout = ClassToken(width, 1 + spec.entry.registers)
+        if spec.input.registers is not None:
+            self.readout = ClassToken(width, 1 + spec.input.registers)
         source = spec.encoder.width if spec.encoder is not None else None
         self.blocks = nn.ModuleList(_block(block, width, source, i + 1) for i, block in enumerate(spec.blocks))
         self.drop = blocks.drop(spec.dropout)
         for i, block in enumerate(self.blocks):
-            cast(blocks.Block, block).drop = blocks.drop(spec.dropout, spec.skip * (i + 1) / spec.layers)
+            cast(blocks.Block, block).drop = blocks.drop(spec.dropout, spec.drop_path * (i + 1) / spec.layers)
         norm = spec.blocks[-1].norm
         pre = norm is not None and norm.order == "pre"
         self.norm = blocks.norm(width, norm.kind, norm.eps, norm.bias) if norm is not None and pre else None
-        self.head = Head(spec, width) if spec.outputs else None
+        self.output_layer = OutputProjection(spec, width) if spec.outputs else None
         self.tie()
 
     def tie(self) -> None:
-        """Give a tied head the embedding's table as its weight: one parameter under two names."""
-        if self.spec.tied and self.head is not None and self.embedding is not None:
-            self.head.lm_head.weight = self.embedding.weight
+        """Give a tied output layer the embedding's table as its weight: one parameter under two names."""
+        if self.spec.tied and self.output_layer is not None and self.embedding is not None:
+            self.output_layer.lm_head.weight = self.embedding.weight
 
     def forward(
         self, inputs: Tokens | Tensor, caches: list[Any] | None = None, source: Tokens | Tensor | Memory | None = None,
@@ -100,7 +100,7 @@ class Model(nn.Module):
         if caches is not None and len(caches) != len(self.blocks):
             raise InputError(f"This model has {len(self.blocks)} layers, but got {len(caches)} caches. Use model.caches().")
         start = caches[0].length if caches and not isinstance(inputs, Tokens) else 0
-        if start and self.entry.separator is not None:
+        if start and self.input_layer.separator is not None:
             raise InputError(
                 f"Which document a token belongs to depends on the ids before it, but the caches hold {start} tokens and no ids. "
                 "Give Tokens with their document, as `generate` does."
@@ -121,7 +121,7 @@ class Model(nn.Module):
         y = tokens.x if rows is None or self.readout.name != "each" else tokens.x[..., -rows:, :]
         y = y if self.norm is None else self.norm(y)
         y = self.readout(y, tokens)
-        return y if self.head is None else self.head(y)
+        return y if self.output_layer is None else self.output_layer(y)
 
     @property
     def schemes(self) -> list[Position]:
@@ -142,15 +142,15 @@ class Model(nn.Module):
         """
         if not isinstance(inputs, (Tokens, Tensor)):
             raise InputError(f"A model takes Tokens or a tensor of ids, features or samples, but got {type(inputs).__name__}.")
-        tokens, raw = self._looked_up(inputs, start), self.spec.entry.features
+        tokens, raw = self._looked_up(inputs, start), self.spec.input.features
         ready = isinstance(inputs, Tokens)
-        tokens = self.entry.heard(tokens) if ready else tokens
+        tokens = self.input_layer.heard(tokens) if ready else tokens
         if tokens.x.shape[-1] == raw and not tokens.mapped:
             if not tokens.x.is_floating_point():
                 raise InputError(
                     f"This model takes numbers such as pictures in 0..1, but got {tokens.x.dtype}. Use .float() / 255."
                 )
-            tokens, ready = replace(tokens, x=self.entry.mapped(tokens.x), mapped=True), False
+            tokens, ready = replace(tokens, x=self.input_layer.mapped(tokens.x), mapped=True), False
         if tokens.x.shape[-1] != self.spec.width:
             takes = f" and takes {raw} raw numbers a token" if raw is not None else ""
             raise ShapeError(f"The model is {self.spec.width} wide{takes}, but the tokens have {tokens.x.shape[-1]} features.")
@@ -158,20 +158,22 @@ class Model(nn.Module):
             tokens = replace(tokens, mapped=True)
         if ready and types is None:  # looked up before: kinds are in it
             return tokens
-        return tokens if self.entry.types is None and types is None else replace(tokens, x=self.entry.typed(tokens.x, types))
+        if self.input_layer.types is None and types is None:
+            return tokens
+        return replace(tokens, x=self.input_layer.typed(tokens.x, types))
 
     def _looked_up(self, inputs: Tokens | Tensor, start: int) -> Tokens:
         if isinstance(inputs, Tokens):
             return inputs
         if self.embedding is not None and not inputs.is_floating_point():
             x = self.embedding(inputs)
-            if self.spec.entry.scale is not None:
-                x = x * self.spec.entry.scale
-            tokens, separator = Tokens.of(x, start), self.entry.separator
+            if self.spec.input.scale is not None:
+                x = x * self.spec.input.scale
+            tokens, separator = Tokens.of(x, start), self.input_layer.separator
             return tokens if separator is None else replace(tokens, document=separator(inputs))
-        if self.spec.entry.patch is not None:
-            return self.entry.cut(inputs)
-        if self.embedding is not None and self.spec.entry.features is None:
+        if self.spec.input.patch is not None:
+            return self.input_layer.cut(inputs)
+        if self.embedding is not None and self.spec.input.features is None:
             raise InputError(f"This model has a vocabulary and takes ids (integers), but got {inputs.dtype}.")
         return Tokens.of(inputs, start)
 
@@ -181,7 +183,7 @@ class Model(nn.Module):
         for scheme in self.schemes:
             scheme.check(tokens.positions)
             x = scheme.embed(x, tokens.positions)
-        x = self.entry(x)
+        x = self.input_layer(x)
         if self.drop is not None and self.training:
             x = self.drop(x)
         return self.readout.open(replace(tokens, x=x))
@@ -251,7 +253,7 @@ class Model(nn.Module):
         norms = [block.norm for block in self.spec.blocks]
         if any(norm is None or norm.kind != "layer" for norm in norms):
             return False
-        return self.spec.entry.norm or all(norm is not None and norm.order == "pre" for norm in norms)
+        return self.spec.input.norm or all(norm is not None and norm.order == "pre" for norm in norms)
 
 
 class _Schemes:

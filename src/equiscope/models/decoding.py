@@ -48,7 +48,7 @@ class Decoding:
         self.model = model = model if isinstance(model, Model) else model.model
         _answers_with_words(model)
         self._prompt, self.ids, self.real = _side_by_side(model, rows_of(prompts, model, "Prompts", "A prompt"))
-        self.text = None if model.entry.separator is None else self.ids.masked_fill(~self.real, -1)
+        self.text = None if model.input_layer.separator is None else self.ids.masked_fill(~self.real, -1)
         self.memory = _read(model, source, len(self.ids))
         self.place, self.rank = self._prompt.positions[:, -1:], self._prompt.order[:, -1:]
         self.padded = self._prompt.valid is not None
@@ -125,10 +125,10 @@ class Decoding:
 
     def _documents(self, ids: Tensor) -> Tensor | None:
         """The documents of ids [B, n] that come next, which the separators in all ids before them decide."""
-        if self.text is None or self.model.entry.separator is None:
+        if self.text is None or self.model.input_layer.separator is None:
             return None
         self.text = torch.cat([self.text, ids], 1)
-        documents: Tensor = self.model.entry.separator(self.text)
+        documents: Tensor = self.model.input_layer.separator(self.text)
         return documents[:, -ids.shape[1] :]
 
     def _answer(self, tokens: Tokens, rows: int | None = None) -> Tensor:
@@ -233,7 +233,7 @@ def _side_by_side(model: Model, rows: list[Tensor]) -> tuple[Tokens, Tensor, Ten
     start = torch.tensor([longest - len(row) for row in rows], device=ids.device)[:, None]
     rank = torch.arange(longest, device=ids.device) - start
     at = rank.clamp(min=0).to(tokens.positions.dtype)[..., None]
-    separator, real = model.entry.separator, rank >= 0
+    separator, real = model.input_layer.separator, rank >= 0
     document = None if separator is None else separator(ids.masked_fill(~real, -1))
     return Tokens(x=tokens.x, positions=at, order=rank, document=document, valid=real), ids, real
 

@@ -48,9 +48,9 @@ def _encoder(model: Model) -> Model:
     return model.encoder
 
 
-def _stem(entry: specs.Entry) -> int:
+def _stem(input_layer: specs.InputLayer) -> int:
     """Multiply-adds of the convolutions, for one token: those before the last one do their work at more places."""
-    axes, channels = len(entry.patch or ()), entry.stem or ()
+    axes, channels = len(input_layer.patch or ()), input_layer.stem or ()
     costs = [3**axes * before * after for before, after in itertools.pairwise(channels)]
     return sum(cost << axes * later for later, cost in enumerate(reversed(costs)))
 
@@ -61,17 +61,17 @@ def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared:
 
     def add(name: str, what: str, shape: tuple[str | int, ...], part: nn.Module | None, cost: int, times: int = 1) -> None:
         if part is not None:
-            own = _count(part) - (spec.width * (spec.outputs or 0) if name == "head" and spec.tied else 0)
+            own = _count(part) - (spec.width * (spec.outputs or 0) if name == "output_layer" and spec.tied else 0)
             found.append(Part(path + name, what, shape, own, cost, times))
 
     if spec.vocabulary:
         what = "shared table" if shared else f"table of {spec.vocabulary}"
         found.append(Part(f"{path}embedding", what, (tokens, d), 0 if shared else spec.vocabulary * d, 0))
-    if _count(model.entry) or spec.entry.features:
-        raw = spec.entry.features or 0
-        what = f"{raw} numbers a token{'' if spec.entry.map else ', as they are'}" if raw else "kinds and norm"
-        what = f"convolutions {' → '.join(map(str, spec.entry.stem))}" if spec.entry.stem else what
-        add("entry", what, (tokens, d), model.entry, tokens * (raw * d * spec.entry.map + _stem(spec.entry)))
+    if _count(model.input_layer) or spec.input.features:
+        raw = spec.input.features or 0
+        what = f"{raw} numbers a token{'' if spec.input.map else ', as they are'}" if raw else "kinds and norm"
+        what = f"convolutions {' → '.join(map(str, spec.input.stem))}" if spec.input.stem else what
+        add("input_layer", what, (tokens, d), model.input_layer, tokens * (raw * d * spec.input.map + _stem(spec.input)))
     for i, scheme in enumerate(model.schemes):
         add("position" if i == 0 else f"others.{i - 1}", scheme.title, ("N", "A"), scheme, 0)
     if _count(model.readout):
@@ -100,12 +100,12 @@ def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared:
         if norms and said.norm is not None:
             add(f"{name}.norms", f"{said.norm.kind}, {said.norm.order}", (rows, wide), nn.ModuleList(norms), 0, times)
     add("norm", "after the last layer", (rows, model.position.widened(d)), model.norm, 0)
-    if model.head is not None:
+    if model.output_layer is not None:
         out, wide = spec.outputs or 0, model.position.widened(d)
         answers = rows if spec.readout == "each" else 1
         shape: tuple[str | int, ...] = (rows, out) if spec.readout == "each" else (out,)
-        cost = answers * wide * (out + (wide if spec.head.hidden else 0))
-        add("head", "the table, transposed" if spec.tied else "a map of its own", shape, model.head, cost)
+        cost = answers * wide * (out + (wide if spec.output.hidden else 0))
+        add("output_layer", "the table, transposed" if spec.tied else "a map of its own", shape, model.output_layer, cost)
     return found
 
 

@@ -31,9 +31,9 @@ class Network(nn.Module):
         self.facts: dict[str, Any] = {}
         self.blocks = nn.ModuleList()
         self.drop = nn.Dropout(spec.dropout)
-        self.head = nn.Linear(spec.width, spec.outputs)
-        nn.init.normal_(self.head.weight, std=1 / math.sqrt(spec.width))
-        nn.init.zeros_(self.head.bias)
+        self.output_layer = nn.Linear(spec.width, spec.outputs)
+        nn.init.normal_(self.output_layer.weight, std=1 / math.sqrt(spec.width))
+        nn.init.zeros_(self.output_layer.bias)
 
 
 class Lstm(Network):
@@ -77,7 +77,7 @@ class Lstm(Network):
             x, kept = layer(x, None if state is None else state[i])
             x = self.drop(x)
             after.append(kept)
-        answers: Tensor = self.head(x)
+        answers: Tensor = self.output_layer(x)
         return answers.reshape(*ids.shape, -1), after
 
 
@@ -101,7 +101,7 @@ class Mlp(Network):
         x = x.flatten(-len(self.spec.shape))
         for layer in self.blocks:
             x = self.drop(layer(x).relu())
-        answers: Tensor = self.head(x)
+        answers: Tensor = self.output_layer(x)
         return answers
 
 
@@ -121,7 +121,7 @@ class ConvNet(Network):
         x = inputs.reshape(-1, *inputs.shape[-3:])
         for layer in self.blocks:
             x = self.drop(layer(x))
-        answers: Tensor = self.head(x.mean((-2, -1)))
+        answers: Tensor = self.output_layer(x.mean((-2, -1)))
         return answers.reshape(*inputs.shape[:-3], -1)
 
 
@@ -174,7 +174,7 @@ def _parts(spec: Baseline, tokens: int) -> Iterator[Part]:
         assert spec.vocabulary is not None
         yield Part("embedding", f"table of {spec.vocabulary}", (tokens, d), spec.vocabulary * d, 0)
         yield Part("blocks", "LSTM, four gates", (tokens, d), 8 * d * d + 8 * d, tokens * 8 * d * d, spec.layers)
-        yield Part("head", "a map of its own", (tokens, out), d * out + out, tokens * d * out)
+        yield Part("output_layer", "a map of its own", (tokens, out), d * out + out, tokens * d * out)
         return
     assert spec.shape is not None
     for layer in range(spec.layers):
@@ -185,4 +185,4 @@ def _parts(spec: Baseline, tokens: int) -> Iterator[Part]:
             rows, columns = spec.sizes[layer]
             what = "3×3" + (", every second place" if layer % spec.halve == 0 else "")
             yield Part(f"blocks.{layer}", what, (d, rows, columns), 9 * before * d + 2 * d, rows * columns * 9 * before * d)
-    yield Part("head", "a map of its own", (out,), d * out + out, d * out)
+    yield Part("output_layer", "a map of its own", (out,), d * out + out, d * out)

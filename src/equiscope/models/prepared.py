@@ -74,9 +74,9 @@ class Prepared:
         """
         model, s = self.model, self.model.spec
         x = torch.embedding(self.table, ids)
-        x = x if s.entry.scale is None else x * s.entry.scale
+        x = x if s.input.scale is None else x * s.input.scale
         x = rows.placed(x, at, model.schemes)
-        x = (x if model.entry.norm is None else model.entry.norm(x)).flatten(0, 1)
+        x = (x if model.input_layer.norm is None else model.input_layer.norm(x)).flatten(0, 1)
         shared = _Shared(model, rows, at, order, valid)
         return self._read(x, shared, answers)
 
@@ -89,8 +89,8 @@ class Prepared:
         if answers is not None and answers < new:
             x = x.view(batch, new, -1)[:, -answers:].flatten(0, 1)
         y = x if self.norm is None else self.norm(x)
-        y = y if s.head.scale is None else y * s.head.scale
-        return self.head(y).view(batch, -1, self.head.outputs)
+        y = y if s.output.scale is None else y * s.output.scale
+        return self.lm_head(y).view(batch, -1, self.lm_head.outputs)
 
     def _pack(self) -> str:
         """Copy the weights; in words, why that could not be done."""
@@ -105,10 +105,10 @@ class Prepared:
         numbers = zip(cast(list[blocks.Block], list(model.blocks)), model._own, strict=True)
         with torch.no_grad():
             self.layers = [_Layer(block, model.schemes[i]) for block, i in numbers]
-            head, norm = cast(Any, model.head), cast(Any, model.norm)
+            output, norm = cast(Any, model.output_layer), cast(Any, model.norm)
             self.table = cast(Any, model.embedding).weight
             self.norm = _Brought.of(norm)
-            self.head = _packed(head.lm_head)
+            self.lm_head = _packed(output.lm_head)
 
     @torch.no_grad()
     def _differs(self) -> str:
@@ -478,14 +478,14 @@ def _packed(*layers: nn.Linear, activation: Activation | None = None) -> Packed:
 # --- what can be prepared ---------------------------------------------------------------------------------------------
 def _why_not(model: Model) -> str:
     """What of a model has no short way, in words; empty where all has."""
-    s, head = model.spec, cast(Any, model.head)
+    s, output = model.spec, cast(Any, model.output_layer)
     if s.vocabulary is None or s.outputs != s.vocabulary or model.readout.name not in ("each", "last"):
         return "it does not answer with its vocabulary"
-    if head.dense is not None or head.norm is not None:
+    if output.dense is not None or output.norm is not None:
         return "a map stands before the last one"
-    if s.entry.types is not None or s.entry.features is not None:
+    if s.input.types is not None or s.input.features is not None:
         return "tokens are more than ids"
-    if s.entry.separator is not None:
+    if s.input.separator is not None:
         return "it keeps documents apart"
     if any(
         scheme.widened(s.width) != s.width or scheme.acts("content_bias") or scheme.acts("value_bias") for scheme in model.schemes

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm, Spec
+from equiscope.models.spec import Attention, Block, FeedForward, InputLayer, Norm, OutputLayer, Spec
 from equiscope.positions import AxialRope, Fourier, Learned, LearnedNd, Rope, Sinusoidal
 from equiscope.positions.scaling import Llama3
 
@@ -34,21 +34,21 @@ def llama(width: int = 2048, layers: int = 16, heads: int = 32, kv_heads: int = 
 def bert(width: int = 768, layers: int = 12, heads: int = 12, vocabulary: int = 30522, places: int = 512) -> Spec:
     """Devlin et al. 2019, with the head for masked words."""
     block = Block(Attention(heads=heads, position=Learned(places), bias=True), Norm(order="post", eps=1e-12), FeedForward())
-    head = Head(bias=True, hidden="gelu", norm=True)
-    return Spec(width, vocabulary, Entry(types=2, norm=True), layers, block, outputs=vocabulary, tied=True, head=head)
+    output = OutputLayer(bias=True, hidden="gelu", norm=True)
+    return Spec(width, vocabulary, InputLayer(types=2, norm=True), layers, block, outputs=vocabulary, tied=True, output=output)
 
 
 def transformer(width: int = 512, layers: int = 6, heads: int = 8, vocabulary: int = 37000) -> Spec:
     """Vaswani et al. 2017: encoder and decoder, sinusoids, post-norm, one table for both and the head."""
-    entry = Entry(scale=width**0.5)
+    input_layer = InputLayer(scale=width**0.5)
 
     def block(decoder: bool) -> Block:
         own = Attention(heads=heads, position=Sinusoidal(), causal=decoder)
         return Block(own, Norm(order="post"), FeedForward(activation="relu"), cross=Attention(heads=heads) if decoder else None)
 
-    encoder = Spec(width, vocabulary, entry, layers, block(False))
+    encoder = Spec(width, vocabulary, input_layer, layers, block(False))
     return Spec(
-        width, vocabulary, entry, layers, block(True), outputs=vocabulary, tied=True, encoder=encoder, shared=True,
+        width, vocabulary, input_layer, layers, block(True), outputs=vocabulary, tied=True, encoder=encoder, shared=True,
     )  # fmt: skip
 
 
@@ -56,16 +56,16 @@ def vit(width: int = 768, layers: int = 12, heads: int = 12, patch: int = 16, im
     """Dosovitskiy et al. 2021; Ti and S as in Touvron et al. 2021."""
     grid = (image // patch, image // patch)
     attention = Attention(heads=heads, position=LearnedNd(grid), bias=True)
-    entry = Entry(features=3 * patch * patch, patch=(patch, patch))
+    input_layer = InputLayer(features=3 * patch * patch, patch=(patch, patch))
     block = Block(attention, Norm(eps=1e-6))
-    return Spec(width, None, entry, layers, block, readout="class", outputs=classes, head=Head(bias=True))
+    return Spec(width, None, input_layer, layers, block, readout="class", outputs=classes, output=OutputLayer(bias=True))
 
 
 def sound(width: int = 192, layers: int = 4, heads: int = 4, frame: int = 400, classes: int = 10) -> Spec:
     """Raw frames of a sound, of `frame` samples, as tokens; places in frames."""
     attention = Attention(heads=heads, position=Sinusoidal(), bias=True)
-    entry = Entry(features=frame, patch=(frame,))
-    return Spec(width, None, entry, layers, Block(attention), readout="mean", outputs=classes, head=Head(bias=True))
+    input_layer = InputLayer(features=frame, patch=(frame,))
+    return Spec(width, None, input_layer, layers, Block(attention), readout="mean", outputs=classes, output=OutputLayer(bias=True))
 
 
 def video(
@@ -73,14 +73,14 @@ def video(
 ) -> Spec:
     """Tubelets (Arnab et al. 2021) that turn by time, row and column."""
     attention = Attention(heads=heads, position=AxialRope(axes=3), bias=True)
-    entry = Entry(features=3 * tubelet[0] * tubelet[1] * tubelet[2], patch=tubelet)
-    return Spec(width, None, entry, layers, Block(attention), readout="mean", outputs=classes, head=Head(bias=True))
+    input_layer = InputLayer(features=3 * tubelet[0] * tubelet[1] * tubelet[2], patch=tubelet)
+    return Spec(width, None, input_layer, layers, Block(attention), readout="mean", outputs=classes, output=OutputLayer(bias=True))
 
 
 def points(width: int = 64, layers: int = 3, heads: int = 4, features: int = 8, outputs: int = 1) -> Spec:
     """A set of points in space, each with some features and a place [3]: a plain transformer, which notices a rotation."""
     attention = Attention(heads=heads, position=Fourier(axes=3), bias=True)
-    return Spec(width, None, Entry(features=features), layers, Block(attention), readout="mean", outputs=outputs)
+    return Spec(width, None, InputLayer(features=features), layers, Block(attention), readout="mean", outputs=outputs)
 
 
 PRESETS: dict[str, Callable[..., Spec]] = {
@@ -126,20 +126,20 @@ def tiny(spec: Spec, width: int = 24, vocabulary: int = 40, layers: int = 2) -> 
         )
         for b in spec.turns
     )  # fmt: skip
-    entry, words = spec.entry, vocabulary if spec.vocabulary else None
-    if entry.patch is not None and entry.features is not None:
-        channels, patch = entry.channels, tuple(min(size, 2) for size in entry.patch)
-        stem = (channels, 4) if entry.stem else None
-        entry = replace(entry, patch=patch, stem=stem, features=4 if stem else channels * math.prod(patch))
-    elif not entry.map:
-        entry = replace(entry, features=min(entry.features or 1, width))
-    scale = entry.scale if entry.scale is None else width**0.5
+    input_layer, words = spec.input, vocabulary if spec.vocabulary else None
+    if input_layer.patch is not None and input_layer.features is not None:
+        channels, patch = input_layer.channels, tuple(min(size, 2) for size in input_layer.patch)
+        stem = (channels, 4) if input_layer.stem else None
+        input_layer = replace(input_layer, patch=patch, stem=stem, features=4 if stem else channels * math.prod(patch))
+    elif not input_layer.map:
+        input_layer = replace(input_layer, features=min(input_layer.features or 1, width))
+    scale = input_layer.scale if input_layer.scale is None else width**0.5
     outputs = None if spec.outputs is None else vocabulary if spec.outputs == spec.vocabulary else min(spec.outputs, 4)
-    head = spec.head if spec.head.scale is None else replace(spec.head, scale=width**-0.5)
-    turns, entry = len(blocks), replace(entry, scale=scale, separator=None)
+    output = spec.output if spec.output.scale is None else replace(spec.output, scale=width**-0.5)
+    turns, input_layer = len(blocks), replace(input_layer, scale=scale, separator=None)
     return replace(
-        spec, width=width, vocabulary=words, entry=entry, layers=max(turns, layers // turns * turns),
-        block=blocks, outputs=outputs, head=head,
+        spec, width=width, vocabulary=words, input=input_layer, layers=max(turns, layers // turns * turns),
+        block=blocks, outputs=outputs, output=output,
         encoder=tiny(spec.encoder, width, vocabulary, layers) if spec.encoder else None,
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ def resized(model: Model, size: int | tuple[int, ...], smooth: bool = False) -> 
     raises  InputError where the model cuts no cells, its scheme is no learned grid (others need no change), or the size does
             not divide
     """
-    patch, scheme = model.spec.entry.patch, model.position
+    patch, scheme = model.spec.input.patch, model.position
     if patch is None or not isinstance(scheme, LearnedNd):
         raise InputError(
             f"Only a model with patches and a learned grid has a size, but this one has patch={patch} and {type(scheme).__name__}."

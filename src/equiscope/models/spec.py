@@ -185,7 +185,7 @@ class Block(SpecPart):
 
 
 @dataclass(frozen=True)
-class Entry(SpecPart):
+class InputLayer(SpecPart):
     """What tokens are made of, before the first layer.
 
     features   raw numbers of a token, [..., N, features], mapped to the width; None where tokens come as they are
@@ -256,7 +256,7 @@ class Entry(SpecPart):
 
 
 @dataclass(frozen=True)
-class Head(SpecPart):
+class OutputLayer(SpecPart):
     """The final linear map, to `outputs` of the spec.
 
     bias    whether it adds one
@@ -277,34 +277,34 @@ class Spec(ModelSpec):
 
     width       D
     vocabulary  size of the learned embedding table; None takes features [..., N, D] as they are
-    entry       raw features, cells, kinds of tokens
+    input       raw features, cells, kinds of tokens
     layers      how many blocks
     block       of every layer; or several, which take turns
     readout     "each" (one row a token), "mean", "first", "last", "concatenation", "class"
     outputs     width of a final linear map; None for none
     tied        the final map is the embedding table, transposed
-    head        what else belongs to that map
+    output      what else belongs to that map
     encoder     a model whose rows the blocks' `cross` looks at
     shared      the encoder looks its ids up in this model's table
     dropout     share of the numbers that enter the first layer, and of those that each part adds, set to 0 while it is trained
-    skip        share of sequences for which the last layer's parts add nothing while it is trained; less for layers before it
+    drop_path   share of sequences for which the last layer's parts add nothing while it is trained; less for layers before it
     """
 
     kind: ClassVar[str] = "sequence"
 
     width: Size
     vocabulary: Size | None = None
-    entry: Entry = field(default_factory=Entry)
+    input: InputLayer = field(default_factory=InputLayer)
     layers: Size = 1
     block: Block | tuple[Block, ...] = field(default_factory=Block)
     readout: str = "each"
     outputs: Size | None = None
     tied: bool = False
-    head: Head = field(default_factory=Head)
+    output: OutputLayer = field(default_factory=OutputLayer)
     encoder: "Spec | None" = None
     shared: bool = False
     dropout: Share = 0.0
-    skip: Share = 0.0
+    drop_path: Share = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -322,26 +322,26 @@ class Spec(ModelSpec):
             raise InputError(
                 f"A tied map has as many outputs as the vocabulary, {self.vocabulary}, but got outputs={self.outputs}."
             )
-        if self.outputs is None and self.head != Head():
-            raise InputError("The head belongs to a final map, but outputs is None. Say how many outputs there are.")
-        if any(b.norm is None for b in self.blocks) and (self.entry.norm or self.head.norm):
-            raise InputError("A norm of the entry or the head is of the blocks' kind, but the blocks have none (norm=None).")
-        if self.entry.registers is not None and self.readout != "class":
+        if self.outputs is None and self.output != OutputLayer():
+            raise InputError("The output layer has settings, but outputs is None. Say how many outputs there are.")
+        if any(b.norm is None for b in self.blocks) and (self.input.norm or self.output.norm):
+            raise InputError("A norm of the input or output layer is of the blocks' kind, but the blocks have norm=None.")
+        if self.input.registers is not None and self.readout != "class":
             raise InputError(f'Registers stand beside a class token, but the read-out is {self.readout!r}. Use readout="class".')
         self._check_separator()
-        if not self.entry.map and (self.entry.features or 0) > self.width:
+        if not self.input.map and (self.input.features or 0) > self.width:
             raise InputError(
-                f"Raw numbers are taken as they are (entry.map is false), but {self.entry.features} of them are more than the "
+                f"Raw numbers are taken as they are (input.map is false), but {self.input.features} of them are more than the "
                 f"width, {self.width}. Make the model wider, or the tokens smaller."
             )
-        if self.vocabulary is not None and self.entry.features == self.width:
+        if self.vocabulary is not None and self.input.features == self.width:
             raise InputError(
                 f"Raw features as wide as the model, {self.width}, could not be told from looked-up tokens. Use another width."
             )
         self._with_encoder()
 
     def _check_separator(self) -> None:
-        separator, known = self.entry.separator, self.vocabulary or 0
+        separator, known = self.input.separator, self.vocabulary or 0
         if separator is None:
             return
         if max(separator) >= known:
@@ -361,8 +361,8 @@ class Spec(ModelSpec):
         if crossing != {True}:
             raise InputError("Every block of a model with an encoder needs cross=Attention(...) to look at the encoder's rows.")
         e = self.encoder
-        if self.entry.separator or e.entry.separator:
-            raise InputError("A model with an encoder reads one source and writes one answer a row. Leave entry.separator out.")
+        if self.input.separator or e.input.separator:
+            raise InputError("A model with an encoder reads one source and writes one answer a row. Leave input.separator out.")
         if e.readout != "each" or e.outputs is not None or e.encoder is not None:
             raise InputError('An encoder gives all its rows: readout="each", no outputs, and no encoder of its own.')
         if self.shared and (e.width, e.vocabulary) != (self.width, self.vocabulary):
@@ -391,7 +391,7 @@ class Spec(ModelSpec):
     def trained(self) -> Self:
         """The same model without what acts only while it is trained: dropout and skipped layers."""
         encoder = None if self.encoder is None else self.encoder.trained
-        return replace(self, dropout=0.0, skip=0.0, encoder=encoder)
+        return replace(self, dropout=0.0, drop_path=0.0, encoder=encoder)
 
     @property
     def one(self) -> Block:
@@ -406,7 +406,7 @@ class Spec(ModelSpec):
 
     @property
     def rows_before(self) -> int:
-        return 1 + (self.entry.registers or 0) if self.readout == "class" else 0
+        return 1 + (self.input.registers or 0) if self.readout == "class" else 0
 
     @property
     def needs_documents(self) -> bool:
@@ -415,7 +415,7 @@ class Spec(ModelSpec):
 
     @property
     def cells(self) -> tuple[int, ...] | None:
-        return self.entry.patch
+        return self.input.patch
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Spec) and self.to_dict() == other.to_dict()

@@ -12,8 +12,8 @@ from equiscope.record.explorable import Claim
 from equiscope.record.program import VERSION, ProgramRecord
 
 BoxKind = Literal[
-    "input", "table", "map", "token", "position", "norm", "attention", "cross", "mask", "feedforward", "readout", "head", "output",
-    "sum", "join",
+    "input", "table", "map", "token", "position", "norm", "attention", "cross", "mask", "feedforward", "readout", "output_layer",
+    "output", "sum", "join",
 ]  # fmt: skip
 Slot = Literal["", "rotate", "scores", "values"]
 Wire = Literal["stream", "side", "residual", "source", "tied"]

@@ -28,15 +28,15 @@ def atom_transformer_spec(spec: dict[str, Any], levels: Levels, periodic: bool) 
     if periodic:
         raise InputError(f"{LEARNED} knows no cell, but the frames repeat in one. Take a model of points in space, with a cutoff.")
     features, said = len(levels.elements) + 3, dict(spec)
-    entry = {"features": features} | said.pop("entry", {})
-    decided: dict[str, tuple[Any, Any]] = {"entry.features": (entry["features"], features), "outputs": (said.get("outputs", 1), 1)}
+    layer = {"features": features} | said.pop("input", {})
+    decided: dict[str, tuple[Any, Any]] = {"input.features": (layer["features"], features), "outputs": (said.get("outputs", 1), 1)}
     decided |= {"readout": (said.get("readout", "mean"), "mean"), "vocabulary": (said.get("vocabulary"), None)}
     for name, (found, wanted) in decided.items():
         if found != wanted:
             raise InputError(f"{LEARNED} has {name} = {wanted!r}, but model.{name} is {found!r}. Leave it out: the data says it.")
     block = said.pop("block", {})
     made = [_with_eager_backend(one) for one in block] if isinstance(block, list | tuple) else _with_eager_backend(block)
-    return said | {"block": made, "entry": entry, "readout": "mean", "outputs": 1}
+    return said | {"block": made, "input": layer, "readout": "mean", "outputs": 1}
 
 
 class AtomTransformer:

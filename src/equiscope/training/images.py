@@ -100,29 +100,29 @@ class ImagesTask(Task):
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         (height, width), channels, classes = self.sight.size, self.sight.channels, len(self.sight.classes)
-        entry, model_fields = dict(spec.get("entry") or {}), self.recipe.model
-        patch = entry.get("patch")
+        layer, model_fields = dict(spec.get("input") or {}), self.recipe.model
+        patch = layer.get("patch")
         if patch is None or len(patch) != 2 or spec.get("vocabulary") is not None:
             raise InputError(
                 "Pictures are cut into patches, but the model takes something else. "
-                "Say model.entry.patch = [rows, columns], and no vocabulary."
+                "Say model.input.patch = [rows, columns], and no vocabulary."
             )
         if height % patch[0] or width % patch[1]:
             raise InputError(
-                f"model.entry.patch is {patch[0]}×{patch[1]}, which does not fill pictures of {height}×{width} pixels. "
+                f"model.input.patch is {patch[0]}×{patch[1]}, which does not fill pictures of {height}×{width} pixels. "
                 "Choose a patch that divides them, or another data.size."
             )
-        features, grid = _features(entry, channels, patch), (height // patch[0], width // patch[1])
+        features, grid = _features(layer, channels, patch), (height // patch[0], width // patch[1])
         self.grid = grid
         if "start" in model_fields:
-            if (entry.get("features"), spec.get("outputs")) != (features, classes):
+            if (layer.get("features"), spec.get("outputs")) != (features, classes):
                 raise InputError(
-                    f"The checkpoint takes {entry.get('features')} numbers a patch and gives {spec.get('outputs')} answers, but "
+                    f"The checkpoint takes {layer.get('features')} numbers a patch and gives {spec.get('outputs')} answers, but "
                     f"these pictures make {features} and have {classes} classes. Use the channels and classes of its training."
                 )
             return spec
         for name, stated, size in (
-            ("entry.features", model_fields.get("entry", {}).get("features"), features),
+            ("input.features", model_fields.get("input", {}).get("features"), features),
             ("outputs", model_fields.get("outputs"), classes),
         ):
             if stated not in (None, size):
@@ -130,7 +130,7 @@ class ImagesTask(Task):
         readout = spec.setdefault("readout", "class")
         if readout in ("each", "concatenation"):
             raise InputError(f'model.readout {readout!r} gives no one answer a picture. Use "class", "mean", "first" or "last".')
-        fields = {"head": {"bias": True}, **spec, "entry": entry | {"features": features}, "outputs": classes}
+        fields = {"output": {"bias": True}, **spec, "input": layer | {"features": features}, "outputs": classes}
         block = spec.get("block") or {}
         if "preset" not in model_fields and not _has_position(block):
             block = _with_position(block, self.ordered)
@@ -251,14 +251,14 @@ class ImagesTask(Task):
         return snapshot | {"tokens": [row_name], "source": names, "grid": [down, across], "attention": attention}
 
 
-def _features(entry: dict[str, Any], channels: int, patch: Sequence[int]) -> int:
+def _features(layer: dict[str, Any], channels: int, patch: Sequence[int]) -> int:
     """Raw numbers of a token: those of its patch, or what the last convolution of a stem gives."""
-    stem = entry.get("stem")
+    stem = layer.get("stem")
     if not stem:
         return channels * patch[0] * patch[1]
     if stem[0] != channels:
         raise InputError(
-            f"model.entry.stem begins with {stem[0]} channels, but the pictures have {channels}. Begin with {channels}."
+            f"model.input.stem begins with {stem[0]} channels, but the pictures have {channels}. Begin with {channels}."
         )
     return int(stem[-1])
 

@@ -162,7 +162,7 @@ class MoleculesTask(Task):
     def calibrated(self, model: Built) -> Iterator[None]:
         """The last map's bias such that energies of the training part miss nothing on average, which is what falls last."""
         assert self.frames is not None
-        bias = model.last.bias if isinstance(model, SpaceModel) else getattr(model.head, "bias", None)
+        bias = model.last.bias if isinstance(model, SpaceModel) else getattr(model.output_layer, "bias", None)
         if bias is None:
             yield
             return

@@ -24,7 +24,7 @@ from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, 
 from equiscope.geometry import PointSpec
 from equiscope.models import BASELINES, PRESETS, Baseline, ModelSpec, Spec
 from equiscope.models.baselines import foreign
-from equiscope.models.spec import Attention, Block, Entry, FeedForward, Head, Norm
+from equiscope.models.spec import Attention, Block, FeedForward, InputLayer, Norm, OutputLayer
 from equiscope.spec_base import named_fields
 from equiscope.training import fields
 from equiscope.training.fields import written
@@ -386,7 +386,7 @@ def _parts_without_none(model: Any) -> Any:
 @cache
 def _optional() -> frozenset[str]:
     """The names of a spec's fields that may be None."""
-    parts = (Spec, Block, Attention, Norm, FeedForward, Entry, Head, PointSpec)
+    parts = (Spec, Block, Attention, Norm, FeedForward, InputLayer, OutputLayer, PointSpec)
     hints = [(f.name, typing.get_type_hints(part, include_extras=True)[f.name]) for part in parts for f in dataclasses.fields(part)]
     return frozenset(name for name, hint in hints if type(None) in typing.get_args(hint))
 

@@ -77,20 +77,20 @@ class SoundsTask(Task):
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         size, classes = features(self.config, self.hearing.rate), len(self.hearing.classes)
-        entry, entry_fields = dict(spec.get("entry") or {}), self.recipe.model.get("entry", {})
+        layer, entry_fields = dict(spec.get("input") or {}), self.recipe.model.get("input", {})
         if "start" in self.recipe.model or "stem" in entry_fields:
-            size = self._stem_features(entry, size)
+            size = self._stem_features(layer, size)
         if "start" in self.recipe.model:
-            if (entry.get("features"), spec.get("outputs")) != (size, classes):
+            if (layer.get("features"), spec.get("outputs")) != (size, classes):
                 raise InputError(
-                    f"The checkpoint takes {entry.get('features')} numbers a token and gives {spec.get('outputs')} answers, but "
+                    f"The checkpoint takes {layer.get('features')} numbers a token and gives {spec.get('outputs')} answers, but "
                     f"these recordings make {size} and have {classes} classes. Use the tokens, windows and mels of its training."
                 )
             return spec
         if spec.get("vocabulary") is not None:
             raise InputError(f"model.vocabulary is {spec['vocabulary']}, but sounds are no words of a list. Leave it out.")
         for name, given, needed in (
-            ("entry.features", entry_fields.get("features"), size),
+            ("input.features", entry_fields.get("features"), size),
             ("outputs", self.recipe.model.get("outputs"), classes),
         ):
             if given not in (None, needed):
@@ -98,15 +98,15 @@ class SoundsTask(Task):
         if spec.setdefault("readout", "mean") == "each":
             raise InputError('model.readout "each" answers for every token, but a recording has one class. Use "mean" or "class".')
         if "stem" in entry_fields:
-            entry |= {"patch": [2 ** (len(entry["stem"]) - 1)]}
+            layer |= {"patch": [2 ** (len(layer["stem"]) - 1)]}
         else:  # a preset's cells are cut here already
-            entry = {name: value for name, value in entry.items() if name not in ("patch", "stem")}
-        entry |= {"features": size}
-        return {"head": {"bias": True}, **spec, "entry": entry, "outputs": classes}
+            layer = {name: value for name, value in layer.items() if name not in ("patch", "stem")}
+        layer |= {"features": size}
+        return {"output": {"bias": True}, **spec, "input": layer, "outputs": classes}
 
-    def _stem_features(self, entry: dict[str, Any], wide: int) -> int:
+    def _stem_features(self, layer: dict[str, Any], wide: int) -> int:
         """Raw numbers of a token after the convolutions of a stem, which read frames one after another."""
-        stem, rate, config = entry.get("stem"), self.hearing.rate, self.config
+        stem, rate, config = layer.get("stem"), self.hearing.rate, self.config
         if not stem:
             return wide
         cell = 2 ** (len(stem) - 1)
@@ -114,7 +114,7 @@ class SoundsTask(Task):
         if config.tokens != "raw" or config.gaps or (length, hop, stem[0]) != (cell, cell, 1):
             ms = 1000 * cell / rate
             raise InputError(
-                f"The convolutions of model.entry.stem are {len(stem) - 1}, which read raw frames of {cell} samples of 1 channel, "
+                f"The convolutions of model.input.stem are {len(stem) - 1}, which read raw frames of {cell} samples of 1 channel, "
                 f'one after another. Say data.tokens = "raw", window_ms = {ms:g} and hop_ms = {ms:g}, no gaps, and begin the stem '
                 "with 1."
             )

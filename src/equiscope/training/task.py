@@ -249,7 +249,7 @@ def resolve_spec(task: Task) -> ModelSpec:
     if not spec.needs_documents:
         return spec
     data = spec.to_dict()
-    return Spec.of(merged(data, {"entry": {"separator": list(task.separator(data.get("entry", {}).get("separator")))}}))
+    return Spec.of(merged(data, {"input": {"separator": list(task.separator(data.get("input", {}).get("separator")))}}))
 
 
 def _resolved(task: Task) -> ModelSpec:
@@ -259,9 +259,9 @@ def _resolved(task: Task) -> ModelSpec:
     preset, start = model_fields.pop("preset", None), model_fields.pop("start", None)
     base: dict[str, Any] = {}
     if start is not None:
-        if others := [name for name in task.recipe.model if name not in ("start", "dropout", "skip")]:
+        if others := [name for name in task.recipe.model if name not in ("start", "dropout", "drop_path")]:
             raise InputError(
-                f"model.start = {start!r} brings its own spec, beside which model may say dropout and skip, "
+                f"model.start = {start!r} brings its own spec, beside which model may say dropout and drop_path, "
                 f"but got {', '.join(others)}. Leave that out, or begin without a start."
             )
         spec = read_spec(start)

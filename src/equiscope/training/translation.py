@@ -69,7 +69,7 @@ class TranslationTask(TextTask):
         size, encoder = self.tokenizer.size, spec.get("encoder")
         if not isinstance(encoder, dict):
             raise InputError("Translation needs a model with an encoder. Say model.encoder, or model.preset = 'transformer-base'.")
-        if self.data.rdrop and not any(part.get(name) for part in (spec, encoder) for name in ("dropout", "skip")):
+        if self.data.rdrop and not any(part.get(name) for part in (spec, encoder) for name in ("dropout", "drop_path")):
             raise InputError(
                 "data.rdrop compares two answers with different dropout, but this model leaves nothing out. "
                 "Say model.dropout, e.g. 0.3; or leave data.rdrop out."

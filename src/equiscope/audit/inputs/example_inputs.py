@@ -96,7 +96,7 @@ def _ours(model: Any, generator: Generator) -> Iterator[ExampleInputs]:
     if spec.encoder is not None:
         words = spec.encoder.vocabulary
         extra["source"] = (
-            torch.randint(words, (1, 11), generator=generator) if words else _noise(1, 11, spec.encoder.entry.features, g=generator)
+            torch.randint(words, (1, 11), generator=generator) if words else _noise(1, 11, spec.encoder.input.features, g=generator)
         )
     if spec.vocabulary:
         for n in LENGTHS:
@@ -104,17 +104,17 @@ def _ours(model: Any, generator: Generator) -> Iterator[ExampleInputs]:
                 (torch.randint(spec.vocabulary, (1, n), generator=generator),), extra, {"source": "other"} if extra else {}
             )
         return
-    if spec.entry.patch is not None:
-        axes = len(spec.entry.patch)
-        channels = spec.entry.channels
+    if spec.input.patch is not None:
+        axes = len(spec.input.patch)
+        channels = spec.input.channels
         grids = [tuple(getattr(model.position, "shape", ()))] * (axes == 2) + [(13,), (2, 4, 4), (4, 4)]
         for grid in (g for g in grids if len(g) == axes):
-            sizes = [c * p for c, p in zip(grid, spec.entry.patch, strict=True)]
+            sizes = [c * p for c, p in zip(grid, spec.input.patch, strict=True)]
             shape = {1: sizes, 2: [channels, *sizes], 3: [sizes[0], channels, *sizes[1:]]}[axes]
             yield ExampleInputs((model.tokens(_noise(1, *shape, g=generator)),), extra)
         return
     axes = getattr(model.position, "axes", None) or 1
-    width = spec.entry.features or spec.width
+    width = spec.input.features or spec.width
     at = torch.randn(1, 13, axes, generator=generator) if axes > 1 else torch.arange(13.0)[None, :, None]
     yield ExampleInputs(
         (model.tokens(Tokens(x=_noise(1, 13, width, g=generator), positions=at, order=torch.arange(13)[None])),), extra

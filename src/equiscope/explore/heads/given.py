@@ -205,8 +205,8 @@ def cut(model: Any, size: tuple[int, int], picture: str) -> list[Line]:
     Patches are those that the model says: its spec, or its first convolution that neither overlaps nor leaves gaps. One that cuts
     in another way has square ones at most, and at most a class token in front.
     """
-    side, entry = patch(model), getattr(getattr(model, "spec", None), "entry", None)
-    sides = getattr(entry, "patch", None) or ((side, side) if side is not None else None)
+    side, input_layer = patch(model), getattr(getattr(model, "spec", None), "input", None)
+    sides = getattr(input_layer, "patch", None) or ((side, side) if side is not None else None)
     if sides is not None and len(sides) == 2:
         grids, fronts = [[size[0] // sides[0], size[1] // sides[1]]], IN_FRONT
     else:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from equiscope import record
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore.words.exhibit import numbers, seed_word
-from equiscope.models import Attention, Block, Entry, FeedForward, Model, Spec, build
+from equiscope.models import Attention, Block, FeedForward, InputLayer, Model, Spec, build
 from equiscope.positions import Position
 from equiscope.program import watch
 from equiscope.program.lower import lowered
@@ -63,7 +63,7 @@ class _Given:
     def __init__(self, model: Model, value: Tensor | Tokens) -> None:
         self.value = value
         self.found = value if isinstance(value, Tokens) else model.tokens(value)
-        self.kinds = torch.zeros_like(value) if model.spec.entry.types is not None and isinstance(value, Tensor) else None
+        self.kinds = torch.zeros_like(value) if model.spec.input.types is not None and isinstance(value, Tensor) else None
 
     def leaves(self, axis: str = "token") -> Iterator[tuple[Tensor, tuple[str, str, str, tuple[str, ...], str]]]:
         if isinstance(self.value, Tensor):
@@ -136,19 +136,19 @@ def shrunk(spec: Spec, head_width: int) -> Spec:
     blocks = tuple(_block(block, spec.width, width, head_width) for block, _ in runs(spec))
     vocabulary = len(VOCABULARY) if spec.vocabulary else None
     outputs = spec.outputs and (vocabulary if spec.outputs == spec.vocabulary else min(spec.outputs, 3))
-    entry = spec.entry
-    patch = tuple(min(size, 2) for size in entry.patch) if entry.patch else None
-    channels = min(entry.channels, 3) if entry.map else 1  # raw numbers have to fit into the width
-    stem = (channels, 3) if entry.stem else None
-    features = entry.features and (channels * math.prod(patch) if patch and not stem else min(entry.features, 3))
+    input_layer = spec.input
+    patch = tuple(min(size, 2) for size in input_layer.patch) if input_layer.patch else None
+    channels = min(input_layer.channels, 3) if input_layer.map else 1  # raw numbers have to fit into the width
+    stem = (channels, 3) if input_layer.stem else None
+    features = input_layer.features and (channels * math.prod(patch) if patch and not stem else min(input_layer.features, 3))
     return replace(
         spec, width=width, vocabulary=vocabulary, layers=len(blocks), block=blocks,
         outputs=outputs,
-        entry=Entry(
-            features=features, map=entry.map, patch=patch, stem=stem, types=entry.types and min(entry.types, 2),
-            scale=_scale(entry.scale, spec.width, width), norm=entry.norm, registers=entry.registers,
+        input=InputLayer(
+            features=features, map=input_layer.map, patch=patch, stem=stem, types=input_layer.types and min(input_layer.types, 2),
+            scale=_scale(input_layer.scale, spec.width, width), norm=input_layer.norm, registers=input_layer.registers,
         ),
-        head=replace(spec.head, scale=_scale(spec.head.scale, spec.width, width)),
+        output=replace(spec.output, scale=_scale(spec.output.scale, spec.width, width)),
         encoder=shrunk(spec.encoder, width // _heads(spec.encoder.blocks[0].attention)) if spec.encoder else None,
     )  # fmt: skip
 
@@ -235,22 +235,22 @@ def _input(spec: Spec, words: list[str]) -> tuple[Tensor | Tokens, list[str]]:
         step = max(spec.vocabulary // 7, 1)
         ids = [VOCABULARY.index(word) if known else i * step % spec.vocabulary for i, word in enumerate(words)]
         return torch.tensor(ids), words if known else [f"id {i}" for i in ids]
-    wide = spec.entry.features or spec.width
-    axes = len(spec.entry.patch) if spec.entry.patch else axes
-    if axes > 1 or spec.entry.patch:
+    wide = spec.input.features or spec.width
+    axes = len(spec.input.patch) if spec.input.patch else axes
+    if axes > 1 or spec.input.patch:
         grid = _grid(spec, axes)
         names = [f"cell {','.join(map(str, at))}" for at in _places(grid)]
-        if spec.entry.stem and spec.entry.patch:
-            return spelled(names, spec.entry.channels * math.prod(spec.entry.patch)).reshape(_samples(spec.entry, grid)), names
+        if spec.input.stem and spec.input.patch:
+            return spelled(names, spec.input.channels * math.prod(spec.input.patch)).reshape(_samples(spec.input, grid)), names
         return Tokens.on_grid(spelled(names, wide).reshape(*grid, wide), axes), names
     return Tokens.of(spelled(words, wide)), words
 
 
-def _samples(entry: Entry, grid: tuple[int, ...]) -> tuple[int, ...]:
+def _samples(input_layer: InputLayer, grid: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a sound, a picture, a video whose cells make this grid."""
-    assert entry.patch is not None
-    sizes = tuple(cells * size for cells, size in zip(grid, entry.patch, strict=True))
-    return (*sizes[:-2], entry.channels, *sizes[-2:])
+    assert input_layer.patch is not None
+    sizes = tuple(cells * size for cells, size in zip(grid, input_layer.patch, strict=True))
+    return (*sizes[:-2], input_layer.channels, *sizes[-2:])
 
 
 def _axes(spec: Spec) -> int:

@@ -129,16 +129,16 @@ def preset(name: str, title: str, spec: Spec, tokens: int) -> Preset:
     cells = position.shape if isinstance(position, LearnedNd) else (0,)
     table = position.length if isinstance(position, Learned) else math.prod(cells)
     has = {
-        "words": bool(spec.vocabulary), "patches": bool(spec.entry.features), "kinds": spec.entry.types == 2,
-        "entry norm": spec.entry.norm, "bias": a.bias is True, "gate": f.gated, "inner bias": f.bias and not f.gated,
+        "words": bool(spec.vocabulary), "patches": bool(spec.input.features), "kinds": spec.input.types == 2,
+        "entry norm": spec.input.norm, "bias": a.bias is True, "gate": f.gated, "inner bias": f.bias and not f.gated,
         "shifts": norm.kind == "layer" and norm.bias, "last norm": norm.order == "pre", "each": spec.readout == "each",
-        "one": spec.readout != "each", "own answers": not spec.tied, "answer bias": spec.head.bias,
-        "answer map": spec.head.hidden is not None, "answer norm": spec.head.norm, "causal": a.causal,
+        "one": spec.readout != "each", "own answers": not spec.tied, "answer bias": spec.output.bias,
+        "answer map": spec.output.hidden is not None, "answer norm": spec.output.norm, "causal": a.causal,
     }  # fmt: skip
     sizes = {
         "B": 1, "N": tokens, "D": spec.width, "H": a.heads, "G": a.kv_heads or a.heads, "F": f.inner or 4 * spec.width,
-        "L": spec.layers, "V": spec.outputs or 0, "P": spec.entry.features or 0, "T": table,
-        "E": int(spec.readout == "class") + (spec.entry.registers or 0),
+        "L": spec.layers, "V": spec.outputs or 0, "P": spec.input.features or 0, "T": table,
+        "E": int(spec.readout == "class") + (spec.input.registers or 0),
     }  # fmt: skip
     return Preset(name=name, title=title, sizes=sizes, has=[what for what, there in has.items() if there])
 

@@ -32,7 +32,7 @@ ABOUT: dict[record.drawing.BoxKind, str] = {
     "feedforward": "The same small network for every token, alone.",
     "token": "Learned rows stand in front of the tokens; the first is read out at the end.",
     "readout": "What is taken from the rows of the last layer.",
-    "head": "A linear map from rows to answers.",
+    "output_layer": "A linear map from rows to answers.",
 }
 ACTS = {  # place where a scheme acts: slot of the attention that it stands in, and what it does there
     "rotate": ("rotate", "rotates queries and keys by their position"),
@@ -107,7 +107,7 @@ class _Sketch:
                     self.link(towers[0].last, box.id, "source")
         spec = self.model.spec
         if spec.tied:
-            self.link("embedding", "head", "tied")
+            self.link("embedding", "output_layer", "tied")
         if spec.shared:
             self.link("encoder.embedding", "embedding", "tied")
 
@@ -134,7 +134,7 @@ class _Tower:
         return [self.rows, _count(self.width)]
 
     def draw(self) -> None:
-        self._entry()
+        self._input()
         self._layers()
         if self.model.norm is not None:
             self._up(self._norm("norm", [self.model.norm]))
@@ -142,8 +142,8 @@ class _Tower:
             self._exit()
 
     # --- before the layers ----------------------------------------------------------------------------------------------
-    def _entry(self) -> None:
-        spec, e, narrow = self.spec, self.spec.entry, [self.letter, _count(self.spec.width)]
+    def _input(self) -> None:
+        spec, e, narrow = self.spec, self.spec.input, [self.letter, _count(self.spec.width)]
         if e.patch:
             channels = e.channels
             said = f"{channels} channel{'s'[: channels > 1]}"
@@ -162,22 +162,22 @@ class _Tower:
             lines += ["one table for both"] if self.sketch.model.spec.shared else []
             self._up(self._box("embedding", "table", "Embedding", [self.model.embedding], lines=lines, shape=narrow))
         if e.features:
-            entry = self.model.entry
+            layer = self.model.input_layer
             lines = [f"cells of {' × '.join(map(str, e.patch))}"] if e.patch else []
             lines += [f"convolutions {' → '.join(map(str, e.stem))}"] if e.stem else []
             lines += [f"{_count(e.features)} → {_count(spec.width)}"]
             own = _Bag(
-                *(entry.proj.parameters() if entry.proj is not None else ()),
-                *(entry.stem.parameters() if entry.stem is not None else ()),
+                *(layer.proj.parameters() if layer.proj is not None else ()),
+                *(layer.stem.parameters() if layer.stem is not None else ()),
             )
             title = "Convolutional stem" if e.stem else "Patches" if e.patch else "Linear map" if e.map else "Raw numbers"
             lines += [] if e.map else ["as they are, with zeros beside them"]
-            box = self._box("entry", "map", title, [own], lines=lines, shape=narrow, paths=["entry"])
-            self._joined(box, "entry.sum") if spec.vocabulary else self._up(box)
+            box = self._box("input_layer", "map", title, [own], lines=lines, shape=narrow, paths=["input_layer"])
+            self._joined(box, "input_layer.sum") if spec.vocabulary else self._up(box)
         if e.types:
             kinds = self._box(
-                "types", "table", "Kinds", [self.model.entry.types], lines=[f"{e.types} kinds of tokens"], shape=narrow,
-                about="A row for the kind of token is added, such as sentence A or B.", paths=["entry.types"],
+                "types", "table", "Kinds", [self.model.input_layer.types], lines=[f"{e.types} kinds of tokens"], shape=narrow,
+                about="A row for the kind of token is added, such as sentence A or B.", paths=["input_layer.types"],
             )  # fmt: skip
             self._joined(kinds, "types.sum")
         for i, scheme in enumerate(self.model.schemes):
@@ -186,8 +186,8 @@ class _Tower:
                 does = "is written beside every token" if wider else "is added to every token"
                 name = "position" if i == 0 else f"others.{i - 1}"
                 self._joined(self._scheme(scheme, name, f"{name}.embed", f"Its place {does}."), f"{name}.sum", join=wider)
-        if self.model.entry.norm is not None:
-            self._up(self._norm("entry.norm", [self.model.entry.norm]))
+        if self.model.input_layer.norm is not None:
+            self._up(self._norm("input_layer.norm", [self.model.input_layer.norm]))
         if isinstance(self.model.readout, ClassToken):
             extra = len(self.model.readout.row)
             title = "Class token" if extra == 1 else f"Class token + {extra - 1}"
@@ -220,15 +220,16 @@ class _Tower:
         title = readout.title[0].upper() + readout.title[1:]
         counted = [] if isinstance(readout, ClassToken) else [readout]
         self._up(self._box("readout", "readout", title, counted, claims=readout, shape=shape, paths=["readout"]))
-        if spec.outputs and self.model.head is not None:
+        if spec.outputs and self.model.output_layer is not None:
             lines = [f"{_count(self.width)} → {_count(spec.outputs)}"]
             lines += ["the embedding table, turned"] if spec.tied else []
-            lines += [f"after {_count(self.width)} → {_count(self.width)}, {spec.head.hidden}"] if spec.head.hidden else []
-            lines += [f"times {spec.head.scale:.4g}"] if spec.head.scale is not None else []
+            lines += [f"after {_count(self.width)} → {_count(self.width)}, {spec.output.hidden}"] if spec.output.hidden else []
+            lines += [f"times {spec.output.scale:.4g}"] if spec.output.scale is not None else []
             shape = [*shape[:-1], _count(spec.outputs)]
             table = self.model.embedding.weight if spec.tied and self.model.embedding is not None else None
-            own = _Bag(*(p for p in self.model.head.parameters() if p is not table))
-            self._up(self._box("head", "head", "Head, tied" if spec.tied else "Head", [own], lines=lines, shape=shape))
+            own = _Bag(*(p for p in self.model.output_layer.parameters() if p is not table))
+            title = "Output layer, tied" if spec.tied else "Output layer"
+            self._up(self._box("output_layer", "output_layer", title, [own], lines=lines, shape=shape))
         words = spec.outputs is not None and spec.outputs == spec.vocabulary
         follows = spec.blocks[-1].attention.joint_mask.blind
         title = "Output" if not words else "Scores of the next word" if follows else "Scores of words"

@@ -16,7 +16,7 @@ from equiscope.data.molecules import Levels
 from equiscope.errors import InputError
 from equiscope.explore.space.in_space import told
 from equiscope.geometry import PointSpec, SpaceModel
-from equiscope.models import Attention, Block, Entry, Model, Spec, build
+from equiscope.models import Attention, Block, InputLayer, Model, Spec, build
 from equiscope.models.readout import READOUTS
 from equiscope.program.loops import pushed
 from equiscope.program.modes import Functions
@@ -73,7 +73,7 @@ def plain(numbers: Tensor, seed: int) -> Solving:
     """An ordinary transformer: an atom's token is its element and its three coordinates."""
     kinds = numbers.unique()
     block = Block(attention=Attention(heads=4, backend="eager"))
-    spec = Spec(width=32, entry=Entry(features=len(kinds) + 3), layers=2, block=block, outputs=1)
+    spec = Spec(width=32, input=InputLayer(features=len(kinds) + 3), layers=2, block=block, outputs=1)
     about = "An ordinary transformer: a token is an element and three coordinates. Nothing in it knows what a turn is."
     which = F.one_hot((numbers[:, None] == kinds).long().argmax(-1), len(kinds))
     return Solving(
@@ -89,7 +89,7 @@ def learned(name: str, model: Model, levels: Levels, numbers: Tensor) -> Solving
     known = [NUMBERS[symbol] for symbol in levels.elements]
     if other := next((n for n in numbers.tolist() if n not in known), None):
         raise InputError(f"This model knows {', '.join(levels.elements)}, but there is an atom of {SYMBOLS[other - 1]}.")
-    if model.spec.head.hidden is not None:
+    if model.spec.output.hidden is not None:
         raise InputError("The energy of an atom is shown, but this model's head is no linear map. Train one without head.hidden.")
     rows = (numbers[:, None] == torch.tensor(known)).long().argmax(-1)
     own = torch.tensor(levels.references, dtype=torch.float64)[rows] + levels.offset

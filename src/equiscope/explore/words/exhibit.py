@@ -35,8 +35,8 @@ GIVEN = {  # width 2, one head: the example of the docs
 SEEDS = {  # the word that a parameter's numbers are drawn by, where it is not its name
     "q_norm.weight": "query_gain", "k_norm.weight": "key_gain", "norm.weight": "norm.gain", "norm.bias": "norm.shift",
     "q_proj": "query", "k_proj": "key", "v_proj": "value", "o_proj": "output",
-    "up_proj": "inward", "down_proj": "outward", "gate_proj": "gate", "entry.proj": "entry.features",
-    "head.lm_head.weight": "head.weight", "head.lm_head.bias": "head.bias", "head.dense": "head.map",
+    "up_proj": "inward", "down_proj": "outward", "gate_proj": "gate", "input_layer.proj": "entry.features",
+    "output_layer.lm_head.weight": "head.weight", "output_layer.lm_head.bias": "head.bias", "output_layer.dense": "head.map",
     "embedding.weight": "embedding.table", "types.weight": "types", "table": "table",
     "mlp.0": "first", "mlp.2": "second",
 }  # fmt: skip

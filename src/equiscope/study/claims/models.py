@@ -109,7 +109,7 @@ def untrained_loss_is_ln_v(setting: Setting) -> Measured:
         with torch.no_grad():
             found[name] = nn.functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()).item()
             if not tied:
-                model.get_parameter("head.lm_head.weight").mul_(0.1)
+                model.get_parameter("output_layer.lm_head.weight").mul_(0.1)
                 found["final map × 0.1"] = nn.functional.cross_entropy(
                     model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()
                 ).item()

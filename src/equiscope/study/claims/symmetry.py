@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.attention import Causal, MultiHeadAttention, Window
-from equiscope.models import Attention, Block, Entry, Spec, build
+from equiscope.models import Attention, Block, InputLayer, Spec, build
 from equiscope.positions import Alibi, Fourier, LearnedNd, NoPosition, Position
 from equiscope.study import reach
 from equiscope.study.base import shown
@@ -169,9 +169,9 @@ def vit_ignores_shifts(setting: Setting) -> Measured:
     picture = torch.rand(3, 16, 16, dtype=torch.float64)
     errors: dict[str, dict[int, float]] = {}
     for name, position in {"without positions": NoPosition(), "learned positions": LearnedNd((4, 4))}.items():
-        entry = Entry(features=48, patch=(4, 4))
+        input_layer = InputLayer(features=48, patch=(4, 4))
         block = Block(Attention(heads=2, position=position))
-        model = build(Spec(WIDTH, entry=entry, layers=2, block=block, readout="mean")).double()
+        model = build(Spec(WIDTH, input=input_layer, layers=2, block=block, readout="mean")).double()
         with torch.no_grad():
             for parameter in model.position.parameters():
                 parameter.normal_()

@@ -1,4 +1,4 @@
-"""Entry and head: raw features, or cells cut from a grid, become rows of the model's width; rows become answers.
+"""Input and output layer: raw features, or cells cut from a grid, become rows of width D; the last rows become the outputs.
 
 A patch of an image, a frame of sound and a tubelet of video are one thing: a cell of a grid of samples, laid out as one line
 and mapped linearly, which is a convolution whose stride is its size (Dosovitskiy et al. 2021, section 3.1).
@@ -21,7 +21,7 @@ from equiscope.tokens.images import check_whole, times
 from equiscope.tokens.text import outside
 
 
-class Entry(nn.Module):
+class InputEmbedding(nn.Module):
     """Raw features [..., N, F] to [..., N, D]; and what else is done to tokens before the first layer."""
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
@@ -33,7 +33,7 @@ class Entry(nn.Module):
 
     def __init__(self, spec: "specs.Spec", width: int) -> None:
         super().__init__()
-        self.spec = e = spec.entry
+        self.spec = e = spec.input
         raw = e.features or 0
         self.wide = spec.width
         self.proj = linear(raw, spec.width) if raw and e.map else None
@@ -98,7 +98,7 @@ class Entry(nn.Module):
         """Rows with the row of their kind added; kind 0 unless said."""
         if self.types is None:
             if types is not None:
-                raise InputError("This model knows no kinds of tokens. Build it with entry=Entry(types=...), or leave types out.")
+                raise InputError("This model knows no kinds of tokens. Use input=InputLayer(types=...), or leave types out.")
             return x
         kinds = torch.zeros(x.shape[:-1], dtype=torch.long, device=x.device) if types is None else types
         if types is not None and not torch.compiler.is_compiling():
@@ -131,7 +131,7 @@ class Separator(nn.Module):
         return before.eq(separator).all(-1).cumsum(-1)
 
 
-class Head(nn.Module):
+class OutputProjection(nn.Module):
     """Rows [..., D] to answers [..., outputs]."""
 
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
@@ -145,7 +145,7 @@ class Head(nn.Module):
 
     def __init__(self, spec: "specs.Spec", width: int) -> None:
         super().__init__()
-        self.spec = h = spec.head
+        self.spec = h = spec.output
         outputs = spec.outputs or 0
         if spec.tied:
             self.lm_head = nn.Linear(width, outputs, h.bias, device="meta")  # its weight is the embedding's: `Model.tie`
