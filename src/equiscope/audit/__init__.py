@@ -1,6 +1,6 @@
-"""Audit: which symmetries and properties any torch.nn.Module really has, measured, with evidence.
+"""Audit: measures which symmetries and properties any torch.nn.Module has, with evidence.
 
-Loaded on first use: pytest reads the plugin in here at every start, and a start costs nothing and needs no torch.
+Names are loaded on first use: pytest imports the plugin in this package at every start, which needs no torch and costs no time.
 """
 
 from importlib import import_module

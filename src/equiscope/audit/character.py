@@ -1,7 +1,7 @@
-"""Character: what a model is like before anything is asked of it, since it decides what an answer is worth.
+"""Character: is the model random, constant, or does it overflow? That decides what a measurement is worth.
 
-A model that draws random numbers breaks every symmetry in one run; one that answers the same to everything keeps every one; one
-that leaves the range of its own precision answers nothing, whatever it would do in float64.
+A model that draws random numbers breaks every symmetry in a single run. A constant model keeps every symmetry. A model that
+overflows in its own precision gives no result there, whatever it does in float64.
 """
 
 from collections.abc import Mapping
@@ -17,21 +17,21 @@ from equiscope.audit.subject.outputs import finite
 from equiscope.errors import InputError
 
 HALF = (torch.bfloat16, torch.float16)
-MAX_KINDS = 12  # kinds of modules of which it is asked
+MAX_KINDS = 12  # classes of modules that are tested in training mode
 
 
 def require_data(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Whether there are numbers to compute with. Raises InputError where there are none."""
+    """Raises InputError where a parameter or an input has no data: lazy, on the device 'meta', or empty."""
     tensors = {**{f"argument {i}": value for i, value in enumerate(args)}, **kwargs}
     named_tensors = [*model.named_parameters(), *model.named_buffers(), *tensors.items()]
     if lazy := [n for n, t in named_tensors if isinstance(t, Tensor) and is_lazy(t)]:
         raise InputError(
-            f"{lazy[0]} has no shape yet: a lazy layer gets it from its first input. Call the model once, then check it."
+            f"{lazy[0]} has no shape yet: a lazy layer takes it from its first input. Call the model once, then check it."
         )
     if bare := [n for n, t in named_tensors if isinstance(t, Tensor) and t.is_meta]:
         raise InputError(
-            f"{bare[0]} is on the device 'meta': it has a shape and no numbers, so nothing can be measured. "
-            "Make the model with numbers first, as with model.to_empty(device='cpu') and its weights loaded."
+            f"{bare[0]} is on the device 'meta': it has a shape but no data, so nothing can be measured. "
+            "Allocate the model first, for example with model.to_empty(device='cpu'), and load its weights."
         )
     if empty := [n for n, t in tensors.items() if isinstance(t, Tensor) and not t.numel()]:
         raise InputError(
@@ -40,10 +40,10 @@ def require_data(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, A
 
 
 def require_callable(subject: Subject) -> None:
-    """Run the model once as it is given. Raises InputError with the model's own message where it raises.
+    """Call the model once. Raises InputError with the model's own message where it raises.
 
-    The call is made on a copy, and its parameters are compared afterwards: a model that writes into them stays as it was, and the
-    subject knows that only copies may be run.
+    The call runs on a copy whose parameters are compared afterwards. Where the model writes into them, the subject remembers that
+    only copies may be run.
     """
     try:
         run = subject.on_copy()
@@ -51,16 +51,16 @@ def require_callable(subject: Subject) -> None:
         subject.gradients = run.subject.gradients
         subject.writes_parameters = not run.changed_state.isdisjoint(n for n, _ in run.model.named_parameters())
     except Crashed as crash:
-        if subject.dtype in HALF:  # not every operation is there in every precision
+        if subject.dtype in HALF:  # not every operation exists in every precision
             return
         raise InputError(
             f"{type(subject.model).__name__} could not be called with these inputs ({subject.inputs.told()}): {crash}. "
-            "Call it as model(*inputs, **kwargs) first, and check with what works there."
+            "Call it as model(*inputs, **kwargs) first, and pass to the check what works there."
         ) from crash
 
 
 def mode_differences(subject: Subject) -> list[str]:
-    """Of a model that came in training mode and was measured in evaluation: the layers whose answers differ between the two."""
+    """A note on a model that was passed in training mode and measured in evaluation mode: the layers whose outputs differ."""
     training_layers = [(path, m) for path, m in subject.model.named_modules() if m.training and _depends_on_mode(m)]
     if subject.mode != "eval" or not training_layers:
         return []
@@ -82,7 +82,7 @@ def mode_differences(subject: Subject) -> list[str]:
 
         try:
             same = _same(original, run.outputs_of(in_training))
-        except Crashed:  # a batch norm of one number raises while it learns
+        except Crashed:  # a batch norm of one number raises in training mode
             same = False
         if not same:
             more = f" and {len(paths) - 2} more" if len(paths) > 2 else ""
@@ -90,13 +90,13 @@ def mode_differences(subject: Subject) -> list[str]:
     if not differ:
         return []
     return [
-        "The model came in training mode and was measured in evaluation mode. The outputs of these layers differ in training mode: "
+        "The model was passed in training mode and measured in evaluation mode. In training mode these layers differ: "
         f"{'; '.join(differ)}. Pass mode='train' (--mode train) to measure that mode, without dropout."
     ]
 
 
 def _depends_on_mode(m: nn.Module) -> bool:
-    """Whether the output of a module may differ in training mode: of torch's own, dropout and layers with batch statistics."""
+    """Whether the output of a module may differ in training mode: any custom module, and torch's dropout and batch statistics."""
     own = not type(m).__module__.startswith("torch.")
     return (
         own
@@ -106,24 +106,24 @@ def _depends_on_mode(m: nn.Module) -> bool:
 
 
 def is_random(run: Pass) -> bool:
-    """Whether another seed gives another answer. One pass."""
+    """Whether another seed gives another output. One pass."""
     return not _same(run(run.inputs), run.outputs_of(run.inputs.to(run.dtype).call, seed=run.subject.seed + 1))
 
 
 def is_constant(run: Pass) -> bool:
-    """Whether two other texts get the very same answer. Two passes at most."""
+    """Whether two other inputs give the same output. At most two passes."""
     generator, original = Generator().manual_seed(run.subject.seed + 5), run(run.inputs)
     try:
         return not finite(original) and all(_same(original, run(varied(run.inputs, generator))) for _ in range(2))
-    except Crashed:  # it refuses other words
+    except Crashed:  # the model rejects other inputs
         return False
 
 
 def overflowing_output(run: Pass, wide: Outputs) -> str:
-    """The name of an output that is finite in float64 and not in this precision; empty where there is none."""
+    """The name of an output that is finite in float64 but not in this precision; empty where there is none."""
     own = run(run.inputs)
     nonfinite = {n: t.masked_fill(~torch.isfinite(wide[n]), 0.0) for n, t in own.items() if n in wide and wide[n].shape == t.shape}
-    return finite(nonfinite)  # what is infinite in float64 too is meant
+    return finite(nonfinite)  # infinite in float64 too: intended
 
 
 def _same(a: Outputs, b: Outputs) -> bool:
@@ -133,4 +133,4 @@ def _same(a: Outputs, b: Outputs) -> bool:
 
 
 def _comparable(t: Tensor) -> Tensor:
-    return t.nan_to_num(nan=1e300) if t.is_floating_point() else t  # no number equals itself here
+    return t.nan_to_num(nan=1e300) if t.is_floating_point() else t  # NaN compares equal to NaN

@@ -1,13 +1,13 @@
 """Check: which statements hold for a model, with evidence.
 
-One model, four passes: at the given parameters in float64 and in the model's own precision, then at random parameters in both,
-since a table that begins at zero hides what it can do (`runner.py`). What breaks is looked into (`diagnose`), and every
-statement gets its row (`report_row.py`).
+The runner makes four passes over the model: at the given parameters in float64 and in the model's own precision, then at random
+parameters in both, because a table initialised at zero hides its effect (`runner.py`). Every violation is diagnosed (`diagnose`),
+and every statement becomes a row (`report_row.py`).
 """
 
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from equiscope.audit.listeners import notify
 from equiscope.audit.proof.agreement import with_proofs
 from equiscope.audit.request import EFFORTS, requests_of
 from equiscope.audit.runner import Progress, Runner
-from equiscope.audit.statements.statement import Output
+from equiscope.audit.statements.statement import ActionChoice, Output, PropertyChoice
 from equiscope.audit.subject import Subject, arguments
 from equiscope.errors import InputError, UnknownName
 from equiscope.record import Audit, Row
@@ -29,31 +29,51 @@ from equiscope.symmetry.measure import TOLERANCE
 
 
 def check(
-    model: nn.Module, *inputs: Any, kwargs: Mapping[str, Any] | None = None, actions: Any = None,
-    properties: Any = None, output: Output = None, kinds: Mapping[str, str] | None = None,
-    pick: str | tuple[str, ...] | Callable[[Any], Any] | None = None, mode: str = "eval", effort: str = "default",
-    tolerance: float = TOLERANCE, seed: int = 0, seconds: float | None = None, progress: Progress | None = None,
-    should_stop: Callable[[], bool] | None = None, random_parameters: bool = True, localize: bool = True, target: str = "",
+    model: nn.Module,
+    *inputs: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    actions: ActionChoice | Sequence[ActionChoice] | None = None,
+    properties: PropertyChoice | Sequence[PropertyChoice] | None = None,
+    output: Output = None,
+    kinds: Mapping[str, str] | None = None,
+    pick: str | tuple[str, ...] | Callable[[Any], Any] | None = None,
+    mode: str = "eval",
+    effort: str = "default",
+    tolerance: float = TOLERANCE,
+    seed: int = 0,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    random_parameters: bool = True,
+    localize: bool = True,
+    target: str = "",
     proof: bool | None = None,
-) -> Audit:  # fmt: skip
-    """Which symmetries and properties a model has, measured.
+) -> Audit:
+    """Measure which symmetries and properties a model has.
 
-    inputs      what the model is called with, as in `model(*inputs, **kwargs)`
-    actions     names, Action classes or elements, or a user's own class with sample, on_input, on_output; one of these or a list;
-                None: those that act on these inputs
-    properties  names or classes, one or a list; None: those that can be asked of this model. `pure` is always asked
-    output      how outputs move: "invariant", "permuted", "vector", ... for all, or by name; None finds out
-    kinds       argument -> what it is ("ids", "features", "image", "points", ...), where the guess would be wrong
-    pick        which outputs are compared: a name, several, or a function of what the model returns
-    mode        "eval", or "train" (dropout off). A model that comes in training mode is measured in eval mode; a note names the
-                layers whose answers differ
-    effort      quick, default or thorough: how many samples
-    tolerance   a violation below it is called approximate
-    seconds     stop after so long; what was not reached is undecided. stop: asked between two steps
-    random      also at random parameters
-    proof       try to prove permute, causal and batch on the graph of operations; None: for up to 10 million parameters
-    raises      UnknownName for a name that is not listed; InputError for what cannot be checked at all, as where the model itself
-                raises on these inputs, with its own message
+    inputs, kwargs     the call of the model: `model(*inputs, **kwargs)`
+    actions            names, Action classes or elements, or your own class with sample, on_input and on_output; one or a list.
+                       None: all actions that apply to these inputs
+    properties         names or classes, one or a list. None: all that apply to this model. `pure` is always measured
+    output             how the outputs transform: "invariant", "permuted", "vector", ... for all outputs, or by name.
+                       None: inferred from the measurement
+    kinds              argument -> its kind ("ids", "features", "image", "points", ...), where the guess would be wrong
+    pick               the outputs to compare: a name, several names, or a function of what the model returns
+    mode               "eval", or "train" with dropout off. A model passed in training mode is measured in evaluation mode by
+                       default, and a note names the layers whose outputs differ
+    effort             "quick", "default" or "thorough": the number of samples
+    tolerance          a violation below it is *approximate*, relative to the size of the output
+    seed               of the samples and of the random parameters
+    seconds            time limit; statements not reached are undecided
+    progress           called with the share done and the name of the statement
+    should_stop        called between two steps; True stops the check
+    random_parameters  measure at random parameters too
+    localize           find the module at which a statement breaks
+    target             the title of the audit
+    proof              try to prove permute, causal and batch on the exported graph. None: up to 10 million parameters
+    returns            an Audit with a row for each statement
+    raises             UnknownName for a name that is not listed; InputError where nothing can be checked: for example, the model
+                       itself raises on these inputs
     """
     start = time.perf_counter()
     if effort not in EFFORTS:
@@ -63,7 +83,7 @@ def check(
     if not isinstance(model, nn.Module):
         raise InputError(
             f"A check takes a torch.nn.Module, but got {type(model).__name__}. "
-            "equiscope.audit.CalculatorModule makes one of a calculator of ASE, or of a function of numbers and positions."
+            "equiscope.audit.CalculatorModule wraps an ASE calculator, or a function of numbers and positions, as a module."
         )
     model = getattr(model, "_orig_mod", model)
     require_data(model, inputs, kwargs or {})
@@ -76,24 +96,23 @@ def check(
     deadline = None if seconds is None else start + seconds
     rows: dict[int, Row] = {}
     notes, finished, disagreements = list[str](), True, list[str]()
-    for number, each in enumerate(filter(None, (subject, decoder))):
-        own_requests = [a for a in requests if a.subject is each]
+    for number, part in enumerate(filter(None, (subject, decoder))):
+        own_requests = [a for a in requests if a.subject is part]
         if not own_requests:
             continue
-        if each is decoder:
+        if part is decoder:
             decoder.adopt(subject)
         share = _share(progress, len(own_requests) / len(requests), number)
-        runner = Runner(each, own_requests, effort, tolerance, deadline, share, should_stop, localize)
+        runner = Runner(part, own_requests, effort, tolerance, deadline, share, should_stop, localize)
         try:
             results = runner.rows(random_parameters)
         except KeyboardInterrupt:
             results, runner.finished = runner.finish(), False
         finished = finished and runner.finished
-        audited_rows, disagreements_here = with_proofs(
-            [row for _, row in results], each, proof if output is None else False, finished
-        )
-        rows |= {id(a): row for (a, _), row in zip(results, audited_rows, strict=True)}
-        notes, disagreements = notes + runner.notes, disagreements + disagreements_here
+        wanted = proof if output is None else False
+        proved_rows, conflicts = with_proofs([row for _, row in results], part, wanted, finished)
+        rows |= {id(a): row for (a, _), row in zip(results, proved_rows, strict=True)}
+        notes, disagreements = notes + runner.notes, disagreements + conflicts
     versions = {"equiscope": __version__, "torch": str(torch.__version__), "python": platform.python_version()}
     all_notes = disagreements + _untransformed_arguments(subject) + mode_differences(subject) + subject.notes + notes
     return notify(Audit(
@@ -106,7 +125,7 @@ def check(
 
 
 def _share(progress: Progress | None, share: float, number: int) -> Progress | None:
-    """Progress of one part of the work, as a share of the whole."""
+    """Progress of one subject, as a share of the whole check."""
     start = number * (1 - share)
     return None if progress is None else lambda done, what: progress(start + share * done, what)
 
@@ -116,9 +135,9 @@ def _device(model: nn.Module) -> str:
 
 
 def _untransformed_arguments(subject: Subject) -> list[str]:
-    """Arguments that hold tensors which no action can move: said, so that nobody takes what was not asked for what holds."""
+    """Notes on dict arguments with tensors inside, which no action can transform."""
     nested = {n: v for n, v in subject.inputs.values.items() if isinstance(v, dict) and any(map(torch.is_tensor, v.values()))}
     return [
-        f"{n} is a {type(v).__name__} of tensors, and nothing in it was moved. Check a module that takes them as arguments."
+        f"{n} is a {type(v).__name__} of tensors, and none of them was transformed. Check a module that takes them as arguments."
         for n, v in nested.items()
     ]

@@ -1,4 +1,4 @@
-"""Listeners: who is notified of every audit that is made: the pytest plugin, while a session writes a report."""
+"""Listeners: callables that receive every finished audit: the pytest plugin, while a session writes a report."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ _listeners: list[Listener] = []  # set by `listening` only, which always resets 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Inside, this is called with every audit."""
+    """Inside, the listener is called with every audit."""
     _listeners.append(listener)
     try:
         yield
@@ -20,7 +20,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def notify(audit: Audit) -> Audit:
-    """The same audit, after everybody heard of it."""
+    """Pass the audit to every listener, and return it."""
     for listener in _listeners:
         listener(audit)
     return audit

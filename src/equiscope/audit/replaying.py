@@ -1,4 +1,4 @@
-"""Replaying: a row's counterexample, measured again."""
+"""Replaying: measure the counterexample of a row again."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,9 +19,11 @@ from equiscope.symmetry.measure import TOLERANCE
 
 
 def replay(model: nn.Module, row: Row, *inputs: Any, kwargs: Mapping[str, Any] | None = None, **settings: Any) -> float:
-    """Measure a row's counterexample again, in float64: the relative error. Raises InputError where the row has none.
+    """Measure the counterexample of a row again, in float64.
 
     inputs, kwargs  those of the check; settings: its kinds, pick, mode and seed, where they were given
+    returns         the relative error
+    raises          InputError where the row has no counterexample, or these inputs do not produce it
     """
     if row.counterexample is None:
         raise InputError(f"The row {row.name!r} has no counterexample: it is {row.verdict}.")
@@ -35,7 +37,7 @@ def replay(model: nn.Module, row: Row, *inputs: Any, kwargs: Mapping[str, Any] |
     names = ([row.name], []) if row.kind == "action" else ([], [row.name])
     statement = requests_of(subject, *names, _representations_of(row))[0].statement
     if (
-        own_row := statement.own(subject, TOLERANCE, EFFORTS["default"].high_samples)
+        own_row := statement.own_row(subject, TOLERANCE, EFFORTS["default"].high_samples)
     ) is not None and own_row.counterexample is not None:
         return own_row.counterexample.error
     for pair in _candidates(statement, run):
@@ -43,11 +45,13 @@ def replay(model: nn.Module, row: Row, *inputs: Any, kwargs: Mapping[str, Any] |
             if isinstance(statement, Symmetry) and not statement.representations:
                 statement.infer_representations(run, statement.distinguishing_pair(run, pair), axes)
             return measure_pair(run, pair, axes).error
-    raise InputError(f"The counterexample {row.counterexample.text!r} does not come up for these inputs. Give those of the check.")
+    raise InputError(
+        f"The counterexample {row.counterexample.text!r} does not occur with these inputs. Give the inputs of the check."
+    )
 
 
 def _representations_of(row: Row) -> Output:
-    """How the outputs were said or found to move: it is that way which the counterexample breaks."""
+    """How the outputs transform according to the row: the counterexample breaks this."""
     parts = [part.rpartition(": ") for part in row.output.split(", ")]
     return {name: way for name, colon, way in parts if colon} or row.output or None
 

@@ -1,4 +1,4 @@
-"""Report row: from the errors of a statement to its row."""
+"""Report row: turns the errors of a statement into its row of the audit."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from equiscope.record import OutputVerdict, Row
 
 @dataclass(frozen=True)
 class Reporter:
-    """Makes rows. It holds what is known of the model besides: whether time sufficed, and what its character is."""
+    """Makes rows, given facts about the whole model: whether the check finished, whether the model is random or constant."""
 
     subject: Subject
     finished: bool
@@ -23,7 +23,7 @@ class Reporter:
     is_constant: dict[str, bool]
 
     def row(self, request: Request) -> Row:
-        """What is said of one statement, and what it was measured without."""
+        """The row of one statement. Of an impure model it notes how side effects were excluded."""
         row = self._row(request)
         if self.subject.workarounds and row.name != "pure" and row.verdict in BAD and row.error is not None:
             note = f"the model is not pure: measured {', '.join(self.subject.workarounds)}"
@@ -41,7 +41,7 @@ class Reporter:
             "reason": reason,
         }
         if request.missing:
-            return Row(verdict=request.statement.lacking, note=request.missing, passes=request.passes, **common)
+            return Row(verdict=request.statement.missing_verdict, note=request.missing, passes=request.passes, **common)
         if request.crash:
             return Row(verdict="undecided", note=request.crash, passes=request.passes, **common)
         if request.own_row is not None:
@@ -67,7 +67,7 @@ class Reporter:
         samples = sum(len(f.high_errors) for f, _ in measured)
         held = verdict == "holds"
         if (held and request.rejected) or (not held and self.random_without_dropout):
-            random = "it draws random numbers in evaluation, so one run cannot tell a broken symmetry from noise"
+            random = "the model draws random numbers in evaluation mode, so noise hides whether the statement holds"
             obstacle = "; ".join(notes) if held else random
             return Row(verdict="undecided", note=obstacle, passes=request.passes, seconds=request.seconds, **common)
         outputs = _outputs([f for f, _ in measured], request.secondary)
@@ -88,23 +88,23 @@ class Reporter:
         """Why nothing was measured; empty where something was."""
         if request.given_errors is None or not request.given_errors.high_errors:
             noted = "; ".join(dict.fromkeys(request.notes))
-            return noted or ("time ran out before it was measured" if not self.finished else "nothing could be measured")
+            return noted or ("the check stopped before it was measured" if not self.finished else "nothing could be measured")
         if not request.outputs_compared:
             entry = "sequence" if request.statement.name == "batch" else "token"
-            return f"no output has one entry a {entry}, so there is nothing to compare"
+            return f"no output has one entry for each {entry}, so there is nothing to compare"
         if not request.inputs_changed:
-            return "no change of these inputs could be tried. Give larger inputs"
+            return "these inputs are too small to be changed. Give larger inputs"
         return ""
 
     def _notes(self, request: Request, worst: StatementErrors, parameters: str, claimed: str, notes: list[str]) -> list[str]:
-        """What else is to be said of a row that was measured, the most important first."""
+        """Notes on a row that was measured, the most important first."""
         verdict, held = worst.verdict, worst.verdict == "holds"
         if self.is_random and not self.random_without_dropout:
-            notes.append("it draws random numbers in evaluation; measured without its dropout")
+            notes.append("the model draws random numbers in evaluation mode; measured with dropout off")
         if held and all(self.is_constant.values()):
-            notes.append("constant: other inputs get the very same answer, so it says nothing about the model")
-        if worst.unshrunk_tables and held:
-            notes.insert(0, f"no larger than the rounding of tables that the model keeps in float32 ({worst.unshrunk_tables})")
+            notes.append("the output is constant: other inputs give the same output, so this row says little about the model")
+        if worst.deciding_tables and held:
+            notes.insert(0, f"not larger than the rounding of the model's float32 tables ({worst.deciding_tables})")
         if held and claimed == "no":
             notes.insert(0, "not claimed, but measured to hold")
         if verdict == "undecided":
@@ -115,11 +115,11 @@ class Reporter:
         return notes
 
     def _location(self, request: Request) -> str:
-        """The module that breaks it; where that is the whole model, the part of it that its own claim names."""
+        """The module that breaks the statement. Where that is the whole model, the part that the model's own claim names."""
         if request.location is None:
             return ""
         whole = request.location.module == type(self.subject.model).__name__
-        return request.statement.decided if whole and request.statement.decided else request.location.module
+        return request.statement.deciding_part if whole and request.statement.deciding_part else request.location.module
 
     def _fails(self, request: Request, verdict: str, claimed: str) -> bool:
         return verdict in ("approximate", "broken") and (
@@ -129,7 +129,7 @@ class Reporter:
 
 def _outputs(measured: list[StatementErrors], secondary: dict[str, str]) -> list[OutputVerdict]:
     """The verdict of each output, where there are several."""
-    names = list(dict.fromkeys(name for errors in measured for s in errors.high_samples for name in s.outputs))
+    names = list(dict.fromkeys(name for errors in measured for s in errors.high_samples for name in s.errors))
     verdicts: list[OutputVerdict] = []
     for name in names if len(names) > 1 else ():
         worst: Any = max((f.of_output(name) for f in measured if f.high_samples), key=lambda f: BAD[f.verdict])
@@ -143,5 +143,5 @@ def _outputs(measured: list[StatementErrors], secondary: dict[str, str]) -> list
 
 
 def _finite_or_none(error: float) -> float | None:
-    """JSON knows no infinity."""
+    """None in the place of inf and NaN, which JSON does not have."""
     return error if math.isfinite(error) else None

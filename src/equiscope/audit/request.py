@@ -1,4 +1,4 @@
-"""Request: the statements of one check, how many samples each gets, and what is known of each so far."""
+"""Request: the statements of one check, their numbers of samples, and the results so far."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 from equiscope.audit.diagnose.localize import BreakLocation
 from equiscope.audit.statements.pairs import MeasuredPair
 from equiscope.audit.statements.properties import PROPERTIES
-from equiscope.audit.statements.statement import Output, Statement, Symmetry
+from equiscope.audit.statements.statement import ActionChoice, Output, PropertyChoice, Statement, Symmetry
 from equiscope.audit.subject import Subject
 from equiscope.audit.verdict import StatementErrors
 from equiscope.errors import InputError, UnknownName
@@ -17,8 +17,10 @@ from equiscope.symmetry import ACTIONS
 
 @dataclass(frozen=True)
 class Effort:
-    """Samples of each statement: in float64 and in the narrower precision, at given and at random parameters; and how many
-    candidates are tried for a smallest counterexample."""
+    """Samples of each statement in high and low precision, at the given and at random parameters.
+
+    shrink_steps  candidates that are tried for the smallest counterexample
+    """
 
     high_samples: int
     low_samples: int
@@ -34,7 +36,21 @@ EFFORTS = {
 
 @dataclass
 class Request:
-    """A statement to check. requested: by name, so that it makes the check fail where it does not hold."""
+    """A statement to check, and its results so far.
+
+    requested          asked for by name: the check fails where it does not hold
+    missing            why it does not apply to this model and these inputs; empty where it does
+    given_errors       at the given parameters; random_errors: at random ones
+    samples            errors of all pairs in high precision
+    worst              the pair that is diagnosed, and the parameters ("given" or "random") at which it was measured
+    own_row            of a property that measures in its own way
+    crash              the message of the model where it could not be run
+    rejected           whether the model raised on transformed inputs of the shape that it accepted
+    screened_errors    of the current pass, measured several in one call
+    secondary          outputs that are reported but do not decide -> how they behave
+    inputs_changed     whether any pair changed the input of the second run
+    explaining_tables  float32 tables that explain the error of the current pass
+    """
 
     statement: Statement
     requested: bool
@@ -43,67 +59,69 @@ class Request:
     given_errors: StatementErrors | None = None
     random_errors: StatementErrors | None = None
     samples: list[float] = field(default_factory=list)
-    worst: MeasuredPair | None = None  # that which is looked into, measured in the wide precision
+    worst: MeasuredPair | None = None
     worst_parameters: str = "given"
     counterexample: Counterexample | None = None
     location: BreakLocation | None = None
     subgroup: str = ""
     cause: str = ""
     lie: float | None = None
-    own_row: Row | None = None  # of a property that measures in its own way
+    own_row: Row | None = None
     crash: str = ""
-    rejected: bool = False  # whether the model raised on moved inputs of the very shape that it took
+    rejected: bool = False
     notes: list[str] = field(default_factory=list)
     outputs_compared: int = 0
-    screened_errors: list[float] = field(default_factory=list)  # errors of the pass under way that were measured together
+    screened_errors: list[float] = field(default_factory=list)
     coverage: Coverage | None = None
-    secondary: dict[str, str] = field(default_factory=dict)  # outputs that do not decide, and what they do
-    inputs_changed: bool = False  # whether some pair gave the second run anything else than the first
-    explaining_tables: str = ""  # that explain the error of the pass under way
+    secondary: dict[str, str] = field(default_factory=dict)
+    inputs_changed: bool = False
+    explaining_tables: str = ""
     seconds: float = 0.0
     passes: int = 0
 
 
 def requests_of(
-    subject: Subject, actions: str | Sequence[Any] | None, properties: str | Sequence[Any] | None, output: Output,
-    decoder: Subject | None = None,
+    subject: Subject, actions: ActionChoice | Sequence[ActionChoice] | None,
+    properties: PropertyChoice | Sequence[PropertyChoice] | None, output: Output, decoder: Subject | None = None,
 ) -> list[Request]:  # fmt: skip
-    """Statements in the order of the report: properties first. With neither list given, all that can be asked. A name alone is a
-    list of one. `pure` is asked in any case, in the end where nobody named it.
+    """The statements in the order of the report: properties first, then actions.
 
-    decoder  the same model as a subject whose words are those of its decoder, for statements about these
+    With neither list given, these are all statements that apply. A single name is a list of one. `pure` is always included, last
+    where it was not named.
+
+    decoder  the same model as a subject whose tokens are those of its decoder, for statements about these
     """
-    actions, properties = _several(actions), _several(properties)
+    chosen_actions, chosen_properties = _as_list(actions), _as_list(properties)
     requests = []
     properties_by_name = {p.name: p for p in PROPERTIES}
-    if properties is not None or actions is None:
-        for one in properties_by_name.values() if properties is None else properties:
-            if isinstance(one, str):
-                if one not in properties_by_name:
-                    raise UnknownName("property", one, list(properties_by_name))
-                one = properties_by_name[one]
-            requests.append(Request(one() if isinstance(one, type) else one, properties is not None))
-    if actions is not None or properties is None:
-        for one in [a for a in ACTIONS if a.usual] if actions is None else actions:
-            requests.append(Request(Symmetry(_action(one), output), actions is not None))
-    if not any(one.statement.name == "pure" for one in requests):
+    if chosen_properties is not None or chosen_actions is None:
+        for choice in properties_by_name.values() if chosen_properties is None else chosen_properties:
+            if isinstance(choice, str):
+                if choice not in properties_by_name:
+                    raise UnknownName("property", choice, list(properties_by_name))
+                choice = properties_by_name[choice]
+            requests.append(Request(choice() if isinstance(choice, type) else choice, chosen_properties is not None))
+    if chosen_actions is not None or chosen_properties is None:
+        for choice in [a for a in ACTIONS if a.usual] if chosen_actions is None else chosen_actions:
+            requests.append(Request(Symmetry(_action(choice), output), chosen_actions is not None))
+    if not any(request.statement.name == "pure" for request in requests):
         requests.append(Request(properties_by_name["pure"](), False))
-    for one in requests:
-        one.subject = decoder if decoder is not None and one.statement.of_decoder else subject
-        one.missing = one.statement.missing(one.subject)
-    return [one for one in requests if one.requested or not one.missing]
+    for request in requests:
+        request.subject = decoder if decoder is not None and request.statement.of_decoder else subject
+        request.missing = request.statement.missing(request.subject)
+    return [request for request in requests if request.requested or not request.missing]
 
 
-def _several(names: Any) -> Sequence[Any] | None:
-    return None if names is None else list(names) if isinstance(names, (list, tuple, set, frozenset)) else [names]
+def _as_list(choice: Any) -> list[Any] | None:
+    return None if choice is None else list(choice) if isinstance(choice, (list, tuple, set, frozenset)) else [choice]
 
 
-def _action(one: Any) -> Any:
-    if isinstance(one, str):
-        found = next((a for a in ACTIONS if a.name == one), None)
-        if found is None:
-            raise UnknownName("action", one, [a.name for a in ACTIONS])
-        return found
-    if not hasattr(one, "on_input"):
-        raise InputError(f"An action is a name, or a class with sample, on_input and on_output, but got {one!r}.")
-    return one
+def _action(choice: Any) -> Any:
+    if isinstance(choice, str):
+        action = next((a for a in ACTIONS if a.name == choice), None)
+        if action is None:
+            raise UnknownName("action", choice, [a.name for a in ACTIONS])
+        return action
+    if not hasattr(choice, "on_input"):
+        raise InputError(f"An action is a name, or a class with sample, on_input and on_output, but got {choice!r}.")
+    return choice

@@ -1,6 +1,6 @@
-"""Runner: the model at given and at random parameters, in a wide and a narrow precision, one after another.
+"""Runner: measures all statements at the given and at random parameters, in high and in low precision.
 
-Each pass keeps one copy of the model at most, and measures every statement before the next one begins.
+The passes run one after another. Each holds at most one copy of the model, and measures every statement before the next begins.
 """
 
 import time
@@ -24,7 +24,7 @@ from equiscope.symmetry.inputs import Inputs
 from equiscope.symmetry.measure import PRECISION
 
 FLOAT64_OVER_FLOAT32, FLOAT32_OVER_BFLOAT16 = PRECISION, 2.0**-16  # float64 over float32; float32 over bfloat16
-Progress = Callable[[float, str], None]  # share done, what is being done
+Progress = Callable[[float, str], None]  # share done, name of the statement
 
 
 class Runner:
@@ -43,11 +43,11 @@ class Runner:
         own_dtype = subject.dtype
         self.high_dtype, self.low_dtype = torch.float64, own_dtype if own_dtype in (torch.float32,) else torch.float32
         self.precision = FLOAT64_OVER_FLOAT32
-        self.is_random = self.random_without_dropout = False  # random numbers in evaluation; and even without dropout
+        self.is_random = self.random_without_dropout = False  # in evaluation mode; and with dropout off too
         self.is_constant: dict[str, bool] = {}
 
     def rows(self, random: bool) -> list[tuple[Request, Row]]:
-        """Every row; those that time did not allow are undecided."""
+        """Every row; statements that the time limit did not allow are undecided."""
         self.subject.random = random
         for request in sorted(
             self.requests, key=lambda request: request.statement.name != "pure"
@@ -60,7 +60,7 @@ class Runner:
         return self.finish()
 
     def finish(self) -> list[tuple[Request, Row]]:
-        """Rows of all statements; what could not be asked of this model and was not asked for by name is left out."""
+        """Rows of all statements. Properties that do not apply and were not requested by name are left out."""
         reporter = Reporter(self.subject, self.finished, self.is_random, self.random_without_dropout, self.is_constant)
         rows = [(request, reporter.row(request)) for request in self.requests]
         idle = ("undecided", "not applicable")
@@ -72,13 +72,13 @@ class Runner:
     def _measure_own(self, request: Request) -> None:
         before = self.subject.passes.total()
         try:
-            request.own_row = request.statement.own(self.subject, self.tolerance, self.effort.high_samples)
+            request.own_row = request.statement.own_row(self.subject, self.tolerance, self.effort.high_samples)
         except Crashed as crash:
             request.crash = str(crash)
         request.passes += self.subject.passes.total() - before
 
     def _measure(self, parameters: str) -> bool:
-        """Both precisions at one set of parameters. False where nothing more can be done."""
+        """Measure in both precisions at one set of parameters. False where nothing more can be measured."""
         if not self._pending() or self._out_of_time():
             return False
         random = parameters == "random"
@@ -98,7 +98,7 @@ class Runner:
             run = self._prepare(self.low_dtype, random)
             floor = max((error(reference[n], t) for n, t in run(run.inputs).items() if n in reference), default=0.0)
         except Crashed as crash:
-            self.notes.append(f"In {_name(self.low_dtype)} it could not be run: {crash}")
+            self.notes.append(f"In {_name(self.low_dtype)} the model could not be run: {crash}")
             for request in self._pending():
                 request.notes += [] if random else [f"in {_name(self.low_dtype)} {crash}"]
                 errors = [s.error for s in high[id(request)]] + request.screened_errors
@@ -125,7 +125,7 @@ class Runner:
         return True
 
     def _characterize(self, run: Pass, random: bool) -> Pass:
-        """What the model is like. One that draws random numbers is read without its dropout."""
+        """Whether the model is random or constant. A random one is measured with dropout off."""
         if not random and is_random(run):
             self.is_random = self.subject.no_dropout = True
             run = self._prepare(self.high_dtype, False)
@@ -134,10 +134,10 @@ class Runner:
         if not random and self.subject.dtype not in (self.high_dtype, self.low_dtype):
             try:
                 overflowing = overflowing_output(self.subject.in_dtype(self.subject.dtype), run(run.inputs))
-            except Crashed:  # not every operation is there in every precision
+            except Crashed:  # not every operation exists in every precision
                 overflowing = ""
             for request in self._pending() if overflowing else ():
-                request.crash = f"in {_name(self.subject.dtype)}, in which the model is, {overflowing} is not finite"
+                request.crash = f"in {_name(self.subject.dtype)}, the model's own precision, {overflowing} is not finite"
         return run
 
     def _prepare(self, dtype: torch.dtype, random: bool) -> Pass:
@@ -149,7 +149,7 @@ class Runner:
         return run
 
     def _fall_back(self, why: str, random: bool) -> bool:
-        """The wide precision cannot be had: one narrower, if the model itself runs."""
+        """The model does not run in the high precision: use the next lower one, if it runs in that."""
         if random:
             self.notes.append(f"At random parameters: {why}.")
             return False
@@ -162,7 +162,7 @@ class Runner:
         return self._measure("given")
 
     def _measure_pairs(self, run: Pass, request: Request, count: int, diagnose: bool = False) -> list[MeasuredPair]:
-        """Errors of one statement; in the wide precision, what looks wrong is looked into at once."""
+        """Errors of one statement. In high precision, a violation is diagnosed at once."""
         if self._out_of_time():
             return []
         start, before = time.perf_counter(), self.subject.passes.total()
@@ -199,7 +199,7 @@ class Runner:
         if diagnose:
             request.samples += [s.error for s in measured]
             request.outputs_compared = max([request.outputs_compared, *(s.compared for s in measured)])
-            request.inputs_changed = request.inputs_changed or any(s.error > 0 or s.pair.moves for s in measured)
+            request.inputs_changed = request.inputs_changed or any(s.error > 0 or s.pair.changes_inputs for s in measured)
             self._record_secondary(run, request, measured)
             worst = max(measured, key=lambda s: self.tolerance if s.error != s.error else s.error, default=None)
             if worst is not None and not worst.error < SMALL and request.worst is None:
@@ -220,10 +220,10 @@ class Runner:
         return measured
 
     def _record_secondary(self, run: Pass, request: Request, measured: list[MeasuredPair]) -> None:
-        """What outputs that do not decide do where the others hold."""
+        """How the outputs behave that do not decide the verdict."""
         for sample in measured:
             for name in sample.secondary:
-                off = sample.outputs[name]
+                off = sample.errors[name]
                 if off < self._diagnosis(run, {}).border:
                     request.secondary.setdefault(name, "")
                 elif not request.secondary.get(name):
@@ -245,7 +245,7 @@ class Runner:
 
 
 def vary_inputs(run: Pass) -> None:
-    """At random parameters other inputs are read too, drawn like the given ones, if the model takes them."""
+    """At random parameters, replace the inputs by others drawn like them, if the model accepts those."""
     given, generator = run.inputs, Generator().manual_seed(run.subject.seed + 29)
     run.inputs = varied(run.subject.inputs.to(torch.float32), generator).to(run.dtype)
     try:

@@ -1,7 +1,7 @@
-"""Terminal: an audit as text. One table, and under it a few plain sentences for every row that fails.
+"""Terminal: an audit as text. One table, and below it a few sentences for every row that fails.
 
-The sentences are those of the report page (`record.report`); what stands in them may come from anybody's model, so nothing in
-them is read as markup or as an escape code.
+The sentences are those of the report page (`record.report`). Names in them may come from any model, so nothing is interpreted as
+markup or as an escape code.
 """
 
 from rich.console import Group, RenderableType
@@ -14,15 +14,16 @@ from equiscope.record.report import again, coverage, finding, number, outputs, s
 
 
 def table(audit: Audit) -> RenderableType:
-    """What rich's Console prints: heading, table, and what is to be said of rows that fail or are undecided."""
+    """What rich's Console prints: heading, table, and sentences on the rows that fail or are undecided."""
     parts: list[RenderableType] = [_heading(audit), Text(""), _rows(audit), Text("")]
     for row in audit.failed:
         parts += [*_failing(audit, row), Text("")]
     undecided = [row for row in audit.rows if row.verdict in ("undecided", "not applicable") and not row.fails]
     parts += [_line(row) for row in undecided]
-    parts += [Text(f"{row.name}: asked {coverage(row.coverage)}", style="dim") for row in audit.rows if row.coverage and row.holds]
-    told = [row for row in audit.rows if not row.fails and len({o.verdict for o in row.outputs}) > 1]
-    parts += [Text(_safe(f"{row.name}: {'; '.join(outputs(row))}")) for row in told]
+    covered = [row for row in audit.rows if row.coverage and row.holds]
+    parts += [Text(f"{row.name}: measured {coverage(row.coverage)}", style="dim") for row in covered]
+    mixed = [row for row in audit.rows if not row.fails and len({o.verdict for o in row.outputs}) > 1]
+    parts += [Text(_safe(f"{row.name}: {'; '.join(outputs(row))}")) for row in mixed]
     parts += [Text(f"note: {_safe(note)}") for note in audit.notes]
     parts += [Text("")] * bool(undecided or audit.notes)
     parts.append(Text(_safe(summary(audit)), style="bold"))
@@ -36,12 +37,12 @@ def _heading(audit: Audit) -> Text:
     rows = sum(audit.sequences.values())
     mode = "evaluation mode" if audit.mode == "eval" else "training mode, dropout off"
     title = audit.target if audit.target == audit.model else f"{audit.target} ({audit.model})"
-    said = (
+    details = (
         f"{audit.parameters:,} parameters, {audit.dtype} on {audit.device}; {mode}; seed {audit.seed}, effort {audit.effort}\n"
         f"{audit.inputs}\n"
         f"calls of the model: {calls}, with {rows} rows in all; {audit.seconds:.1f} s"
     )
-    return Text.assemble((_safe(title), "bold"), "\n", (_safe(said), "dim"))
+    return Text.assemble((_safe(title), "bold"), "\n", (_safe(details), "dim"))
 
 
 def _rows(audit: Audit) -> Table:
@@ -77,7 +78,7 @@ def _cells(row: Row) -> list[Text]:
 
 
 def _sign(row: Row) -> tuple[str, str]:
-    """A shape and a style: holds, fails, does not hold and need not, undecided."""
+    """A symbol and a style: holds, fails, does not hold but is not required, undecided."""
     if row.fails:
         return "✗", "bold red"
     if row.holds:
@@ -92,9 +93,9 @@ def _number(value: float | None) -> str:
 
 
 def _failing(audit: Audit, row: Row) -> list[RenderableType]:
-    body = " ".join(_safe(sentence) for sentence in finding(audit, row)).replace(" %", "%")  # never apart at the end of a line
-    look = f"read {row.where}, then repeat" if row.where and row.where != audit.model else "repeat"
-    step = Text.assemble(_safe(f"Next: {look} this row alone:"), "\n", (_safe(again(audit, row)), "cyan"))
+    body = " ".join(_safe(sentence) for sentence in finding(audit, row)).replace(" %", "%")  # no line break before the sign
+    advice = f"read {row.where}, then repeat" if row.where and row.where != audit.model else "repeat"
+    step = Text.assemble(_safe(f"Next: {advice} this row alone:"), "\n", (_safe(again(audit, row)), "cyan"))
     return [
         Text(f"✗ {_safe(row.name)}: {_safe(row.summary)}", style="bold red"),
         Padding(Text(body), (0, 0, 0, 2)),
@@ -107,7 +108,7 @@ def _line(row: Row) -> Text:
 
 
 def _safe(text: str) -> str:
-    """Without escape codes and other letters that a terminal obeys."""
+    """Without escape codes and other control characters."""
     return "".join(letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 

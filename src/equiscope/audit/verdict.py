@@ -1,7 +1,7 @@
-"""Verdict: from errors in two precisions to what they say. No tolerance is tuned to a case.
+"""Verdict: from errors in two precisions to a verdict. No tolerance is tuned to a case.
 
-A rounding error shrinks with the precision, a violation does not (as in `symmetry.measure.verdict`). What was not found in n
-samples is bounded: with 95 % confidence it happens in less than 3 of n ("rule of three").
+A rounding error shrinks with the precision; a violation does not (as in `symmetry.measure.verdict`). Where n samples show no
+violation, violations occur with 95 % confidence in less than 3/n of all cases ("rule of three").
 """
 
 import statistics
@@ -17,27 +17,35 @@ BAD = {"broken": 4, "undecided": 3, "approximate": 2, "holds": 1, "not applicabl
 
 @dataclass(frozen=True)
 class StatementErrors:
-    """Errors of one statement at one set of parameters: in float64, in the narrower precision, and that one's rounding."""
+    """Errors of one statement at one set of parameters.
+
+    high_errors        in high precision (float64, where the model runs in it); low_errors: in low precision
+    low_floor          the rounding error of one pass in low precision
+    precision          rounding of the high precision over that of the low one
+    explaining_tables  float32 tables whose rounding is as large as the error
+    one_precision      whether there is only one precision: a small error may then be rounding or a violation
+    high_samples       the pairs that were measured in high precision; low_samples: in low precision
+    """
 
     high_errors: list[float]
     low_errors: list[float]
     low_floor: float
     tolerance: float = TOLERANCE
-    precision: float = PRECISION  # of the wide dtype over the narrow one
-    explaining_tables: str = ""  # tables in float32 whose rounding is as large
-    one_precision: bool = False  # whether there is one precision only: then what is small may be rounding or not
-    high_samples: list[MeasuredPair] = field(default_factory=list)  # in the wide precision, those that were measured as pairs
+    precision: float = PRECISION
+    explaining_tables: str = ""
+    one_precision: bool = False
+    high_samples: list[MeasuredPair] = field(default_factory=list)
     low_samples: list[MeasuredPair] = field(default_factory=list)
 
     def of_output(self, name: str) -> "StatementErrors":
-        """The same of one output."""
-        high_errors = [s.outputs[name] for s in self.high_samples if name in s.outputs]
-        low_errors = [s.outputs[name] for s in self.low_samples if name in s.outputs]
+        """The errors of one output."""
+        high_errors = [s.errors[name] for s in self.high_samples if name in s.errors]
+        low_errors = [s.errors[name] for s in self.low_samples if name in s.errors]
         return replace(self, high_errors=high_errors, low_errors=low_errors, high_samples=[], low_samples=[])
 
     @property
     def error(self) -> float:
-        """The worst in the wide precision; not a number where one is and nothing else is broken."""
+        """The worst error in high precision; NaN where one is NaN and no other exceeds the tolerance."""
         worst = max((e for e in self.high_errors if e == e), default=0.0)
         return worst if worst >= self.tolerance else next((e for e in self.high_errors if e != e), worst)
 
@@ -45,7 +53,7 @@ class StatementErrors:
     def verdict(self) -> Verdict:
         errors = [*self.high_errors, *self.low_errors]
         if not self.high_errors or (any(e != e for e in errors) and not self.error >= self.tolerance):
-            return "undecided"  # one sample that is broken is broken, whatever the others say
+            return "undecided"  # one broken sample decides, even beside NaN
         if float("inf") in self.high_errors:
             return "broken"
         if self.one_precision and 0 < self.error < self.tolerance:
@@ -55,8 +63,8 @@ class StatementErrors:
         return "approximate" if self.error < self.tolerance else "broken"
 
     @property
-    def unshrunk_tables(self) -> str:
-        """The tables that made it rounding: it does not shrink with the precision, but is no larger than theirs."""
+    def deciding_tables(self) -> str:
+        """The tables that explain the error, where it does not shrink with the precision."""
         return "" if self._shrinks or self.error == 0 else self.explaining_tables
 
     @property
@@ -66,7 +74,7 @@ class StatementErrors:
 
 
 def bound(samples: int) -> float:
-    """With 95 % confidence, violations happen in less than this share, where none of so many samples showed one."""
+    """The share of violations that is excluded with 95 % confidence when none of these samples shows one."""
     return min(1.0, 3 / samples) if samples else 1.0
 
 

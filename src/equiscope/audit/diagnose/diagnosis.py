@@ -132,7 +132,7 @@ def _one_length(pair: RunPair) -> bool:
 def differentiate(run: Pass, request: Request) -> None:
     """Of a continuous group, how fast the statement breaks at the identity."""
     statement = request.statement
-    if not isinstance(statement, Symmetry) or not isinstance(statement.action, type) or not statement.listed:
+    if not isinstance(statement, Symmetry) or not isinstance(statement.action, type) or not statement.is_builtin:
         return
     try:
         request.lie = derivative(run, statement.action, statement.representations)

@@ -1,1 +1,1 @@
-"""Statements: what can be said of a model and measured: that it keeps a symmetry, or has a property."""
+"""Statements about a model that can be measured: it has a symmetry, or a property."""

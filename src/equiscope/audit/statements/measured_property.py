@@ -1,6 +1,6 @@
-"""Answered: properties that are measured in a way of their own, not by pairs of runs alone.
+"""Measured property: a property that is measured in its own way rather than by pairs of runs.
 
-Whatever other people's code raises on the way becomes an undecided row with the reason, never a traceback of ours.
+Whatever the model's code raises while it is measured becomes an undecided row with the reason, never a traceback.
 """
 
 import math
@@ -16,43 +16,43 @@ from equiscope.record.audit import Verdict
 
 
 class Undecided(Exception):
-    """It cannot be told; the message says why."""
+    """The property cannot be decided; the message says why."""
 
 
 class MeasuredProperty(Statement):
-    """A property with an answer of its own: `answer` makes the row, or raises Undecided with the reason."""
+    """A property with its own measurement: `measure` makes the row, or raises Undecided with the reason."""
 
-    def own(self, subject: Subject, tolerance: float, count: int) -> Row | None:
+    def own_row(self, subject: Subject, tolerance: float, count: int) -> Row | None:
         try:
             return self.measure(subject, tolerance, count)
         except (Undecided, Crashed) as reason:
             return self.row("undecided", note=str(reason))
-        except Exception as raised:  # a model that is used in an unusual way may raise anything
-            text = " ".join(str(raised).split())[:160]
-            return self.row("undecided", note=f"{type(raised).__name__} while it was measured: {text}")
+        except Exception as error:  # a model that is used in an unusual way may raise anything
+            text = " ".join(str(error).split())[:160]
+            return self.row("undecided", note=f"{type(error).__name__} while it was measured: {text}")
 
     def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
-        """The row."""
-        raise AssertionError(f"{type(self).__name__} does not say how it is measured")
+        """The row. count: the number of samples that the effort allows."""
+        raise AssertionError(f"{type(self).__name__} does not define measure()")
 
-    def row(self, verdict: Verdict, errors: Sequence[float] = (), **said: Any) -> Row:
-        """A row of this property; the worst error decides what is written as its error."""
-        shown = [e if math.isfinite(e) else -1.0 for e in errors]
+    def row(self, verdict: Verdict, errors: Sequence[float] = (), **fields: Any) -> Row:
+        """A row of this property. Its error is the worst of these; fields: of the Row."""
+        recorded = [e if math.isfinite(e) else -1.0 for e in errors]
         worst = max(errors, default=None, key=lambda e: math.inf if e != e else e)
         finite = worst is not None and math.isfinite(worst)
-        facts = {"error": worst if finite else None, "median": median(shown), "errors": shown, "samples": len(shown)}
+        measured = {"error": worst if finite else None, "median": median(recorded), "errors": recorded, "samples": len(recorded)}
         return Row(
-            name=self.name, kind="property", verdict=verdict, summary=self.summary, **{**facts, "parameters": "given", **said}
+            name=self.name, kind="property", verdict=verdict, summary=self.summary, **{**measured, "parameters": "given", **fields}
         )
 
 
 def verdict_of(wide: Sequence[float], narrow: Sequence[float], floor: float, tolerance: float) -> Verdict:
-    """From errors in float64 and in float32."""
+    """The verdict from errors in float64 and in float32."""
     return StatementErrors(list(wide), list(narrow), floor if floor == floor else 0.0, tolerance).verdict
 
 
 def max_error(wanted: Outputs, found: Outputs) -> float:
-    """The worst relative error of the outputs that both have; not a number where one is not finite."""
+    """The worst relative error of the outputs that both have; NaN where one is not finite."""
     errors = [error(t, found[n]) for n, t in wanted.items() if n in found]
     return max(errors, default=0.0, key=lambda e: math.inf if e != e else e)
 

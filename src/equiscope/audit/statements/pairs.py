@@ -1,7 +1,7 @@
-"""Pairs: two runs of a model, and how the one's numbers follow from the other's.
+"""Pairs: two runs of a model, and the relation that their outputs have to satisfy.
 
-Every statement that is checked comes down to this: run on these inputs, run on those, and what comes out of the second is
-what comes out of the first, moved (a symmetry), or is the same in some rows (no look ahead, padding, a batch's other rows).
+Every statement comes down to such pairs. The outputs of the second run are the transformed outputs of the first (a symmetry), or
+equal them in some rows (causality, padding, the other sequences of a batch).
 """
 
 from collections.abc import Callable, Iterable
@@ -16,28 +16,28 @@ from equiscope.audit.subject.outputs import differing, of_size
 from equiscope.symmetry import Action, relative_error
 from equiscope.symmetry.inputs import Inputs
 
-Sides = tuple[Tensor, Tensor]  # what is wanted, and what was found
+Sides = tuple[Tensor, Tensor]  # expected, actual
 
 
 class Relation:
-    """How the second run's tensors follow from the first's."""
+    """How the tensors of the second run follow from those of the first."""
 
     def output(self, name: str, original: Tensor, transformed: Tensor, axes: tuple[int, ...]) -> Sides | None:
-        """Of an output with one entry a token along `axes`: wanted and found; None where it says nothing about this output."""
+        """Expected and actual values of an output with one entry a token along `axes`; None where the relation omits it."""
         raise AssertionError(f"{type(self).__name__} relates no outputs")
 
     def inner(self, original: Tensor, transformed: Tensor) -> Sides | None:
-        """The same of a tensor inside the model, whose axes are known by their sizes only."""
+        """The same for a tensor inside the model, whose axes are recognised by their sizes only."""
         raise AssertionError(f"{type(self).__name__} relates nothing inside")
 
     def secondary(self, outputs: Iterable[str], axes: dict[str, tuple[int, ...]]) -> frozenset[str]:
-        """Outputs whose errors are told but do not decide."""
+        """Outputs whose errors are reported but do not decide the verdict."""
         return frozenset()
 
 
 @dataclass(frozen=True)
 class Unchanged(Relation):
-    """Nothing changes."""
+    """The outputs of both runs are equal."""
 
     def output(self, name: str, original: Tensor, transformed: Tensor, axes: tuple[int, ...]) -> Sides | None:
         return original, transformed
@@ -48,7 +48,11 @@ class Unchanged(Relation):
 
 @dataclass(frozen=True)
 class Equivariant(Relation):
-    """The output moves as an action says. representations: output name -> how it moves; given: the inputs, which know its grid."""
+    """The outputs transform under the action.
+
+    representations  output name -> how it transforms
+    inputs           of the first run: they hold the grid of a picture or sound
+    """
 
     action: Action
     representations: dict[str, str]
@@ -71,21 +75,26 @@ class Equivariant(Relation):
 
 @dataclass(frozen=True)
 class SameRows(Relation):
-    """Some rows of tokens are the same: these of the first run, those of the second; and of a batch, these sequences.
+    """Some rows of tokens are equal in both runs.
 
-    lengths  tokens in the first run and in the second
+    original_rows    rows of the first run; transformed_rows: of the second
+    lengths          tokens in the first run and in the second
+    sequences        of a batch: the sequence of the first run that is compared, and that of the second
+    batch_axes       output name -> the axis with one entry a sequence, where it is known
+    batch_sizes      sequences in the first run and in the second
+    pooled           whether outputs without an axis of tokens (pooled over the sequence) are equal too
     """
 
     original_rows: slice
     transformed_rows: slice
     lengths: tuple[int, int]
-    sequences: tuple[int, int] | None = None  # the sequence of the first run that is compared, and that of the second
-    batch_axes: dict[str, int] | None = None  # the axis of each output that has one entry a sequence, where it is known
-    batch_sizes: tuple[int, int] = (0, 0)  # sequences in the first run and in the second
-    pooled: bool = False  # whether an output without rows of tokens is the same too: a summary of the words
+    sequences: tuple[int, int] | None = None
+    batch_axes: dict[str, int] | None = None
+    batch_sizes: tuple[int, int] = (0, 0)
+    pooled: bool = False
 
     def secondary(self, outputs: Iterable[str], axes: dict[str, tuple[int, ...]]) -> frozenset[str]:
-        """A summary that is read at one row, padding or not, is told beside outputs with a row for each token."""
+        """A pooled output is secondary beside outputs with a row for each token: it may be read at a row of padding."""
         pooled = frozenset(n for n in outputs if not axes.get(n))
         return pooled if self.pooled and len(pooled) < len(list(outputs)) else frozenset()
 
@@ -103,7 +112,7 @@ class SameRows(Relation):
         return self._cut(original, transformed, axes, axes, batch_axes or 0) if axes or self._whole else None
 
     def _grown(self, original: Tensor, transformed: Tensor) -> int | None:
-        """The axis of sequences of a tensor inside: the first with as many entries as there are."""
+        """The batch axis of a tensor inside the model: the first whose sizes are the two batch sizes."""
         both = zip(original.shape, transformed.shape, strict=False)
         return next((i for i, sizes in enumerate(both) if sizes == self.batch_sizes), None)
 
@@ -136,8 +145,10 @@ def _along(t: Tensor, axes: tuple[int, ...], rows: slice) -> Tensor:
 class RunPair:
     """Two runs and their relation.
 
-    moved    what the second run is given; or any use of the model that answers as it does (a loop with a cache)
-    element  the element of the action, or what a property changed, as plain data
+    original     inputs of the first run
+    transformed  inputs of the second run; or a function of the model that returns its outputs (a loop with a cache)
+    text         what is done to the inputs, in words
+    element      the element of the action, or what a property changed, as plain data
     """
 
     original: Inputs
@@ -147,15 +158,15 @@ class RunPair:
     element: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def moves(self) -> bool:
-        """Whether the second run is given anything else than the first."""
+    def changes_inputs(self) -> bool:
+        """Whether the inputs of the two runs differ."""
         if not isinstance(self.transformed, Inputs):
             return True
         values, others = self.original.values, self.transformed.values
         return values.keys() != others.keys() or any(_changed(v, others[n]) for n, v in values.items())
 
     def outputs(self, run: Pass) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Of both runs."""
+        """The outputs of both runs."""
         original = run(self.original)
         if isinstance(self.transformed, Inputs):
             return original, run(self.transformed)
@@ -174,7 +185,7 @@ NOT_FINITE = float("nan")
 
 
 def error(expected: Tensor, actual: Tensor) -> float:
-    """Relative error; equal infinities are equal; not a number where a NaN, or an infinity on one side, is left."""
+    """Relative error. Equal infinities are equal; NaN where a NaN, or an infinity on one side only, is left."""
     if expected.shape != actual.shape:
         return float("inf")
     expected, actual = expected.double(), actual.double()
@@ -188,21 +199,23 @@ def error(expected: Tensor, actual: Tensor) -> float:
 
 @dataclass(frozen=True)
 class MeasuredPair:
-    """One pair, measured: the worst of the outputs that decide.
+    """One pair and its errors.
 
-    compared  how many outputs said something; outputs: the error of each; aside: those that do not decide
+    error, output  the worst of the outputs that decide the verdict, and its name
+    compared       the number of outputs that the relation covers
+    errors         the error of each; secondary: outputs that do not decide
     """
 
     pair: RunPair
     error: float
     output: str
     compared: int
-    outputs: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
     secondary: frozenset[str] = frozenset()
 
 
 def measure_pair(run: Pass, pair: RunPair, axes: dict[str, tuple[int, ...]]) -> MeasuredPair:
-    """Run both and compare every output. Raises Crashed where the model raises."""
+    """Run both and compare all outputs. Raises Crashed where the model raises."""
     original, transformed = pair.outputs(run)
     errors: dict[str, float] = {}
     for name, t in original.items():

@@ -1,4 +1,4 @@
-"""Properties: statements beyond geometry that hold for every sound model, or for those that say so. One file each."""
+"""Properties: statements other than symmetries, one file each. Some hold for every sound model, others only where claimed."""
 
 from equiscope.audit.statements.numerics.deterministic import Deterministic
 from equiscope.audit.statements.numerics.device import Device

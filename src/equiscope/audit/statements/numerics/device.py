@@ -21,7 +21,7 @@ class Device(MeasuredProperty):
     name = "device"
     summary = "a GPU gives what the CPU gives"
     expected = True
-    lacking = "undecided"
+    missing_verdict = "undecided"
 
     def missing(self, subject: Subject) -> str:
         return "" if torch.cuda.is_available() else "there is no CUDA device here to compare the CPU with"

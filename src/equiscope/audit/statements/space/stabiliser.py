@@ -72,7 +72,7 @@ class Figured(RunPair):
     forces: Forces | None = None
 
     @property
-    def moves(self) -> bool:
+    def changes_inputs(self) -> bool:
         return True
 
     def outputs(self, run: Pass) -> tuple[Outputs, Outputs]:
